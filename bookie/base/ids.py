@@ -1,0 +1,40 @@
+"""Identifiers as types of their own, with their sentinels, and how bookie ids are parsed.
+
+Never arithmetic on a bookie id, never a ledger id where an entry id is meant: mypy tells them apart.
+"""
+
+import re
+from typing import NewType
+
+from bookie.base import errors
+
+LedgerId = NewType("LedgerId", int)
+EntryId = NewType("EntryId", int)
+BookieId = NewType("BookieId", str)
+# One life of a bookie's disks. 1 for the first; a regenerated cookie starts the next. 0 means "never stamped".
+Incarnation = NewType("Incarnation", int)
+# Counts registrations of one bookie id; copied to each volume, so that a disk that went back in time is seen.
+BootEpoch = NewType("BootEpoch", int)
+
+INVALID_ENTRY_ID = EntryId(-1)  # BookieProtocol.INVALID_ENTRY_ID: "nothing yet"
+LAST_ENTRY = EntryId(-1)  # BookieProtocol.LAST_ADD_CONFIRMED: "the highest entry you have"
+LEDGER_ID_MAX = LedgerId(2**63 - 1)
+
+# BookieId.java allows the ASCII range ':'..'_' as well; ids that we *make* stay within the readable part.
+_BOOKIE_ID = re.compile(r"[a-zA-Z0-9:-_.\-]+")
+
+
+def parse_bookie_id(text: str) -> BookieId:
+    """Return `text` as a bookie id. Raises BadInput. Rule: BookieId.java (pattern; `readonly` is taken)."""
+    if not _BOOKIE_ID.fullmatch(text) or text.lower() == "readonly":
+        raise errors.BadInput(
+            f"bookie id {text!r} is not usable: letters, digits, '.', '-', '_' and ':' only, and not 'readonly'"
+        )
+    return BookieId(text)
+
+
+def parse_ledger_id(text: str) -> LedgerId:
+    """Return the decimal ledger id in `text`. Raises BadInput outside 0..2^63-1."""
+    if not text.isascii() or not text.isdigit() or int(text) > LEDGER_ID_MAX:
+        raise errors.BadInput(f"ledger id {text!r} is not a number between 0 and 2^63-1")
+    return LedgerId(int(text))

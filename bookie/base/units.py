@@ -1,0 +1,28 @@
+"""Sizes and times: the only home of unit arithmetic."""
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+NS_PER_US = 1_000
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+
+def div_ceil(numerator: int, denominator: int) -> int:
+    """Integer division, rounded up. Both are counts or sizes; `denominator` > 0."""
+    return -(-numerator // denominator)
+
+
+def align_up(value: int, alignment: int) -> int:
+    """The smallest multiple of `alignment` that is >= `value`."""
+    return div_ceil(value, alignment) * alignment
+
+
+def format_bytes(size: float) -> str:
+    """`size` bytes for people: '1.5 MiB'."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

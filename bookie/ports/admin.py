@@ -1,0 +1,190 @@
+"""What the admin service may ask of a node. gRPC calls it (`bookie.runtime.admin`), and so does the simulator.
+
+Values mirror `bookie/rpc/admin.proto`, field for field; the translation is in `bookie.runtime.admin` alone.
+"""
+
+import enum
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from bookie.base.ids import BookieId, BootEpoch, Incarnation, LedgerId
+
+
+class State(enum.Enum):
+    """The life of a bookie process (admin.proto, State). Value = the proto's name."""
+
+    STARTING = "STARTING"
+    WAITING_GRANT = "WAITING_GRANT"
+    HELD = "HELD"
+    FENCING = "FENCING"
+    STAMPING = "STAMPING"
+    REPLAYING = "REPLAYING"
+    REPAIRING = "REPAIRING"
+    SERVING = "SERVING"
+    READ_ONLY = "READ_ONLY"
+    STOPPING = "STOPPING"
+
+    @property
+    def serves(self) -> bool:
+        """True when the data port is open in this state."""
+        return self in (State.REPAIRING, State.SERVING, State.READ_ONLY)
+
+
+class Verdict(enum.Enum):
+    HEALTHY = "HEALTHY"
+    BOOTSTRAP = "BOOTSTRAP"
+    LOST = "LOST"
+    STALE = "STALE"
+    FOREIGN = "FOREIGN"
+    MOUNT_MISSING = "MOUNT_MISSING"
+    UNKNOWN_CONTENT = "UNKNOWN_CONTENT"
+    COOKIE_MISSING = "COOKIE_MISSING"
+    UNCLEAN = "UNCLEAN"
+    RESUME = "RESUME"
+
+
+class MountProof(enum.Enum):
+    PROVEN = "PROVEN"
+    SHARED = "SHARED"
+    SUSPECT = "SUSPECT"
+    MISSING = "MISSING"
+    UNCHECKED = "UNCHECKED"
+
+
+class Contents(enum.Enum):
+    EMPTY = "EMPTY"
+    VALID = "VALID"
+    STALE = "STALE_CONTENTS"
+    FOREIGN = "FOREIGN_CONTENTS"
+    UNKNOWN = "UNKNOWN"
+    REGENERATING = "REGENERATING"
+
+
+@dataclass(frozen=True, slots=True)
+class MountReport:
+    proof: MountProof
+    is_mount_point: bool = False
+    device: str = ""
+    fsid: str = ""
+    fstype: str = ""
+    root: str = ""
+    source: str = ""
+    total_bytes: int = 0
+    shares_node_disk: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentinel:
+    """The small file that says whose volume this is, and of which life (operators.md 3.2)."""
+
+    instance_id: str
+    bookie_id: BookieId
+    role: str
+    volume: str
+    incarnation: Incarnation
+    boot_epoch: BootEpoch
+    fsid: str = ""
+    grant_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeReport:
+    name: str
+    role: str  # journal | ledgers | index
+    path: str
+    mount: MountReport
+    contents: Contents
+    sentinel: Sentinel | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageReport:
+    bookie_id: BookieId
+    pod_uid: str
+    state: State
+    verdict: Verdict | None
+    reason: str
+    instance_id: str = ""
+    metadata_reachable: bool = False
+    cookie_present: bool = False
+    cookie_version: int = -1
+    cookie_digest: str = ""
+    incarnation: Incarnation = Incarnation(0)
+    boot_epoch: BootEpoch = BootEpoch(0)
+    ledger_count: int = -1
+    ledgers_naming_me: int = -1
+    volumes: tuple[VolumeReport, ...] = ()
+    evidence_hash: str = ""
+    unclean_shutdown: bool = False
+    capabilities: tuple[str, ...] = ()
+    operator_epoch_seen: int = 0
+    grant_id: str = ""
+    data_port_open: bool = False
+    version: str = ""
+    journal_write_data: bool = True
+    read_only: bool = False
+    process_uptime_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    grant_id: str
+    bookie_id: BookieId
+    pod_uid: str
+    evidence_hash: str
+    cookie_version: int
+    new_incarnation: Incarnation
+    operator_epoch: int
+    ttl_ms: int
+    issued_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedLedger:
+    ledger_id: LedgerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStatus:
+    state: State
+    phase: str = ""  # "", "one", "cookie", "two", "done"
+    phase_one_ms: int = 0
+    ledgers_scanned: int = 0
+    ledgers_total: int = 0
+    ledgers_member: int = 0
+    ledgers_fenced: int = 0
+    ledgers_limbo: int = 0
+    ledgers_pending: int = 0
+    ledgers_done: int = 0
+    entries_copied: int = 0
+    bytes_copied: int = 0
+    entries_pending: int = -1
+    bytes_per_second: float = 0.0
+    blocked: tuple[BlockedLedger, ...] = ()
+    done: bool = False
+    incarnation: Incarnation = Incarnation(0)
+    elapsed_ms: int = 0
+
+
+class Admin(Protocol):
+    """One node's answers. All but `grant` are safe at any time."""
+
+    async def storage_report(self, *, fresh: bool = False) -> StorageReport: ...
+
+    async def grant(self, grant: Grant) -> None:
+        """Accept or raise GrantRefused with a stable reason. Returning means accepted, not finished."""
+        ...
+
+    def repair_status(self, interval_ms: int) -> AsyncIterator[RepairStatus]:
+        """Now, at each change, and at least every `interval_ms`, until the repair is done."""
+        ...
+
+    async def set_read_only(self, read_only: bool) -> State: ...
+
+    async def prepare_shutdown(self) -> str:
+        """Flush; refuse adds from now on. Returns a sentence; raises when the flush failed."""
+        ...

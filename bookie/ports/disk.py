@@ -1,0 +1,146 @@
+"""Files, with the durability contract in words.
+
+Promised: what returned before a successful `File.sync` survives a power cut. Deliberately not promised: that
+anything else survives; the order of unsynced writes; a new, renamed or removed name before `Disk.sync_dir` of its
+directory; anything about a file after a failed sync (it is poisoned: every later call raises, the node stops).
+
+All paths are absolute strings with forward slashes. Errors: FileMissing, DiskFull, DiskFailed (`bookie.base.errors`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Of the file system that holds a directory; both in bytes."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """What the kernel says about one directory (statfs and /proc/self/mountinfo); nothing is concluded here.
+
+    `root` is mountinfo's root field: "/" for a file system of its own, a path for a bind mount of a directory.
+    `shares_node_disk`: the device equals that of the files which kubelet itself mounts (/etc/hosts).
+    """
+
+    path: str
+    exists: bool
+    is_mount_point: bool
+    device: str  # "major:minor"
+    fsid: str  # hex of statfs f_fsid
+    fstype: str
+    root: str
+    source: str
+    total_bytes: int
+    shares_node_disk: bool
+
+
+class File(Protocol):
+    """One open file. Calls on one file do not overlap, except `pread*`, which may run beside anything."""
+
+    path: str
+
+    @property
+    def size(self) -> int:
+        """Bytes, counting what was appended through this handle but is not yet durable."""
+        ...
+
+    async def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers at the end; return the offset of the first byte. Not durable before `sync`."""
+        ...
+
+    async def pwrite(self, offset: int, data: Buffer) -> None:
+        """Overwrite at `offset` (the file grows when needed). Not durable before `sync`."""
+        ...
+
+    async def pread(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def pread_nowait(self, offset: int, size: int) -> bytes | None:
+        """The same without waiting for the disk: None when it would have to wait."""
+        ...
+
+    async def append_and_sync(self, buffers: Sequence[Buffer]) -> int:
+        """`append` then `sync`, as one step (one hop to the disk's thread in the real world)."""
+        ...
+
+    async def sync(self) -> None:
+        """Make everything written so far durable (fdatasync, and the size). Raises DiskFailed and poisons."""
+        ...
+
+    async def truncate(self, size: int) -> None:
+        """Cut to `size` bytes. Not durable before `sync`."""
+        ...
+
+    async def close(self) -> None:
+        """Close without syncing."""
+        ...
+
+
+class Disk(Protocol):
+    """Names and files of one node."""
+
+    async def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> File:
+        """Open for reading and appending. `create` makes it if missing; `exclusive` refuses an existing one."""
+        ...
+
+    async def read(self, path: str) -> bytes:
+        """The whole file. Raises FileMissing."""
+        ...
+
+    async def exists(self, path: str) -> bool: ...
+
+    async def list(self, directory: str) -> list[str]:
+        """Names in `directory`, sorted; [] when there is no such directory."""
+        ...
+
+    async def make_dir(self, path: str) -> None:
+        """Make `path` and its parents; fine if they exist. Durable after `sync_dir` of each parent."""
+        ...
+
+    async def rename(self, source: str, target: str) -> None:
+        """Atomically replace `target`; durable after `sync_dir`."""
+        ...
+
+    async def remove(self, path: str) -> None:
+        """Remove one file; fine if it is not there."""
+        ...
+
+    async def remove_tree(self, path: str) -> None:
+        """Remove a directory and all below it; fine if it is not there. Not atomic."""
+        ...
+
+    async def sync_dir(self, directory: str) -> None:
+        """Make the names in `directory` durable."""
+        ...
+
+    async def usage(self, directory: str) -> Usage: ...
+
+    async def mount(self, directory: str) -> Mount:
+        """Facts about the file system under `directory`; never writes."""
+        ...
+
+
+async def replace_durably(disk: Disk, path: str, data: Buffer) -> None:
+    """Write a small file so that after a power cut it holds the old bytes or the new, and after return the new.
+
+    CRASH: before the rename is durable the old name is untouched; a left-over `.tmp` is overwritten next time.
+    """
+    temporary = path + ".tmp"
+    await disk.remove(temporary)
+    file = await disk.open(temporary, create=True)
+    try:
+        await file.append([data])
+        await file.sync()
+    finally:
+        await file.close()
+    await disk.rename(temporary, path)
+    await disk.sync_dir(path.rsplit("/", 1)[0] or "/")

@@ -1,0 +1,117 @@
+"""A versioned tree with watches and sessions: ZooKeeper in the real world.
+
+Promised: per path, linearizable compare-and-set; ephemeral nodes die with the session. Not promised: an answer
+(`OutcomeUnknown` means that the change may have happened); that every change is reported (watches coalesce).
+"""
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+ANY_VERSION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One node. `version` counts changes of the data from 0. `owner` is a session id, 0 when persistent."""
+
+    data: bytes
+    version: int
+    created_ms: int = 0
+    owner: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOp:
+    path: str
+    data: bytes
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PutOp:
+    path: str
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOp:
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOp:
+    path: str
+    version: int
+
+
+Op = CreateOp | PutOp | DeleteOp | CheckOp
+
+
+class Session(enum.Enum):
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"  # no answer now; ephemeral nodes still stand
+    LOST = "lost"  # ephemeral nodes are gone; a new session begins by itself
+
+
+class MetadataStore(Protocol):
+    """One session. Every call has a deadline of its own (the session time-out) and raises MetadataError past it."""
+
+    @property
+    def session_id(self) -> int: ...
+
+    async def get(self, path: str) -> Stored:
+        """Raises NodeMissing."""
+        ...
+
+    async def create(
+        self, path: str, data: bytes, *, ephemeral: bool = False, sequential: bool = False, parents: bool = False
+    ) -> str:
+        """Return the path made (with its suffix of ten digits if `sequential`).
+
+        Raises NodeExists, NodeMissing (no parent and not `parents`), OutcomeUnknown.
+        """
+        ...
+
+    async def put(self, path: str, data: bytes, version: int) -> int:
+        """Compare and set; return the new version. Raises VersionConflict, NodeMissing, OutcomeUnknown."""
+        ...
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Raises VersionConflict, NodeMissing, OutcomeUnknown, MetadataError (has children)."""
+        ...
+
+    async def children(self, path: str) -> list[str]:
+        """Names, sorted. Raises NodeMissing."""
+        ...
+
+    async def sync(self, path: str) -> None:
+        """After it, reads see everything that was committed before it began."""
+        ...
+
+    async def transact(self, ops: Sequence[Op]) -> None:
+        """All or nothing. Raises the first failed operation's error, OutcomeUnknown."""
+        ...
+
+    def watch(self, path: str, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Call `on_change` (on the loop) after the node's data, existence or children may have changed, and after
+        a session was lost. Changes coalesce: read again. Returns a function that ends the watch."""
+        ...
+
+    def on_session(self, on_state: Callable[[Session], None]) -> Callable[[], None]:
+        """Call `on_state` at each change of the session's state. Returns a function that ends it."""
+        ...
+
+    async def close(self) -> None:
+        """End the session: ephemeral nodes go at once."""
+        ...
+
+
+class MetadataStores(Protocol):
+    async def connect(self, uri: str, *, session_timeout_ms: int = 30_000) -> MetadataStore:
+        """Open a session for `zk+hierarchical://host:port[;host:port]/root`. Paths of the store are absolute (the
+        root is not stripped). Raises BadInput for the URI, MetadataError naming the address when unreachable."""
+        ...

@@ -1,0 +1,62 @@
+"""Ordered bytes between nodes. Bytes arrive in order, unchanged, at most once; nothing says that they arrive, that
+the other side knows we closed, or where a chunk ends.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from bookie.ports.disk import Buffer
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class ByteStream(Protocol):
+    """One connection. Raises BookieUnavailable when it breaks."""
+
+    peer: str
+
+    async def read(self) -> Buffer:
+        """The next bytes, at least one; b"" at the end. The caller owns the buffer."""
+        ...
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """Queue bytes in order, without waiting. The buffers must not change afterwards. No-op once closed."""
+        ...
+
+    async def drained(self) -> None:
+        """Wait until the outgoing queue is below its bound. Call after `write` in any loop (backpressure)."""
+        ...
+
+    def close(self) -> None:
+        """Close at once; queued bytes may be lost."""
+        ...
+
+
+class Listener(Protocol):
+    port: int
+
+    async def close(self) -> None:
+        """Stop accepting and close the connections it accepted."""
+        ...
+
+
+OnConnect = Callable[[ByteStream], Awaitable[None]]
+
+
+class Network(Protocol):
+    async def dial(self, address: Address, deadline_ns: int) -> ByteStream:
+        """Connect before `deadline_ns` (monotonic). Raises BookieUnavailable."""
+        ...
+
+    async def listen(self, address: Address, on_connect: OnConnect) -> Listener:
+        """Accept connections, each served by its own task running `on_connect`. Port 0 picks one.
+
+        Raises RefusedToStart naming the address when it is in use.
+        """
+        ...

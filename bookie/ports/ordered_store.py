@@ -1,0 +1,58 @@
+"""The index's key-value store. What was flushed survives a power cut, in whole batches; nothing before does."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    key: bytes
+
+
+class OrderedStore(Protocol):
+    """Keys are bytes in lexicographic order. Reads see every completed write. Raises StorageFailed, CorruptFile."""
+
+    def write(self, batch: Sequence[Put | Delete]) -> None:
+        """Apply all or nothing; later items win over earlier ones of the same key. Not durable before `flush`."""
+        ...
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """In the order asked."""
+        ...
+
+    def range(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Pairs with start <= key < end, ascending; a snapshot of the moment of the call."""
+        ...
+
+    def last_in(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
+        """The greatest pair with start <= key < end."""
+        ...
+
+    def delete_range(self, start: bytes, end: bytes) -> None:
+        """Remove start <= key < end. Not durable before `flush`."""
+        ...
+
+    async def flush(self) -> None:
+        """Make all earlier writes durable. Raises DiskFailed; then nothing is known and the node stops."""
+        ...
+
+    async def close(self) -> None:
+        """Close; unflushed writes may be lost."""
+        ...
+
+
+class OrderedStores(Protocol):
+    """Opens stores by directory."""
+
+    async def open(self, directory: str) -> OrderedStore:
+        """Open or create. One opener at a time. Raises CorruptFile, StorageFailed."""
+        ...

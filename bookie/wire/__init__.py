@@ -1,0 +1,1 @@
+"""Bytes to messages and back: framing, both protocol versions, entry envelopes, digests. Pure."""
