@@ -1,0 +1,329 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STATE_UNSPECIFIED: _ClassVar[State]
+    STARTING: _ClassVar[State]
+    WAITING_GRANT: _ClassVar[State]
+    HELD: _ClassVar[State]
+    FENCING: _ClassVar[State]
+    STAMPING: _ClassVar[State]
+    REPLAYING: _ClassVar[State]
+    REPAIRING: _ClassVar[State]
+    SERVING: _ClassVar[State]
+    READ_ONLY: _ClassVar[State]
+    STOPPING: _ClassVar[State]
+
+class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_UNSPECIFIED: _ClassVar[Verdict]
+    HEALTHY: _ClassVar[Verdict]
+    BOOTSTRAP: _ClassVar[Verdict]
+    LOST: _ClassVar[Verdict]
+    STALE: _ClassVar[Verdict]
+    FOREIGN: _ClassVar[Verdict]
+    MOUNT_MISSING: _ClassVar[Verdict]
+    UNKNOWN_CONTENT: _ClassVar[Verdict]
+    COOKIE_MISSING: _ClassVar[Verdict]
+    UNCLEAN: _ClassVar[Verdict]
+    RESUME: _ClassVar[Verdict]
+
+class Contents(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONTENTS_UNSPECIFIED: _ClassVar[Contents]
+    EMPTY: _ClassVar[Contents]
+    VALID: _ClassVar[Contents]
+    STALE_CONTENTS: _ClassVar[Contents]
+    FOREIGN_CONTENTS: _ClassVar[Contents]
+    UNKNOWN: _ClassVar[Contents]
+    REGENERATING: _ClassVar[Contents]
+STATE_UNSPECIFIED: State
+STARTING: State
+WAITING_GRANT: State
+HELD: State
+FENCING: State
+STAMPING: State
+REPLAYING: State
+REPAIRING: State
+SERVING: State
+READ_ONLY: State
+STOPPING: State
+VERDICT_UNSPECIFIED: Verdict
+HEALTHY: Verdict
+BOOTSTRAP: Verdict
+LOST: Verdict
+STALE: Verdict
+FOREIGN: Verdict
+MOUNT_MISSING: Verdict
+UNKNOWN_CONTENT: Verdict
+COOKIE_MISSING: Verdict
+UNCLEAN: Verdict
+RESUME: Verdict
+CONTENTS_UNSPECIFIED: Contents
+EMPTY: Contents
+VALID: Contents
+STALE_CONTENTS: Contents
+FOREIGN_CONTENTS: Contents
+UNKNOWN: Contents
+REGENERATING: Contents
+
+class GetStorageReportRequest(_message.Message):
+    __slots__ = ("fresh",)
+    FRESH_FIELD_NUMBER: _ClassVar[int]
+    fresh: bool
+    def __init__(self, fresh: _Optional[bool] = ...) -> None: ...
+
+class StorageReport(_message.Message):
+    __slots__ = ("bookie_id", "pod_uid", "state", "verdict", "reason", "instance_id", "metadata_reachable", "cookie_present", "cookie_version", "cookie_digest", "incarnation", "boot_epoch", "ledger_count", "ledgers_naming_me", "volumes", "evidence_hash", "unclean_shutdown", "capabilities", "operator_epoch_seen", "grant_id", "data_port_open", "version", "journal_write_data", "read_only", "process_uptime_ms")
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    POD_UID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    METADATA_REACHABLE_FIELD_NUMBER: _ClassVar[int]
+    COOKIE_PRESENT_FIELD_NUMBER: _ClassVar[int]
+    COOKIE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    COOKIE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_NAMING_ME_FIELD_NUMBER: _ClassVar[int]
+    VOLUMES_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_HASH_FIELD_NUMBER: _ClassVar[int]
+    UNCLEAN_SHUTDOWN_FIELD_NUMBER: _ClassVar[int]
+    CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_SEEN_FIELD_NUMBER: _ClassVar[int]
+    GRANT_ID_FIELD_NUMBER: _ClassVar[int]
+    DATA_PORT_OPEN_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_WRITE_DATA_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    bookie_id: str
+    pod_uid: str
+    state: State
+    verdict: Verdict
+    reason: str
+    instance_id: str
+    metadata_reachable: bool
+    cookie_present: bool
+    cookie_version: int
+    cookie_digest: str
+    incarnation: int
+    boot_epoch: int
+    ledger_count: int
+    ledgers_naming_me: int
+    volumes: _containers.RepeatedCompositeFieldContainer[VolumeReport]
+    evidence_hash: str
+    unclean_shutdown: bool
+    capabilities: _containers.RepeatedScalarFieldContainer[str]
+    operator_epoch_seen: int
+    grant_id: str
+    data_port_open: bool
+    version: str
+    journal_write_data: bool
+    read_only: bool
+    process_uptime_ms: int
+    def __init__(self, bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., instance_id: _Optional[str] = ..., metadata_reachable: _Optional[bool] = ..., cookie_present: _Optional[bool] = ..., cookie_version: _Optional[int] = ..., cookie_digest: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., ledger_count: _Optional[int] = ..., ledgers_naming_me: _Optional[int] = ..., volumes: _Optional[_Iterable[_Union[VolumeReport, _Mapping]]] = ..., evidence_hash: _Optional[str] = ..., unclean_shutdown: _Optional[bool] = ..., capabilities: _Optional[_Iterable[str]] = ..., operator_epoch_seen: _Optional[int] = ..., grant_id: _Optional[str] = ..., data_port_open: _Optional[bool] = ..., version: _Optional[str] = ..., journal_write_data: _Optional[bool] = ..., read_only: _Optional[bool] = ..., process_uptime_ms: _Optional[int] = ...) -> None: ...
+
+class VolumeReport(_message.Message):
+    __slots__ = ("name", "role", "path", "mount", "contents", "sentinel", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    MOUNT_FIELD_NUMBER: _ClassVar[int]
+    CONTENTS_FIELD_NUMBER: _ClassVar[int]
+    SENTINEL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    role: str
+    path: str
+    mount: Mount
+    contents: Contents
+    sentinel: Sentinel
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ..., path: _Optional[str] = ..., mount: _Optional[_Union[Mount, _Mapping]] = ..., contents: _Optional[_Union[Contents, str]] = ..., sentinel: _Optional[_Union[Sentinel, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Mount(_message.Message):
+    __slots__ = ("proof", "is_mount_point", "device", "fsid", "fstype", "root", "source", "total_bytes", "shares_node_disk", "reason")
+    class Proof(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        PROOF_UNSPECIFIED: _ClassVar[Mount.Proof]
+        PROVEN: _ClassVar[Mount.Proof]
+        SHARED: _ClassVar[Mount.Proof]
+        SUSPECT: _ClassVar[Mount.Proof]
+        MISSING: _ClassVar[Mount.Proof]
+        UNCHECKED: _ClassVar[Mount.Proof]
+    PROOF_UNSPECIFIED: Mount.Proof
+    PROVEN: Mount.Proof
+    SHARED: Mount.Proof
+    SUSPECT: Mount.Proof
+    MISSING: Mount.Proof
+    UNCHECKED: Mount.Proof
+    PROOF_FIELD_NUMBER: _ClassVar[int]
+    IS_MOUNT_POINT_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    FSID_FIELD_NUMBER: _ClassVar[int]
+    FSTYPE_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SHARES_NODE_DISK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    proof: Mount.Proof
+    is_mount_point: bool
+    device: str
+    fsid: str
+    fstype: str
+    root: str
+    source: str
+    total_bytes: int
+    shares_node_disk: bool
+    reason: str
+    def __init__(self, proof: _Optional[_Union[Mount.Proof, str]] = ..., is_mount_point: _Optional[bool] = ..., device: _Optional[str] = ..., fsid: _Optional[str] = ..., fstype: _Optional[str] = ..., root: _Optional[str] = ..., source: _Optional[str] = ..., total_bytes: _Optional[int] = ..., shares_node_disk: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Sentinel(_message.Message):
+    __slots__ = ("instance_id", "bookie_id", "role", "volume", "incarnation", "boot_epoch", "fsid", "grant_id")
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FSID_FIELD_NUMBER: _ClassVar[int]
+    GRANT_ID_FIELD_NUMBER: _ClassVar[int]
+    instance_id: str
+    bookie_id: str
+    role: str
+    volume: str
+    incarnation: int
+    boot_epoch: int
+    fsid: str
+    grant_id: str
+    def __init__(self, instance_id: _Optional[str] = ..., bookie_id: _Optional[str] = ..., role: _Optional[str] = ..., volume: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., fsid: _Optional[str] = ..., grant_id: _Optional[str] = ...) -> None: ...
+
+class Grant(_message.Message):
+    __slots__ = ("grant_id", "bookie_id", "pod_uid", "evidence_hash", "cookie_version", "new_incarnation", "operator_epoch", "ttl_ms", "issued_by")
+    GRANT_ID_FIELD_NUMBER: _ClassVar[int]
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    POD_UID_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_HASH_FIELD_NUMBER: _ClassVar[int]
+    COOKIE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    NEW_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_BY_FIELD_NUMBER: _ClassVar[int]
+    grant_id: str
+    bookie_id: str
+    pod_uid: str
+    evidence_hash: str
+    cookie_version: int
+    new_incarnation: int
+    operator_epoch: int
+    ttl_ms: int
+    issued_by: str
+    def __init__(self, grant_id: _Optional[str] = ..., bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., evidence_hash: _Optional[str] = ..., cookie_version: _Optional[int] = ..., new_incarnation: _Optional[int] = ..., operator_epoch: _Optional[int] = ..., ttl_ms: _Optional[int] = ..., issued_by: _Optional[str] = ...) -> None: ...
+
+class GrantReply(_message.Message):
+    __slots__ = ("accepted", "refused_reason", "text")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    accepted: bool
+    refused_reason: str
+    text: str
+    def __init__(self, accepted: _Optional[bool] = ..., refused_reason: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class GetRepairStatusRequest(_message.Message):
+    __slots__ = ("interval_ms",)
+    INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    interval_ms: int
+    def __init__(self, interval_ms: _Optional[int] = ...) -> None: ...
+
+class RepairStatus(_message.Message):
+    __slots__ = ("state", "phase", "phase_one_ms", "ledgers_scanned", "ledgers_total", "ledgers_member", "ledgers_fenced", "ledgers_limbo", "ledgers_pending", "ledgers_done", "entries_copied", "bytes_copied", "entries_pending", "bytes_per_second", "blocked", "done", "incarnation", "elapsed_ms")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_ONE_MS_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_SCANNED_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_MEMBER_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_FENCED_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_LIMBO_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_PENDING_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_DONE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_COPIED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_COPIED_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_PENDING_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    state: State
+    phase: str
+    phase_one_ms: int
+    ledgers_scanned: int
+    ledgers_total: int
+    ledgers_member: int
+    ledgers_fenced: int
+    ledgers_limbo: int
+    ledgers_pending: int
+    ledgers_done: int
+    entries_copied: int
+    bytes_copied: int
+    entries_pending: int
+    bytes_per_second: float
+    blocked: _containers.RepeatedCompositeFieldContainer[BlockedLedger]
+    done: bool
+    incarnation: int
+    elapsed_ms: int
+    def __init__(self, state: _Optional[_Union[State, str]] = ..., phase: _Optional[str] = ..., phase_one_ms: _Optional[int] = ..., ledgers_scanned: _Optional[int] = ..., ledgers_total: _Optional[int] = ..., ledgers_member: _Optional[int] = ..., ledgers_fenced: _Optional[int] = ..., ledgers_limbo: _Optional[int] = ..., ledgers_pending: _Optional[int] = ..., ledgers_done: _Optional[int] = ..., entries_copied: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., entries_pending: _Optional[int] = ..., bytes_per_second: _Optional[float] = ..., blocked: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., done: _Optional[bool] = ..., incarnation: _Optional[int] = ..., elapsed_ms: _Optional[int] = ...) -> None: ...
+
+class BlockedLedger(_message.Message):
+    __slots__ = ("ledger_id", "reason")
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ledger_id: int
+    reason: str
+    def __init__(self, ledger_id: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class SetModeRequest(_message.Message):
+    __slots__ = ("mode",)
+    class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        MODE_UNSPECIFIED: _ClassVar[SetModeRequest.Mode]
+        READ_WRITE: _ClassVar[SetModeRequest.Mode]
+        READ_ONLY_MODE: _ClassVar[SetModeRequest.Mode]
+    MODE_UNSPECIFIED: SetModeRequest.Mode
+    READ_WRITE: SetModeRequest.Mode
+    READ_ONLY_MODE: SetModeRequest.Mode
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    mode: SetModeRequest.Mode
+    def __init__(self, mode: _Optional[_Union[SetModeRequest.Mode, str]] = ...) -> None: ...
+
+class SetModeReply(_message.Message):
+    __slots__ = ("state",)
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: State
+    def __init__(self, state: _Optional[_Union[State, str]] = ...) -> None: ...
+
+class PrepareShutdownRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PrepareShutdownReply(_message.Message):
+    __slots__ = ("flushed", "text")
+    FLUSHED_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    flushed: bool
+    text: str
+    def __init__(self, flushed: _Optional[bool] = ..., text: _Optional[str] = ...) -> None: ...
