@@ -1,0 +1,66 @@
+# Each target is one line that calls a tool. Newcomers: `make demo`, then `make test`.
+SHELL := /bin/sh
+VENV := .venv/bin
+PYTEST := $(VENV)/python -m pytest -q
+SOURCES := bookie operator/bookie_operator spark/pyspark_bookkeeper
+
+.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e bench proto crds image cluster cluster-down
+
+help:  ## what there is
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+install:  ## a .venv with everything
+	@tools/install.sh
+
+demo: install  ## the main job before your eyes: a bookie loses its volumes and the fleet heals itself (CLUSTER=none|existing, KEEP=0)
+	@$(VENV)/python demo/demo.py
+
+test: install lint types contracts  ## everything; what CI runs
+	@$(PYTEST) tests --durations=15
+
+check: install format lint types contracts unit simulation  ## what a newcomer runs all day, under three minutes
+
+format: install  ## formatting is as ruff writes it
+	@$(VENV)/ruff format --check .
+
+lint: install  ## ruff's rules
+	@$(VENV)/ruff check .
+
+types: install  ## mypy, strict
+	@$(VENV)/mypy
+
+contracts: install  ## the import contracts
+	@$(VENV)/lint-imports --no-timings 2>&1 | tail -n 25
+
+unit: install  ## pure tests
+	@$(PYTEST) tests/tidy tests/unit
+
+simulation: install  ## a short simulation on fresh seeds
+	@$(PYTEST) tests/simulation -m "not slow"
+
+integration: install  ## real sockets, disks, ZooKeeper
+	@$(PYTEST) tests/integration
+
+interop: install  ## the official Java BookKeeper against ours
+	@$(PYTEST) tests/interop
+
+e2e: install  ## the operator, the charts and the image on a real Kubernetes
+	@$(PYTEST) tests/e2e
+
+bench: install  ## ratios against the official Java bookie, measured in one run
+	@$(VENV)/python tests/bench/bench.py
+
+proto: install  ## generated modules from the .proto texts
+	@tools/proto.sh
+
+crds: install  ## crds/ and the CRD chart from the model
+	@$(VENV)/bookie-operator crds > crds/bookieclusters.yaml
+
+image: install  ## the container image
+	@$(VENV)/python tests/cluster/cluster.py image
+
+cluster: install  ## this checkout's Kubernetes
+	@$(VENV)/python tests/cluster/cluster.py up
+
+cluster-down: install  ## removes what `cluster` and `demo` started, and nothing else
+	@$(VENV)/python tests/cluster/cluster.py down

@@ -1,0 +1,155 @@
+"""House rules that import contracts cannot see, by syntax tree (docs/STYLE.md; docs/ARCHITECTURE.md, "Arrows")."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ["bookie", "operator/bookie_operator", "spark/pyspark_bookkeeper"]
+GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
+
+# Strata that reach the world only through ports.
+PORTED = ("base", "wire", "metadata", "ports", "quorum", "storage", "server", "client", "integrity")
+BANNED_CALLS_IN_PORTED = {
+    "open",
+    "print",
+    "input",
+    "asyncio.to_thread",
+    "asyncio.open_connection",
+    "asyncio.start_server",
+    "asyncio.sleep",
+    "datetime.datetime.now",
+    "datetime.now",
+}
+BANNED_METHODS_IN_PORTED = {"run_in_executor", "create_connection", "create_server", "start_server"}
+# `except Exception` is a boundary: task supervisors, the connection loop, kopf glue, the command line.
+BROAD_EXCEPT_ALLOWED: dict[str, str] = {
+    "bookie/server/connection.py": "connection loop",
+    "bookie/server/bookie.py": "task supervisor",
+    "bookie/cli/main.py": "the command line's last resort",
+    "operator/bookie_operator/watch.py": "kopf glue",
+    "operator/bookie_operator/workqueue.py": "reconcile supervisor",
+}
+
+
+def product_files() -> Iterator[Path]:
+    for package in PRODUCT:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if not GENERATED.search(path.name):
+                yield path
+
+
+def stratum(path: Path) -> str:
+    parts = path.relative_to(ROOT).parts
+    return parts[1] if parts[0] == "bookie" and len(parts) > 2 else parts[0]
+
+
+def dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return "?"
+
+
+def problems_of(path: Path) -> Iterator[str]:
+    where = path.relative_to(ROOT).as_posix()
+    tree = ast.parse(path.read_text(encoding="utf-8"), where)
+    ported = where.startswith("bookie/") and stratum(path) in PORTED
+    if not ast.get_docstring(tree):
+        yield f"{where}:1: a module says why it exists"
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or line) - line + 1
+            if length > 70:
+                yield f"{where}:{line}: {node.name} needs scrolling ({length} lines)"
+            if node.name == "__del__":
+                yield f"{where}:{line}: __del__ runs when nobody can say"
+        if isinstance(node, ast.ExceptHandler):
+            if node.type is None:
+                yield f"{where}:{line}: bare except"
+            elif dotted(node.type) in ("Exception", "BaseException") and where not in BROAD_EXCEPT_ALLOWED:
+                yield f"{where}:{line}: except {dotted(node.type)} outside the listed boundaries"
+        if ported and isinstance(node, ast.Call):
+            name = dotted(node.func)
+            if name in BANNED_CALLS_IN_PORTED or name.rsplit(".", 1)[-1] in BANNED_METHODS_IN_PORTED:
+                yield f"{where}:{line}: {name}() reaches the world past the ports"
+            if name == "asyncio.create_task":
+                yield f"{where}:{line}: an orphan task; use a task group or an owner"
+
+
+def test_every_module_keeps_the_house_rules() -> None:
+    problems = [problem for path in product_files() for problem in problems_of(path)]
+
+    assert not problems, "\n".join(problems)
+
+
+def test_no_todo_without_a_number() -> None:
+    unnumbered = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#?\d+\))")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in product_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if unnumbered.search(line)
+    ]
+
+    assert not found, "\n".join(found)
+
+
+def test_source_roots_never_shadow_the_standard_library() -> None:
+    import operator
+
+    assert operator.__file__ is not None
+    assert operator.__file__.endswith("operator.py")
+    assert not (ROOT / "operator" / "__init__.py").exists()
+    assert not (ROOT / "spark" / "__init__.py").exists()
+
+
+def test_no_test_folder_is_a_package() -> None:
+    assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+MARKDOWN_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(#[^)]*)?\)")
+
+
+@pytest.mark.parametrize(
+    "page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name
+)
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    broken = [
+        target
+        for target, _ in MARKDOWN_LINK.findall(page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+
+    assert not broken, f"{page.relative_to(ROOT)}: {broken}"
+
+
+def test_no_path_of_a_machine_and_no_registry_is_named() -> None:
+    # Spelled in pieces, so that this file does not find itself.
+    forbidden = [
+        "/work" + "/main",
+        "/work" + "/shared",
+        "registry." + "npmjs",
+        "files.python" + "hosted",
+        "repo1.maven" + ".org",
+    ]
+    tracked = [path for path in ROOT.rglob("*") if path.is_file() and not _is_outside_the_repository(path)]
+    found = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in tracked
+        if path.suffix in {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".java", ".proto", ".xml", ""}
+        for word in forbidden
+        if word in path.read_text(encoding="utf-8", errors="replace")
+    ]
+
+    assert not found, "\n".join(found)
+
+
+def _is_outside_the_repository(path: Path) -> bool:
+    top = path.relative_to(ROOT).parts[0]
+    return top in {".git", ".venv", "var", "build", "dist"} or top.endswith("_cache") or "__pycache__" in path.parts

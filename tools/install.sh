@@ -1,0 +1,44 @@
+#!/bin/sh
+# Makes .venv with everything, and installs what it needs from the system's packages where that is possible
+# (root on Debian). Runs again only when pyproject.toml changed. `make install` calls it.
+set -eu
+cd "$(dirname "$0")/.."
+
+want="$(cat pyproject.toml tools/install.sh | sha256sum | cut -d' ' -f1) $(pwd -P)"
+[ "$(cat .venv/.installed 2>/dev/null || true)" = "$want" ] && exit 0
+
+say() { printf 'install: %s\n' "$*" >&2; }
+
+missing() {  # missing COMMAND PACKAGE: adds PACKAGE to what apt must bring when COMMAND is not there
+  command -v "$1" >/dev/null 2>&1 || packages="$packages $2"
+}
+
+python="$(command -v python3.11 || command -v python3 || true)"
+packages=""
+[ -n "$python" ] || packages="python3 python3-venv"
+if [ -n "$python" ] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then packages="$packages python3-venv"; fi
+missing java openjdk-17-jre-headless   # ZooKeeper, Spark
+missing javac openjdk-17-jdk-headless  # the judge: our driver of the official Java BookKeeper
+missing mvn maven
+missing git git
+if [ -n "$packages" ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    say "system packages:$packages"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    # shellcheck disable=SC2086
+    apt-get install -y -qq --no-install-recommends $packages >/dev/null
+  else
+    say "missing here:$packages (install these, or run as root on Debian)"
+    exit 1
+  fi
+  python="$(command -v python3.11 || command -v python3)"
+fi
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { say "Python 3.11 or newer is needed, $python is older"; exit 1; }
+
+say "virtual environment in .venv (a few minutes the first time: Spark is 400 MB)"
+[ -x .venv/bin/python ] && .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { rm -rf .venv; "$python" -m venv .venv; }
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bookie,operator,spark,dev]'
+printf '%s\n' "$want" > .venv/.installed
+say "done"
