@@ -16,7 +16,7 @@ demo: install  ## the main job before your eyes: a bookie loses its volumes and 
 	@$(VENV)/python demo/demo.py
 
 test: install lint types contracts  ## everything; what CI runs
-	@$(PYTEST) tests --durations=15
+	@$(PYTEST) --durations=15 tests/tidy tests/unit tests/simulation tests/integration tests/interop tests/e2e
 
 check: install format lint types contracts unit simulation  ## what a newcomer runs all day, under three minutes
 
