@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,7 +139,8 @@ def test_no_path_of_a_machine_and_no_registry_is_named() -> None:
         "files.python" + "hosted",
         "repo1.maven" + ".org",
     ]
-    tracked = [path for path in ROOT.rglob("*") if path.is_file() and not _is_outside_the_repository(path)]
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tracked = [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
     found = [
         f"{path.relative_to(ROOT)}: {word}"
         for path in tracked
@@ -148,8 +150,3 @@ def test_no_path_of_a_machine_and_no_registry_is_named() -> None:
     ]
 
     assert not found, "\n".join(found)
-
-
-def _is_outside_the_repository(path: Path) -> bool:
-    top = path.relative_to(ROOT).parts[0]
-    return top in {".git", ".venv", "var", "build", "dist"} or top.endswith("_cache") or "__pycache__" in path.parts
