@@ -85,6 +85,14 @@ class File(Protocol):
         ...
 
 
+class Lock(Protocol):
+    """A held lock file."""
+
+    def release(self) -> None:
+        """Let another take it. The file stays."""
+        ...
+
+
 class Disk(Protocol):
     """Names and files of one node."""
 
@@ -120,6 +128,13 @@ class Disk(Protocol):
 
     async def sync_dir(self, directory: str) -> None:
         """Make the names in `directory` durable."""
+        ...
+
+    async def lock(self, path: str) -> Lock:
+        """Take the lock file `path` (made if missing) for this process; it goes with the process, however it ends.
+
+        Raises RefusedToStart, naming the path, when another process (or opener) holds it.
+        """
         ...
 
     async def usage(self, directory: str) -> Usage: ...

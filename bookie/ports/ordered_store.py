@@ -1,4 +1,8 @@
-"""The index's key-value store. What was flushed survives a power cut, in whole batches; nothing before does."""
+"""The index's key-value store. What was flushed survives a power cut, in whole batches; nothing before does.
+
+Promised besides: of unflushed batches only a *prefix* may survive, never a later batch without the earlier ones (the
+index's checkpoint writes the mark last and relies on it). Deliberately not promised: that any unflushed batch survives.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +25,10 @@ class OrderedStore(Protocol):
 
     def write(self, batch: Sequence[Put | Delete]) -> None:
         """Apply all or nothing; later items win over earlier ones of the same key. Not durable before `flush`."""
+        ...
+
+    def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        """`write` of one `Put` per (key, value), without an object per pair: the hot path of a checkpoint."""
         ...
 
     def get(self, key: bytes) -> bytes | None: ...
