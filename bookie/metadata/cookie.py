@@ -1,0 +1,147 @@
+"""A bookie's identity: the cookie, as Java writes it, and our incarnation record beside it.
+
+The cookie stands in the metadata store and in `current/VERSION` of every directory, the same bytes in all of them:
+
+    5                                   layout version, then protobuf text
+    bookieHost: "<bookie id>"
+    journalDir: "/a,/b"                 joined with commas
+    ledgerDirs: "2\\t/l0\\t/l1"           count, then directories, as configured
+    instanceId: "<of the cluster>"
+    indexDirs: "1\\t/ix"                 only when configured
+
+Java's parser refuses unknown fields, so incarnation and boot epoch are kept in a record of their own and never in here.
+Never: normalising of paths. Directories are compared as the strings that were configured. Rules: metadata.md 7;
+Cookie.java, verify.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.metadata import textproto
+from bookie.metadata.proto.metadata_pb2 import CookieFormat
+
+LAYOUT_VERSION = 5
+_PLAIN_VERSION = 3  # four lines with real tabs, before protobuf text
+
+
+@dataclass(frozen=True, slots=True)
+class Cookie:
+    """`index_dirs` empty: the index shares the ledger directories. `instance_id` "": a cluster older than those ids."""
+
+    bookie_id: BookieId
+    journal_dirs: tuple[str, ...]
+    ledger_dirs: tuple[str, ...]
+    index_dirs: tuple[str, ...] = ()
+    instance_id: str = ""
+    layout_version: int = LAYOUT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class IncarnationRecord:
+    """Which life of this bookie's disks is the current one, and how often it registered in all its lives.
+
+    Changed only together with the cookie (a new life) or alone by one (a new boot), always by compare-and-set.
+    `grant_id`: the grant under which this life began; "" for the first, and for `regeneration=local`.
+    """
+
+    instance_id: str
+    incarnation: Incarnation
+    boot_epoch: BootEpoch
+    grant_id: str = ""
+
+
+def dump_cookie(cookie: Cookie) -> bytes:
+    """The stored form, byte for byte Java's. Always layout version 5, as Java re-stamps older ones."""
+    message = CookieFormat(
+        bookieHost=cookie.bookie_id,
+        journalDir=",".join(cookie.journal_dirs),
+        ledgerDirs=_join(cookie.ledger_dirs),
+    )
+    if cookie.instance_id:
+        message.instanceId = cookie.instance_id
+    if cookie.index_dirs:
+        message.indexDirs = _join(cookie.index_dirs)
+    return f"{LAYOUT_VERSION}\n".encode() + textproto.dump(message)
+
+
+def load_cookie(data: bytes) -> Cookie:
+    """The cookie in `data`. Raises BadInput (also for layouts 1 and 2, which hold nothing to compare)."""
+    line, _, body = data.partition(b"\n")
+    if not line.strip().isdigit():
+        raise errors.BadInput(f"not a cookie: begins with {data[:20]!r}")
+    version = int(line)
+    if version < _PLAIN_VERSION:
+        raise errors.BadInput(f"the cookie has layout version {version}; versions before 3 cannot be verified")
+    if version == _PLAIN_VERSION:
+        return _load_plain(body)
+    message = CookieFormat()
+    textproto.load(body, message, "the cookie")
+    return Cookie(
+        bookie_id=BookieId(message.bookieHost),
+        journal_dirs=tuple(message.journalDir.split(",")),
+        ledger_dirs=_split(message.ledgerDirs),
+        index_dirs=_split(message.indexDirs) if message.indexDirs else (),
+        instance_id=message.instanceId,
+        layout_version=version,
+    )
+
+
+def mismatch(master: Cookie, found: Cookie) -> str | None:
+    """Why `found` is not the cookie that the settings ask for (`master`), or None when it is.
+
+    Blank index directories stand for the ledger directories. Rule: Cookie.verify (exact, order counts).
+    """
+    pairs = (
+        ("bookie id", master.bookie_id, found.bookie_id),
+        ("cluster (instance id)", master.instance_id, found.instance_id),
+        ("journal directories", master.journal_dirs, found.journal_dirs),
+        ("ledger directories", master.ledger_dirs, found.ledger_dirs),
+        ("index directories", master.index_dirs or master.ledger_dirs, found.index_dirs or found.ledger_dirs),
+    )
+    for what, wanted, stored in pairs:
+        if wanted != stored:
+            return f"the cookie's {what} is {_show(stored)}, the settings say {_show(wanted)}"
+    return None
+
+
+def dump_incarnation(record: IncarnationRecord) -> bytes:
+    """JSON with sorted keys: equal records are equal bytes."""
+    return json.dumps(asdict(record), sort_keys=True).encode()
+
+
+def load_incarnation(data: bytes) -> IncarnationRecord:
+    """Raises BadInput."""
+    try:
+        fields = json.loads(data)
+        return IncarnationRecord(
+            instance_id=str(fields["instance_id"]),
+            incarnation=Incarnation(int(fields["incarnation"])),
+            boot_epoch=BootEpoch(int(fields["boot_epoch"])),
+            grant_id=str(fields.get("grant_id", "")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.BadInput(f"the incarnation record cannot be read ({error}): {data[:80]!r}") from error
+
+
+def _join(directories: tuple[str, ...]) -> str:
+    return "\t".join([str(len(directories)), *directories])
+
+
+def _split(text: str) -> tuple[str, ...]:
+    count, *directories = text.split("\t")
+    if not count.isdigit() or int(count) != len(directories):
+        raise errors.BadInput(f"the cookie's directory list {text!r} does not hold the number it says")
+    return tuple(directories)
+
+
+def _load_plain(body: bytes) -> Cookie:
+    lines = body.decode("utf-8", "replace").split("\n")
+    if len(lines) < 3:
+        raise errors.BadInput("the cookie (layout 3) is cut off")
+    return Cookie(BookieId(lines[0]), tuple(lines[1].split(",")), _split(lines[2]), layout_version=_PLAIN_VERSION)
+
+
+def _show(value: str | tuple[str, ...]) -> str:
+    return repr(value) if isinstance(value, str) else repr(",".join(value))

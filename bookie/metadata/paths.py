@@ -1,0 +1,178 @@
+"""Where things stand in the metadata store: ledger id <-> path, the service URI, the layout record.
+
+Names are a contract with Java (metadata.md 0, 1 and 3). Ours alone are the incarnation records, under
+`underreplication`, which Java neither lists nor deletes there. Never: a node below `<root>/NN` or `<root>/NNN` that is
+not a ledger; Java's listing would take its digits for a ledger id.
+"""
+
+import enum
+import re
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.ids import LEDGER_ID_MAX, BookieId, LedgerId
+
+SHORT_ID_END = 2**31 - 1  # ids from here on live in the long tree (HierarchicalLedgerManager)
+LAYOUT_FORMAT = 2
+MANAGER_VERSION = 1
+_CLASS_PREFIX = "org.apache.bookkeeper.meta."
+
+
+class LayoutKind(enum.Enum):
+    """Value: the factory's class name in LAYOUT, without its package."""
+
+    HIERARCHICAL = "HierarchicalLedgerManagerFactory"
+    LONG_HIERARCHICAL = "LongHierarchicalLedgerManagerFactory"
+    FLAT = "FlatLedgerManagerFactory"
+    LEGACY = "LegacyHierarchicalLedgerManagerFactory"
+
+
+_URI_KINDS: dict[str, LayoutKind | None] = {
+    "": None,
+    "null": None,
+    "hierarchical": LayoutKind.HIERARCHICAL,
+    "longhierarchical": LayoutKind.LONG_HIERARCHICAL,
+    "flat": LayoutKind.FLAT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataUri:
+    """`kind` None: whatever the LAYOUT record says. `hosts`: as kazoo and ZooKeeper want them, with commas."""
+
+    kind: LayoutKind | None
+    hosts: str
+    root: str
+
+
+def parse_uri(uri: str) -> MetadataUri:
+    """Parse `zk[+kind]://host:port[;host:port]/root`. Raises BadInput. Rule: ServiceURI.java; metadata.md 1.1."""
+    match = re.fullmatch(r"(zk)(?:\+([a-z]*))?://([^/]+)(/.*)?", uri, re.IGNORECASE)
+    example = "zk+hierarchical://127.0.0.1:2181/ledgers"
+    if match is None:
+        raise errors.BadInput(f"metadata service URI {uri!r} is not of the form {example}")
+    name, authority, root = (match.group(2) or "").lower(), match.group(3), match.group(4) or ""
+    if name not in _URI_KINDS:
+        raise errors.BadInput(f"metadata service URI {uri!r}: layout {name!r} is not known (e.g. {example})")
+    if len(root) < 2 or root.endswith("/"):
+        raise errors.BadInput(f"metadata service URI {uri!r} must end in a path without a slash at its end: {example}")
+    return MetadataUri(_URI_KINDS[name], authority.replace(";", ","), root)
+
+
+# ---- the layout record -----------------------------------------------------------------------------------------------
+
+
+def dump_layout(kind: LayoutKind) -> bytes:
+    return f"{LAYOUT_FORMAT}\n{_CLASS_PREFIX}{kind.value}:{MANAGER_VERSION}".encode()
+
+
+def load_layout(data: bytes) -> LayoutKind:
+    """Raises BadInput for what we cannot follow. Rule: LedgerLayout.java; metadata.md 1.2."""
+    lines = data.decode("utf-8", "replace").split("\n")
+    parts = lines[1].split(":") if len(lines) >= 2 else []
+    if lines[0] not in ("1", "2") or len(parts) != 2 or parts[1] != str(MANAGER_VERSION):
+        raise errors.BadInput(f"the cluster's LAYOUT record cannot be read: {data[:120]!r}")
+    if lines[0] == "1":
+        ancient = {"flat": LayoutKind.FLAT, "hierarchical": LayoutKind.LEGACY}
+        if parts[0] in ancient:
+            return ancient[parts[0]]
+    for kind in LayoutKind:
+        if parts[0] == _CLASS_PREFIX + kind.value:
+            return kind
+    raise errors.BadInput(f"the cluster's ledger layout {parts[0]!r} is not known here")
+
+
+# ---- ledgers ---------------------------------------------------------------------------------------------------------
+
+
+def ledger_path(root: str, ledger_id: LedgerId, kind: LayoutKind = LayoutKind.HIERARCHICAL) -> str:
+    """Where the metadata of `ledger_id` stands. Rule: metadata.md 3.1."""
+    if kind is LayoutKind.FLAT:
+        return f"{root}/L{ledger_id:010d}"
+    if kind is LayoutKind.LEGACY or (kind is LayoutKind.HIERARCHICAL and ledger_id < SHORT_ID_END):
+        digits = f"{ledger_id:010d}"
+        return f"{root}/{digits[:2]}/{digits[2:6]}/L{digits[6:]}"
+    digits = f"{ledger_id:019d}"
+    return f"{root}/{digits[:3]}/{digits[3:7]}/{digits[7:11]}/{digits[11:15]}/L{digits[15:]}"
+
+
+def parse_ledger_path(root: str, path: str) -> LedgerId:
+    """The ledger id of `path`. Raises BadInput for a path that is no ledger's. Rule: metadata.md 3.2."""
+    parts = path.removeprefix(root + "/").split("/")
+    digits = "".join(parts[:-1]) + parts[-1].removeprefix("L")
+    if len(parts) not in (1, 3, 5) or not parts[-1].startswith("L") or not digits.isdigit():
+        raise errors.BadInput(f"{path!r} is not the path of a ledger")
+    ledger_id = int(digits)
+    if ledger_id > LEDGER_ID_MAX:
+        raise errors.BadInput(f"{path!r} is not the path of a ledger: the id is too large")
+    return LedgerId(ledger_id)
+
+
+def tree_depth(kind: LayoutKind, name: str) -> int:
+    """How many levels of directories begin at `<root>/<name>` (its own included); 0: not part of the ledger tree."""
+    if kind is LayoutKind.FLAT or not name.isascii() or not name.isdigit():
+        return 0
+    if len(name) == 2 and kind in (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY):
+        return 2
+    if len(name) == 3 and kind in (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL):
+        return 4
+    return 0
+
+
+# ---- everything else -------------------------------------------------------------------------------------------------
+
+
+def layout(root: str) -> str:
+    return f"{root}/LAYOUT"
+
+
+def instance_id(root: str) -> str:
+    return f"{root}/INSTANCEID"
+
+
+def available(root: str) -> str:
+    return f"{root}/available"
+
+
+def readonly(root: str) -> str:
+    return f"{root}/available/readonly"
+
+
+def cookies(root: str) -> str:
+    return f"{root}/cookies"
+
+
+def cookie(root: str, bookie_id: BookieId) -> str:
+    return f"{root}/cookies/{bookie_id}"
+
+
+def idgen(root: str) -> str:
+    return f"{root}/idgen"
+
+
+def idgen_long(root: str) -> str:
+    return f"{root}/idgen-long"
+
+
+def underreplication(root: str) -> str:
+    return f"{root}/underreplication"
+
+
+def incarnations(root: str) -> str:
+    return f"{root}/underreplication/incarnations"
+
+
+def incarnation(root: str, bookie_id: BookieId) -> str:
+    """Our record beside the cookie: see `metadata.cookie.IncarnationRecord`."""
+    return f"{root}/underreplication/incarnations/{bookie_id}"
+
+
+def underreplicated_ledger(root: str, ledger_id: LedgerId) -> str:
+    """Sixteen hex digits in four levels, then the decimal name. Rule: metadata.md 8.2."""
+    digits = f"{ledger_id:016x}"
+    levels = "/".join(digits[start : start + 4] for start in range(0, 16, 4))
+    return f"{root}/underreplication/ledgers/{levels}/urL{ledger_id:010d}"
+
+
+def replication_lock(root: str, ledger_id: LedgerId) -> str:
+    return f"{root}/underreplication/locks/urL{ledger_id:010d}"

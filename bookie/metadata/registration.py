@@ -1,0 +1,84 @@
+"""What a bookie says of itself while it is alive: the payload of its `available` record.
+
+Protobuf BookieServiceInfoFormat. An empty payload is an old bookie whose address is its id. Clients dial the endpoint
+with protocol `bookie-rpc` and no other. Rules: metadata.md 6.2; BookieServiceInfoUtils.java.
+"""
+
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from bookie.base import errors
+from bookie.base.ids import BookieId
+from bookie.metadata.proto.metadata_pb2 import BookieServiceInfoFormat
+
+BOOKIE_ENDPOINT = "bookie"
+BOOKIE_PROTOCOL = "bookie-rpc"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    id: str
+    host: str
+    port: int
+    protocol: str
+    auth: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BookieServiceInfo:
+    endpoints: tuple[Endpoint, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def bookie_endpoint(self) -> Endpoint | None:
+        """Where clients dial; None: this bookie cannot be used."""
+        return next((endpoint for endpoint in self.endpoints if endpoint.protocol == BOOKIE_PROTOCOL), None)
+
+    def property(self, key: str, default: str = "") -> str:
+        return dict(self.properties).get(key, default)
+
+
+def bookie_service(host: str, port: int, properties: tuple[tuple[str, str], ...] = ()) -> BookieServiceInfo:
+    """The record of a bookie that serves at `host`:`port`."""
+    return BookieServiceInfo((Endpoint(BOOKIE_ENDPOINT, host, port, BOOKIE_PROTOCOL),), properties)
+
+
+def dump_service_info(info: BookieServiceInfo) -> bytes:
+    message = BookieServiceInfoFormat(properties=dict(info.properties))
+    for endpoint in info.endpoints:
+        message.endpoints.add(
+            id=endpoint.id,
+            port=endpoint.port,
+            host=endpoint.host,
+            protocol=endpoint.protocol,
+            auth=endpoint.auth,
+            extensions=endpoint.extensions,
+        )
+    return message.SerializeToString(deterministic=True)
+
+
+def load_service_info(bookie_id: BookieId, data: bytes) -> BookieServiceInfo:
+    """The record of `bookie_id`. Empty: derived from an id of the form host:port. Raises BadInput."""
+    if not data:
+        return _legacy(bookie_id)
+    message = BookieServiceInfoFormat()
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise errors.BadInput(f"the registration of bookie {bookie_id} cannot be read: {error}") from error
+    return BookieServiceInfo(
+        endpoints=tuple(
+            Endpoint(item.id, item.host, item.port, item.protocol, tuple(item.auth), tuple(item.extensions))
+            for item in message.endpoints
+        ),
+        properties=tuple(sorted(message.properties.items())),
+    )
+
+
+def _legacy(bookie_id: BookieId) -> BookieServiceInfo:
+    host, separator, port = bookie_id.rpartition(":")
+    if not separator or not port.isdigit():
+        return BookieServiceInfo()
+    return bookie_service(host, int(port))

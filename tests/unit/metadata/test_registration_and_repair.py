@@ -1,0 +1,52 @@
+"""Registration payload and repair records (metadata.md 6.2 and 8)."""
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import BookieId
+from bookie.metadata import registration, repair
+from bookie.metadata.registration import BookieServiceInfo, Endpoint
+from bookie.metadata.repair import Underreplicated
+
+JAVA_INFO = bytes.fromhex(
+    "32210a06626f6f6b696510ed181a0831302e302e302e35220a626f6f6b69652d727063"
+    "321e0a0a6874747073657276657210903f1a07302e302e302e30220468747470"
+    "3a060a016b120176"
+)
+
+
+def test_a_registration_is_written_and_read_as_java_does() -> None:
+    info = BookieServiceInfo(
+        (Endpoint("bookie", "10.0.0.5", 3181, "bookie-rpc"), Endpoint("httpserver", "0.0.0.0", 8080, "http")),
+        (("k", "v"),),
+    )
+
+    assert registration.dump_service_info(info) == JAVA_INFO
+    assert registration.load_service_info(BookieId("any"), JAVA_INFO) == info
+    assert info.bookie_endpoint == info.endpoints[0]
+    assert info.property("k") == "v"
+
+
+def test_an_empty_payload_means_the_id_is_the_address() -> None:
+    legacy = registration.load_service_info(BookieId("10.0.0.5:3181"), b"")
+
+    assert legacy.bookie_endpoint == Endpoint("bookie", "10.0.0.5", 3181, "bookie-rpc")
+    assert registration.load_service_info(BookieId("bookie-0"), b"").bookie_endpoint is None
+
+
+def test_a_broken_registration_names_the_bookie() -> None:
+    with pytest.raises(errors.BadInput, match="bookie-7"):
+        registration.load_service_info(BookieId("bookie-7"), b"\xff\xff")
+
+
+def test_repair_records_are_javas_text() -> None:
+    record = Underreplicated((BookieId("bk1:3181"), BookieId("bk2:3181")), 1700000000000)
+    text = b'replica: "bk1:3181"\nreplica: "bk2:3181"\nctime: 1700000000000\n'
+
+    assert repair.dump_underreplicated(record) == text
+    assert repair.load_underreplicated(text) == record
+    assert repair.load_underreplicated(b"") == Underreplicated((), -1)
+    assert repair.dump_lock("node-1.example") == b'bookieId: "node-1.example"\n'
+    assert repair.load_lock(b'bookieId: "node-1.example"\n') == "node-1.example"
+    with pytest.raises(errors.BadInput):
+        repair.load_underreplicated(b"nonsense: 1")
