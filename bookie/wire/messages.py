@@ -1,0 +1,268 @@
+"""Requests and responses, as records shared by both protocol versions.
+
+`txn` correlates a response with its request on one connection (v3: the header's txnId; v2: made up by the session).
+`version` is the encoding, 2 or 3. Bodies borrow or own their bytes as the codec says. Records of the hot path: slots,
+not frozen (conventions, 12).
+"""
+
+from dataclasses import dataclass
+
+from bookie.base.errors import Status
+from bookie.base.ids import EntryId, LedgerId
+from bookie.wire.codes import Operation
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(slots=True)
+class AddRequest:
+    """Store `body`, a whole entry envelope (`wire.entry`), under the given ids."""
+
+    txn: int
+    version: int
+    ledger_id: LedgerId
+    entry_id: EntryId
+    master_key: bytes
+    body: Buffer
+    is_recovery: bool = False
+    is_deferred: bool = False
+    is_high_priority: bool = False
+
+
+@dataclass(slots=True)
+class ReadRequest:
+    """`entry_id` -1 is the highest stored entry. `previous_lac` set (and not fencing): a long poll of `timeout_ms`."""
+
+    txn: int
+    version: int
+    ledger_id: LedgerId
+    entry_id: EntryId
+    master_key: bytes | None = None
+    is_fencing: bool = False
+    previous_lac: int | None = None
+    timeout_ms: int | None = None
+    is_piggyback: bool = False
+    is_high_priority: bool = False
+
+
+@dataclass(slots=True)
+class BatchReadRequest:
+    """v2 only: consecutive entries from `entry_id`; `count_max` <= 0 is no limit on the count."""
+
+    txn: int
+    version: int
+    ledger_id: LedgerId
+    entry_id: EntryId
+    count_max: int
+    size_max: int
+    master_key: bytes | None = None
+    is_fencing: bool = False
+    is_high_priority: bool = False
+
+
+@dataclass(slots=True)
+class WriteLacRequest:
+    """Explicit LAC: `body` is authoritative (`wire.digest`, LAC body), `lac` is for information."""
+
+    txn: int
+    version: int
+    ledger_id: LedgerId
+    lac: int
+    master_key: bytes
+    body: Buffer
+
+
+@dataclass(slots=True)
+class ReadLacRequest:
+    txn: int
+    version: int
+    ledger_id: LedgerId
+
+
+@dataclass(slots=True)
+class ForceRequest:
+    txn: int
+    version: int
+    ledger_id: LedgerId
+
+
+@dataclass(slots=True)
+class ListEntriesRequest:
+    txn: int
+    version: int
+    ledger_id: LedgerId
+
+
+@dataclass(slots=True)
+class BookieInfoRequest:
+    """`requested` is a bit set of `codes.INFO_*`."""
+
+    txn: int
+    version: int
+    requested: int
+
+
+@dataclass(slots=True)
+class AuthRequest:
+    txn: int
+    version: int
+    plugin: str
+    payload: bytes
+
+
+@dataclass(slots=True)
+class StartTlsRequest:
+    txn: int
+    version: int
+
+
+@dataclass(slots=True)
+class UnknownRequest:
+    """An operation with a number but no implementation (v3: 3, 4 and 12): answered EBADREQ, header only."""
+
+    txn: int
+    version: int
+    operation: Operation
+
+
+@dataclass(slots=True)
+class RefusedRequest:
+    """Readable, but not servable whoever looks at it (header version, missing sub-message): the answer is ready."""
+
+    txn: int
+    version: int
+    response: "Response"
+
+
+@dataclass(slots=True)
+class AddResponse:
+    txn: int
+    version: int
+    status: Status
+    ledger_id: LedgerId
+    entry_id: EntryId
+
+
+@dataclass(slots=True)
+class ReadResponse:
+    """`entry_id` echoes the request, -1 included; only a long poll that delivers answers with the real id."""
+
+    txn: int
+    version: int
+    status: Status
+    ledger_id: LedgerId
+    entry_id: EntryId
+    body: Buffer | None = None
+    max_lac: int | None = None
+    lac_update_ms: int | None = None
+
+
+@dataclass(slots=True)
+class BatchReadResponse:
+    txn: int
+    version: int
+    status: Status
+    ledger_id: LedgerId
+    entry_id: EntryId
+    bodies: tuple[Buffer, ...] = ()
+
+
+@dataclass(slots=True)
+class WriteLacResponse:
+    txn: int
+    version: int
+    status: Status
+    ledger_id: LedgerId
+
+
+@dataclass(slots=True)
+class ReadLacResponse:
+    txn: int
+    version: int
+    status: Status
+    ledger_id: LedgerId
+    lac_body: Buffer | None = None
+    last_entry_body: Buffer | None = None
+
+
+@dataclass(slots=True)
+class ForceResponse:
+    txn: int
+    version: int
+    status: Status
+    ledger_id: LedgerId
+
+
+@dataclass(slots=True)
+class ListEntriesResponse:
+    """`availability` in the form of `wire.availability`."""
+
+    txn: int
+    version: int
+    status: Status
+    ledger_id: LedgerId
+    availability: bytes | None = None
+
+
+@dataclass(slots=True)
+class BookieInfoResponse:
+    txn: int
+    version: int
+    status: Status
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class AuthResponse:
+    txn: int
+    version: int
+    status: Status
+    plugin: str
+    payload: bytes
+
+
+@dataclass(slots=True)
+class StartTlsResponse:
+    txn: int
+    version: int
+    status: Status
+
+
+@dataclass(slots=True)
+class ErrorResponse:
+    """A status with nothing but the header."""
+
+    txn: int
+    version: int
+    operation: Operation
+    status: Status
+
+
+Request = (
+    AddRequest
+    | ReadRequest
+    | BatchReadRequest
+    | WriteLacRequest
+    | ReadLacRequest
+    | ForceRequest
+    | ListEntriesRequest
+    | BookieInfoRequest
+    | AuthRequest
+    | StartTlsRequest
+    | UnknownRequest
+    | RefusedRequest
+)
+Response = (
+    AddResponse
+    | ReadResponse
+    | BatchReadResponse
+    | WriteLacResponse
+    | ReadLacResponse
+    | ForceResponse
+    | ListEntriesResponse
+    | BookieInfoResponse
+    | AuthResponse
+    | StartTlsResponse
+    | ErrorResponse
+)

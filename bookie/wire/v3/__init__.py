@@ -1,0 +1,11 @@
+"""Protocol version 3: protobuf messages in frames. The one importer of the generated module.
+
+Reading goes through protobuf (its C parser needs 0.45 us for an add of 1 KiB, all fields 1.5 us; a scanner written in
+Python needs the same and would have to be trusted). Writing what is hot (adds and the answers to adds and reads) is
+by hand: 0.9 instead of 1.3 us, and bodies are passed on instead of copied. Field numbers: wire-protocol.md 4.
+"""
+
+from bookie.wire.v3.requests import VERSION, pack_request, unpack_request
+from bookie.wire.v3.responses import pack_response, unpack_response
+
+__all__ = ["VERSION", "pack_request", "pack_response", "unpack_request", "unpack_response"]

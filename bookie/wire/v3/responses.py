@@ -1,0 +1,267 @@
+"""Responses of protocol version 3, read and written.
+
+Every answer carries its operation's sub-message, on errors too, and the same status outside and inside
+(wire-protocol.md 4.1); only `ErrorResponse` is a header alone.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from bookie.base.errors import BadInput, Status
+from bookie.base.ids import EntryId, LedgerId
+from bookie.wire import framing
+from bookie.wire.codes import Operation
+from bookie.wire.messages import (
+    AddResponse,
+    AuthResponse,
+    BookieInfoResponse,
+    Buffer,
+    ErrorResponse,
+    ForceResponse,
+    ListEntriesResponse,
+    ReadLacResponse,
+    ReadResponse,
+    Response,
+    StartTlsResponse,
+    WriteLacResponse,
+)
+from bookie.wire.proto import bookkeeper_pb2 as proto
+from bookie.wire.v3.requests import VERSION
+from bookie.wire.varint import varint
+
+_STATUS = {int(status): status for status in Status}
+_STATUS_VARINT = {status: varint(status) for status in Status}
+_parse = proto.Response.FromString
+
+
+# ---- read -----------------------------------------------------------------------------------------------------------
+
+
+def unpack_response(view: Buffer) -> Response:
+    """Return the response in one frame's payload; bytes fields are copies.
+
+    The status is the outer one, or the inner where the outer is EOK (client side of Java: `*Completion.java`). An
+    answer without its sub-message comes back as an ErrorResponse. Raises BadInput when it is not a whole Response.
+    """
+    try:
+        message = _parse(view)  # type: ignore[arg-type]  # the parser takes any buffer; its stub says bytes
+    except DecodeError as error:
+        raise BadInput(f"a frame that is no v3 response: {error}") from error
+    if not message.IsInitialized():
+        raise BadInput("a v3 response without a required field")
+    header = message.header
+    status = _STATUS[message.status]
+    if header.operation == proto.ADD_ENTRY and message.HasField("addResponse"):
+        add = message.addResponse
+        return AddResponse(
+            header.txnId, VERSION, status or _STATUS[add.status], LedgerId(add.ledgerId), EntryId(add.entryId)
+        )
+    operation = Operation(header.operation)
+    unpack = _UNPACK.get(operation)
+    if unpack is None or not message.HasField(unpack[0]):
+        return _unpack_bare(header.txnId, operation, status)
+    return unpack[1](header.txnId, status, message)
+
+
+def _unpack_bare(txn: int, operation: Operation, status: Status) -> Response:
+    if operation is Operation.START_TLS:
+        return StartTlsResponse(txn, VERSION, status)
+    # EOK without an answer is not an answer.
+    return ErrorResponse(txn, VERSION, operation, status or Status.EBADREQ)
+
+
+def _unpack_read(txn: int, status: Status, message: proto.Response) -> Response:
+    read = message.readResponse
+    return ReadResponse(
+        txn,
+        VERSION,
+        status or _STATUS[read.status],
+        LedgerId(read.ledgerId),
+        EntryId(read.entryId),
+        read.body if read.HasField("body") else None,
+        read.maxLAC if read.HasField("maxLAC") else None,
+        read.lacUpdateTimestamp if read.HasField("lacUpdateTimestamp") else None,
+    )
+
+
+def _unpack_auth(txn: int, status: Status, message: proto.Response) -> Response:
+    auth = message.authResponse
+    return AuthResponse(txn, VERSION, status, auth.authPluginName, auth.payload)
+
+
+def _unpack_write_lac(txn: int, status: Status, message: proto.Response) -> Response:
+    write = message.writeLacResponse
+    return WriteLacResponse(txn, VERSION, status or _STATUS[write.status], LedgerId(write.ledgerId))
+
+
+def _unpack_read_lac(txn: int, status: Status, message: proto.Response) -> Response:
+    read = message.readLacResponse
+    return ReadLacResponse(
+        txn,
+        VERSION,
+        status or _STATUS[read.status],
+        LedgerId(read.ledgerId),
+        read.lacBody if read.HasField("lacBody") else None,
+        read.lastEntryBody if read.HasField("lastEntryBody") else None,
+    )
+
+
+def _unpack_info(txn: int, status: Status, message: proto.Response) -> Response:
+    info = message.getBookieInfoResponse
+    return BookieInfoResponse(
+        txn,
+        VERSION,
+        status or _STATUS[info.status],
+        info.totalDiskCapacity if info.HasField("totalDiskCapacity") else None,
+        info.freeDiskSpace if info.HasField("freeDiskSpace") else None,
+    )
+
+
+def _unpack_force(txn: int, status: Status, message: proto.Response) -> Response:
+    force = message.forceLedgerResponse
+    return ForceResponse(txn, VERSION, status or _STATUS[force.status], LedgerId(force.ledgerId))
+
+
+def _unpack_list(txn: int, status: Status, message: proto.Response) -> Response:
+    listed = message.getListOfEntriesOfLedgerResponse
+    availability = listed.availabilityOfEntriesOfLedger
+    return ListEntriesResponse(
+        txn,
+        VERSION,
+        status or _STATUS[listed.status],
+        LedgerId(listed.ledgerId),
+        availability if listed.HasField("availabilityOfEntriesOfLedger") else None,
+    )
+
+
+_Unpack = Callable[[int, Status, proto.Response], Response]
+_UNPACK: dict[Operation, tuple[str, _Unpack]] = {
+    Operation.READ_ENTRY: ("readResponse", _unpack_read),
+    Operation.AUTH: ("authResponse", _unpack_auth),
+    Operation.WRITE_LAC: ("writeLacResponse", _unpack_write_lac),
+    Operation.READ_LAC: ("readLacResponse", _unpack_read_lac),
+    Operation.GET_BOOKIE_INFO: ("getBookieInfoResponse", _unpack_info),
+    Operation.FORCE_LEDGER: ("forceLedgerResponse", _unpack_force),
+    Operation.GET_LIST_OF_ENTRIES_OF_LEDGER: ("getListOfEntriesOfLedgerResponse", _unpack_list),
+}
+
+
+# ---- written --------------------------------------------------------------------------------------------------------
+
+
+def pack_response(response: Response) -> list[Buffer]:
+    """Return `response` as one frame, prefix included; the body of a read is borrowed."""
+    if isinstance(response, AddResponse):
+        return [_pack_add(response)]
+    if isinstance(response, ReadResponse):
+        return _pack_read(response)
+    message = proto.Response()
+    header = message.header
+    header.version = proto.VERSION_THREE
+    header.txnId = response.txn
+    message.status = int(response.status)  # type: ignore[assignment]  # the stub wants the enum wrapper
+    _PACK[type(response)](message, response)
+    return framing.frame([message.SerializeToString()])
+
+
+def _pack_add(response: AddResponse) -> bytes:
+    status = _STATUS_VARINT[response.status]
+    sub = b"\x08%b\x10%b\x18%b" % (status, varint(response.ledger_id), varint(response.entry_id))
+    txn = varint(response.txn)
+    message = b"\x0a%c\x08\x03\x10\x02\x18%b\x10%b\xaa\x06%c%b" % (len(txn) + 5, txn, status, len(sub), sub)
+    return b"\x00\x00\x00%c%b" % (len(message), message)  # never more than 60 bytes
+
+
+def _pack_read(response: ReadResponse) -> list[Buffer]:
+    status = _STATUS_VARINT[response.status]
+    body = response.body
+    sub = b"\x08%b\x10%b\x18%b" % (status, varint(response.ledger_id), varint(response.entry_id))
+    tail = b""
+    body_size = 0
+    if body is not None:
+        body_size = len(body)
+        sub += b"\x22" + varint(body_size)
+    if response.max_lac is not None:
+        tail += b"\x28" + varint(response.max_lac)
+    if response.lac_update_ms is not None:
+        tail += b"\x30" + varint(response.lac_update_ms)
+    txn = varint(response.txn)
+    sub_size = varint(len(sub) + body_size + len(tail))
+    head = b"\x0a%c\x08\x03\x10\x01\x18%b\x10%b\xa2\x06%b%b" % (len(txn) + 5, txn, status, sub_size, sub)
+    size = len(head) + body_size + len(tail)
+    start = size.to_bytes(framing.PREFIX_SIZE, "big") + head
+    if body is None:
+        return [start + tail]
+    return [start, body, tail] if tail else [start, body]
+
+
+def _pack_write_lac(message: proto.Response, response: WriteLacResponse) -> None:
+    message.header.operation = proto.WRITE_LAC
+    message.writeLacResponse.status = message.status
+    message.writeLacResponse.ledgerId = response.ledger_id
+
+
+def _pack_read_lac(message: proto.Response, response: ReadLacResponse) -> None:
+    message.header.operation = proto.READ_LAC
+    read = message.readLacResponse
+    read.status = message.status
+    read.ledgerId = response.ledger_id
+    if response.lac_body is not None:
+        read.lacBody = bytes(response.lac_body)
+    if response.last_entry_body is not None:
+        read.lastEntryBody = bytes(response.last_entry_body)
+
+
+def _pack_force(message: proto.Response, response: ForceResponse) -> None:
+    message.header.operation = proto.FORCE_LEDGER
+    message.forceLedgerResponse.status = message.status
+    message.forceLedgerResponse.ledgerId = response.ledger_id
+
+
+def _pack_list(message: proto.Response, response: ListEntriesResponse) -> None:
+    message.header.operation = proto.GET_LIST_OF_ENTRIES_OF_LEDGER
+    listed = message.getListOfEntriesOfLedgerResponse
+    listed.status = message.status
+    listed.ledgerId = response.ledger_id
+    if response.availability is not None:
+        listed.availabilityOfEntriesOfLedger = response.availability
+
+
+def _pack_info(message: proto.Response, response: BookieInfoResponse) -> None:
+    message.header.operation = proto.GET_BOOKIE_INFO
+    info = message.getBookieInfoResponse
+    info.status = message.status
+    if response.total_bytes is not None:
+        info.totalDiskCapacity = response.total_bytes
+    if response.free_bytes is not None:
+        info.freeDiskSpace = response.free_bytes
+
+
+def _pack_auth(message: proto.Response, response: AuthResponse) -> None:
+    message.header.operation = proto.AUTH
+    message.authResponse.authPluginName = response.plugin
+    message.authResponse.payload = response.payload
+
+
+def _pack_start_tls(message: proto.Response, response: StartTlsResponse) -> None:
+    message.header.operation = proto.START_TLS
+    if response.status is Status.EOK:
+        message.startTLSResponse.SetInParent()
+
+
+def _pack_error(message: proto.Response, response: ErrorResponse) -> None:
+    message.header.operation = int(response.operation)  # type: ignore[assignment]
+
+
+_PACK: dict[type, Callable[[proto.Response, Any], None]] = {
+    WriteLacResponse: _pack_write_lac,
+    ReadLacResponse: _pack_read_lac,
+    ForceResponse: _pack_force,
+    ListEntriesResponse: _pack_list,
+    BookieInfoResponse: _pack_info,
+    AuthResponse: _pack_auth,
+    StartTlsResponse: _pack_start_tls,
+    ErrorResponse: _pack_error,
+}

@@ -1,0 +1,23 @@
+"""Protobuf varints, written by hand for the hot path: int64 values, negative ones as their two's complement."""
+
+_MASK_64 = 2**64 - 1
+
+
+def varint(value: int) -> bytes:
+    """Return `value` (-2^63 .. 2^64-1) as a varint: 1 to 10 bytes."""
+    if 0 <= value < 0x80:
+        return _ONE_BYTE[value]
+    if 0 <= value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if 0 <= value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    value &= _MASK_64
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))

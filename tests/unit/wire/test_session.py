@@ -1,0 +1,81 @@
+"""Sessions: version detection and matching (wire-protocol.md 2 and 9.2)."""
+
+import pytest
+
+from bookie.base.errors import BadInput, Status
+from bookie.base.ids import EntryId, LedgerId
+from bookie.wire import v2, v3
+from bookie.wire.messages import AddRequest, AddResponse, ReadRequest, ReadResponse
+from bookie.wire.session import ClientSession, ServerSession
+
+LEDGER = LedgerId(7)
+
+
+def read(version: int, entry_id: int = 0) -> ReadRequest:
+    return ReadRequest(0, version, LEDGER, EntryId(entry_id))
+
+
+def packed(request: ReadRequest) -> bytes:
+    return b"".join(v3.pack_request(request) if request.version == 3 else v2.pack_request(request))
+
+
+def test_v3_then_v2_on_one_connection_works() -> None:
+    session = ServerSession()
+
+    found = session.receive(packed(read(3)) + packed(read(2)) + packed(read(2)))
+
+    assert [request.version for request in found] == [3, 2, 2]
+
+
+def test_after_a_v2_frame_a_v3_frame_closes_the_connection() -> None:
+    session = ServerSession()
+    session.receive(packed(read(2)))
+
+    with pytest.raises(BadInput):
+        session.receive(packed(read(3)))
+
+
+def test_a_client_gets_its_tokens_back_in_any_order() -> None:
+    client: ClientSession[str] = ClientSession()
+    first, second = read(3, 1), read(3, 2)
+    client.send(first, "first")
+    client.send(second, "second")
+    answers = [ReadResponse(txn, 3, Status.ENOENTRY, LEDGER, EntryId(0)) for txn in (second.txn, first.txn)]
+
+    found = client.receive(b"".join(b"".join(v3.pack_response(answer)) for answer in answers))
+
+    assert [token for token, _ in found] == ["second", "first"]
+    assert client.waiting == 0
+
+
+def test_an_answer_to_nobody_is_dropped() -> None:
+    client: ClientSession[str] = ClientSession()
+    request = read(3)
+    client.send(request, "late")
+    assert client.abandon(request.txn) == "late"
+
+    answer = ReadResponse(request.txn, 3, Status.ENOENTRY, LEDGER, EntryId(0))
+
+    assert client.receive(b"".join(v3.pack_response(answer))) == []
+
+
+def test_v2_answers_are_matched_by_ids_and_opcode_oldest_first() -> None:
+    client: ClientSession[str] = ClientSession(version=2)
+    client.send(read(2, 1), "first read of 1")
+    client.send(AddRequest(0, 2, LEDGER, EntryId(1), bytes(20), bytes(32)), "add of 1")
+    client.send(read(2, 1), "second read of 1")
+    answer = b"".join(v2.pack_response(ReadResponse(0, 2, Status.ENOENTRY, LEDGER, EntryId(1))))
+    added = b"".join(v2.pack_response(AddResponse(0, 2, Status.EOK, LEDGER, EntryId(1))))
+
+    found = client.receive(answer + added + answer + answer)
+
+    assert [token for token, _ in found] == ["first read of 1", "add of 1", "second read of 1"]
+
+
+def test_when_the_connection_breaks_all_waiting_requests_are_given_back_in_order() -> None:
+    client: ClientSession[int] = ClientSession()
+    for number in range(3):
+        client.send(read(3, number), number)
+
+    assert client.abandon_all() == [0, 1, 2]
+    assert client.waiting == 0
