@@ -1,0 +1,165 @@
+"""Recovery: finding the end of a ledger whose writer is gone, and making every entry before it safe.
+
+Rules: replication protocol, "Closing a ledger as a reader"; bp46 B12-B17, P25-P33; wire 10.4; LedgerRecoveryOp.java.
+
+    FENCING  -- covered -->  READING  -- first proven absence, all before it written back -->  CLOSING
+       |                        |
+       +----- hopeless ---------+---- an entry that nobody can decide, a failed write ------->  FAILED
+
+FENCING asks every bookie of the last ensemble for its highest entry and forbids it further adds. READING goes forward
+from the greatest LAC among the answers; each entry found is written back to its whole write set before it counts
+(B15, second form). Reads may run ahead, but answers are *judged* strictly in id order: what lies beyond a proven
+absence was never acknowledged and is left behind. FAILED changes nothing: the ledger stays IN_RECOVERY for the next.
+"""
+
+import enum
+from collections.abc import Sequence
+
+from bookie.base.errors import BookieError
+from bookie.base.ids import EntryId
+from bookie.quorum.lac import LacQuery
+from bookie.quorum.schedule import Schedule
+
+READ_AHEAD_MAX = 32
+
+
+class Phase(enum.Enum):
+    FENCING = "fencing"
+    READING = "reading"
+    CLOSING = "closing"
+    FAILED = "failed"
+
+
+class _Absent:
+    """Judgement: proven absent (W-A+1 explicit negatives)."""
+
+
+ABSENT = _Absent()
+
+
+class Recovery:
+    """One recovery of one ledger, from the facts that its driver reports. `first_of_last` starts the last segment."""
+
+    __slots__ = (
+        "_fencing",
+        "_judged",
+        "_next_judged",
+        "_next_read",
+        "_read_ahead",
+        "_written",
+        "end",
+        "error",
+        "phase",
+        "start",
+    )
+
+    def __init__(self, schedule: Schedule, first_of_last: EntryId) -> None:
+        self.phase = Phase.FENCING
+        self.error: BookieError | None = None
+        self._fencing = LacQuery(schedule, floor=EntryId(first_of_last - 1))
+        self.start = EntryId(first_of_last - 1)  # confirmed for certain: reading begins after it
+        self.end: EntryId | None = None  # the last entry, once its successor is proven absent
+        self._judged: dict[EntryId, _Absent | BookieError | None] = {}  # answers not yet in order; None = found
+        self._next_read = EntryId(-1)
+        self._next_judged = EntryId(-1)
+        self._written = EntryId(-1)
+        self._read_ahead = 1
+
+    # ---- fencing -----------------------------------------------------------------------------------------------------
+
+    def fenced(self, slot: int, lac: EntryId) -> Phase:
+        """`slot` is fenced, and its highest entry says that `lac` was confirmed."""
+        if self.phase is Phase.FENCING:
+            self._fencing.found(slot, lac)
+            self._judge_fencing()
+        return self.phase
+
+    def fence_failed(self, slot: int, error: BookieError) -> Phase:
+        """`slot` has no entry (an explicit negative: it is fenced all the same), or nobody knows."""
+        if self.phase is Phase.FENCING:
+            self._fencing.failed(slot, error)
+            self._judge_fencing()
+        return self.phase
+
+    def _judge_fencing(self) -> None:
+        if self._fencing.is_covered:
+            self.phase = Phase.READING
+            self.start = self._fencing.lac
+            self._next_read = self._next_judged = EntryId(self.start + 1)
+            self._written = self.start
+        elif (error := self._fencing.error) is not None:
+            self._fail(error)
+
+    # ---- reading forward ---------------------------------------------------------------------------------------------
+
+    def next_reads(self) -> Sequence[EntryId]:
+        """Entries to read now; each is returned once. The window doubles while entries are found, from one."""
+        if self.phase is not Phase.READING or self.end is not None:
+            return ()
+        stop = self._next_judged + self._read_ahead
+        reads = [EntryId(entry_id) for entry_id in range(self._next_read, stop)]
+        self._next_read = EntryId(max(self._next_read, stop))
+        return reads
+
+    def found(self, entry_id: EntryId) -> Sequence[EntryId]:
+        """`entry_id` was read and verified. Returns the entries that may be written back now, in order."""
+        return self._judge(entry_id, None)
+
+    def absent(self, entry_id: EntryId) -> Sequence[EntryId]:
+        """W-A+1 replicas said no: no ack quorum ever held `entry_id`, and after fencing none ever will (B16)."""
+        return self._judge(entry_id, ABSENT)
+
+    def undecided(self, entry_id: EntryId, error: BookieError) -> Sequence[EntryId]:
+        """Every replica answered and neither a copy nor enough explicit negatives came (B17)."""
+        return self._judge(entry_id, error)
+
+    def _judge(self, entry_id: EntryId, judgement: "_Absent | BookieError | None") -> Sequence[EntryId]:
+        if self.phase is not Phase.READING or self.end is not None:
+            return ()
+        self._judged[entry_id] = judgement
+        writable: list[EntryId] = []
+        while self._next_judged in self._judged:
+            found = self._judged.pop(self._next_judged)
+            if isinstance(found, _Absent):
+                self.end = EntryId(self._next_judged - 1)
+                self._judged.clear()
+                self._close_when_written()
+                break
+            if isinstance(found, BookieError):
+                self._fail(found)
+                break
+            writable.append(self._next_judged)
+            self._next_judged = EntryId(self._next_judged + 1)
+            self._read_ahead = min(self._read_ahead * 2, READ_AHEAD_MAX)
+        return writable
+
+    # ---- writing back ------------------------------------------------------------------------------------------------
+
+    def written(self, entry_id: EntryId) -> Phase:
+        """Everything up to `entry_id` was acknowledged by an ack quorum of its write set."""
+        assert self._written <= entry_id < self._next_judged, "written before it was found"
+        self._written = entry_id
+        self._close_when_written()
+        return self.phase
+
+    def write_failed(self, error: BookieError) -> Phase:
+        self._fail(error)
+        return self.phase
+
+    @property
+    def is_empty_handed(self) -> bool:
+        """True when nothing was found after `start`: the ledger's length must be taken from entry `start` itself.
+
+        The answer that carried the LAC has the length of a *later* entry, perhaps one beyond the end. (Java closes
+        with that length; wire 10.4 step 5.)
+        """
+        return self.phase is Phase.CLOSING and self.end == self.start
+
+    def _close_when_written(self) -> None:
+        if self.phase is Phase.READING and self.end is not None and self._written == self.end:
+            self.phase = Phase.CLOSING
+
+    def _fail(self, error: BookieError) -> None:
+        if self.phase is not Phase.FAILED:
+            self.phase = Phase.FAILED
+            self.error = error

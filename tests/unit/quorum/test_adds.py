@@ -1,0 +1,210 @@
+"""PendingAdds: the rules one by one, then against a model that recomputes everything from the history."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bookie.base.ids import EntryId
+from bookie.quorum.adds import PendingAdd, PendingAdds
+from bookie.quorum.schedule import Schedule
+
+
+def adds_of(shape: tuple[int, int, int] = (3, 3, 2)) -> PendingAdds[None]:
+    return PendingAdds(Schedule(*shape))
+
+
+def ids(adds: "list[PendingAdd[None]] | tuple[PendingAdd[None], ...] | object") -> list[int]:
+    return [add.entry_id for add in adds]  # type: ignore[attr-defined]
+
+
+def test_an_entry_is_confirmed_exactly_at_its_ack_quorum() -> None:
+    """B8."""
+    adds = adds_of()
+    add = adds.push(10, None)
+
+    first, second, third = (ids(adds.ack(add, slot)) for slot in range(3))
+
+    assert (first, second, third) == ([], [0], [])
+    assert adds.lac == 0
+
+
+def test_a_bookie_that_acknowledges_twice_counts_once() -> None:
+    adds = adds_of()
+    add = adds.push(10, None)
+
+    adds.ack(add, 1)
+    adds.ack(add, 1)
+
+    assert adds.lac == -1
+
+
+def test_confirmations_come_in_id_order_whatever_the_order_of_acks() -> None:
+    """P15."""
+    adds = adds_of()
+    zero, one, two = (adds.push(1, None) for _ in range(3))
+
+    for add in (two, one):
+        assert not adds.ack(add, 0)
+        assert not adds.ack(add, 1)
+    adds.ack(zero, 0)
+    confirmed = adds.ack(zero, 2)
+
+    assert ids(confirmed) == [0, 1, 2]
+
+
+def test_the_lac_of_an_entry_is_what_was_confirmed_when_it_was_pushed() -> None:
+    """P17."""
+    adds = adds_of((1, 1, 1))
+    zero = adds.push(1, None)
+    one = adds.push(1, None)
+    adds.ack(zero, 0)
+    two = adds.push(1, None)
+
+    assert [add.lac for add in (zero, one, two)] == [-1, -1, 0]
+
+
+def test_the_length_counts_all_payload_up_to_and_including_the_entry() -> None:
+    """Wire 6.1."""
+    adds = PendingAdds[None](Schedule(1, 1, 1), start=EntryId(4), length=100)
+
+    lengths = [adds.push(size, None).length for size in (3, 0, 7)]
+
+    assert lengths == [103, 103, 110]
+
+
+def test_acks_of_a_failed_slot_no_longer_count() -> None:
+    """Wire 10.2, ensemble change, step 4."""
+    adds = adds_of()
+    zero, one = adds.push(1, None), adds.push(1, None)
+    adds.ack(zero, 0)
+    adds.ack(one, 0)
+    adds.ack(one, 1)
+
+    adds.drop(0)
+
+    assert ids(adds.ack(zero, 1)) == []
+    assert ids(adds.ack(zero, 2)) == [0]
+    assert adds.lac == 0
+    assert ids(adds.ack(one, 2)) == [1]
+
+
+def test_a_new_bookie_is_sent_every_unconfirmed_entry_of_its_slot_and_no_other() -> None:
+    adds = adds_of((4, 2, 2))
+    pushed = [adds.push(1, None) for _ in range(6)]
+    for slot in adds.write_set(pushed[0]):
+        adds.ack(pushed[0], slot)
+
+    adds.drop(1)
+
+    assert ids(adds.missing(1)) == [1, 4, 5]
+
+
+def test_nothing_is_confirmed_while_an_ensemble_change_is_written() -> None:
+    adds = adds_of((1, 1, 1))
+    add = adds.push(1, None)
+
+    adds.hold()
+
+    assert not adds.ack(add, 0)
+    assert adds.lac == -1
+    assert ids(adds.release()) == [0]
+
+
+def test_failing_takes_everything_off_and_undoes_its_length() -> None:
+    """Wire 10.2, step 6; 10.7, step 1."""
+    adds = adds_of((1, 1, 1))
+    adds.ack(adds.push(5, None), 0)
+    adds.push(7, None)
+
+    failed = adds.fail_all()
+
+    assert ids(failed) == [1]
+    assert (adds.length, adds.lac, len(adds)) == (5, 0, 0)
+
+
+def test_writing_goes_on_as_long_as_every_write_set_keeps_an_ack_quorum() -> None:
+    adds = adds_of((3, 3, 2))
+
+    assert adds.can_complete_without([1])
+    assert not adds.can_complete_without([0, 1])
+    assert not adds_of((4, 2, 2)).can_complete_without([3])
+
+
+@dataclass
+class Model:
+    """The history; everything else follows from it by the words of the protocol."""
+
+    shape: tuple[int, int, int]
+    acks: list[set[int]] = field(default_factory=list)
+    confirmed: int = -1
+    held: bool = False
+
+    def confirm(self) -> list[int]:
+        newly = []
+        while (
+            not self.held
+            and self.confirmed + 1 < len(self.acks)
+            and len(self.acks[self.confirmed + 1]) >= self.shape[2]
+        ):
+            self.confirmed += 1
+            newly.append(self.confirmed)
+        return newly
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["push", "ack", "ack", "ack", "drop", "hold", "release"]), st.integers(0, 99), st.integers(0, 9)
+    ),
+    max_size=60,
+)
+shapes = st.integers(1, 5).flatmap(
+    lambda e: st.integers(1, e).flatmap(lambda w: st.tuples(st.just(e), st.just(w), st.integers(1, w)))
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(shapes, steps)
+def test_any_history_confirms_what_the_model_confirms(
+    shape: tuple[int, int, int], history: list[tuple[str, int, int]]
+) -> None:
+    schedule = Schedule(*shape)
+    adds: PendingAdds[None] = PendingAdds(schedule)
+    pushed: list[PendingAdd[None]] = []
+    model = Model(shape)
+
+    for step, entry, choice in history:
+        confirmed: list[int] = []
+        expected: list[int] = []
+        slot = choice % shape[0]
+        match step:
+            case "push":
+                pushed.append(adds.push(1, None))
+                model.acks.append(set())
+            case "ack" if pushed:
+                add = pushed[entry % len(pushed)]
+                slot = adds.write_set(add)[choice % shape[1]]
+                if add.entry_id > model.confirmed:
+                    model.acks[add.entry_id].add(slot)
+                confirmed, expected = ids(adds.ack(add, slot)), model.confirm()
+            case "drop":
+                adds.drop(slot)
+                for unconfirmed in model.acks[model.confirmed + 1 :]:
+                    unconfirmed.discard(slot)
+                assert ids(adds.missing(slot)) == [
+                    entry_id
+                    for entry_id in range(model.confirmed + 1, len(pushed))
+                    if slot in schedule.write_set(EntryId(entry_id))
+                ]
+            case "hold":
+                adds.hold()
+                model.held = True
+            case "release":
+                model.held = False
+                confirmed, expected = ids(adds.release()), model.confirm()
+            case _:
+                pass
+
+        assert confirmed == expected
+        assert adds.lac == model.confirmed
+        assert len(adds) == len(pushed) - model.confirmed - 1

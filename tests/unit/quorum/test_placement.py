@@ -1,0 +1,70 @@
+"""Which bookies an ensemble gets (metadata 12)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bookie.base import errors
+from bookie.base.ids import BookieId
+from bookie.quorum import placement
+from bookie.quorum.placement import Candidate
+from bookie.quorum.schedule import Schedule
+
+
+def fleet(*zones: str) -> list[Candidate]:
+    return [Candidate(BookieId(f"{zone}{number}"), zone) for number, zone in enumerate(zones)]
+
+
+def test_a_new_ensemble_spans_as_many_zones_as_it_has_bookies() -> None:
+    ensemble = placement.choose(Schedule(3, 3, 2), fleet("a", "a", "b", "b", "c"))
+
+    assert ensemble == ("a0", "b2", "c4")
+
+
+def test_every_write_set_of_a_striped_ensemble_spans_the_zones() -> None:
+    ensemble = placement.choose(Schedule(4, 2, 2), fleet("a", "a", "b", "b"))
+
+    zones = [bookie[0] for bookie in ensemble]
+    assert all(zones[slot] != zones[(slot + 1) % 4] for slot in range(4))
+
+
+def test_too_few_zones_are_no_reason_to_refuse() -> None:
+    assert len(placement.choose(Schedule(3, 3, 2), fleet("a", "a", "a"))) == 3
+
+
+def test_too_few_bookies_are_refused_with_a_reason() -> None:
+    with pytest.raises(errors.NotEnoughBookies, match="there are 2"):
+        placement.choose(Schedule(3, 3, 2), fleet("a", "b"))
+
+
+def test_the_draw_order_decides_among_equals() -> None:
+    candidates = fleet("a", "a", "a")
+
+    assert placement.choose(Schedule(1, 1, 1), candidates[::-1]) == ("a2",)
+
+
+def test_a_failed_bookie_is_replaced_by_one_of_the_zone_that_is_missing() -> None:
+    ensemble = (BookieId("x"), BookieId("y"), BookieId("z"))
+    zones = {BookieId("x"): "a", BookieId("y"): "b", BookieId("z"): "c"}
+
+    found = placement.replace(Schedule(3, 3, 2), ensemble, [1], fleet("a", "c", "b"), zones=zones)
+
+    assert found == {1: "b2"}
+
+
+def test_members_of_the_ensemble_are_never_chosen_again_and_a_slot_may_stay_empty() -> None:
+    ensemble = (BookieId("a0"), BookieId("b1"), BookieId("c2"))
+
+    found = placement.replace(Schedule(3, 3, 2), ensemble, [0, 1], fleet("a", "b", "c", "d"), zones={})
+
+    assert found == {0: "d3"}
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=5, max_size=9), st.integers(1, 5), st.data())
+def test_no_bookie_is_twice_in_an_ensemble(zones: list[str], size: int, data: st.DataObject) -> None:
+    write_quorum = data.draw(st.integers(1, size))
+    candidates = data.draw(st.permutations(fleet(*zones)))
+
+    ensemble = placement.choose(Schedule(size, write_quorum, 1), candidates)
+
+    assert len(set(ensemble)) == len(ensemble) == size
