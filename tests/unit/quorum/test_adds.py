@@ -154,7 +154,9 @@ class Model:
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["push", "ack", "ack", "ack", "drop", "hold", "release"]), st.integers(0, 99), st.integers(0, 9)
+        st.sampled_from(["push", "ack", "ack", "ack", "drop", "hold", "release"]),
+        st.integers(0, 99),
+        st.integers(0, 9),
     ),
     max_size=60,
 )

@@ -153,6 +153,8 @@ def recover(schedule: Schedule, bookies: list[ModelBookie], mute: set[int], draw
         while not found and outcome is Outcome.OPEN:
             slot_or_none = plan.next_replica()
             assert slot_or_none is not None
+            # Recovery reads fence too: else a "no" of a bookie that missed the fencing could become a "yes" later.
+            bookies[slot_or_none].fenced |= slot_or_none not in mute
             found = slot_or_none not in mute and entry in bookies[slot_or_none].lacs
             if not found:
                 error: BookieError = LIMBO if slot_or_none in mute else NO
