@@ -1,0 +1,62 @@
+"""One fleet and two official Java clients for the whole run; the questions are in the tests.
+
+`BOOKIE_JUDGED=java` puts official Java bookies in our bookies' place: what the judge asks must hold there too.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import java_fleet_support
+import java_support
+import local_support
+from java_fleet_support import JudgedFleet
+
+BOOKIES = 3
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        java_support.ensure_java()
+    except java_support.JavaMissing as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+    return tmp_path_factory.mktemp("interop")
+
+
+@pytest.fixture(scope="session")
+def fleet(folder: Path) -> Iterator[JudgedFleet]:
+    """The judged fleet: three bookies."""
+    if os.environ.get("BOOKIE_JUDGED") == "java":
+        with java_fleet_support.zookeeper(folder) as uri, java_fleet_support.bookies(uri, folder, BOOKIES) as ids:
+            yield JudgedFleet(uri, ids, folder=folder)
+        return
+    with local_support.fleet(folder / "fleet", folder / "fleet.log", bookies=BOOKIES) as local:
+        yield JudgedFleet(local.uri, [bookie.bookie_id for bookie in local.bookies], folder=folder)
+
+
+@pytest.fixture(scope="session")
+def java_fleet(folder: Path) -> Iterator[JudgedFleet]:
+    """Official bookies, for our client to be judged against."""
+    home = folder / "official"
+    home.mkdir()
+    with java_fleet_support.zookeeper(home) as uri, java_fleet_support.bookies(uri, home, BOOKIES) as ids:
+        yield JudgedFleet(uri, ids, folder=home)
+
+
+@pytest.fixture(scope="session")
+def java(fleet: JudgedFleet) -> Iterator[java_support.JavaClient]:
+    """The official client on the judged fleet."""
+    with java_support.JavaClient(fleet.uri, fleet.folder / "java.log") as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def other_java(fleet: JudgedFleet) -> Iterator[java_support.JavaClient]:
+    """A second official client in a process of its own; it announces its last confirmed entry every 50 ms."""
+    with java_support.JavaClient(fleet.uri, fleet.folder / "other.log", explicit_lac_ms=50) as client:
+        yield client

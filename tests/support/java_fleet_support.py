@@ -1,0 +1,113 @@
+"""Official ZooKeeper and official Java bookies as processes on this machine: to judge our client, and to race against.
+
+Each server is ended by whoever started it. Ports are free ones of the moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import java_support
+import wait_support
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 20.0
+ROOT = "/ledgers"
+FAST_JVM = ("-Xmx1g", "-XX:MaxDirectMemorySize=1g")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JudgedFleet:
+    """Bookies under judgement, ours or official ones; `folder` is for logs and settings of the judge."""
+
+    uri: str
+    bookie_ids: list[str]
+    folder: Path
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` different ports that were free a moment ago."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+@contextlib.contextmanager
+def java_server(main: str, arguments: Sequence[str], log: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run one Java program until the body ends; its output goes to `log`."""
+    argv = ["java", *flags, "-cp", java_support.class_path(), main, *arguments]
+    with log.open("ab") as output, subprocess.Popen(argv, stdout=output, stderr=output) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def wait_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until `port` takes connections. Raises with the end of the log when the server ends or is too late."""
+
+    def is_open() -> bool:
+        if process.poll() is not None:
+            raise AssertionError(f"{log.name}: ended with {process.returncode}: {log.read_text()[-2000:]}")
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_support.wait_until(is_open, f"port {port} of {log.name}", timeout_s=START_TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def zookeeper(folder: Path) -> Iterator[str]:
+    """Run an official ZooKeeper with a freshly formatted BookKeeper cluster; give its metadataServiceUri."""
+    (port,) = free_ports(1)
+    log = folder / "zookeeper.log"
+    flags = [*java_support.SMALL_JVM, "-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=*"]
+    arguments = [str(port), str(folder / "zookeeper")]
+    with java_server("org.apache.zookeeper.server.ZooKeeperServerMain", arguments, log, *flags) as process:
+        wait_port(port, process, log)
+        uri = f"zk+hierarchical://127.0.0.1:{port}{ROOT}"
+        told = java_support.shell(uri, folder, "initnewcluster")
+        assert "Successfully initiated cluster" in told, told
+        yield uri
+
+
+@contextlib.contextmanager
+def bookies(uri: str, folder: Path, count: int, *, fast: bool = False) -> Iterator[list[str]]:
+    """Run `count` official bookies registered at `uri`; give their ids (host:port). `fast`: as one would run it."""
+    with contextlib.ExitStack() as stack:
+        starting = []
+        for port in free_ports(count):
+            home = folder / f"java-bookie-{port}"
+            log = home / "bookie.log"
+            settings = _settings(uri, home, port, cache_mb=256 if fast else 16)
+            flags = FAST_JVM if fast else (*java_support.SMALL_JVM, "-XX:MaxDirectMemorySize=256m")
+            server = java_server("org.apache.bookkeeper.server.Main", ["-c", str(settings)], log, *flags)
+            starting.append((port, stack.enter_context(server), log))
+        for port, process, log in starting:
+            wait_port(port, process, log)
+        yield [f"127.0.0.1:{port}" for port, _, _ in starting]
+
+
+def _settings(uri: str, home: Path, port: int, *, cache_mb: int) -> Path:
+    """Write one bookie's settings: journal synced before every answer, RocksDB index, no auto-recovery."""
+    home.mkdir(parents=True)
+    path = home / "bookie.conf"
+    path.write_text(
+        f"metadataServiceUri={uri}\nbookiePort={port}\nadvertisedAddress=127.0.0.1\nallowLoopback=true\n"
+        f"journalDirectory={home}/journal\nledgerDirectories={home}/ledgers\n"
+        "ledgerStorageClass=org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage\n"
+        f"dbStorage_writeCacheMaxSizeMb={cache_mb}\ndbStorage_readAheadCacheMaxSizeMb={cache_mb}\n"
+        "dbStorage_rocksDB_blockCacheSize=16777216\njournalSyncData=true\nautoRecoveryDaemonEnabled=false\n"
+        "httpServerEnabled=false\ndiskUsageThreshold=0.99\ndiskUsageWarnThreshold=0.98\n"
+    )
+    return path

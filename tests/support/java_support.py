@@ -1,0 +1,170 @@
+"""The official Java BookKeeper as a judge: fetched from Maven Central when a test wants it, never shipped.
+
+Jars and compiled classes are kept in the cache of this user, keyed by what they were made from. What is asked of the
+client goes through `JavaClient`; the shell is `shell`. Nothing here may decide whether an answer is right.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import kube_cache
+import kube_errors
+import kube_host
+import kube_shell
+import kube_talk
+
+SOURCES = Path(__file__).parent.parent / "interop" / "java"
+SHELL_TIMEOUT_S = 60.0
+# Small and quick to start: a test asks a few questions, it does not measure.
+SMALL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+class JavaMissing(Exception):
+    """Java or Maven is not here and cannot be installed by us; the text says what to install."""
+
+
+class JudgeError(Exception):
+    """The Java client answered with an exception: `name` is its class, `code` its BKException code."""
+
+    def __init__(self, name: str, code: int, message: str) -> None:
+        super().__init__(f"{name} ({code}): {message}")
+        self.name = name
+        self.code = code
+
+
+def ensure_java() -> None:
+    """Have java, javac and mvn on this machine. Raises JavaMissing."""
+    try:
+        kube_host.ensure_programs(
+            ["openjdk-17-jdk-headless", "maven"], programs=["java", "javac", "mvn"], wanted_for="the Java judge"
+        )
+    except kube_errors.ClusterError as error:
+        raise JavaMissing(str(error)) from None
+
+
+def jars() -> Path:
+    """Return the folder with the official jars and their dependencies (93 MB, about half a minute the first time)."""
+    pom = SOURCES / "pom.xml"
+    return kube_cache.entry("bookkeeper-jars", kube_cache.key(pom), _fetch_jars)
+
+
+def _fetch_jars(target: Path) -> None:
+    argv = ["mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml"), "dependency:copy-dependencies"]
+    with kube_talk.step("fetching the official BookKeeper from Maven Central (kept in the cache)"):
+        kube_shell.run(*argv, f"-DoutputDirectory={target}", cwd=SOURCES)
+
+
+def classes() -> Path:
+    """Return the folder with our judge, compiled against the official jars."""
+    return kube_cache.entry("bookkeeper-judge", kube_cache.key(SOURCES), _compile)
+
+
+def _compile(target: Path) -> None:
+    target.mkdir(parents=True)
+    sources = sorted(str(path) for path in SOURCES.glob("*.java"))
+    argv = ["javac", "-Xlint:all,-processing,-try", "-Werror", "-cp", f"{jars()}/*", "-d", str(target), *sources]
+    kube_shell.run(*argv)
+
+
+def class_path() -> str:
+    """Return Java's class path for our judge and everything official."""
+    return f"{classes()}:{jars()}/*"
+
+
+def shell(uri: str, folder: Path, *words: str, bookie_settings: str = "") -> str:
+    """Run `bookkeeper shell WORDS` against the cluster at `uri`; return all it printed.
+
+    It exits 0 even when it failed (local-cluster.md, 5), so callers judge the text. `folder` holds its settings file.
+    """
+    settings = folder / "shell.conf"
+    settings.write_text(f"metadataServiceUri={uri}\nzkTimeout=10000\n{bookie_settings}")
+    argv = ["java", *SMALL_JVM, f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.xml'}", "-cp", class_path()]
+    done = subprocess.run(
+        [*argv, "org.apache.bookkeeper.bookie.BookieShell", "-conf", str(settings), *words],
+        capture_output=True,
+        text=True,
+        timeout=SHELL_TIMEOUT_S,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+class JavaClient:
+    """The official client in a process of its own. Every call waits for the answer; a Java exception is JudgeError."""
+
+    def __init__(self, uri: str, log: Path, *, v2: bool = False, explicit_lac_ms: int = 0, fast: bool = False) -> None:
+        """`fast` gives the machine code time to warm up: for measuring, not for asking."""
+        flags = ("-Xmx1g",) if fast else SMALL_JVM
+        options = json.dumps({"uri": uri, "v2": v2, "explicitLacMs": explicit_lac_ms})
+        java = shutil.which("java")
+        assert java is not None, "call ensure_java() first"
+        self._log = log
+        with log.open("ab") as complaints:
+            self._process = subprocess.Popen(
+                [java, *flags, "-cp", class_path(), "Judge", options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+                bufsize=1,
+            )
+        self._answer()
+
+    def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Return the answer to one question. Raises JudgeError for a Java exception."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"op": operation, **arguments}) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def append(self, handle: int, payloads: Sequence[bytes], **arguments: Any) -> list[int]:
+        """Add `payloads` without waiting between them; return their entry ids."""
+        texts = [base64.b64encode(payload).decode() for payload in payloads]
+        entries: list[int] = self.ask("append", handle=handle, payloads=texts, **arguments)["entries"]
+        return entries
+
+    def read(self, handle: int, first: int, last: int, *, unconfirmed: bool = False) -> list[bytes]:
+        """Read entries `first` to `last`, both included."""
+        answer = self.ask("read", handle=handle, first=first, last=last, unconfirmed=unconfirmed)
+        return [base64.b64decode(text) for text in answer["payloads"]]
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            complaint = self._log.read_text(errors="replace")[-2000:]
+            raise JudgeError("the Java client's process ended", self._process.wait(), complaint)
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise JudgeError(answer["error"], answer["code"], answer["message"])
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """End the process: politely by end of input, then by force."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def payloads(ledger_id: int, count: int, size_bytes: int = 100) -> Iterator[bytes]:
+    """Give `count` payloads that tell ledger and entry apart, so that a mixed-up read is seen."""
+    for entry in range(count):
+        yield f"ledger {ledger_id} entry {entry} ".encode().ljust(size_bytes, b".")[:size_bytes]

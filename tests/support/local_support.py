@@ -1,0 +1,101 @@
+"""A fleet on this machine without Kubernetes: `bookie local` as a process, told what to do by its own command line.
+
+Whoever starts a fleet ends it; a bookie of the fleet may be killed by its process id, and stays dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 30.0
+BOOKIE = (sys.executable, "-m", "bookie")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LocalBookie:
+    """One bookie of the fleet, as `bookie local --json` tells it."""
+
+    bookie_id: str
+    port: int
+    admin_port: int
+    metrics_port: int
+    pid: int
+    journal: Path
+    ledgers: Path
+    index: Path
+    facts: dict[str, Any]
+
+    @property
+    def admin(self) -> str:
+        return f"127.0.0.1:{self.admin_port}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LocalFleet:
+    uri: str
+    bookies: tuple[LocalBookie, ...]
+    process: subprocess.Popen[str]
+    log: Path
+
+
+@contextlib.contextmanager
+def fleet(data: Path, log: Path, *, bookies: int, arguments: Sequence[str] = ()) -> Iterator[LocalFleet]:
+    """Run `bookie local` until the body ends. Raises AssertionError with the end of its log when it does not start."""
+    argv = [*BOOKIE, "local", "--bookies", str(bookies), "--data", str(data), "--json", *arguments]
+    with log.open("ab") as talk:
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=talk, text=True, start_new_session=True)
+    try:
+        facts = json.loads(_first_line(process, log))
+        yield LocalFleet(facts["metadataServiceUri"], tuple(map(_bookie, facts["bookies"])), process, log)
+    finally:
+        _stop(process)
+
+
+def _first_line(process: subprocess.Popen[str], log: Path) -> str:
+    assert process.stdout is not None
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if selector.select(deadline_s - time.monotonic()):
+            line = process.stdout.readline()
+            if line.strip():
+                return line
+    raise AssertionError(f"`bookie local` told nothing; its log ends: {log.read_text(errors='replace')[-3000:]}")
+
+
+def _bookie(facts: dict[str, Any]) -> LocalBookie:
+    return LocalBookie(
+        bookie_id=facts["id"],
+        port=facts["port"],
+        admin_port=facts["adminPort"],
+        metrics_port=facts["metricsPort"],
+        pid=facts["pid"],
+        journal=Path(facts["journal"]),
+        ledgers=Path(facts["ledgers"]),
+        index=Path(facts["index"]),
+        facts=facts,
+    )
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """End the fleet: politely, then its whole process group (its own session, so nobody else's)."""
+    assert process.stdout is not None
+    process.terminate()
+    try:
+        process.wait(timeout=STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    process.stdout.close()
