@@ -1,0 +1,118 @@
+"""A cluster in the metadata store: making one, and reading what it says of itself.
+
+The equivalent of Java's `initnewcluster`: root, available, available/readonly and INSTANCEID in one transaction, then
+LAYOUT. Never: changing or emptying a cluster that exists. Rules: metadata.md 1.3 and 1.4; ZKRegistrationManager.
+"""
+
+import contextlib
+
+from bookie.base import errors
+from bookie.client.ledgers import LedgerStore
+from bookie.metadata import paths
+from bookie.metadata.paths import LayoutKind, MetadataUri
+from bookie.ports.entropy import Entropy
+from bookie.ports.metadata_store import CreateOp, MetadataStore
+
+
+async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
+    """Make a new cluster at `uri`; return its instance id. Raises BadInput when the root exists already."""
+    parsed = paths.parse_uri(uri)
+    made = new_instance_id(entropy)
+    parent = parsed.root.rsplit("/", 1)[0]
+    if parent:
+        await _create_if_missing(store, parent, b"")
+    try:
+        await store.transact(
+            [
+                CreateOp(parsed.root, b""),
+                CreateOp(paths.available(parsed.root), b""),
+                CreateOp(paths.readonly(parsed.root), b""),
+                CreateOp(paths.instance_id(parsed.root), made.encode()),
+            ]
+        )
+    except errors.NodeExists:
+        raise errors.BadInput(
+            f"{parsed.root} exists already in the metadata store: a cluster is there, or was; nothing was changed"
+        ) from None
+    except errors.OutcomeUnknown:
+        if await instance_id(store, parsed.root) != made:
+            raise
+    await open_layout(store, parsed)
+    return made
+
+
+async def ensure_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
+    """The instance id of the cluster at `uri`, made if there is none. For development fleets; several may race."""
+    root = paths.parse_uri(uri).root
+    for _ in range(3):
+        found = await _read(store, paths.instance_id(root))
+        if found is not None:
+            await open_layout(store, paths.parse_uri(uri))
+            return found.decode()
+        try:
+            return await format_cluster(store, uri, entropy)
+        except errors.BadInput:
+            continue  # somebody else made it just now, or the root exists without an instance id
+    raise errors.BadInput(f"{root} exists in the metadata store but has no INSTANCEID: not a cluster we can use")
+
+
+async def instance_id(store: MetadataStore, root: str) -> str:
+    """The cluster's id. Raises RefusedToStart when there is no cluster at `root`, MetadataError.
+
+    "" is a cluster from before instance ids.
+    """
+    found = await _read(store, paths.instance_id(root))
+    if found is not None:
+        return found.decode()
+    if await _read(store, root) is None:
+        raise errors.RefusedToStart(
+            f"there is no cluster at {root} in the metadata store: make one with `bookie cluster init`"
+        )
+    return ""
+
+
+async def open_layout(store: MetadataStore, uri: MetadataUri) -> LayoutKind:
+    """How ledgers are laid out here; written if nobody has yet. Raises RefusedToStart when `uri` asks for another."""
+    wanted = uri.kind or LayoutKind.HIERARCHICAL
+    path = paths.layout(uri.root)
+    found = await _read(store, path)
+    if found is None:
+        try:
+            await _create_if_missing(store, path, paths.dump_layout(wanted))
+        except errors.NodeMissing:
+            raise errors.RefusedToStart(
+                f"there is no cluster at {uri.root} in the metadata store: make one with `bookie cluster init`"
+            ) from None
+        found = (await store.get(path)).data
+    kind = paths.load_layout(found)
+    if uri.kind is not None and kind is not uri.kind:
+        raise errors.RefusedToStart(
+            f"the settings ask for ledger layout {uri.kind.value}, the cluster at {uri.root} has {kind.value}"
+        )
+    return kind
+
+
+async def open_ledgers(store: MetadataStore, uri: MetadataUri) -> LedgerStore:
+    """The ledgers of the cluster at `uri`, in the layout that it has."""
+    return LedgerStore(store, uri.root, await open_layout(store, uri))
+
+
+def new_instance_id(entropy: Entropy) -> str:
+    """A random UUID (version 4) as text, as Java makes it."""
+    token = bytearray(entropy.token(16))
+    token[6] = token[6] & 0x0F | 0x40
+    token[8] = token[8] & 0x3F | 0x80
+    text = token.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+async def _read(store: MetadataStore, path: str) -> bytes | None:
+    try:
+        return (await store.get(path)).data
+    except errors.NodeMissing:
+        return None
+
+
+async def _create_if_missing(store: MetadataStore, path: str, data: bytes) -> None:
+    with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):  # the caller reads what stands there
+        await store.create(path, data)

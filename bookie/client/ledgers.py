@@ -1,0 +1,205 @@
+"""Ledger metadata in the store: ids, compare-and-set, listing.
+
+The store may lose an answer (OutcomeUnknown). Here that is resolved where it can be: after a lost answer to `create` or
+`put` the node is read and compared, so that a caller sees success or a true conflict. Never: a blind repetition of a
+write, and never "no such ledger" for a store that could not be read. Rules: metadata.md 2, 3 and 5.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from bookie.base import errors
+from bookie.base.ids import LedgerId
+from bookie.metadata import paths, serde
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.metadata.paths import LayoutKind
+from bookie.ports.metadata_store import ANY_VERSION, MetadataStore, Stored
+
+SHORT_ID_END = paths.SHORT_ID_END
+_CREATE_ATTEMPTS = 20
+_PUT_ATTEMPTS = 5
+_HOB_KEPT = 3
+
+
+class LedgerStore:
+    """The ledgers under one root. Stateless but for the layout; any number may work on one store."""
+
+    def __init__(self, store: MetadataStore, root: str, kind: LayoutKind = LayoutKind.HIERARCHICAL) -> None:
+        self.store = store
+        self.root = root
+        self.kind = kind
+
+    def path(self, ledger_id: LedgerId) -> str:
+        return paths.ledger_path(self.root, ledger_id, self.kind)
+
+    async def create(self, metadata: LedgerMetadata) -> LedgerId:
+        """Store a new ledger under a fresh id; its version is 0. `metadata.ctoken` should be random and not 0.
+
+        The token tells our own node, whose answer was lost, from a stranger's (LedgerCreateOp; metadata.md 4.7).
+        """
+        data = serde.dump_ledger(metadata)
+        for _ in range(_CREATE_ATTEMPTS):
+            ledger_id = await self.next_id()
+            try:
+                await self.create_at(ledger_id, data, metadata.ctoken)
+            except errors.LedgerExists:
+                continue
+            return ledger_id
+        raise errors.MetadataError(f"no free ledger id was found in {_CREATE_ATTEMPTS} attempts")
+
+    async def create_at(self, ledger_id: LedgerId, data: bytes, ctoken: int) -> None:
+        """Store `data` for `ledger_id`. Raises LedgerExists when it is somebody else's."""
+        path = self.path(ledger_id)
+        for _ in range(_CREATE_ATTEMPTS):
+            try:
+                await self.store.create(path, data, parents=True)
+            except (errors.NodeExists, errors.OutcomeUnknown):
+                try:
+                    stored, _ = await self.get(ledger_id)
+                except errors.LedgerMissing:
+                    continue  # the lost create did not happen, or the ledger is gone again
+                if ctoken == 0 or stored.ctoken != ctoken:
+                    raise errors.LedgerExists(f"ledger {ledger_id} exists already") from None
+            return
+        raise errors.OutcomeUnknown(f"creating ledger {ledger_id}: no answer could be had from the metadata store")
+
+    async def get(self, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
+        """The metadata and its version. Raises LedgerMissing, BadInput (unreadable), MetadataError."""
+        stored = await self._found(ledger_id)
+        return serde.load_ledger(stored.data, stored.created_ms), stored.version
+
+    async def put(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
+        """Compare and set; return the new version. Raises VersionConflict, LedgerMissing, MetadataError."""
+        data = serde.dump_ledger(metadata)
+        path = self.path(ledger_id)
+        was_lost = False
+        for _ in range(_PUT_ATTEMPTS):
+            try:
+                return await self.store.put(path, data, version)
+            except errors.NodeMissing:
+                raise errors.LedgerMissing(f"ledger {ledger_id} does not exist") from None
+            except errors.OutcomeUnknown:
+                was_lost = True
+            except errors.VersionConflict:
+                if not was_lost:
+                    raise
+            # After a lost answer: it happened exactly when our bytes stand at the next version.
+            await self.store.sync(path)
+            found = await self._found(ledger_id)
+            if found.version == version + 1 and found.data == data:
+                return found.version
+            if found.version != version:
+                raise errors.VersionConflict(f"ledger {ledger_id} is at version {found.version}, not {version}")
+        raise errors.OutcomeUnknown(f"writing ledger {ledger_id}: no answer could be had from the metadata store")
+
+    async def delete(self, ledger_id: LedgerId) -> None:
+        """Remove the ledger; fine if it is gone. Empty parents are pruned as Java does, best effort."""
+        path = self.path(ledger_id)
+        try:
+            await self.store.delete(path, ANY_VERSION)
+        except errors.NodeMissing:
+            return
+        if self.kind not in (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL):
+            return
+        parent = path.rsplit("/", 1)[0]
+        while parent != self.root:
+            try:
+                await self.store.delete(parent, ANY_VERSION)
+            except errors.MetadataError:
+                return  # not empty, or somebody else's business now
+            parent = parent.rsplit("/", 1)[0]
+
+    async def iterate(self) -> AsyncIterator[LedgerId]:
+        """All ledger ids, ascending. Ledgers made or deleted meanwhile may or may not appear.
+
+        A branch that vanished is empty; any other failure raises and must not be read as "no ledgers".
+        """
+        if self.kind is LayoutKind.FLAT:
+            for name in await self._children(self.root, required=True):
+                if name.startswith("L") and name[1:].isdigit():
+                    yield LedgerId(int(name[1:]))
+            return
+        # Two-digit branches hold the smaller ids, so that going through them first is ascending.
+        names = await self._children(self.root, required=True)
+        for name in sorted(names, key=lambda name: (len(name), name)):
+            if depth := paths.tree_depth(self.kind, name):
+                async for ledger_id in self._walk(f"{self.root}/{name}", depth - 1):
+                    yield ledger_id
+
+    async def next_id(self) -> LedgerId:
+        """A ledger id nobody was given before. A lost answer merely burns one. Rule: ZkLedgerIdGenerator."""
+        if not await self._uses_long_ids():
+            base = self.root if self.kind is LayoutKind.FLAT else paths.idgen(self.root)
+            counter = await self._count(f"{base}/ID-")
+            if counter < SHORT_ID_END:
+                return LedgerId(counter)
+            await self._create_quietly(paths.idgen_long(self.root))
+        return await self._next_long_id()
+
+    async def _found(self, ledger_id: LedgerId) -> Stored:
+        try:
+            return await self.store.get(self.path(ledger_id))
+        except errors.NodeMissing:
+            raise errors.LedgerMissing(f"ledger {ledger_id} does not exist") from None
+
+    async def _walk(self, path: str, levels: int) -> AsyncIterator[LedgerId]:
+        names = await self._children(path)
+        for name in names:
+            if levels > 0:
+                async for ledger_id in self._walk(f"{path}/{name}", levels - 1):
+                    yield ledger_id
+            elif name.startswith("L") and name[1:].isdigit():
+                yield paths.parse_ledger_path(self.root, f"{path}/{name}")
+
+    async def _children(self, path: str, *, required: bool = False) -> list[str]:
+        try:
+            return await self.store.children(path)
+        except errors.NodeMissing:
+            if required:
+                raise errors.MetadataError(f"{path} does not exist in the metadata store") from None
+            return []
+
+    async def _uses_long_ids(self) -> bool:
+        if self.kind not in (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL):
+            return False
+        try:
+            await self.store.get(paths.idgen_long(self.root))
+        except errors.NodeMissing:
+            return False
+        return True
+
+    async def _next_long_id(self) -> LedgerId:
+        """high << 32 | counter, where `high` is the greatest HOB node (LongZkLedgerIdGenerator)."""
+        base = paths.idgen_long(self.root)
+        for _ in range(_CREATE_ATTEMPTS):
+            names = [name for name in await self.store.children(base) if name[4:].isdigit()]
+            high = max((int(name[4:]) for name in names), default=0)
+            if high:
+                counter = await self._count(f"{base}/HOB-{high:010d}/ID-")
+                if counter < SHORT_ID_END:
+                    return LedgerId(high << 32 | counter)
+            await self._create_quietly(f"{base}/HOB-{high + 1:010d}")
+            for old in sorted(names)[: -(_HOB_KEPT - 1)]:
+                try:
+                    await self.store.delete(f"{base}/{old}", 0)
+                except errors.MetadataError:
+                    continue  # housekeeping only
+        raise errors.MetadataError("no ledger id could be made: the long id generator keeps overflowing")
+
+    async def _count(self, prefix: str) -> int:
+        path = await self._sequential(prefix)
+        with contextlib.suppress(errors.MetadataError):  # it is ephemeral: at worst it goes with our session
+            await self.store.delete(path)
+        return int(path[len(prefix) :])
+
+    async def _sequential(self, prefix: str) -> str:
+        for _ in range(_CREATE_ATTEMPTS):
+            try:
+                return await self.store.create(prefix, b"", ephemeral=True, sequential=True, parents=True)
+            except errors.OutcomeUnknown:
+                continue  # at worst an id is burnt
+        raise errors.OutcomeUnknown(f"no answer could be had from the metadata store for {prefix}")
+
+    async def _create_quietly(self, path: str) -> None:
+        with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):  # the caller looks again
+            await self.store.create(path, b"", parents=True)

@@ -1,0 +1,120 @@
+"""A real ZooKeeper for tests: the jars inside pip's pyspark, one process on a free port of the loopback interface.
+
+Started in under a second (local-cluster.md, 4). Can be killed and started again over the same data, and frozen, so that
+tests can take answers away. Ends its own process by its id and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import wait_support
+
+JARS = ("zookeeper-3", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+SMALL_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+START_TIMEOUT_S = 30.0
+# Sessions may be as short as two ticks: tests of lost sessions do not want to wait for long.
+TICK_MS = 500
+
+
+class ZooKeeper:
+    """One server. `address` stays the same over restarts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def uri(self) -> str:
+        return f"zk+hierarchical://{self.address}/ledgers"
+
+    def start(self) -> None:
+        """Start, or start again after `stop`; returns when it answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = self.folder / "zoo.cfg"
+        settings.write_text(
+            f"dataDir={self.folder}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\ntickTime={TICK_MS}\n"
+            "admin.enableServer=false\n4lw.commands.whitelist=ruok\nmaxClientCnxns=0\nfsync.warningthresholdms=60000\n"
+        )
+        log = (self.folder / "zookeeper.log").open("ab")
+        with log:
+            command = [_java(), *SMALL_JVM, "-cp", class_path(), MAIN_CLASS, str(settings)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        wait_support.wait_until(self._answers, f"ZooKeeper on port {self.port}", timeout_s=START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Kill it; the data stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """While it holds, connections stand but nobody answers."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            text = (self.folder / "zookeeper.log").read_text(errors="replace")
+            raise AssertionError(f"ZooKeeper ended at once:\n{text[-2000:]}")
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"ruok")
+                return connection.recv(4) == b"imok"
+        except OSError:
+            return False
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[ZooKeeper]:
+    """A server that is there inside the `with` block. `folder` is its own."""
+    server = ZooKeeper(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def class_path() -> str:
+    """The jars of a ZooKeeper server, from the installed pyspark."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None, "pyspark is not installed: make install"
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent / "jars"
+    found = [next(folder.glob(f"{name}*.jar"), None) for name in JARS]
+    assert all(found), f"the ZooKeeper jars are not in {folder}"
+    return ":".join(str(jar) for jar in found)
+
+
+def free_port() -> int:
+    """A port of the loopback interface that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _java() -> str:
+    java = shutil.which("java")
+    assert java is not None, "Java is not on the PATH: apt-get install openjdk-17-jre-headless"
+    return java
