@@ -1,0 +1,128 @@
+"""Bring this checkout's cluster up, take it down, say how it is.
+
+`up` is safe to repeat: a whole and healthy cluster is used again, the remains of a killed run are
+removed first. `down` removes what `up` started and nothing else.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+
+import kube_cache
+import kube_engine
+import kube_errors
+import kube_home
+import kube_kind
+import kube_node_image
+import kube_parts
+
+import kube_talk
+import kube_tools
+import kube_volumes
+
+ANSWER_TIMEOUT_S = 60.0
+"""How long a cluster that should be there may take to answer before it is made anew."""
+
+READY_TIMEOUT = "180s"
+
+
+def up() -> Path:
+    """Make or reuse a cluster and return the path of its kubeconfig.
+
+    Raises NoClusterHere when none can be had on this machine, ClusterError when making it failed.
+    """
+    match kube_home.mode():
+        case kube_home.Mode.NONE:
+            raise kube_errors.NoClusterHere("CLUSTER=none asks for no cluster")
+        case kube_home.Mode.EXISTING:
+            kube_tools.kubectl("get", "nodes", timeout_s=ANSWER_TIMEOUT_S)
+        case kube_home.Mode.KIND:
+            home = kube_home.this()
+            with kube_cache.lock(home.name):
+                kube_engine.ensure()
+                if not _is_reusable(home):
+                    _make_anew(home)
+    return kube_tools.kubeconfig()
+
+
+def down() -> None:
+    """Remove this checkout's cluster, its volumes, and the engine if we started it and it idles."""
+    home = kube_home.this()
+    with kube_cache.lock(home.name):
+        if home.folder.exists() and not kube_engine.answers():
+            kube_engine.ensure()  # its stopped nodes would come back with it one day
+        if kube_engine.answers():
+            kube_kind.remove(home.name)
+        kube_volumes.release_all(home)
+        shutil.rmtree(home.folder, ignore_errors=True)
+    kube_engine.stop_if_ours()
+
+
+def status() -> dict[str, object]:
+    """Return what is known about the cluster in use, ready to be printed as JSON."""
+    home = kube_home.this()
+    engine = kube_engine.answers()
+    return {
+        "mode": kube_home.mode().value,
+        "name": home.name,
+        "engine": engine,
+        "nodes": dict(kube_kind.nodes(home.name)) if engine else {},
+        "whole": home.made_from.exists(),
+        "answers": _answers(timeout_s=10.0) if engine and home.made_from.exists() else False,
+        "kubeconfig": str(kube_tools.kubeconfig()),
+    }
+
+
+def wanted_key() -> str:
+    """Return the key of what a cluster made now would be made from."""
+    return kube_cache.key(kube_kind.CONFIG, kube_parts.KIND_MODULE, kube_node_image.key())
+
+
+def _is_reusable(home: kube_home.Home) -> bool:
+    if not home.made_from.exists() or home.made_from.read_text() != wanted_key():
+        return False
+    if len(kube_kind.nodes(home.name)) != kube_kind.NODE_COUNT:
+        return False
+    kube_kind.start(home.name)
+    with kube_talk.step(f"asking the cluster {home.name} whether it is well"):
+        return _answers(timeout_s=ANSWER_TIMEOUT_S)
+
+
+def _answers(*, timeout_s: float) -> bool:
+    """Tell whether every node is ready now or soon."""
+    timeout = f"--timeout={timeout_s:.0f}s"
+    try:
+        kube_tools.kubectl("wait", "--for=condition=Ready", "nodes", "--all", timeout,
+                           timeout_s=timeout_s + 10.0)  # fmt: skip
+    except kube_errors.ClusterError:
+        return False
+    return True
+
+
+def _make_anew(home: kube_home.Home) -> None:
+    image = kube_node_image.ensure()
+    # CRASH: the record goes first and comes last, so a cluster without it is remains of a run.
+    home.made_from.unlink(missing_ok=True)
+    kube_kind.remove(home.name)
+    kube_volumes.release_all(home)
+    home.folder.mkdir(parents=True, exist_ok=True)
+    kube_kind.create(home.name, image=image, kubeconfig=home.kubeconfig, logs=home.logs)
+    _install_kubectl(home)
+    with kube_talk.step("waiting until nodes, names and volumes work"):
+        for what in (
+            ("wait", "--for=condition=Ready", "nodes", "--all", f"--timeout={READY_TIMEOUT}"),
+            ("rollout", "status", "-n", "kube-system", "deployment/coredns"),
+            ("rollout", "status", "-n", "local-path-storage", "deployment/local-path-provisioner"),
+        ):
+            kube_tools.kubectl(*what)
+    home.made_from.write_text(wanted_key())
+
+
+def _install_kubectl(home: kube_home.Home) -> None:
+    """Take kubectl from the control plane, so that it is of the cluster's own version."""
+    home.kubectl.parent.mkdir(exist_ok=True)
+    home.kubectl.unlink(missing_ok=True)
+    (control_plane,) = (node for node in kube_kind.nodes(home.name) if "control-plane" in node)
+    kube_engine.docker("cp", "--follow-link", f"{control_plane}:/usr/bin/kubectl", home.kubectl)

@@ -1,0 +1,3 @@
+module bookie.test/pause
+
+go 1.24.0
