@@ -1,0 +1,53 @@
+"""The event loop of a process: uvloop where it is installed, signals, and what happens to errors nobody caught."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` to its end on a new loop and return its result."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(main)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:  # an extra: clients work without it
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def on_stop_signals(stop: Callable[[], None]) -> None:
+    """Call `stop` on the loop for SIGTERM and SIGINT; a second signal of either kind ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int) -> None:
+        log.info("stopping signal=%s", signal.Signals(number).name)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+            signal.signal(each, signal.SIG_DFL)
+        stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+
+
+def on_uncaught(fail: Callable[[BaseException], None]) -> None:
+    """Hand errors that reach the loop itself (callbacks, tasks) to `fail`: a programming error stops a node."""
+
+    def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        log.error("uncaught error: %s", context.get("message"), exc_info=error)
+        if error is not None:
+            fail(error)
+
+    asyncio.get_running_loop().set_exception_handler(handle)

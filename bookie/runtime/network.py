@@ -1,0 +1,221 @@
+"""TCP as `ports.network`: asyncio protocols as ByteStreams, with backpressure in both directions.
+
+A reader that does not read makes the kernel's buffers fill, and then the sender waits: nothing here grows for ever.
+"""
+
+import asyncio
+import errno
+import socket
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import cast
+
+from bookie.base import errors
+from bookie.base.units import KIB, NS_PER_S
+from bookie.ports.clock import Clock
+from bookie.ports.disk import Buffer
+from bookie.ports.network import Address, OnConnect
+
+# Read but not yet taken by the owner: beyond this the socket is not read any more.
+_READ_AHEAD_BYTES_MAX = 1024 * KIB
+# Written but not yet taken by the kernel: `drained` waits above it.
+_WRITE_AHEAD_BYTES_MAX = 1024 * KIB
+# Queued answers get this long to leave after `close`.
+_LINGER_S = 1.0
+_BACKLOG = 1024
+
+
+class _Stream(asyncio.Protocol):
+    """One connection, `ports.network.ByteStream`."""
+
+    def __init__(self, on_open: "_OnOpen | None" = None) -> None:
+        self.peer = "?"
+        self._on_open = on_open
+        self._loop = asyncio.get_running_loop()
+        self._chunks: deque[bytes] = deque()
+        self._chunks_bytes = 0
+        self._is_paused = False
+        self._is_over = False
+        self._broken: Exception | None = None
+        self._reader: asyncio.Future[None] | None = None
+        self._can_write = True
+        self._writers: deque[asyncio.Future[None]] = deque()
+
+    # ---- what the owner calls
+
+    async def read(self) -> Buffer:
+        """See ports.network. One reader at a time."""
+        while not self._chunks:
+            if self._broken is not None:
+                raise errors.BookieUnavailable(f"connection with {self.peer} broke: {self._broken}")
+            if self._is_over:
+                return b""
+            assert self._reader is None, "one task reads a stream"
+            self._reader = self._loop.create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        chunk = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._chunks_bytes = 0
+        if self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
+        return chunk
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        if not self._is_over:
+            self._transport.writelines(buffers)
+
+    async def drained(self) -> None:
+        if self._can_write or self._is_over:
+            return
+        waiter = self._loop.create_future()
+        self._writers.append(waiter)
+        await waiter
+
+    def close(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._transport.close()
+            self._loop.call_later(_LINGER_S, self._transport.abort)
+            self._wake()
+
+    # ---- what the loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its base class
+        self._transport.set_write_buffer_limits(high=_WRITE_AHEAD_BYTES_MAX)
+        name = transport.get_extra_info("peername")
+        self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+        found = transport.get_extra_info("socket")
+        if found is not None:
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._on_open is not None:
+            self._on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self._chunks_bytes += len(data)
+        if self._chunks_bytes > _READ_AHEAD_BYTES_MAX and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._can_write = False
+
+    def resume_writing(self) -> None:
+        self._can_write = True
+        self._wake_writers()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_over = True
+        self._broken = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+        self._wake_writers()
+
+    def _wake_writers(self) -> None:
+        while self._writers:
+            waiter = self._writers.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class _Listener:
+    """`ports.network.Listener`: owns the connections it accepted, and the task of each."""
+
+    def __init__(self, on_connect: OnConnect) -> None:
+        self.port = 0
+        self.server: asyncio.Server | None = None
+        self._on_connect = on_connect
+        self._tasks: dict[asyncio.Task[None], _Stream] = {}
+
+    def accept(self, stream: _Stream) -> None:
+        """Begin the life of one connection."""
+        coroutine = self._serve(stream)
+        task = asyncio.get_running_loop().create_task(coroutine, name=f"connection {stream.peer}")
+        self._tasks[task] = stream
+        task.add_done_callback(self._forget)
+
+    async def _serve(self, stream: _Stream) -> None:
+        try:
+            await self._on_connect(stream)
+        finally:
+            stream.close()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled() and task.exception() is not None:
+            message = f"{task.get_name()}: its task failed"
+            task.get_loop().call_exception_handler({"message": message, "exception": task.exception(), "task": task})
+
+    async def close(self) -> None:
+        assert self.server is not None
+        self.server.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.server.wait_closed()
+
+
+class _OnOpen:
+    """Hands a new stream to its listener: a callable of our own, so that a stream refers to no more than it."""
+
+    def __init__(self, listener: _Listener) -> None:
+        self._listener = listener
+
+    def __call__(self, stream: _Stream) -> None:
+        self._listener.accept(stream)
+
+
+class TcpNetwork:
+    """`ports.network.Network` on TCP."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def dial(self, address: Address, deadline_ns: int) -> _Stream:
+        timeout_s = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, stream = await loop.create_connection(_Stream, address.host, address.port)
+        except TimeoutError:
+            raise errors.BookieUnavailable(f"{address} did not answer within {timeout_s:.1f} s") from None
+        except OSError as error:
+            raise errors.BookieUnavailable(f"cannot connect to {address}: {error.strerror or error}") from error
+        return stream
+
+    async def listen(self, address: Address, on_connect: OnConnect) -> _Listener:
+        listener = _Listener(on_connect)
+        on_open = _OnOpen(listener)
+        loop = asyncio.get_running_loop()
+        starting: Coroutine[object, object, asyncio.Server] = loop.create_server(
+            lambda: _Stream(on_open), address.host, address.port, backlog=_BACKLOG
+        )
+        try:
+            listener.server = await starting
+        except OSError as error:
+            raise refused(address, error) from error
+        listener.port = listener.server.sockets[0].getsockname()[1]
+        return listener
+
+
+def refused(address: Address, error: OSError) -> errors.RefusedToStart:
+    """One sentence on why nobody can listen at `address`."""
+    if error.errno == errno.EADDRINUSE:
+        why = "the port is in use: stop the other process, or choose another port"
+    elif error.errno == errno.EACCES:
+        why = "not allowed: ports below 1024 belong to root"
+    else:
+        why = f"{error.strerror or error}"
+    return errors.RefusedToStart(f"cannot listen on {address}: {why}")

@@ -1,0 +1,36 @@
+"""The real world of one node: every port with its real implementation."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from bookie.ports import Host, World
+from bookie.ports.chaos import Calm
+from bookie.runtime.clock import SystemClock
+from bookie.runtime.disk import SystemDisk
+from bookie.runtime.entropy import SystemEntropy
+from bookie.runtime.network import TcpNetwork
+from bookie.runtime.rocksdb import RocksStores
+from bookie.runtime.zookeeper import ZooKeeperStores
+
+
+@contextlib.asynccontextmanager
+async def open_world(host: Host | None = None) -> AsyncIterator[World]:
+    """Give the real world, on the running loop. Threads and connections begin when they are first needed.
+
+    What the node opened through it (files, sessions, listeners) the node closes; left-over disk threads end here.
+    """
+    clock = SystemClock()
+    disk = SystemDisk()
+    try:
+        yield World(
+            clock=clock,
+            disk=disk,
+            ordered_stores=RocksStores(),
+            network=TcpNetwork(clock),
+            metadata_stores=ZooKeeperStores(),
+            entropy=SystemEntropy(),
+            chaos=Calm(),
+            host=host or Host(),
+        )
+    finally:
+        disk.close()
