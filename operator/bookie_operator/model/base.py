@@ -1,0 +1,19 @@
+"""The base of every model: frozen, camelCase outside, unknown fields ignored (a newer CRD, an older operator)."""
+
+import re
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+def json_name(field: str) -> str:
+    """The Kubernetes spelling of a Python field: pod_uid -> podUID, pv_name -> pvName."""
+    return re.sub(r"Uid$", "UID", to_camel(field))
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=json_name, populate_by_name=True)
+
+    def dump(self) -> dict[str, object]:
+        """As JSON values, absent rather than null."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

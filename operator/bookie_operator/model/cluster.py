@@ -1,0 +1,63 @@
+"""One BookieCluster as it came from the API server: parsed once, with a sentence when it cannot be used."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from bookie.base.errors import BadInput
+from bookie_operator.model import checks
+from bookie_operator.model.spec import BookieClusterSpec
+from bookie_operator.model.status import BookieClusterStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: str
+    is_deleting: bool
+    annotations: Mapping[str, str]
+    spec: BookieClusterSpec
+    status: BookieClusterStatus
+
+
+class SpecInvalid(BadInput):
+    """The spec cannot be used; the text names the fields. Becomes Stalled/SpecInvalid, never a crash."""
+
+
+def parse(manifest: Mapping[str, Any]) -> Cluster:
+    """Return `manifest` as a Cluster. Raises SpecInvalid. A status that does not parse counts as lost."""
+    try:
+        spec = BookieClusterSpec.model_validate(manifest.get("spec") or {})
+    except ValidationError as error:
+        raise SpecInvalid("; ".join(_sentence(problem) for problem in error.errors()[:5])) from None
+    if problems := checks.problems(spec):
+        raise SpecInvalid("; ".join(problems))
+    metadata = manifest["metadata"]
+    return Cluster(
+        namespace=metadata.get("namespace", "default"),
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        generation=int(metadata.get("generation", 1)),
+        resource_version=metadata.get("resourceVersion", ""),
+        is_deleting="deletionTimestamp" in metadata,
+        annotations=dict(metadata.get("annotations") or {}),
+        spec=spec,
+        status=parse_status(manifest.get("status")),
+    )
+
+
+def parse_status(status: object) -> BookieClusterStatus:
+    try:
+        return BookieClusterStatus.model_validate(status or {})
+    except ValidationError:
+        return BookieClusterStatus()
+
+
+def _sentence(problem: Any) -> str:
+    where = ".".join(str(part) for part in ("spec", *problem["loc"]))
+    return f"{where}: {problem['msg']}"

@@ -1,0 +1,55 @@
+"""Durations, quantities and times as Kubernetes writes them. Pure: the present always comes in as a value."""
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from bookie.base.errors import BadInput
+
+DURATION_PATTERN = r"^([0-9]+(ms|s|m|h))+$"
+QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
+
+_DURATION_PART = re.compile(r"([0-9]+)(ms|s|m|h)")
+_DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+_QUANTITY_FACTOR = {
+    "m": Decimal("0.001"),
+    "": Decimal(1),
+    **{unit: Decimal(1000) ** (power + 1) for power, unit in enumerate("kMGTP")},
+    **{f"{unit}i": Decimal(1024) ** (power + 1) for power, unit in enumerate("KMGTP")},
+}
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds in `text` such as '90s' or '1h30m'. Raises BadInput."""
+    if not re.fullmatch(DURATION_PATTERN, text):
+        raise BadInput(f"duration {text!r} is not usable: write numbers with units ms, s, m, h, such as '90s'")
+    return sum(int(number) * _DURATION_MS[unit] for number, unit in _DURATION_PART.findall(text))
+
+
+def parse_quantity(text: str) -> Decimal:
+    """The number in `text` such as '100m', '2Gi' or '3'. Raises BadInput."""
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        raise BadInput(f"quantity {text!r} is not usable: write a number with an optional unit, such as '2Gi'")
+    return Decimal(found[1]) * _QUANTITY_FACTOR[found[2] or ""]
+
+
+def is_same_quantity(first: str, second: str) -> bool:
+    """True when both are quantities of equal value ('1000m' and '1')."""
+    if not (_QUANTITY.fullmatch(first) and _QUANTITY.fullmatch(second)):
+        return False
+    return parse_quantity(first) == parse_quantity(second)
+
+
+def format_time(wall_ms: int) -> str:
+    """RFC 3339 in UTC, whole seconds: what metav1.Time holds."""
+    return datetime.fromtimestamp(wall_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since the epoch of an RFC 3339 time. Raises BadInput."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise BadInput(f"time {text!r} is not RFC 3339") from None

@@ -1,0 +1,83 @@
+"""What all children share: labels, owner reference, the mark that tells whether an object is as we applied it."""
+
+import hashlib
+import json
+from typing import Any
+
+from bookie_operator.model import names, values
+from bookie_operator.model.cluster import Cluster
+
+Manifest = dict[str, Any]
+
+
+def labels(cluster: Cluster, component: str) -> dict[str, str]:
+    return {
+        names.LABEL_NAME: "bookie",
+        names.LABEL_INSTANCE: cluster.name,
+        names.LABEL_COMPONENT: component,
+        names.LABEL_MANAGED_BY: names.MANAGED_BY,
+        names.LABEL_CLUSTER: cluster.name,
+    }
+
+
+def selector(cluster: Cluster) -> dict[str, str]:
+    """Labels that pick this cluster's bookies. Immutable in a StatefulSet: never add one."""
+    return {names.LABEL_CLUSTER: cluster.name, names.LABEL_COMPONENT: names.COMPONENT_BOOKIE}
+
+
+def metadata(cluster: Cluster, name: str, component: str, extra: dict[str, str] | None = None) -> Manifest:
+    """metadata of an owned child: gone with the cluster (claims are no children)."""
+    return {
+        "name": name,
+        "namespace": cluster.namespace,
+        "labels": labels(cluster, component) | (extra or {}),
+        "ownerReferences": [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": names.KIND,
+                "name": cluster.name,
+                "uid": cluster.uid,
+                "controller": True,
+                "blockOwnerDeletion": False,
+            }
+        ],
+    }
+
+
+def digest(value: object) -> str:
+    """Sixteen hex digits over canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def marked(manifest: Manifest) -> Manifest:
+    """`manifest` with the hash of itself as annotation."""
+    annotations = dict(manifest["metadata"].get("annotations") or {})
+    annotations.pop(names.APPLIED_HASH, None)
+    bare = manifest | {"metadata": manifest["metadata"] | {"annotations": annotations}}
+    annotations = annotations | {names.APPLIED_HASH: digest(bare)}
+    return manifest | {"metadata": manifest["metadata"] | {"annotations": annotations}}
+
+
+def is_applied(desired: Manifest, live: Manifest | None) -> bool:
+    """True when `live` came from exactly `desired` (hash) and nobody changed a leaf of it since (drift)."""
+    return live is not None and _contains(live, desired)
+
+
+def _contains(live: object, desired: object) -> bool:
+    match desired:
+        case dict():
+            return isinstance(live, dict) and all(_contains(live.get(key), value) for key, value in desired.items())
+        case list():
+            return (
+                isinstance(live, list)
+                and len(live) == len(desired)
+                and all(_contains(one, other) for one, other in zip(live, desired, strict=True))
+            )
+        case str() if isinstance(live, str) and live != desired:
+            return values.is_same_quantity(live, desired)
+        case None:
+            return live is None
+        case _:
+            # The API server drops empty maps and false flags of some fields.
+            return live == desired or (not desired and live is None)

@@ -1,0 +1,143 @@
+"""The pod of a bookie: restricted profile, no token, nothing writable but its volumes and a small /tmp.
+
+Identity reaches the process without a shell: the kubelet expands $(POD_NAME) and $(POD_INDEX) in the environment.
+Startup and liveness ask for the service `process` only: a bookie that waits for a grant is alive (operators.md 3.4).
+"""
+
+from typing import Any
+
+from bookie_operator.model import names
+from bookie_operator.model.cluster import Cluster
+from bookie_operator.model.spec import Zone
+from bookie_operator.model.values import parse_duration
+from bookie_operator.resources import common, settings
+
+CONTAINER = "bookie"
+# Seconds from start until the admin port must answer; nothing but inspection comes before it.
+_STARTUP_SECONDS = 120
+
+
+def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str, Any]:
+    """The pod spec of one pool."""
+    want = cluster.spec
+    out: dict[str, Any] = {
+        "serviceAccountName": names.service_account(cluster.name),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": parse_duration(want.lifecycle.termination_grace) // 1000,
+        "securityContext": pod_security(),
+        "containers": [_container(cluster, pool, zone, image)],
+        "volumes": [
+            {"name": "bookie-settings", "configMap": {"name": names.settings(cluster.name)}},
+            {"name": "bookie-tmp", "emptyDir": {"sizeLimit": want.resources.tmp_size}},
+        ],
+    }
+    if want.image_pull_secrets:
+        out["imagePullSecrets"] = [{"name": secret.name} for secret in want.image_pull_secrets]
+    return out | _placement(cluster, zone)
+
+
+def pod_security() -> dict[str, Any]:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": names.RUN_AS,
+        "runAsGroup": names.RUN_AS,
+        "fsGroup": names.RUN_AS,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security() -> dict[str, Any]:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def _container(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str, Any]:
+    want = cluster.spec
+    ports = want.network.ports
+    resources: dict[str, Any] = {"requests": dict(want.resources.requests)}
+    if want.resources.limits:
+        resources["limits"] = dict(want.resources.limits)
+    return {
+        "name": CONTAINER,
+        "image": image,
+        "imagePullPolicy": want.image_pull_policy,
+        "command": ["bookie"],
+        "args": ["serve", "--config", f"{names.SETTINGS_DIR}/{names.SETTINGS_FILE}"],
+        "env": _environment(cluster, pool, zone),
+        "ports": [
+            {"name": name, "containerPort": port, "protocol": "TCP"}
+            for name, port in (("data", ports.data), ("admin", ports.admin), ("metrics", ports.metrics))
+        ],
+        "resources": resources,
+        "securityContext": container_security(),
+        "startupProbe": _probe(ports.admin, "process", period=2, failures=_STARTUP_SECONDS // 2),
+        "livenessProbe": _probe(ports.admin, "process", period=10, failures=6),
+        "readinessProbe": _probe(ports.admin, "serving", period=2, failures=2),
+        "volumeMounts": [
+            {"name": "bookie-settings", "mountPath": names.SETTINGS_DIR, "readOnly": True},
+            {"name": "bookie-tmp", "mountPath": "/tmp"},
+            *(
+                {"name": volume.name, "mountPath": settings.directory(role, volume.name)}
+                for role, volume in want.storage.by_role()
+            ),
+        ],
+    }
+
+
+def _environment(cluster: Cluster, pool: str, zone: Zone | None) -> list[dict[str, Any]]:
+    """Order matters: $(NAME) sees only what stands before it."""
+
+    def field(name: str, path: str) -> dict[str, Any]:
+        return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+    domain = f"{names.headless_service(cluster.name)}.{cluster.namespace}.svc.{cluster.spec.network.cluster_domain}"
+    out = [
+        field("POD_NAME", "metadata.name"),
+        field("POD_NAMESPACE", "metadata.namespace"),
+        field("POD_UID", "metadata.uid"),
+        field("POD_INDEX", f"metadata.labels['{names.LABEL_POD_INDEX}']"),
+        field("NODE_NAME", "spec.nodeName"),
+        {"name": "BOOKIE_BOOKIE_ID", "value": names.bookie_id(cluster.namespace, cluster.name, pool, "$(POD_INDEX)")},
+        {"name": "BOOKIE_ADVERTISED_ADDRESS", "value": f"$(POD_NAME).{domain}"},
+    ]
+    if cluster.spec.placement.zone_source == "PodLabel":
+        out.append(field("BOOKIE_ZONE", "metadata.labels['topology.kubernetes.io/zone']"))
+    elif zone is not None:
+        out.append({"name": "BOOKIE_ZONE", "value": zone.name})
+    return out
+
+
+def _probe(port: int, service: str, *, period: int, failures: int) -> dict[str, Any]:
+    return {
+        "grpc": {"port": port, "service": service},
+        "periodSeconds": period,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }
+
+
+def _placement(cluster: Cluster, zone: Zone | None) -> dict[str, Any]:
+    placement = cluster.spec.placement
+    out: dict[str, Any] = {}
+    node_selector = dict(placement.node_selector)
+    if zone is not None:
+        own = {placement.topology_key: zone.name} if zone.node_selector is None else zone.node_selector
+        node_selector |= own
+    if node_selector:
+        out["nodeSelector"] = node_selector
+    if placement.tolerations:
+        out["tolerations"] = [toleration.dump() for toleration in placement.tolerations]
+    if placement.priority_class_name is not None:
+        out["priorityClassName"] = placement.priority_class_name
+    term = {"labelSelector": {"matchLabels": common.selector(cluster)}, "topologyKey": "kubernetes.io/hostname"}
+    if placement.anti_affinity == "Required":
+        out["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    elif placement.anti_affinity == "Preferred":
+        weighted = {"weight": 100, "podAffinityTerm": term}
+        out["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}
+    return out

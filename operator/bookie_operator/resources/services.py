@@ -1,0 +1,49 @@
+"""Service, service account and disruption budget of a fleet."""
+
+from bookie_operator.model import names
+from bookie_operator.model.cluster import Cluster
+from bookie_operator.resources import common
+
+
+def headless(cluster: Cluster) -> common.Manifest:
+    """Names for pods. Not-ready addresses too: a held bookie's admin port must be reachable (operators.md 4.1)."""
+    ports = cluster.spec.network.ports
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": common.metadata(cluster, names.headless_service(cluster.name), names.COMPONENT_BOOKIE),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": common.selector(cluster),
+            "ports": [
+                {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
+                for name, port in (("data", ports.data), ("admin", ports.admin), ("metrics", ports.metrics))
+            ],
+        },
+    }
+
+
+def service_account(cluster: Cluster) -> common.Manifest:
+    """Bookies talk to no API server: an account without a token."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": common.metadata(cluster, names.service_account(cluster.name), names.COMPONENT_BOOKIE),
+        "automountServiceAccountToken": False,
+    }
+
+
+def disruption_budget(cluster: Cluster, max_unavailable: int) -> common.Manifest:
+    """One budget over all zones (two that match a pod make evictions fail). `max_unavailable` 0 while data is at risk."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": common.metadata(cluster, names.disruption_budget(cluster.name), names.COMPONENT_BOOKIE),
+        "spec": {
+            "maxUnavailable": max_unavailable,
+            "selector": {"matchLabels": common.selector(cluster)},
+            # A pod that is not ready protects nothing by staying.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
