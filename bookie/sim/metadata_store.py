@@ -1,0 +1,322 @@
+"""The metadata store between simulated machines: sessions that expire, answers that get lost, watches that are late.
+
+`Keeper` is the service: one tree, always up, reached over the fabric's links to the host "zk". `SimMetadataStore` is
+one session of one process. A request that was sent and not answered raises OutcomeUnknown, done or not.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bookie.base import errors
+from bookie.base.units import NS_PER_MS
+from bookie.ports.metadata_store import ANY_VERSION, Op, Session, Stored
+from bookie.sim.clock import WALL_START_MS
+from bookie.sim.loop import Life, SimLoop
+from bookie.sim.network import RETRY_NS, Fabric
+from bookie.sim.znodes import Tree
+
+T = TypeVar("T")
+
+KEEPER_HOST = "zk"
+
+
+@dataclass(slots=True)
+class MetadataFaults:
+    """Dials of the metadata service."""
+
+    latency_ns: int = 2 * NS_PER_MS
+    lost_request_per_million: int = 0  # a change is not done, and the caller is not told
+    lost_answer_per_million: int = 0  # a change is done, and the caller is not told
+    late_watch_ns: int = 20 * NS_PER_MS
+
+
+class Keeper:
+    """The service. `on_event(node, what, facts)` goes to the trace."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        fabric: Fabric,
+        faults: MetadataFaults,
+        random_: random.Random,
+        on_event: Callable[[str, str, str], None] = lambda node, what, facts: None,
+    ) -> None:
+        self.loop = loop
+        self.fabric = fabric
+        self.faults = faults
+        self.random = random_
+        self.on_event = on_event
+        self.tree = Tree(self._changed)
+        self.sessions: dict[int, SimMetadataStore] = {}
+        self._next_session = 0x5E55_0000
+
+    def now_ms(self) -> int:
+        return WALL_START_MS + self.loop.now_ns // NS_PER_MS
+
+    def begin_session(self, client: "SimMetadataStore") -> int:
+        self._next_session += 1
+        self.sessions[self._next_session] = client
+        return self._next_session
+
+    def end_session(self, session_id: int) -> None:
+        """Closed or expired: its ephemeral nodes go at once."""
+        if self.sessions.pop(session_id, None) is not None:
+            self.on_event(KEEPER_HOST, "session ended", f"id={session_id:x}")
+            self.tree.delete_owned_by(session_id)
+
+    def expire(self, session_id: int) -> None:
+        """End a session although its process lives: it learns it when it next hears from the service."""
+        self.end_session(session_id)
+
+    def _changed(self, path: str) -> None:
+        for client in list(self.sessions.values()):
+            client.path_changed(path)
+
+
+class _Watch:
+    __slots__ = ("is_ended", "is_pending", "on_change")
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.on_change = on_change
+        self.is_pending = False
+        self.is_ended = False
+
+
+class SimMetadataStore:
+    """bookie.ports.metadata_store.MetadataStore."""
+
+    def __init__(self, keeper: Keeper, life: Life, host: str, session_timeout_ms: int) -> None:
+        self._keeper = keeper
+        self._loop = keeper.loop
+        self._life = life
+        self._host = host
+        self._timeout_ns = session_timeout_ms * NS_PER_MS
+        self._watches: dict[str, list[_Watch]] = {}
+        self._listeners: list[Callable[[Session], None]] = []
+        self._state = Session.CONNECTED
+        self._is_closed = False
+        self._heard_ns = self._loop.now_ns
+        self._arrives_ns = 0
+        self._returns_ns = 0
+        self._session_id = keeper.begin_session(self)
+        self._schedule_pulse()
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    # ---- reads ----------------------------------------------------------------------------------------------------
+
+    async def get(self, path: str) -> Stored:
+        return await self._call(lambda: self._keeper.tree.get(path))
+
+    async def children(self, path: str) -> list[str]:
+        return await self._call(lambda: self._keeper.tree.children(path))
+
+    async def sync(self, path: str) -> None:
+        await self._call(lambda: None)
+
+    # ---- changes --------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, path: str, data: bytes, *, ephemeral: bool = False, sequential: bool = False, parents: bool = False
+    ) -> str:
+        keeper = self._keeper
+        return await self._change(
+            f"create {path}",
+            lambda: keeper.tree.create(
+                path,
+                data,
+                now_ms=keeper.now_ms(),
+                owner=self._session_id if ephemeral else 0,
+                sequential=sequential,
+                parents=parents,
+            ),
+        )
+
+    async def put(self, path: str, data: bytes, version: int) -> int:
+        return await self._change(f"put {path}", lambda: self._keeper.tree.put(path, data, version))
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self._change(f"delete {path}", lambda: self._keeper.tree.delete(path, version))
+
+    async def transact(self, ops: Sequence[Op]) -> None:
+        keeper = self._keeper
+        await self._change(
+            "transact " + " ".join(op.path for op in ops),
+            lambda: keeper.tree.transact(ops, now_ms=keeper.now_ms(), owner=self._session_id),
+        )
+
+    # ---- watches and sessions ---------------------------------------------------------------------------------------
+
+    def watch(self, path: str, on_change: Callable[[], None]) -> Callable[[], None]:
+        self._life.check()
+        watch = _Watch(on_change)
+        self._watches.setdefault(path, []).append(watch)
+
+        def end() -> None:
+            watch.is_ended = True
+            if watch in self._watches.get(path, ()):
+                self._watches[path].remove(watch)
+
+        return end
+
+    def on_session(self, on_state: Callable[[Session], None]) -> Callable[[], None]:
+        self._life.check()
+        self._listeners.append(on_state)
+        return lambda: self._listeners.remove(on_state) if on_state in self._listeners else None
+
+    async def close(self) -> None:
+        self._life.check()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._is_reachable():
+            self._keeper.end_session(self._session_id)
+        await self._loop.sleep_ns(self._latency_ns())
+
+    # ---- calls ----------------------------------------------------------------------------------------------------
+
+    async def _call(self, action: Callable[[], T]) -> T:
+        """There, and back. Raises MetadataError when the service cannot be reached before the session times out."""
+        deadline_ns = self._loop.now_ns + self._timeout_ns
+        await self._travel("_arrives_ns", deadline_ns, errors.MetadataError("the metadata store did not answer"))
+        try:
+            answer: T | errors.MetadataError = action()
+        except errors.MetadataError as error:
+            answer = error
+        await self._travel("_returns_ns", deadline_ns, errors.MetadataError("the metadata store did not answer"))
+        if isinstance(answer, errors.MetadataError):
+            raise answer
+        return answer
+
+    async def _change(self, what: str, action: Callable[[], T]) -> T:
+        keeper, faults = self._keeper, self._keeper.faults
+        deadline_ns = self._loop.now_ns + self._timeout_ns
+        await self._travel("_arrives_ns", deadline_ns, errors.OutcomeUnknown(f"{what}: no answer"))
+        if keeper.random.randrange(1_000_000) < faults.lost_request_per_million:
+            keeper.on_event(self._host, "lost request", what)
+            raise errors.OutcomeUnknown(f"{what}: no answer")
+        if self._session_id not in keeper.sessions:
+            raise errors.SessionLost(f"{what}: the session has expired")
+        try:
+            answer: T | errors.MetadataError = action()
+            keeper.on_event(self._host, "store", what)
+        except errors.MetadataError as error:
+            answer = error
+        if keeper.random.randrange(1_000_000) < faults.lost_answer_per_million:
+            keeper.on_event(self._host, "lost answer", what)
+            raise errors.OutcomeUnknown(f"{what}: no answer")
+        await self._travel("_returns_ns", deadline_ns, errors.OutcomeUnknown(f"{what}: no answer"))
+        if isinstance(answer, errors.MetadataError):
+            raise answer
+        return answer
+
+    async def _travel(self, lane: str, deadline_ns: int, late: errors.MetadataError) -> None:
+        """One way, behind everything this session sent before. Raises `late` at the deadline."""
+        self._life.check()
+        if self._is_closed:
+            raise errors.SessionLost("the session is closed")
+        due_ns = max(self._loop.now_ns + self._latency_ns(), getattr(self, lane))
+        setattr(self, lane, due_ns)
+        await self._loop.sleep_ns(due_ns - self._loop.now_ns)
+        while not self._is_reachable():
+            if self._loop.now_ns >= deadline_ns:
+                raise late
+            await self._loop.sleep_ns(RETRY_NS)
+
+    def _latency_ns(self) -> int:
+        return int(self._keeper.faults.latency_ns * (0.25 + self._keeper.random.random()))
+
+    def _is_reachable(self) -> bool:
+        fabric = self._keeper.fabric
+        return not (fabric.is_held(self._host, KEEPER_HOST) or fabric.is_held(KEEPER_HOST, self._host))
+
+    # ---- the life of a session --------------------------------------------------------------------------------------
+
+    def _schedule_pulse(self) -> None:
+        """A third of the time-out, as ZooKeeper pings. Runs in the network, for it outlives the process."""
+        at_ns = self._loop.now_ns + self._timeout_ns // 3
+        self._loop.call_at_ns(at_ns, self._pulse, context=self._loop.director.context)
+
+    def _pulse(self) -> None:
+        if self._is_closed:
+            self._keeper.end_session(self._session_id)
+            return
+        now_ns = self._loop.now_ns
+        is_reachable = self._is_reachable() and not self._life.is_dead
+        if is_reachable:
+            self._heard_ns = now_ns
+        elif now_ns - self._heard_ns >= self._timeout_ns:
+            self._keeper.end_session(self._session_id)
+            if self._life.is_dead:
+                return
+        self._schedule_pulse()
+        if not self._life.is_dead:
+            self._life.context.copy().run(self._update_state, is_reachable)
+
+    def _update_state(self, is_reachable: bool) -> None:
+        if not is_reachable:
+            if self._state is Session.CONNECTED:
+                self._enter(Session.SUSPENDED)
+        elif self._session_id not in self._keeper.sessions:
+            self._session_id = self._keeper.begin_session(self)
+            self._enter(Session.LOST)
+            self._enter(Session.CONNECTED)
+            for path in list(self._watches):
+                self.path_changed(path)
+        elif self._state is not Session.CONNECTED:
+            self._enter(Session.CONNECTED)
+
+    def _enter(self, state: Session) -> None:
+        self._state = state
+        self._keeper.on_event(self._host, "session", state.value)
+        for on_state in list(self._listeners):
+            self._loop.call_soon(on_state, state, context=self._life.context)
+
+    def path_changed(self, path: str) -> None:
+        """Tell the watches of `path`, some time later, once for all changes until then."""
+        for watch in self._watches.get(path, ()):
+            if not watch.is_pending:
+                watch.is_pending = True
+                self._schedule_notice(watch, int(self._keeper.faults.late_watch_ns * self._keeper.random.random()))
+
+    def _schedule_notice(self, watch: _Watch, delay_ns: int) -> None:
+        at_ns = self._loop.now_ns + self._latency_ns() + delay_ns
+        self._loop.call_at_ns(at_ns, self._notify, watch, context=self._life.context)
+
+    def _notify(self, watch: _Watch) -> None:
+        if watch.is_ended or self._is_closed:
+            return
+        if not self._is_reachable():
+            self._schedule_notice(watch, RETRY_NS)
+            return
+        watch.is_pending = False
+        watch.on_change()
+
+
+class SimMetadataStores:
+    """bookie.ports.metadata_store.MetadataStores of one process on the machine `host`."""
+
+    def __init__(self, keeper: Keeper, life: Life, host: str) -> None:
+        self._keeper = keeper
+        self._life = life
+        self._host = host
+
+    async def connect(self, uri: str, *, session_timeout_ms: int = 30_000) -> SimMetadataStore:
+        self._life.check()
+        scheme, _, rest = uri.partition("://")
+        if not scheme.startswith("zk") or "/" not in rest:
+            raise errors.BadInput(f"metadata service URI {uri!r} is not zk+hierarchical://host:port/root")
+        fabric, loop = self._keeper.fabric, self._keeper.loop
+        deadline_ns = loop.now_ns + session_timeout_ms * NS_PER_MS
+        await loop.sleep_ns(fabric.latency_ns())
+        hosts = rest.partition("/")[0]
+        is_known = any(address.partition(":")[0] == KEEPER_HOST for address in hosts.split(";"))
+        while not is_known or fabric.is_held(self._host, KEEPER_HOST) or fabric.is_held(KEEPER_HOST, self._host):
+            if loop.now_ns >= deadline_ns:
+                raise errors.MetadataError(f"no metadata store answers at {hosts}; check the URI and that it runs")
+            await loop.sleep_ns(RETRY_NS)
+        return SimMetadataStore(self._keeper, self._life, self._host, session_timeout_ms)
