@@ -103,6 +103,8 @@ def _answers(*, timeout_s: float) -> bool:
 
 def _make_anew(home: kube_home.Home) -> None:
     image = kube_node_image.ensure()
+    kube_tools.helm_path()
+    kube_parts.forget_build_cache()
     # CRASH: the record goes first and comes last, so a cluster without it is remains of a run.
     home.made_from.unlink(missing_ok=True)
     kube_kind.remove(home.name)

@@ -85,7 +85,8 @@ def module_folder(module: str) -> Path:
 
 def _build(part: Part, target: Path) -> None:
     flags: Sequence[str] = ["-trimpath", "-ldflags", part.link_flags]
-    with kube_talk.step(f"building {part.name} (kept in the cache for the next time)"):
+    what = f"building {part.name} (kept in the cache for the next time)"
+    with kube_cache.lock("go-build-cache"), kube_talk.step(what):
         if part.module is None:
             argv = [_go(), "build", *flags, "-o", str(target), "."]
             kube_shell.run("nice", *argv, env=_go_env(), cwd=SOURCES / part.name)
@@ -100,8 +101,26 @@ def _build(part: Part, target: Path) -> None:
 
 
 def _go_env() -> dict[str, str]:
-    """Return Go's settings: static programs, this toolchain and no other, no look at git."""
-    return {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+    """Return Go's settings: static programs, this toolchain and no other, no look at git.
+
+    Go's build cache is ours: gigabytes that serve only to go on after a killed build.
+    """
+    return {
+        "CGO_ENABLED": "0",
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": "-buildvcs=false",
+        "GOCACHE": str(_build_cache()),
+    }
+
+
+def forget_build_cache() -> None:
+    """Remove Go's build cache (gigabytes), once everything that is needed has been built."""
+    with kube_cache.lock("go-build-cache"):
+        kube_cache.remove(_build_cache())
+
+
+def _build_cache() -> Path:
+    return kube_cache.root() / "go-build"
 
 
 def _go() -> str:

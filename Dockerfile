@@ -1,0 +1,41 @@
+# One image for the data plane and the operator; entry points `bookie` and `bookie-operator`.
+# It runs as any user without privileges, needs no writable root file system, and every process in
+# it handles SIGTERM itself, as process 1 must. A target with Spark will stand after the last one.
+
+FROM debian:bookworm-slim AS python
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends python3 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+
+# Everything we depend on: rebuilt when pyproject.toml changes, and only then.
+FROM python AS dependencies
+ARG PIP_INDEX_URL
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends python3-venv ca-certificates \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+COPY pyproject.toml .
+RUN python3 -m venv /opt/bookie && python3 -m venv /opt/build \
+    && python3 -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb')); \
+extras = project['project']['optional-dependencies']; \
+print(*project['project']['dependencies'], *extras['bookie'], *extras['operator'], sep='\n', \
+file=open('runtime.txt', 'w')); \
+print(*project['build-system']['requires'], sep='\n', file=open('build.txt', 'w'))" \
+    && /opt/bookie/bin/pip install --quiet -r runtime.txt \
+    && /opt/build/bin/pip install --quiet -r build.txt
+
+# The project itself, in a place of its own, so that a change of a source is a layer of its own.
+FROM dependencies AS project
+COPY . .
+RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /opt/bookie/bin/pip install --quiet --no-deps --no-index --prefix /opt/project /wheels/*.whl
+
+FROM python AS bookie
+COPY --from=dependencies /opt/bookie /opt/bookie
+COPY --from=project /opt/project /opt/bookie
+ENV PATH=/opt/bookie/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 10001:10001
+WORKDIR /
+CMD ["bookie", "--help"]
