@@ -1,0 +1,109 @@
+"""What the oracle expects of a ledger, and its verdict on what was read. Pure.
+
+Rules (bp46.md 13.1, S1 and S2): an acknowledged entry never lies beyond the end of a closed ledger, and reads back with
+exactly the acknowledged bytes. Entries that were read but never recorded are fine: the record is written after the
+acknowledgement, so a killed writer's last entries may be missing in it, never the other way round.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from bookie.workload import payload, records
+
+PROBLEMS_MAX = 20  # enough to see what is wrong; the counts are complete
+
+
+@dataclass(slots=True)
+class Expected:
+    """All that was acknowledged of one ledger."""
+
+    ledger_id: int
+    plan: str
+    seed: int
+    acknowledged: dict[int, records.Ack] = field(default_factory=dict)
+    acknowledged_ms: dict[int, int] = field(default_factory=dict)
+    closed_at: int | None = None
+    failed: str | None = None
+
+    @property
+    def last_acknowledged(self) -> int:
+        """The highest acknowledged entry; -1 = none."""
+        return max(self.acknowledged, default=-1)
+
+    def acknowledged_before(self, wall_ms: int) -> list[int]:
+        """The entries recorded before `wall_ms`, in order."""
+        return sorted(entry for entry, at_ms in self.acknowledged_ms.items() if at_ms < wall_ms)
+
+
+def expectations(found: Iterable[records.Record]) -> dict[int, Expected]:
+    """Gather the records of one writer's log, in their order, by ledger."""
+    ledgers: dict[int, Expected] = {}
+    now_ms = 0
+    for record in found:
+        match record:
+            case records.Time(wall_ms):
+                now_ms = wall_ms
+            case records.Create(ledger_id, plan, seed):
+                ledgers[ledger_id] = Expected(ledger_id, plan, seed)
+            case records.Ack():
+                ledgers[record.ledger_id].acknowledged[record.entry_id] = record
+                ledgers[record.ledger_id].acknowledged_ms[record.entry_id] = now_ms
+            case records.Close(ledger_id, last_entry):
+                ledgers[ledger_id].closed_at = last_entry
+            case records.Fail(ledger_id, reason):
+                ledgers[ledger_id].failed = reason
+    return ledgers
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The sum over ledgers. `lost` counts acknowledged entries that did not come back byte for byte, for any reason."""
+
+    ledgers: int = 0
+    recovered: int = 0
+    acknowledged: int = 0
+    verified: int = 0
+    lost: int = 0
+    replicas_checked: int = 0
+    replicas_missing: int = 0
+    bytes_verified: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        return self.lost == 0 and self.replicas_missing == 0 and not self.problems
+
+    def problem(self, text: str) -> None:
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(text)
+
+    def judge_end(self, expected: Expected, last_entry: int) -> None:
+        """Check where a ledger ends: not before what was acknowledged, and where its writer closed it."""
+        if last_entry < expected.last_acknowledged:
+            acknowledged = f"entry {expected.last_acknowledged} was acknowledged"
+            self.problem(f"ledger {expected.ledger_id} ends at {last_entry}, and {acknowledged}")
+        if expected.closed_at is not None and last_entry != expected.closed_at:
+            self.problem(f"ledger {expected.ledger_id} was closed at {expected.closed_at} and now ends at {last_entry}")
+
+    def judge_entry(self, expected: Expected, entry_id: int, body: bytes | memoryview) -> None:
+        """Count one acknowledged entry as verified or lost, by what was read."""
+        if wrong := difference(expected, entry_id, body):
+            self.lost_entries(expected, [entry_id], wrong)
+        else:
+            self.verified += 1
+            self.bytes_verified += len(body)
+
+    def lost_entries(self, expected: Expected, entries: list[int], reason: str) -> None:
+        self.lost += len(entries)
+        if entries:
+            self.problem(f"ledger {expected.ledger_id} entry {entries[0]} (and {len(entries) - 1} more): {reason}")
+
+
+def difference(expected: Expected, entry_id: int, body: bytes | memoryview) -> str | None:
+    """Return what is wrong with the bytes read for an acknowledged entry; None = they are the acknowledged ones."""
+    made = payload.payload(expected.seed, expected.ledger_id, entry_id)
+    recorded = expected.acknowledged[entry_id]
+    assert payload.digest(made) == recorded.digest, "the log and the generator disagree: not this fleet's fault"
+    if body == made:
+        return None
+    return f"read {len(body)} bytes ({payload.digest(body)}), acknowledged {recorded.size_bytes} ({recorded.digest})"
