@@ -85,7 +85,7 @@ def test_names_need_a_synced_directory() -> None:
 
 
 def test_replace_durably_leaves_the_old_bytes_or_the_new_at_every_step() -> None:
-    outcomes = Counter()
+    outcomes: Counter[bytes] = Counter()
     for crash_at in range(1, 12):
         for seed in range(8):
             machine = Machine(seed)
