@@ -1,0 +1,159 @@
+"""Which faults exist in a run, and how often: drawn from the seed, swarm style; and the atlas of survivable damage.
+
+A run in which everything fails a little meets few deep combinations; a run in which three faults exist and the others
+do not meets them all. The atlas keeps injected damage within what the replication protocol survives, so that whatever a
+run then reports is a defect of ours (architecture.md B6).
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bookie.base.units import NS_PER_MS, NS_PER_US
+from bookie.sim.clock import Skew
+from bookie.sim.disk import DiskFaults
+from bookie.sim.metadata_store import MetadataFaults
+from bookie.sim.network import NetworkFaults
+
+SKEW_WALL_MS = 300_000
+SKEW_DRIFT_PPM = 50_000
+
+
+@dataclass
+class Dials:
+    """The dials of the whole world. The default is calm: small latencies, no faults."""
+
+    network: NetworkFaults = field(default_factory=NetworkFaults)
+    metadata: MetadataFaults = field(default_factory=MetadataFaults)
+    disk: Callable[[str], DiskFaults] = lambda name: DiskFaults()
+    skew: Callable[[str], Skew] = lambda name: Skew()
+    chaos: bool = False
+
+    def disk_of(self, name: str) -> DiskFaults:
+        return self.disk(name)
+
+    def skew_of(self, name: str) -> Skew:
+        return self.skew(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Swarm:
+    """What may happen in one run. Percentages are chances per tick of the fault injector."""
+
+    power_cut_percent: int
+    kill_percent: int
+    partition_percent: int
+    hold_percent: int
+    wipe_percent: int
+    client_crash_percent: int
+    session_expiry_percent: int
+    reset_per_million: int
+    stall_per_million: int
+    lost_answer_per_million: int
+    lost_request_per_million: int
+    slow_disk_factor: int
+    disk_stall_per_million: int
+    is_skewed: bool
+    has_chaos: bool
+    chop_percent: int
+    sync_dir_is_slow: bool = False
+
+    def facts(self) -> str:
+        """The faults that exist, for the first line of a trace."""
+        return " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__ if getattr(self, name))
+
+
+def draw(random_: random.Random) -> Swarm:
+    """Each fault exists in half of the runs; its intensity is drawn too."""
+
+    def maybe(low: int, high: int, chance: float = 0.5) -> int:
+        exists = random_.random() < chance
+        value = random_.randint(low, high)  # drawn either way: one fault's absence moves no other's intensity
+        return value if exists else 0
+
+    return Swarm(
+        power_cut_percent=maybe(1, 8),
+        kill_percent=maybe(1, 8, 0.7),
+        partition_percent=maybe(1, 10),
+        hold_percent=maybe(1, 15),
+        wipe_percent=maybe(1, 6, 0.3),
+        client_crash_percent=maybe(1, 6),
+        session_expiry_percent=maybe(1, 4, 0.3),
+        reset_per_million=maybe(100, 20_000),
+        stall_per_million=maybe(100, 5_000),
+        lost_answer_per_million=maybe(1_000, 100_000),
+        lost_request_per_million=maybe(1_000, 50_000),
+        slow_disk_factor=maybe(2, 50, 0.3),
+        disk_stall_per_million=maybe(100, 5_000, 0.3),
+        is_skewed=random_.random() < 0.5,
+        has_chaos=random_.random() < 0.5,
+        chop_percent=maybe(5, 80),
+    )
+
+
+def calm() -> Swarm:
+    """No faults at all."""
+    return Swarm(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, is_skewed=False, has_chaos=False, chop_percent=0)
+
+
+def dials(swarm: Swarm, seed: int | str) -> Dials:
+    """The dials that `swarm` asks for; each node's disk and clock is its own."""
+
+    def disk(name: str) -> DiskFaults:
+        random_ = random.Random(f"{seed} disk {name}")
+        factor = swarm.slow_disk_factor if swarm.slow_disk_factor and random_.random() < 0.4 else 1
+        return DiskFaults(
+            write_latency_ns=20 * NS_PER_US * factor,
+            sync_latency_ns=NS_PER_MS * factor,
+            stall_per_million=swarm.disk_stall_per_million,
+            must_wait_percent=random_.choice((0, 20, 100)),
+            keeps_unflushed_batches=random_.random() < 0.5,
+        )
+
+    def skew(name: str) -> Skew:
+        random_ = random.Random(f"{seed} skew {name}")
+        if not swarm.is_skewed:
+            return Skew()
+        return Skew(
+            drift_ppm=random_.randint(-SKEW_DRIFT_PPM, SKEW_DRIFT_PPM),
+            wall_offset_ms=random_.randint(-SKEW_WALL_MS, SKEW_WALL_MS),
+            boot_ns=random_.randrange(10**15),
+        )
+
+    return Dials(
+        network=NetworkFaults(
+            chop_percent=swarm.chop_percent,
+            reset_per_million=swarm.reset_per_million,
+            stall_per_million=swarm.stall_per_million,
+        ),
+        metadata=MetadataFaults(
+            lost_request_per_million=swarm.lost_request_per_million,
+            lost_answer_per_million=swarm.lost_answer_per_million,
+        ),
+        disk=disk,
+        skew=skew,
+        chaos=swarm.has_chaos,
+    )
+
+
+class Atlas:
+    """Who may lose data now. One bookie at a time may have lost unsynced or all data, until it reports to be repaired.
+
+    Argument: with an ack quorum of A every acknowledged entry is on A bookies; one of them losing it leaves A - 1 >= 1
+    copies, and the next may lose its own only after the first has copied everything back. Clean power cuts in journal
+    mode lose nothing that was acknowledged and need no permission.
+    """
+
+    def __init__(self) -> None:
+        self.holder: str | None = None
+
+    def may_lose(self, bookie: str) -> bool:
+        return self.holder in (None, bookie)
+
+    def lost(self, bookie: str) -> None:
+        assert self.may_lose(bookie), f"{bookie} lost data while {self.holder} was not repaired"
+        self.holder = bookie
+
+    def repaired(self, bookie: str) -> None:
+        if self.holder == bookie:
+            self.holder = None
