@@ -39,10 +39,10 @@ class PendingAdd(Generic[T]):
 class PendingAdds(Generic[T]):
     """All unconfirmed entries of one writer. `start` is the LAC to begin after, `length` the ledger's length there."""
 
-    __slots__ = ("_ack_quorum", "_adds", "_held", "_schedule", "lac", "lac_length", "last_pushed", "length")
+    __slots__ = ("_ack_quorum", "_adds", "_held", "lac", "lac_length", "last_pushed", "length", "schedule")
 
     def __init__(self, schedule: Schedule, *, start: EntryId = INVALID_ENTRY_ID, length: int = 0) -> None:
-        self._schedule = schedule
+        self.schedule = schedule
         self._ack_quorum = schedule.ack_quorum
         self._adds: dict[int, PendingAdd[T]] = {}
         self._held = False
@@ -64,7 +64,7 @@ class PendingAdds(Generic[T]):
         return add
 
     def write_set(self, add: PendingAdd[T]) -> tuple[int, ...]:
-        return self._schedule.write_set(add.entry_id)
+        return self.schedule.write_set(add.entry_id)
 
     def ack(self, add: PendingAdd[T], slot: int) -> Sequence[PendingAdd[T]]:
         """Count one positive answer; return the entries it confirms, in order (empty most of the time).
@@ -95,7 +95,7 @@ class PendingAdds(Generic[T]):
         """The unconfirmed entries that `slot` should hold and has not acknowledged, in order: to be re-sent."""
         bit = 1 << slot
         return [
-            add for add in self._adds.values() if not add.acked & bit and slot in self._schedule.write_set(add.entry_id)
+            add for add in self._adds.values() if not add.acked & bit and slot in self.schedule.write_set(add.entry_id)
         ]
 
     def hold(self) -> None:
@@ -110,7 +110,7 @@ class PendingAdds(Generic[T]):
     def can_complete_without(self, absent: Sequence[int]) -> bool:
         """True when every write set still has an ack quorum outside the slots in `absent`."""
         return all(
-            sum(slot not in absent for slot in write_set) >= self._ack_quorum for write_set in self._schedule.write_sets
+            sum(slot not in absent for slot in write_set) >= self._ack_quorum for write_set in self.schedule.write_sets
         )
 
     def fail_all(self) -> list[PendingAdd[T]]:

@@ -21,6 +21,8 @@ from bookie.quorum.lac import LacQuery
 from bookie.quorum.schedule import Schedule
 
 READ_AHEAD_MAX = 32
+# Entries found and not yet written back: what the driver must keep in memory.
+WRITE_BEHIND_MAX = 128
 
 
 class Phase(enum.Enum):
@@ -93,10 +95,10 @@ class Recovery:
     # ---- reading forward ---------------------------------------------------------------------------------------------
 
     def next_reads(self) -> Sequence[EntryId]:
-        """Entries to read now; each is returned once. The window doubles while entries are found, from one."""
+        """Entries to read now; each is returned once. The window doubles from one while entries are found."""
         if self.phase is not Phase.READING or self.end is not None:
             return ()
-        stop = self._next_judged + self._read_ahead
+        stop = min(self._next_judged + self._read_ahead, self._written + 1 + WRITE_BEHIND_MAX)
         reads = [EntryId(entry_id) for entry_id in range(self._next_read, stop)]
         self._next_read = EntryId(max(self._next_read, stop))
         return reads

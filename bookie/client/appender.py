@@ -1,0 +1,311 @@
+"""Sends entries to an ensemble and mends the ensemble: the engine under the writer and under recovery's write-back.
+
+Drives `quorum.adds`. Every bookie of the ensemble sits in a slot; a failed slot gets no further adds and its acks for
+unconfirmed entries are forgotten at once. One task then mends: it draws a replacement, has the change written (by the
+writer into the metadata, by recovery into memory) and sends the new bookie what it lacks.
+
+**When no replacement exists**, Java's writer dies with NotEnoughBookies, or with `delayEnsembleChange` waits only
+while the failed bookie is not needed. Here the slot stays *absent*: entries go on being confirmed as long as every
+write set keeps an ack quorum without it, and the change is tried again whenever the set of bookies changes and with
+back-off; a bookie that came back takes its own slot again and is sent all that is unconfirmed. If the ack quorum
+cannot be met for `ensemble_timeout_ms`, the handle dies with NotEnoughBookies.
+
+**LedgerFenced from a bookie** is not believed blindly: a recovery always writes IN_RECOVERY before it fences, so the
+committer reads the metadata first. If the ledger is OPEN, only that bookie lost its memory and fenced the ledger to
+protect itself (BP-46 phase one): it is replaced like any failed bookie and the writer lives (T14; Java's dies).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.units import NS_PER_MS
+from bookie.client.shared import Shared
+from bookie.quorum.adds import PendingAdd, PendingAdds
+from bookie.quorum.schedule import Schedule
+from bookie.wire import v3
+from bookie.wire.digest import Digest
+from bookie.wire.messages import AddRequest, AddResponse, Buffer, Response
+
+log = logging.getLogger(__name__)
+
+RETRY_MIN_S = 0.1
+RETRY_MAX_S = 5.0
+
+# Given the LAC and the failed slots, make the change durable and return the ensemble that now holds LAC+1 and after:
+# with failed bookies still in it where there was no replacement. Raises MetadataError to be asked again later, any
+# other BookieError to end the handle.
+Commit = Callable[[EntryId, dict[int, BookieId]], Awaitable[tuple[BookieId, ...]]]
+
+
+class Sent:
+    """What the appender keeps of one unconfirmed entry: the packed request, sent as it is to each bookie."""
+
+    __slots__ = ("confirmed", "frame", "size", "txn")
+
+    def __init__(self, txn: int, frame: Sequence[Buffer], size: int, confirmed: "asyncio.Future[EntryId] | None"):
+        self.txn = txn
+        self.frame = frame
+        self.size = size
+        self.confirmed = confirmed
+
+
+Add = PendingAdd[Sent | None]
+
+
+class Target:
+    """One bookie in one slot. Answers that come after it was replaced go nowhere."""
+
+    __slots__ = ("_appender", "bookie_id", "is_live", "lag_bytes", "link", "slot")
+
+    def __init__(self, appender: "Appender", slot: int, bookie_id: BookieId) -> None:
+        self._appender = appender
+        self.slot = slot
+        self.bookie_id = bookie_id
+        self.link = appender.shared.pool.link(bookie_id)
+        self.link.on_break(self.fail)
+        self.is_live = True
+        self.lag_bytes = 0  # sent and not answered
+
+    def on_answer(self, add: Add, response: Response | None, error: BookieError | None) -> None:
+        if not self.is_live:
+            return
+        assert add.context is not None
+        self.lag_bytes -= add.context.size
+        if error is None:
+            self._appender.on_ack(add, self.slot)
+        else:
+            self.fail(error)
+
+    def fail(self, error: BookieError) -> None:
+        if self.is_live:
+            self.retire()
+            self._appender.on_failure(self, error)
+
+    def retire(self) -> None:
+        self.is_live = False
+        self.link.off_break(self.fail)
+
+
+class Appender:
+    """One ledger's unconfirmed entries on their way to one ensemble. Everything but mending is synchronous."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        ledger_id: LedgerId,
+        digest: Digest,
+        schedule: Schedule,
+        ensemble: tuple[BookieId, ...],
+        commit: Commit,
+        *,
+        start: EntryId,
+        length: int,
+        is_recovery: bool,
+    ) -> None:
+        self.shared = shared
+        self.ledger_id = ledger_id
+        self.adds: PendingAdds[Sent | None] = PendingAdds(schedule, start=start, length=length)
+        self.error: BookieError | None = None
+        self.in_flight_bytes = 0
+        self.on_confirmed: Callable[[], None] = lambda: None  # the LAC moved
+        self.on_error: Callable[[BookieError], None] = lambda error: None  # called once, after the futures
+        self._digest = digest
+        self._commit = commit
+        self._is_recovery = is_recovery
+        self._timeout_ms = shared.options.request_timeout_ms
+        self._lag_bytes_max = shared.options.lag_bytes_max
+        self._targets = [Target(self, slot, bookie_id) for slot, bookie_id in enumerate(ensemble)]
+        self._failed: dict[int, BookieError] = {}  # slots without a live bookie, and why
+        self._news = asyncio.Event()
+        self._mending: asyncio.Task[None] | None = None
+
+    @property
+    def lac(self) -> EntryId:
+        return self.adds.lac
+
+    # ---- the hot path ------------------------------------------------------------------------------------------------
+
+    def push(self, payload: Buffer, confirmed: "asyncio.Future[EntryId] | None") -> EntryId:
+        """Send `payload` as the next entry; `confirmed` gets its id, or the error that ends the handle.
+
+        The payload must not change until then. Not called once `error` is set.
+        """
+        assert self.error is None
+        add: Add = self.adds.push(len(payload), None)
+        body = b"".join(self._digest.seal(self.ledger_id, add.entry_id, add.lac, add.length, payload))
+        txn = self.shared.pool.next_txn()
+        frame = v3.pack_request(
+            AddRequest(
+                txn,
+                v3.VERSION,
+                self.ledger_id,
+                add.entry_id,
+                self._digest.master_key,
+                body,
+                is_recovery=self._is_recovery,
+                is_high_priority=self._is_recovery,
+            )
+        )
+        size = len(body)
+        add.context = sent = Sent(txn, frame, size, confirmed)
+        self.in_flight_bytes += size
+        for slot in self.adds.write_set(add):
+            target = self._targets[slot]
+            if target.is_live:
+                self._send(target, add, sent)
+        return add.entry_id
+
+    def on_ack(self, add: Add, slot: int) -> None:
+        confirmed = self.adds.ack(add, slot)
+        if confirmed:
+            self._confirm(confirmed)
+
+    def _send(self, target: Target, add: Add, sent: Sent) -> None:
+        target.lag_bytes += sent.size
+        if target.lag_bytes > self._lag_bytes_max:
+            target.fail(errors.TooManyRequests(f"bookie {target.bookie_id} lags behind by {target.lag_bytes} bytes"))
+        else:
+            target.link.send(sent.txn, sent.frame, AddResponse, target.on_answer, add, self._timeout_ms)
+
+    def _confirm(self, confirmed: Sequence[Add]) -> None:
+        for add in confirmed:
+            sent = add.context
+            assert sent is not None
+            self.in_flight_bytes -= sent.size
+            future = sent.confirmed
+            if future is not None and not future.done():
+                future.set_result(add.entry_id)
+        self.on_confirmed()
+
+    # ---- failure and mending -----------------------------------------------------------------------------------------
+
+    def live_bookies(self, entry_id: EntryId) -> list[BookieId]:
+        """The bookies of the write set of `entry_id` that are not failed."""
+        targets = (self._targets[slot] for slot in self.adds.schedule.write_set(entry_id))
+        return [target.bookie_id for target in targets if target.is_live]
+
+    def on_failure(self, target: Target, error: BookieError) -> None:
+        """A bookie failed: replace it, unless the error ends the handle."""
+        if self.error is not None:
+            return
+        if isinstance(error, errors.Unauthorized):
+            self.die(error)
+            return
+        self.shared.pool.quarantine(target.bookie_id, error)
+        self.adds.drop(target.slot)
+        self._failed[target.slot] = error
+        self._news.set()
+        if self._mending is None:
+            self._mending = self.shared.tasks.spawn(self._mend(), f"mend ledger {self.ledger_id}")
+            if self._mending is None:
+                self.die(errors.BookieUnavailable("the client is closed"))
+
+    def die(self, error: BookieError) -> None:
+        """End the handle: all unconfirmed entries fail with `error`. Their outcome is unknown (P29)."""
+        if self.error is not None:
+            return
+        self.error = error
+        self._news.set()
+        for target in self._targets:
+            target.retire()
+        for add in self.adds.fail_all():
+            future = add.context.confirmed if add.context is not None else None
+            if future is not None and not future.done():
+                future.set_exception(error)
+        self.in_flight_bytes = 0
+        self.on_error(error)
+
+    async def stop(self, reason: BookieError) -> None:
+        """`die`, and wait until mending ended."""
+        self.die(reason)
+        mending = self._mending
+        if mending is not None and not mending.done():
+            mending.cancel()
+            await asyncio.wait([mending])
+
+    async def _mend(self) -> None:
+        """Until the ensemble is whole again or the handle is dead."""
+        end_watch = self.shared.watcher.on_change(self._news.set)
+        now_ns = self.shared.world.clock.monotonic_ns
+        blocked_since_ns: int | None = None
+        delay_s = RETRY_MIN_S
+        try:
+            while self._failed and self.error is None:
+                self._news.clear()
+                await self._change_ensemble()
+                if not self._failed or self.error is not None:
+                    break
+                if self.adds.can_complete_without(list(self._failed)):
+                    blocked_since_ns = None
+                elif blocked_since_ns is None:
+                    blocked_since_ns = now_ns()
+                elif now_ns() - blocked_since_ns > self.shared.options.ensemble_timeout_ms * NS_PER_MS:
+                    self.die(self._not_enough_bookies())
+                    break
+                try:
+                    async with asyncio.timeout(delay_s):
+                        await self._news.wait()
+                except TimeoutError:
+                    delay_s = min(delay_s * 2, RETRY_MAX_S)
+        finally:
+            self._mending = None
+            end_watch()
+
+    async def _change_ensemble(self) -> None:
+        """One attempt; slots for which nobody could be had stay in `_failed`."""
+        failed = {slot: self._targets[slot].bookie_id for slot in sorted(self._failed)}
+        self.adds.hold()
+        ensemble: tuple[BookieId, ...] = ()
+        try:
+            ensemble = await self._commit(self.adds.lac, failed)
+        except errors.MetadataError as error:
+            log.warning("ensemble change delayed ledger_id=%d reason=%s", self.ledger_id, error)
+        except BookieError as error:
+            self.die(error)
+        if self.error is not None:
+            return
+        # Seat first, then release: what was completed meanwhile is sent to the new bookie before it is forgotten.
+        for slot, bookie_id in enumerate(ensemble):
+            if bookie_id != self._targets[slot].bookie_id or (slot in failed and self._may_return(slot)):
+                self._seat(slot, bookie_id)
+        confirmed = self.adds.release()
+        if confirmed:
+            self._confirm(confirmed)
+
+    def _may_return(self, slot: int) -> bool:
+        """True when a failed bookie for which there is no replacement should be tried again in its own slot."""
+        bookie_id = self._targets[slot].bookie_id
+        # One that fenced the ledger for itself stays fenced; only another bookie can take that slot.
+        return self.shared.watcher.is_writable(bookie_id) and not isinstance(
+            self._failed.get(slot), errors.LedgerFenced
+        )
+
+    def _seat(self, slot: int, bookie_id: BookieId) -> None:
+        old = self._targets[slot]
+        old.retire()
+        self._failed.pop(slot, None)
+        self._targets[slot] = target = Target(self, slot, bookie_id)
+        missing = self.adds.missing(slot)
+        log.info(
+            "bookie takes a slot ledger_id=%d slot=%d old=%s new=%s from_entry=%d resent=%d",
+            self.ledger_id,
+            slot,
+            old.bookie_id,
+            bookie_id,
+            self.adds.lac + 1,
+            len(missing),
+        )
+        for add in missing:
+            if target.is_live:
+                assert add.context is not None
+                self._send(target, add, add.context)
+
+    def _not_enough_bookies(self) -> BookieError:
+        reasons = "; ".join(f"slot {slot}: {error}" for slot, error in sorted(self._failed.items()))
+        return errors.NotEnoughBookies(
+            f"ledger {self.ledger_id}: the ack quorum cannot be met and no other bookies could be had ({reasons})"
+        )

@@ -1,0 +1,166 @@
+"""Client: the way into a cluster, for applications and for bookies that repair themselves.
+
+Runs unchanged in the real world (`bookie.connect`) and in the simulator. Everything it starts ends with its
+`async with` block.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+
+from bookie.base import errors
+from bookie.base.ids import LedgerId
+from bookie.client import cluster, recovery
+from bookie.client.admin import ClusterAdmin
+from bookie.client.bookies import BookieClient
+from bookie.client.options import ClientOptions
+from bookie.client.pool import Pool
+from bookie.client.reader import LedgerReader
+from bookie.client.shared import Shared
+from bookie.client.tasks import Tasks
+from bookie.client.watcher import BookieWatcher
+from bookie.client.writer import LedgerWriter
+from bookie.metadata import paths
+from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.ports import World
+from bookie.ports.metadata_store import MetadataStore
+from bookie.quorum.schedule import Schedule
+from bookie.wire.digest import DigestType
+
+_CTOKEN_SIZE = 8
+
+
+class Client:
+    """One client of one cluster. `store` shares a session that the caller owns; without it the client has its own."""
+
+    def __init__(self, options: ClientOptions, world: World, *, store: MetadataStore | None = None) -> None:
+        self._options = options
+        self._world = world
+        self._store = store
+        self._stack = contextlib.AsyncExitStack()
+        self._shared: Shared | None = None
+
+    async def __aenter__(self) -> "Client":
+        """Connect to the metadata store and learn of the bookies. Raises MetadataError, RefusedToStart, BadInput."""
+        async with contextlib.AsyncExitStack() as stack:
+            store = self._store
+            if store is None:
+                store = await self._world.metadata_stores.connect(
+                    self._options.metadata_uri, session_timeout_ms=self._options.session_timeout_ms
+                )
+                stack.push_async_callback(store.close)
+            uri = paths.parse_uri(self._options.metadata_uri)
+            ledgers = await cluster.open_ledgers(store, uri)
+            watcher = BookieWatcher(store, uri.root)
+            tasks = await stack.enter_async_context(Tasks())
+            pool = Pool(self._options, self._world, watcher, tasks)
+            # Watch before the first look, so that no change falls between.
+            tasks.spawn(watcher.run(), "bookie watcher")
+            await watcher.load()
+            self._shared = Shared(self._options, self._world, tasks, ledgers, watcher, pool)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close connections and the session. Open writers end unclosed, as if the process had died."""
+        await self._stack.__aexit__(exc_type, exc, traceback)
+
+    @property
+    def shared(self) -> Shared:
+        """For the parts of this package; raises before the client was entered."""
+        assert self._shared is not None, "use the client inside `async with`"
+        return self._shared
+
+    @property
+    def bookies(self) -> BookieClient:
+        """Single questions to single bookies."""
+        return BookieClient(self.shared.pool)
+
+    @property
+    def admin(self) -> ClusterAdmin:
+        return ClusterAdmin(self.shared)
+
+    # ---- ledgers -----------------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        *,
+        ensemble_size: int = 3,
+        write_quorum: int = 3,
+        ack_quorum: int = 2,
+        digest_type: DigestType = DigestType.CRC32C,
+        password: bytes = b"",
+        custom: Mapping[str, bytes] | None = None,
+    ) -> LedgerWriter:
+        """Create a ledger and return its writer. No bookie is contacted yet (wire 10.1).
+
+        Raises BadInput for quorums that do not nest, NotEnoughBookies, MetadataError.
+        """
+        shared = self.shared
+        schedule = Schedule(ensemble_size, write_quorum, ack_quorum)
+        if len(shared.watcher.candidates()) < ensemble_size:
+            await shared.watcher.load()
+        token = int.from_bytes(self._world.entropy.token(_CTOKEN_SIZE), "big")
+        metadata = new_ledger(
+            ensemble_size=ensemble_size,
+            write_quorum=write_quorum,
+            ack_quorum=ack_quorum,
+            bookies=shared.new_ensemble(schedule),
+            digest_type=digest_type,
+            password=password,
+            custom=tuple(sorted((custom or {}).items())),
+            ctoken=token >> 1 or 1,  # positive, and not "no token" (metadata 4.7)
+        )
+        ledger_id = await shared.ledgers.create(metadata)
+        return LedgerWriter(shared, ledger_id, metadata, version=0)
+
+    async def open(self, ledger_id: LedgerId, password: bytes = b"", *, administrative: bool = False) -> LedgerReader:
+        """Open a ledger to read all of it. One that is not closed is recovered first: its writer is fenced off and its
+        end decided for ever.
+
+        `administrative`: use the password that the metadata holds. Raises LedgerMissing, Unauthorized (no bookie is
+        contacted), and what `recovery.recover` raises.
+        """
+        metadata, version = await self._admitted(ledger_id, password, administrative=administrative)
+        if not metadata.is_closed:
+            metadata, version = await recovery.recover(self.shared, ledger_id)
+        return LedgerReader(self.shared, ledger_id, metadata, version)
+
+    async def open_no_recovery(
+        self, ledger_id: LedgerId, password: bytes = b"", *, administrative: bool = False
+    ) -> LedgerReader:
+        """Open a ledger to read what is confirmed; its writer is not disturbed (P18)."""
+        metadata, version = await self._admitted(ledger_id, password, administrative=administrative)
+        reader = LedgerReader(self.shared, ledger_id, metadata, version)
+        if not metadata.is_closed:
+            try:
+                await reader.read_last_confirmed()
+            except BaseException:
+                await reader.close()
+                raise
+        return reader
+
+    async def delete(self, ledger_id: LedgerId) -> None:
+        """Delete a ledger; fine if it is gone (wire 10.8). Bookies reclaim the space by themselves."""
+        await self.shared.ledgers.delete(ledger_id)
+
+    async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        """The stored metadata. Raises LedgerMissing."""
+        metadata, _ = await self.shared.ledgers.get(ledger_id)
+        return metadata
+
+    async def ledgers(self) -> AsyncIterator[LedgerId]:
+        """The ids of all ledgers, ascending."""
+        async for ledger_id in self.shared.ledgers.iterate():
+            yield ledger_id
+
+    async def _admitted(
+        self, ledger_id: LedgerId, password: bytes, *, administrative: bool
+    ) -> tuple[LedgerMetadata, int]:
+        """The metadata, once the password was compared with it, raw bytes (metadata 5, "open semantics")."""
+        metadata, version = await self.shared.ledgers.get(ledger_id)
+        if not administrative and metadata.has_password and metadata.password != password:
+            raise errors.Unauthorized(f"ledger {ledger_id}: the password is wrong")
+        return metadata, version

@@ -1,0 +1,218 @@
+"""LedgerReader: reading entries of a ledger, to its end or along with its writer.
+
+Rules: replication protocol, "Guarantees"; wire 10.5, 10.6; S3, S5, P18. Reads stop at the last add confirmed (LAC);
+what lies beyond is nobody's word. Every entry's digest is verified; a bad replica is passed over for the next.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+
+from bookie.base import errors
+from bookie.base.ids import INVALID_ENTRY_ID, EntryId, LedgerId
+from bookie.base.units import NS_PER_MS
+from bookie.client import lac
+from bookie.client.entry_read import Entry, EntryRead
+from bookie.client.shared import Shared, digest_of
+from bookie.client.tailing import LongPoll
+from bookie.metadata.ledger import LedgerMetadata
+
+log = logging.getLogger(__name__)
+
+# The size of an entry nobody has seen yet, for the bound on what is read ahead.
+ENTRY_SIZE_GUESS = 4096
+
+
+class LedgerReader:
+    """Reads one ledger. Made by `Client.open` (closed by then) or `Client.open_no_recovery` (may still grow)."""
+
+    def __init__(self, shared: Shared, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> None:
+        self.id = ledger_id
+        self._shared = shared
+        self._metadata = metadata
+        self._version = version
+        self._digest = digest_of(metadata)
+        self._lac = metadata.last_entry if metadata.is_closed else INVALID_ENTRY_ID
+        self._is_stale = False  # the stored metadata changed
+        self._polls: list[LongPoll] = []
+        self._end_watch: Callable[[], None] | None = None
+        if not metadata.is_closed:
+            self._end_watch = shared.ledgers.store.watch(shared.ledgers.path(ledger_id), self._on_change)
+
+    async def __aenter__(self) -> "LedgerReader":
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop watching the ledger. Nothing goes on the wire."""
+        if self._end_watch is not None:
+            self._end_watch()
+            self._end_watch = None
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        return self._metadata
+
+    @property
+    def is_closed(self) -> bool:
+        """True when the ledger's end is decided."""
+        return self._metadata.is_closed
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        """The highest entry known to be confirmed; of a closed ledger its last. -1 when there is none."""
+        return self._lac
+
+    last_entry = last_confirmed
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    async def read(self, first: int, last: int) -> list[Entry]:
+        """The entries `first`..`last`, inclusive, in order. Raises BadInput beyond `last_confirmed`, NoSuchEntry only
+        if every replica denies an entry, else what the replicas said."""
+        return [entry async for entry in self.read_stream(first, last)]
+
+    async def read_stream(self, first: int, last: int) -> AsyncIterator[Entry]:
+        """The entries `first`..`last`, inclusive, in order, read ahead within `prefetch_*_max`."""
+        if not 0 <= first <= last <= self._lac:
+            raise errors.BadInput(
+                f"ledger {self.id}: entries {first}..{last} cannot be read, entries up to {self._lac} are confirmed"
+            )
+        async for entry in self._stream(EntryId(first), EntryId(last)):
+            yield entry
+
+    async def read_unconfirmed(self, first: int, last: int) -> list[Entry]:
+        """The same without the check against the LAC: entries beyond it may be missing now and there later."""
+        return [entry async for entry in self._stream(EntryId(first), EntryId(last))]
+
+    async def _stream(self, first: EntryId, last: EntryId) -> AsyncIterator[Entry]:
+        options = self._shared.options
+        arrived = asyncio.Event()
+        window: deque[EntryRead] = deque()
+        next_entry = first
+        size = ENTRY_SIZE_GUESS
+        timer = self._speculate_on(window)
+        try:
+            while window or next_entry <= last:
+                while (
+                    next_entry <= last
+                    and len(window) < options.prefetch_entries_max
+                    and (not window or len(window) * size < options.prefetch_bytes_max)
+                ):
+                    window.append(self._start(next_entry, arrived))
+                    next_entry = EntryId(next_entry + 1)
+                while not window[0].is_done:
+                    arrived.clear()
+                    await arrived.wait()
+                read = window.popleft()
+                if read.entry is None:
+                    assert read.error is not None
+                    raise read.error
+                if not self.is_closed:
+                    self._lac = max(self._lac, read.max_lac)
+                size = max(len(read.entry.payload), (size + len(read.entry.payload)) // 2)
+                yield read.entry
+        finally:
+            timer.cancel()
+            for read in window:
+                read.cancel()
+
+    def _start(self, entry_id: EntryId, arrived: asyncio.Event) -> EntryRead:
+        bookies = self._metadata.write_set(entry_id)
+        read = EntryRead(
+            self._shared,
+            self._digest,
+            self.id,
+            entry_id,
+            bookies,
+            lambda _: arrived.set(),
+            negatives_needed=len(bookies),
+        )
+        read.start()
+        return read
+
+    def _speculate_on(self, window: deque[EntryRead]) -> "_Repeating":
+        """Ask one more replica for each entry whose bookie is silent for too long (wire 10.5, step 4)."""
+        wait_ms = self._shared.options.speculative_read_ms
+
+        def look() -> None:
+            asked_before_ns = self._shared.pool.now_ns() - wait_ms * NS_PER_MS
+            for read in window:
+                if read.asked_ns <= asked_before_ns:
+                    read.nudge()
+
+        return _Repeating(self._shared.pool.loop, wait_ms / 2000, look)
+
+    # ---- following the writer ----------------------------------------------------------------------------------------
+
+    async def read_last_confirmed(self) -> EntryId:
+        """Ask the bookies how far the ledger is confirmed; never goes back. Raises QuorumNotReached."""
+        await self._refresh()
+        if not self.is_closed:
+            found = await lac.read_lac(self._shared, self.id, self._metadata, floor=self._lac)
+            self._lac = max(self._lac, found)
+        return self._lac
+
+    async def tail(self, from_entry: int = 0) -> AsyncIterator[Entry]:
+        """All entries from `from_entry` on, waiting for those to come; ends after the last one of a closed ledger."""
+        next_entry = EntryId(from_entry)
+        poll = LongPoll(self._shared, self._digest, self.id)
+        self._polls.append(poll)
+        try:
+            while True:
+                await self._refresh()
+                if next_entry <= self._lac:
+                    async for entry in self._stream(next_entry, self._lac):
+                        yield entry
+                        next_entry = EntryId(entry.entry_id + 1)
+                    continue
+                if self.is_closed:
+                    return
+                known, delivered = await poll.wait(next_entry, self._metadata)
+                if not self.is_closed:
+                    self._lac = max(self._lac, known)
+                if delivered is not None and delivered.entry_id <= self._lac:
+                    yield delivered
+                    next_entry = EntryId(delivered.entry_id + 1)
+        finally:
+            self._polls.remove(poll)
+
+    def _on_change(self) -> None:
+        self._is_stale = True
+        for poll in self._polls:
+            poll.interrupt()
+
+    async def _refresh(self) -> None:
+        """Adopt the stored metadata if it changed since (metadata 5, "reader watch")."""
+        if not self._is_stale or self.is_closed:
+            return
+        self._is_stale = False
+        metadata, version = await self._shared.ledgers.get(self.id)
+        if version > self._version:
+            self._metadata, self._version = metadata, version
+        if self._metadata.is_closed:
+            self._lac = self._metadata.last_entry
+            await self.close()
+
+
+class _Repeating:
+    """A timer that calls `work` every `interval_s` until it is cancelled."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, interval_s: float, work: Callable[[], None]) -> None:
+        self._loop = loop
+        self._interval_s = interval_s
+        self._work = work
+        self._timer = loop.call_later(interval_s, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = self._loop.call_later(self._interval_s, self._fire)
+        self._work()
+
+    def cancel(self) -> None:
+        self._timer.cancel()

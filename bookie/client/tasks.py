@@ -1,0 +1,42 @@
+"""The client's background tasks: one per connection, one per watcher, one per mending writer. Never one per entry."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+class Tasks:
+    """A task group that is ended by cancelling: nothing of the client outlives its `async with` block.
+
+    A task that fails with anything but a BookieError it should have handled cancels the block's owner, as task groups
+    do: that is a defect of ours and must not pass unseen.
+    """
+
+    def __init__(self) -> None:
+        self._group = asyncio.TaskGroup()
+        self._running: dict[asyncio.Task[None], None] = {}
+        self._is_open = False
+
+    async def __aenter__(self) -> "Tasks":
+        await self._group.__aenter__()
+        self._is_open = True
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        self._is_open = False
+        for task in list(self._running):
+            task.cancel()
+        await self._group.__aexit__(*exc_info)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None] | None":
+        """Run `work` in the background; None once the client is closing (then `work` never starts)."""
+        if not self._is_open:
+            work.close()
+            return None
+        task = self._group.create_task(work, name=name)
+        self._running[task] = None
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._running.pop(task, None)

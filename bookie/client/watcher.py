@@ -1,0 +1,135 @@
+"""Which bookies there are, where they listen and in which zone: a live view of the registrations.
+
+Rules: metadata 6.2, 6.5. A bookie may be registered in both lists for a moment; being in either means alive, only the
+writable list takes new ensembles. The last known address of a bookie that is gone is kept, since its registration may
+merely be late; a connection attempt decides.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.ids import BookieId
+from bookie.metadata import paths, registration
+from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.network import Address
+from bookie.quorum.placement import Candidate
+
+log = logging.getLogger(__name__)
+
+# After an error; registrations that changed meanwhile are seen at the next success.
+RETRY_S = 0.5
+ZONE_PROPERTY = "zone"
+
+
+@dataclass(frozen=True, slots=True)
+class BookieRecord:
+    """One registered bookie. `address` is None when its record names no bookie endpoint: it cannot be used."""
+
+    bookie_id: BookieId
+    address: Address | None
+    zone: str
+    is_read_only: bool
+
+
+class BookieWatcher:
+    """Keeps `records` current. One task; readers of the view never wait."""
+
+    def __init__(self, store: MetadataStore, root: str) -> None:
+        self._store = store
+        self._root = root
+        self._changed = asyncio.Event()
+        self._listeners: list[Callable[[], None]] = []
+        self._addresses: dict[BookieId, Address] = {}
+        self.records: dict[BookieId, BookieRecord] = {}
+
+    async def load(self) -> None:
+        """Read the registrations once. Raises MetadataError."""
+        records: dict[BookieId, BookieRecord] = {}
+        for directory, is_read_only in ((paths.available(self._root), False), (paths.readonly(self._root), True)):
+            for name in await self._names(directory):
+                bookie_id = BookieId(name)
+                if bookie_id in records:
+                    continue  # in both lists: writable wins, as for Java's clients
+                record = await self._record(bookie_id, f"{directory}/{name}", is_read_only=is_read_only)
+                if record is not None:
+                    records[bookie_id] = record
+        self._addresses.update({r.bookie_id: r.address for r in records.values() if r.address is not None})
+        if records != self.records:
+            self.records = records
+            for listener in list(self._listeners):
+                listener()
+
+    async def run(self) -> None:
+        """Follow the registrations for ever."""
+        ends = [
+            self._store.watch(directory, self._changed.set)
+            for directory in (paths.available(self._root), paths.readonly(self._root))
+        ]
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                try:
+                    await self.load()
+                except errors.MetadataError as error:
+                    log.warning("bookies cannot be listed, will try again reason=%s", error)
+                    self._changed.set()
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            for end in ends:
+                end()
+
+    def refresh(self) -> None:
+        """Look again soon: something showed that the view is old."""
+        self._changed.set()
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after each change of `records`. Returns a function that ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def address(self, bookie_id: BookieId) -> Address | None:
+        """Where to dial: the registered address, else the last one known, else the id if it reads host:port."""
+        known = self._addresses.get(bookie_id)
+        if known is not None:
+            return known
+        endpoint = registration.load_service_info(bookie_id, b"").bookie_endpoint
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    def is_writable(self, bookie_id: BookieId) -> bool:
+        record = self.records.get(bookie_id)
+        return record is not None and not record.is_read_only and record.address is not None
+
+    def candidates(self) -> list[Candidate]:
+        """Bookies that take new ensembles, by id."""
+        return [
+            Candidate(record.bookie_id, record.zone)
+            for _, record in sorted(self.records.items())
+            if not record.is_read_only and record.address is not None
+        ]
+
+    def zones(self) -> dict[BookieId, str]:
+        return {record.bookie_id: record.zone for record in self.records.values()}
+
+    async def _names(self, directory: str) -> list[str]:
+        try:
+            names = await self._store.children(directory)
+        except errors.NodeMissing:
+            return []
+        return [name for name in names if name != "readonly"]
+
+    async def _record(self, bookie_id: BookieId, path: str, *, is_read_only: bool) -> BookieRecord | None:
+        try:
+            stored = await self._store.get(path)
+            info = registration.load_service_info(bookie_id, stored.data)
+        except errors.NodeMissing:
+            return None  # gone between the list and the look
+        except errors.BadInput as error:
+            log.warning("a bookie's registration is unreadable bookie_id=%s reason=%s", bookie_id, error)
+            info = registration.BookieServiceInfo()
+        endpoint = info.bookie_endpoint
+        address = None if endpoint is None else Address(endpoint.host, endpoint.port)
+        return BookieRecord(bookie_id, address, info.property(ZONE_PROPERTY), is_read_only)

@@ -1,0 +1,292 @@
+"""LedgerWriter: the one client that adds to a ledger.
+
+Rules: replication protocol, "Writing to the ledger", "Closing a ledger as a writer" (P15-P24); metadata 5; wire 10.2,
+10.7. Sending and mending are the appender's; here is what the writer alone does: bounds on what is in flight, ensemble
+changes in the metadata, the explicit LAC, and the end.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import Sequence
+from types import TracebackType
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
+from bookie.client.appender import Appender
+from bookie.client.shared import Shared, digest_of, schedule_of
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.quorum import ensemble
+from bookie.wire import v3
+from bookie.wire.messages import Buffer, Response, WriteLacRequest
+
+log = logging.getLogger(__name__)
+
+# Others change an open ledger's metadata rarely (re-replication); so many conflicts in a row mean something is wrong.
+CAS_ATTEMPTS = 20
+
+
+class _Place:
+    """One caller's place in the queue for room."""
+
+    __slots__ = ("turn",)
+
+    def __init__(self, turn: "asyncio.Future[None]") -> None:
+        self.turn = turn
+
+
+class LedgerWriter:
+    """Appends to one open ledger. Made by `Client.create`; also an async context manager that closes the ledger.
+
+    Once an append failed with LedgerFenced or LedgerClosed, another client has taken over: the outcome of every append
+    that was not confirmed is unknown, as after a time-out (replication protocol, "Closing a ledger as a reader").
+    """
+
+    def __init__(self, shared: Shared, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> None:
+        self.id = ledger_id
+        self._shared = shared
+        self._metadata = metadata
+        self._version = version
+        self._digest = digest_of(metadata)
+        self._schedule = schedule_of(metadata)
+        self._entries_max = shared.options.in_flight_entries_max
+        self._bytes_max = shared.options.in_flight_bytes_max
+        self._appender = Appender(
+            shared,
+            ledger_id,
+            self._digest,
+            self._schedule,
+            metadata.last_segment.bookies,
+            self._commit,
+            start=INVALID_ENTRY_ID,
+            length=0,
+            is_recovery=False,
+        )
+        self._appender.on_confirmed = self._on_confirmed
+        self._appender.on_error = self._on_error
+        self._waiters: deque[_Place] = deque()
+        self._is_closing = False
+        self._idle = asyncio.Event()
+        self._loop = shared.pool.loop
+        self._lac_told = INVALID_ENTRY_ID
+        self._lac_timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> "LedgerWriter":
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if exc is None:
+            await self.close()
+        else:
+            await self._appender.stop(errors.LedgerClosed(f"ledger {self.id}: the writer was given up"))
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        """The highest entry that will be readable for ever; -1 when there is none."""
+        return self._appender.lac
+
+    @property
+    def length(self) -> int:
+        """Payload bytes up to and including `last_confirmed`."""
+        return self._appender.adds.lac_length
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        """As this writer last wrote or read it."""
+        return self._metadata
+
+    @property
+    def error(self) -> BookieError | None:
+        """What ended this writer; None while it can append."""
+        return self._appender.error
+
+    # ---- appending ---------------------------------------------------------------------------------------------------
+
+    async def append(self, payload: Buffer) -> EntryId:
+        """Append and wait for confirmation; return the entry's id. Any number may wait at once; ids follow call order.
+
+        Raises LedgerFenced, LedgerClosed, Unauthorized, NotEnoughBookies: then the writer is dead. Cancelling does not
+        take the entry back.
+        """
+        if self._waiters or self._is_full():
+            await self._room()
+        return await self.append_nowait(payload)
+
+    def append_nowait(self, payload: Buffer) -> "asyncio.Future[EntryId]":
+        """Append without waiting; the future gets the id once confirmed. Raises TooManyRequests when too much is in
+        flight. `payload` must not change before that."""
+        self._check_open()
+        if self._is_full():
+            raise errors.TooManyRequests(
+                f"ledger {self.id}: {len(self._appender.adds)} entries, {self._appender.in_flight_bytes} bytes are in "
+                "flight; await append() instead"
+            )
+        confirmed: asyncio.Future[EntryId] = self._loop.create_future()
+        self._appender.push(payload, confirmed)
+        return confirmed
+
+    async def append_many(self, payloads: Sequence[Buffer]) -> range:
+        """Append all, in order; return their ids once the last one (hence each) is confirmed.
+
+        The ids are consecutive only if nobody else appends through this handle at the same time; the range is of the
+        entries of this call's first and last payload. Cheaper than as many `append`s: one future for all.
+        """
+        if not payloads:
+            return range(0)
+        first: EntryId | None = None
+        for payload in payloads[:-1]:
+            if self._waiters or self._is_full():
+                await self._room()
+            self._check_open()
+            entry_id = self._appender.push(payload, None)
+            first = entry_id if first is None else first
+        last = await self.append(payloads[-1])
+        return range(last if first is None else first, last + 1)
+
+    def _check_open(self) -> None:
+        if self._appender.error is not None:
+            raise self._appender.error
+        if self._is_closing:
+            raise errors.LedgerClosed(f"ledger {self.id} was closed by this writer")
+
+    def _is_full(self) -> bool:
+        appender = self._appender
+        return len(appender.adds) >= self._entries_max or appender.in_flight_bytes >= self._bytes_max
+
+    async def _room(self) -> None:
+        """Wait for room, in order of arrival: a waiter keeps its place until it may push, so nobody overtakes it."""
+        place = _Place(self._loop.create_future())
+        self._waiters.append(place)
+        try:
+            while True:
+                await place.turn
+                if self._appender.error is not None or (self._waiters[0] is place and not self._is_full()):
+                    return
+                place.turn = self._loop.create_future()
+        finally:
+            self._waiters.remove(place)
+            if place.turn.cancelled():
+                self._wake()  # it may have been our turn
+
+    def _wake(self) -> None:
+        """Give their turn to as many waiters as there is room for; they push one after the other, in one loop turn."""
+        room = self._entries_max - len(self._appender.adds)
+        for place in itertools.islice(self._waiters, max(room, 0)):
+            if not place.turn.done():
+                place.turn.set_result(None)
+
+    def _on_confirmed(self) -> None:
+        in_flight = len(self._appender.adds)
+        if self._waiters and not self._is_full():
+            self._wake()
+        if not in_flight:
+            self._idle.set()
+            if self._lac_timer is None and self._shared.options.explicit_lac_ms:
+                self._lac_timer = self._loop.call_later(self._shared.options.explicit_lac_ms / 1000, self._tell_lac)
+
+    def _on_error(self, error: BookieError) -> None:
+        log.warning("writer ended ledger_id=%d last_confirmed=%d reason=%s", self.id, self._appender.lac, error)
+        for place in self._waiters:
+            if not place.turn.done():
+                place.turn.set_result(None)
+        self._idle.set()
+        if self._lac_timer is not None:
+            self._lac_timer.cancel()
+            self._lac_timer = None
+
+    # ---- explicit LAC ------------------------------------------------------------------------------------------------
+
+    def _tell_lac(self) -> None:
+        """Tell the bookies the LAC while nothing is in flight (wire 10.6). Best effort: nobody waits for the answer."""
+        self._lac_timer = None
+        lac = self._appender.lac
+        if self._appender.error is not None or self._appender.adds or lac <= self._lac_told:
+            return
+        self._lac_told = lac
+        body = self._digest.seal_lac(self.id, lac)
+        for bookie_id in self._appender.live_bookies(lac):
+            request = WriteLacRequest(0, v3.VERSION, self.id, lac, self._digest.master_key, body)
+            self._shared.pool.send(bookie_id, request, _ignore, None)
+
+    # ---- ensemble changes --------------------------------------------------------------------------------------------
+
+    async def _commit(self, lac: EntryId, failed: dict[int, BookieId]) -> tuple[BookieId, ...]:
+        """Replace `failed` from LAC+1 on, by compare-and-set (P19, P20); see `appender.Commit`.
+
+        The metadata is read first: a bookie that says "fenced" is right only if somebody recovers the ledger.
+        """
+        for _ in range(CAS_ATTEMPTS):
+            metadata, version = await self._shared.ledgers.get(self.id)
+            not_open = ensemble.why_not_open(metadata)
+            if not_open is not None:
+                raise not_open
+            self._metadata, self._version = metadata, version
+            bookies = metadata.last_segment.bookies
+            slots = tuple(ensemble.still_failed(metadata, failed))
+            replacements = self._shared.replacements(self._schedule, bookies, slots)
+            if not replacements:
+                return bookies
+            changed = ensemble.changed(metadata, lac, replacements)
+            try:
+                self._version = await self._shared.ledgers.put(self.id, changed, version)
+            except errors.VersionConflict:
+                continue
+            self._metadata = changed
+            log.info(
+                "ensemble changed ledger_id=%d from_entry=%d bookies=%s",
+                self.id,
+                lac + 1,
+                ",".join(changed.last_segment.bookies),
+            )
+            return changed.last_segment.bookies
+        raise errors.MetadataError(f"ledger {self.id}: the metadata changed {CAS_ATTEMPTS} times in a row")
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Wait for what is in flight, then close the ledger at the last confirmed entry (P21).
+
+        Raises LedgerFenced when another client recovers the ledger (P23; Java's writer would overrule it), LedgerClosed
+        when one closed it elsewhere than at our last confirmed entry (P24). Closing twice is fine.
+        """
+        self._is_closing = True
+        await self._drain()
+        await self._appender.stop(errors.LedgerClosed(f"ledger {self.id} was closed by this writer"))
+        last, length = self._appender.lac, self._appender.adds.lac_length
+        for _ in range(CAS_ATTEMPTS):
+            metadata = self._metadata
+            match metadata.state:
+                case LedgerState.CLOSED if (metadata.last_entry, metadata.length) == (last, length):
+                    return
+                case LedgerState.CLOSED:
+                    raise errors.LedgerClosed(
+                        f"ledger {self.id} was closed by another client at entry {metadata.last_entry}, "
+                        f"while this writer had {last} confirmed"
+                    )
+                case LedgerState.IN_RECOVERY:
+                    raise errors.LedgerFenced(
+                        f"ledger {self.id} is being recovered by another client, which decides where it ends"
+                    )
+                case LedgerState.OPEN:
+                    closed = metadata.closed(last, length)
+            try:
+                self._version = await self._shared.ledgers.put(self.id, closed, self._version)
+                self._metadata = closed
+            except errors.VersionConflict:
+                self._metadata, self._version = await self._shared.ledgers.get(self.id)
+        raise errors.MetadataError(f"ledger {self.id}: the metadata changed {CAS_ATTEMPTS} times in a row")
+
+    async def _drain(self) -> None:
+        """Until nothing is in flight or the writer is dead; bounded, since bookies time out and mending ends."""
+        while self._appender.adds and self._appender.error is None:
+            self._idle.clear()
+            await self._idle.wait()
+
+
+def _ignore(context: None, response: Response | None, error: BookieError | None) -> None:
+    if error is not None:
+        log.debug("explicit LAC was not taken reason=%s", error)
