@@ -17,7 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bookie import connect
-from bookie.workload import check, files, verify, writer
+from bookie.base import ids
+from bookie.workload import check, files, survey, verify, writer
 from bookie.workload.sample import Sample
 
 SAMPLE_S = 1.0
@@ -51,12 +52,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     check_all.add_argument("--before-ms", type=int, help="with --replicas-of: entries acknowledged before this instant")
     check_all.add_argument("--json", action="store_true", help="the verdict as JSON")
     _common(check_all, run_verify)
+    look = verbs.add_parser("survey", help="which ledgers name which bookie, and which are open on it, as JSON")
+    _common(look, run_survey, needs_log=False)
+    probe = verbs.add_parser("fenced", help="ask a bookie to take one more entry of ledgers that must be fenced there")
+    probe.add_argument("--bookie", required=True)
+    probe.add_argument("--ledgers", required=True, help="comma list of ledger ids")
+    _common(probe, run_fenced, needs_log=False)
 
 
-def _common(parser: argparse.ArgumentParser, run: object, *, needs_uri: bool = True) -> None:
+def _common(parser: argparse.ArgumentParser, run: object, *, needs_uri: bool = True, needs_log: bool = True) -> None:
     if needs_uri:
         parser.add_argument("--metadata-service-uri", required=True)
-    parser.add_argument("--log", type=Path, required=True, help="the folder of the oracle's log")
+    if needs_log:
+        parser.add_argument("--log", type=Path, required=True, help="the folder of the oracle's log")
     parser.set_defaults(run=run)
 
 
@@ -200,3 +208,28 @@ async def _verify(arguments: argparse.Namespace, ledgers: dict[int, check.Expect
         replicas = verify.Replicas(arguments.replicas_of, arguments.before_ms or files.wall_ms())
     async with connect.connect(arguments.metadata_service_uri) as client:
         return await verify.verify(client, list(ledgers.values()), replicas=replicas, report=report)
+
+
+def run_survey(arguments: argparse.Namespace) -> int:
+    """Print what each bookie is named by."""
+
+    async def ask() -> dict[str, survey.Named]:
+        async with connect.connect(arguments.metadata_service_uri) as client:
+            return await survey.survey(client)
+
+    named = asyncio.run(ask())
+    print(json.dumps({"bookies": {bookie_id: asdict(one) for bookie_id, one in sorted(named.items())}}))
+    return EXIT_OK
+
+
+def run_fenced(arguments: argparse.Namespace) -> int:
+    """Print how many of the ledgers refuse an add on the bookie. Exit 0 when all that should do."""
+    ledgers = [ids.parse_ledger_id(text) for text in arguments.ledgers.split(",") if text]
+
+    async def ask() -> survey.Fences:
+        async with connect.connect(arguments.metadata_service_uri) as client:
+            return await survey.probe_fences(client, ids.parse_bookie_id(arguments.bookie), ledgers)
+
+    found = asyncio.run(ask())
+    print(json.dumps(asdict(found)))
+    return EXIT_FAILED if found.unfenced or found.unknown else EXIT_OK

@@ -12,6 +12,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerState
+from bookie.wire.digest import Digest, DigestType
 from bookie.workload import check
 from bookie.workload.writer import PASSWORD
 
@@ -95,12 +96,14 @@ async def _verify_replicas(
     """Read every copy that metadata assigns to the bookie from that bookie alone."""
     bookie_id = BookieId(replicas.bookie_id)
     stored = await client.metadata(LedgerId(expected.ledger_id))
+    digest = Digest(DigestType(stored.digest_type), stored.password)
     for entry_id in expected.acknowledged_before(replicas.before_ms):
         if bookie_id not in stored.write_set(EntryId(entry_id)):
             continue
         verdict.replicas_checked += 1
         try:
-            body = await client.read_replica(bookie_id, LedgerId(expected.ledger_id), EntryId(entry_id), PASSWORD)
+            sealed = await client.bookies.read(bookie_id, LedgerId(expected.ledger_id), EntryId(entry_id))
+            _, body = digest.open(sealed, LedgerId(expected.ledger_id), EntryId(entry_id))
         except errors.BookieError as error:
             wrong: str | None = f"{type(error).__name__}: {error}"
         else:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bookie.base import errors
+from bookie.base.ids import EntryId
 from bookie.client import Client, LedgerWriter
 from bookie.workload import payload, records
 
@@ -76,7 +77,7 @@ async def _fill(writer: LedgerWriter, plan: Plan, log: Log, stopping: asyncio.Ev
 
     A stall is not made up for afterwards: the pace is a ceiling, so that a wounded fleet is not buried as it heals.
     """
-    pending: deque[asyncio.Future[int]] = deque()
+    pending: deque[asyncio.Future[EntryId]] = deque()
     sent, due = 0, 1.0
     try:
         while not stopping.is_set() and sent != plan.entries_max:
@@ -95,7 +96,7 @@ async def _fill(writer: LedgerWriter, plan: Plan, log: Log, stopping: asyncio.Ev
         await asyncio.gather(*pending, return_exceptions=True)  # seen, so that nobody warns about them
 
 
-def _harvest(ledger_id: int, plan: Plan, pending: deque[asyncio.Future[int]], log: Log) -> None:
+def _harvest(ledger_id: int, plan: Plan, pending: deque[asyncio.Future[EntryId]], log: Log) -> None:
     """Record the entries that were acknowledged, in order, as far as they are. Raises what an add raised."""
     while pending and pending[0].done():
         entry_id = pending.popleft().result()

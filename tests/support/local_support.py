@@ -8,15 +8,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import selectors
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import children
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
@@ -55,12 +55,12 @@ def fleet(data: Path, log: Path, *, bookies: int, arguments: Sequence[str] = ())
     """Run `bookie local` until the body ends. Raises AssertionError with the end of its log when it does not start."""
     argv = [*BOOKIE, "local", "--bookies", str(bookies), "--data", str(data), "--json", *arguments]
     with log.open("ab") as talk:
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=talk, text=True, start_new_session=True)
+        process = children.spawn(argv, stderr=talk)
     try:
         facts = json.loads(_first_line(process, log))
         yield LocalFleet(facts["metadataServiceUri"], tuple(map(_bookie, facts["bookies"])), process, log)
     finally:
-        _stop(process)
+        children.end(process, timeout_s=STOP_TIMEOUT_S)
 
 
 def _first_line(process: subprocess.Popen[str], log: Path) -> str:
@@ -72,7 +72,7 @@ def _first_line(process: subprocess.Popen[str], log: Path) -> str:
             line = process.stdout.readline()
             if line.strip():
                 return line
-    raise AssertionError(f"`bookie local` told nothing; its log ends: {log.read_text(errors='replace')[-3000:]}")
+    raise AssertionError(f"`bookie local` told nothing; its log ends: {children.tail(log)}")
 
 
 def _bookie(facts: dict[str, Any]) -> LocalBookie:
@@ -87,15 +87,3 @@ def _bookie(facts: dict[str, Any]) -> LocalBookie:
         index=Path(facts["index"]),
         facts=facts,
     )
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    """End the fleet: politely, then its whole process group (its own session, so nobody else's)."""
-    assert process.stdout is not None
-    process.terminate()
-    try:
-        process.wait(timeout=STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    process.stdout.close()
