@@ -1,0 +1,290 @@
+"""Real files: the `Disk` port on Linux. One thread per directory writes and syncs there; two threads read.
+
+So a journal's sync never waits behind an entry log's, and a read behind neither. Errors are translated here, once:
+ENOSPC is DiskFull with the file as it was; a failed write or sync poisons the file (on Linux a write-back error is
+reported once, and the dirty pages may be gone).
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from bookie.base import errors
+from bookie.ports.disk import Buffer, Lock, Mount, Usage
+from bookie.runtime import mounts
+from bookie.runtime.threads import Worker
+
+T = TypeVar("T")
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+_WOULD_WAIT = frozenset((errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
+READ_THREADS = 2
+
+
+@contextlib.contextmanager
+def _translated(path: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise errors.FileMissing(f"{path}: no such file or directory") from error
+    except OSError as error:
+        if error.errno in _FULL:
+            raise errors.DiskFull(f"{path}: {what}: no space left") from error
+        raise errors.StorageFailed(f"{path}: {what}: {error.strerror or error}") from error
+
+
+class SystemFile:
+    """One open file. `_size` belongs to the writer thread; the loop reads it between calls."""
+
+    def __init__(self, path: str, fd: int, size: int, writer: Worker, readers: "Callable[[], Worker]") -> None:
+        self.path = path
+        self._fd = fd
+        self._size = size
+        self._writer = writer
+        self._readers = readers
+        self._poison: errors.DiskFailed | None = None
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    async def append(self, buffers: Sequence[Buffer]) -> int:
+        return await self._writer.call(self._append, buffers)
+
+    async def append_and_sync(self, buffers: Sequence[Buffer]) -> int:
+        return await self._writer.call(self._append_and_sync, buffers)
+
+    async def pwrite(self, offset: int, data: Buffer) -> None:
+        await self._writer.call(self._pwrite, offset, data)
+
+    async def sync(self) -> None:
+        await self._writer.call(self._sync)
+
+    async def truncate(self, size: int) -> None:
+        await self._writer.call(self._truncate, size)
+
+    async def pread(self, offset: int, size: int) -> bytes:
+        return await self._readers().call(self._pread, offset, size)
+
+    def pread_nowait(self, offset: int, size: int) -> bytes | None:
+        buffer = bytearray(size)
+        try:
+            count = os.preadv(self._fd, [buffer], offset, os.RWF_NOWAIT)
+        except OSError as error:
+            if error.errno in _WOULD_WAIT:
+                return None
+            raise errors.StorageFailed(f"{self.path}: read: {error.strerror}") from error
+        if count == size:
+            return bytes(buffer)
+        # Fewer bytes: the end of the file, or the rest is not in memory. Only the former is an answer.
+        return bytes(buffer[:count]) if offset + count >= self._size else None
+
+    async def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            await self._writer.call(os.close, fd)
+
+    # ---- in the threads -------------------------------------------------------------------------------------------
+
+    def _append(self, buffers: Sequence[Buffer]) -> int:
+        start = self._size
+        self._write_at(start, b"".join(buffers))
+        return start
+
+    def _append_and_sync(self, buffers: Sequence[Buffer]) -> int:
+        start = self._append(buffers)
+        self._sync()
+        return start
+
+    def _pwrite(self, offset: int, data: Buffer) -> None:
+        self._write_at(offset, data)
+
+    def _write_at(self, offset: int, data: Buffer) -> None:
+        self._check()
+        view = memoryview(data).cast("B")
+        position = offset
+        try:
+            while view:
+                count = os.pwrite(self._fd, view, position)
+                view = view[count:]
+                position += count
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise self._poisoned("write", error) from error
+            try:
+                os.ftruncate(self._fd, self._size)
+            except OSError as second:
+                raise self._poisoned("cut back after a full disk", second) from second
+            raise errors.DiskFull(f"{self.path}: no space left; free some, or give the volume more") from error
+        self._size = max(self._size, position)
+
+    def _sync(self) -> None:
+        self._check()
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise self._poisoned("sync", error) from error
+
+    def _truncate(self, size: int) -> None:
+        self._check()
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise self._poisoned("truncate", error) from error
+        self._size = min(self._size, size)
+
+    def _pread(self, offset: int, size: int) -> bytes:
+        with _translated(self.path, "read"):
+            data = os.pread(self._fd, size, offset)
+            while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
+                data += more
+            return data
+
+    def _check(self) -> None:
+        if self._poison is not None:
+            raise self._poison
+        if self._fd < 0:
+            raise errors.StorageFailed(f"{self.path}: used after it was closed")
+
+    def _poisoned(self, what: str, error: OSError) -> errors.DiskFailed:
+        self._poison = errors.DiskFailed(f"{self.path}: {what}: {error.strerror or error}; the disk must be looked at")
+        return self._poison
+
+
+class SystemLock:
+    """A flock on a file: the kernel lets go of it when the process ends, however it ends."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+class SystemDisk:
+    """The file systems of this machine. `close` ends its threads."""
+
+    def __init__(self) -> None:
+        self._writers: dict[str, Worker] = {}
+        self._readers: list[Worker] = []
+        self._next_reader = 0
+
+    def close(self) -> None:
+        """End the threads, after the calls made so far."""
+        for worker in (*self._writers.values(), *self._readers):
+            worker.stop()
+        self._writers.clear()
+        self._readers.clear()
+
+    def _writer(self, directory: str) -> Worker:
+        worker = self._writers.get(directory)
+        if worker is None:
+            worker = self._writers[directory] = Worker(f"disk {directory}")
+        return worker
+
+    def _reader(self) -> Worker:
+        if len(self._readers) < READ_THREADS:
+            self._readers.append(Worker(f"disk reads {len(self._readers)}"))
+        self._next_reader += 1
+        return self._readers[self._next_reader % len(self._readers)]
+
+    async def _at(self, path: str, what: str, function: Callable[..., T], *args: object) -> T:
+        """Run a call about `path` in the thread of its directory."""
+
+        def call() -> T:
+            with _translated(path, what):
+                return function(*args)
+
+        return await self._writer(os.path.dirname(path)).call(call)
+
+    # ---- the port -------------------------------------------------------------------------------------------------
+
+    async def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> SystemFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
+
+        def call() -> tuple[int, int]:
+            fd = os.open(path, flags, 0o644)
+            return fd, os.fstat(fd).st_size
+
+        fd, size = await self._at(path, "open", call)
+        return SystemFile(path, fd, size, self._writer(os.path.dirname(path)), self._reader)
+
+    async def read(self, path: str) -> bytes:
+        def call() -> bytes:
+            with open(path, "rb") as file:
+                return file.read()
+
+        return await self._at(path, "read", call)
+
+    async def exists(self, path: str) -> bool:
+        return await self._at(path, "look", os.path.lexists, path)
+
+    async def list(self, directory: str) -> list[str]:
+        def call() -> list[str]:
+            try:
+                return sorted(os.listdir(directory))
+            except FileNotFoundError:
+                return []
+
+        return await self._at(directory + "/.", "list", call)
+
+    async def make_dir(self, path: str) -> None:
+        await self._at(path, "make", lambda: os.makedirs(path, exist_ok=True))
+
+    async def rename(self, source: str, target: str) -> None:
+        await self._at(target, "rename", os.replace, source, target)
+
+    async def remove(self, path: str) -> None:
+        def call() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+        await self._at(path, "remove", call)
+
+    async def remove_tree(self, path: str) -> None:
+        def call() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path)
+
+        await self._at(path, "remove", call)
+
+    async def sync_dir(self, directory: str) -> None:
+        def call() -> None:
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                raise errors.DiskFailed(f"{directory}: sync of names: {error.strerror}") from error
+            finally:
+                os.close(fd)
+
+        await self._at(directory + "/.", "sync names", call)
+
+    async def lock(self, path: str) -> Lock:
+        def call() -> int:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                os.close(fd)
+                raise errors.RefusedToStart(
+                    f"{path} is held by another process: one bookie per directory; stop the other one"
+                ) from error
+            return fd
+
+        return SystemLock(await self._at(path, "lock", call))
+
+    async def usage(self, directory: str) -> Usage:
+        def call() -> Usage:
+            facts = os.statvfs(directory)
+            return Usage(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize)
+
+        return await self._at(directory + "/.", "statfs", call)
+
+    async def mount(self, directory: str) -> Mount:
+        return await self._at(directory + "/.", "mount facts", mounts.facts_of, directory)

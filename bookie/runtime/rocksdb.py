@@ -1,0 +1,195 @@
+"""`OrderedStore` on RocksDB, through rocksdict in raw mode. No write-ahead log: durable at `flush`, and only then.
+
+One column family, hence one sequence of memtables: a background flush can make a prefix of the writes durable, never a
+later one without the earlier (the port promises that). Small on purpose: an idle bookie holds a few MiB here.
+rocksdict raises plain `Exception` with RocksDB's text; it is translated here, once, by that text.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import rocksdict
+
+from bookie.base import errors
+from bookie.base.units import KIB, MIB
+from bookie.ports.ordered_store import Delete, Put
+from bookie.runtime.threads import Worker
+
+# Index and filter blocks live in the cache too, so this bounds what reads hold, however large the index grows.
+BLOCK_CACHE_BYTES = 16 * MIB
+WRITE_BUFFER_BYTES = 8 * MIB
+WRITE_BUFFERS = 3
+BLOOM_BITS_PER_KEY = 10  # 1 % of missing keys cost a block read
+
+
+def _options() -> rocksdict.Options:
+    table = rocksdict.BlockBasedOptions()
+    table.set_block_cache(rocksdict.Cache(BLOCK_CACHE_BYTES))
+    table.set_block_size(16 * KIB)
+    table.set_bloom_filter(BLOOM_BITS_PER_KEY, False)
+    table.set_cache_index_and_filter_blocks(True)
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_write_buffer_number(WRITE_BUFFERS)
+    options.set_max_background_jobs(2)
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_max_open_files(512)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(1 * MIB)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    return options
+
+
+def _unlogged() -> rocksdict.WriteOptions:
+    options = rocksdict.WriteOptions()
+    options.disable_wal = True  # type: ignore[assignment, method-assign]  # a property; the stub says method
+    return options
+
+
+def _translate(directory: str, error: Exception, *, is_write: bool) -> errors.BookieError:
+    text = str(error)
+    if "Corruption" in text:
+        return errors.CorruptFile(f"{directory}: {text}; the index does not check: treat this volume as lost")
+    if "No space left" in text:
+        # RocksDB refuses writes from here on, so for the node this is as final as any failed write.
+        return errors.DiskFailed(f"{directory}: no space left for the index; give the volume more, then restart")
+    if is_write:
+        return errors.DiskFailed(f"{directory}: {text}")
+    return errors.StorageFailed(f"{directory}: {text}")
+
+
+class RocksStore:
+    """One open database. Reads and writes run on the caller's thread (microseconds); flush and close in our own."""
+
+    def __init__(self, directory: str, database: rocksdict.Rdict, worker: Worker) -> None:
+        self._directory = directory
+        self._database = database
+        self._worker = worker
+        self._write_options = _unlogged()
+        self._is_closed = False
+
+    def write(self, batch: Sequence[Put | Delete]) -> None:
+        rocks = rocksdict.WriteBatch(raw_mode=True)
+        for item in batch:
+            if isinstance(item, Put):
+                rocks.put(item.key, item.value)
+            else:
+                rocks.delete(item.key)
+        self._write(rocks)
+
+    def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        rocks = rocksdict.WriteBatch(raw_mode=True)
+        put = rocks.put
+        for key, value in pairs:
+            put(key, value)
+        self._write(rocks)
+
+    def delete_range(self, start: bytes, end: bytes) -> None:
+        rocks = rocksdict.WriteBatch(raw_mode=True)
+        rocks.delete_range(start, end)
+        self._write(rocks)
+
+    def _write(self, rocks: rocksdict.WriteBatch) -> None:
+        try:
+            self._database.write(rocks, self._write_options)
+        except Exception as error:
+            raise _translate(self._directory, error, is_write=True) from error
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            value: bytes | None = self._database.get(key)
+        except Exception as error:
+            raise _translate(self._directory, error, is_write=False) from error
+        return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.get(key) for key in keys]
+
+    def range(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return self._pairs(self._cursor(start), end)
+
+    def _cursor(self, key: bytes) -> rocksdict.RdictIter:
+        """A cursor at the first key >= `key`; it sees the moment it was made. No bounds are given to RocksDB: through
+        rocksdict they are not kept alive as long as the cursor, which then ends anywhere (seen: 459 of 10,000)."""
+        try:
+            cursor = self._database.iter()
+            cursor.seek(key)
+        except Exception as error:
+            raise _translate(self._directory, error, is_write=False) from error
+        return cursor
+
+    def _pairs(self, cursor: rocksdict.RdictIter, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        try:
+            while cursor.valid() and (key := cursor.key()) < end:
+                yield key, cursor.value()
+                cursor.next()
+            cursor.status()  # raises what ended the iteration early: a bad block is not an end
+        except Exception as error:
+            raise _translate(self._directory, error, is_write=False) from error
+
+    def last_in(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
+        try:
+            cursor = self._database.iter()
+            cursor.seek_for_prev(end)
+            if cursor.valid() and cursor.key() == end:
+                cursor.prev()
+            pair = (cursor.key(), cursor.value()) if cursor.valid() and cursor.key() >= start else None
+            cursor.status()
+        except Exception as error:
+            raise _translate(self._directory, error, is_write=False) from error
+        return pair
+
+    async def flush(self) -> None:
+        try:
+            await self._worker.call(self._flush)
+        except errors.BookieError:
+            raise
+        except Exception as error:
+            raise _translate(self._directory, error, is_write=True) from error
+
+    def _flush(self) -> None:
+        self._database.flush(wait=True)
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await self._worker.call(self._database.close)
+        self._worker.stop()
+
+
+class RocksStores:
+    """Opens databases by directory."""
+
+    async def open(self, directory: str) -> RocksStore:
+        """Open or create, durably named. Raises RefusedToStart (open elsewhere), CorruptFile, StorageFailed."""
+        worker = Worker(f"index {directory}")
+        try:
+            database = await worker.call(_open, directory)
+        except errors.BookieError:
+            worker.stop()
+            raise
+        return RocksStore(directory, database, worker)
+
+
+def _open(directory: str) -> rocksdict.Rdict:
+    try:
+        os.makedirs(directory, exist_ok=True)
+        fd = os.open(os.path.dirname(directory), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise errors.StorageFailed(f"{directory}: {error.strerror}") from error
+    try:
+        return rocksdict.Rdict(directory, _options())
+    except Exception as error:
+        if "lock" in str(error).lower():
+            raise errors.RefusedToStart(f"{directory} is open in another process: one bookie per index") from error
+        raise _translate(directory, error, is_write=False) from error

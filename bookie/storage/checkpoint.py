@@ -1,0 +1,193 @@
+"""The order of durability: entry logs, then index, then mark, then journal trim. One task owns it.
+
+    rotate ─► append to entry logs ─► sync logs ─► index: log id, locations, deletions, rows, marks ─► flush ─► trim
+              (1)                     (2)          (3)                                                 (4)      (5)
+
+CRASH, at any point: before (4) returns, the durable index is the old one (or a prefix of (3), whose locations point at
+bytes synced in (2), and which lacks the mark); the journal from the old mark on is untouched and replays. After (4) the
+mark and all it covers are durable together. (5) removes only files before every partition's durable mark.
+
+A failure keeps the generation, the dirty rows and the earned marks (E3, E4): the next checkpoint finishes this one
+before it begins another, and no mark moves meanwhile. Facts are written however empty the cache is (E1, E5, E6).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import LedgerId
+from bookie.base.units import KIB, MIB
+from bookie.ports.clock import Clock
+from bookie.storage import index as index_module
+from bookie.storage.entrylog import format as log_format
+from bookie.storage.journal.batch import Completion, Mark
+from bookie.storage.journal.writer import JournalWriter
+from bookie.storage.partition import Partition
+from bookie.storage.stats import StorageStats
+from bookie.storage.write_cache import Generation
+
+# The loop is given back between batches, so these bound how long a request may wait for a checkpoint: about 1 ms.
+LOG_BATCH_BYTES = 512 * KIB
+INDEX_BATCH_COUNT = 512
+assert LOG_BATCH_BYTES < 64 * MIB
+
+
+async def pause() -> None:
+    """Let everything that is ready run once."""
+    loop = asyncio.get_running_loop()
+    turn = loop.create_future()
+    loop.call_soon(turn.set_result, None)
+    await turn
+
+
+async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]], stats: StorageStats) -> bool:
+    """Make everything of `partition` durable that was there at the call; False when there was nothing to do.
+
+    Raises DiskFull (may be tried again), or what else the disk raised (then the node stops).
+    """
+    if partition.flushing is None:
+        earned = marks()
+        if partition.is_clean and earned == partition.marks:
+            return False
+        partition.rotate(earned)
+    generation = partition.flushing
+    assert generation is not None
+    touched = list(generation.ledgers)
+    pairs = await _write_logs(partition, generation)
+    await partition.writer.sync()
+    partition.save_next_log()
+    for start in range(0, len(pairs), INDEX_BATCH_COUNT):
+        partition.index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
+        await pause()
+    await _write_facts(partition, touched)
+    partition.save_marks()
+    await partition.index.flush()
+    stats.entries_flushed += len(pairs)
+    partition.rotated_out()
+    return True
+
+
+async def _write_logs(partition: Partition, generation: Generation) -> list[tuple[bytes, bytes]]:
+    """Steps (1): every entry into a log. Returns the index pairs; nothing points at the bytes yet."""
+    pairs: list[tuple[bytes, bytes]] = []
+    entry_key, head = index_module.entry_key, log_format.RECORD_HEAD_SIZE
+    for batch in generation.batches(LOG_BATCH_BYTES):
+        log_id, locations = await partition.writer.append(batch)
+        use = partition.log_use
+        for (ledger_id, entry_id, body), location in zip(batch, locations, strict=True):
+            pairs.append((entry_key(ledger_id, entry_id), location))
+            use_key = (log_id, ledger_id)
+            use[use_key] = use.get(use_key, 0) + head + len(body)
+    return pairs
+
+
+async def _write_facts(partition: Partition, touched: Sequence[LedgerId]) -> None:
+    """Step (3) but for locations: deletions first, so that a ledger made anew keeps its row."""
+    table, index = partition.table, partition.index
+    for ledger_id in table.deleting:
+        index.forget(ledger_id)
+    rows = dict(table.flushing)
+    for ledger_id in touched:  # the LAC of a ledger moves with its entries
+        ledger = table.known.get(ledger_id)
+        if ledger is not None:
+            rows[ledger_id] = ledger
+    pairs = [(index_module.ledger_key(ledger_id), ledger.pack()) for ledger_id, ledger in rows.items()]
+    pairs += index.use_pairs(partition.log_use)
+    for start in range(0, len(pairs), INDEX_BATCH_COUNT):
+        index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
+        await pause()
+    current = partition.writer.current_id
+    partition.log_use = {key: size for key, size in partition.log_use.items() if key[0] == current}
+
+
+class Checkpointer:
+    """Runs checkpoints: at least every interval, when a cache is full, when asked. The only one who does.
+
+    `on_trouble` is told of every failure; `on_turn` runs after every turn, done or failed.
+    """
+
+    def __init__(
+        self,
+        partitions: Sequence[Partition],
+        journals: Sequence[JournalWriter],
+        clock: Clock,
+        stats: StorageStats,
+        *,
+        interval_ms: int,
+        on_trouble: Callable[[BookieError], None],
+        on_turn: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._partitions = partitions
+        self._journals = journals
+        self._clock = clock
+        self._stats = stats
+        self._interval_ms = interval_ms
+        self._on_trouble = on_trouble
+        self._on_turn = on_turn
+        self._waiting: list[Completion] = []
+        self._wake = asyncio.Event()
+        self._is_closing = False
+
+    def request(self, done: Completion | None = None) -> None:
+        """Ask for a checkpoint that begins after this call; `done` runs on the loop when it is durable."""
+        if done is not None:
+            self._waiting.append(done)
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Let `run` end after one last checkpoint."""
+        self._is_closing = True
+        self._wake.set()
+
+    def give_up(self, error: BookieError) -> None:
+        """Answer whoever still waits; call after `run` has ended."""
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done(error)
+
+    async def run(self) -> None:
+        """Until one checkpoint after `stop`, or until something failed that is not a full disk."""
+        is_last = False
+        while not is_last:
+            try:
+                async with asyncio.timeout(self._interval_ms / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            is_last = self._is_closing
+            waiting, self._waiting = self._waiting, []
+            error: BookieError | None = None
+            try:
+                await self.checkpoint_all()
+            except BookieError as caught:
+                error = caught
+                self._stats.checkpoint_failures += 1
+                self._on_trouble(error)
+            await self._on_turn()
+            for done in waiting:
+                done(error)
+            if error is not None and not isinstance(error, errors.DiskFull):
+                return
+
+    async def checkpoint_all(self) -> None:
+        """Checkpoint every partition, trim every journal to the least of their marks, resume suspended journals."""
+        began_ns = self._clock.monotonic_ns()
+        suspended = [journal for journal in self._journals if journal.is_suspended]
+        worked = False
+        for partition in self._partitions:
+            if partition.flushing is not None:  # a failed one comes first, then what has gathered since
+                await checkpoint(partition, self._marks, self._stats)
+            worked |= await checkpoint(partition, self._marks, self._stats)
+            partition.table.trim(partition.is_busy)
+        for number, journal in enumerate(self._journals):
+            await journal.trim(min(partition.marks[number] for partition in self._partitions))
+        for journal in suspended:
+            await journal.resume()
+        if worked:
+            self._stats.checkpoints += 1
+            self._stats.checkpoint_ns += self._clock.monotonic_ns() - began_ns
+
+    def _marks(self) -> tuple[Mark, ...]:
+        return tuple(journal.synced for journal in self._journals)

@@ -1,0 +1,102 @@
+"""Directories of a bookie: layout, lock files, the DIRTY marker. Never creates anything before it is told to.
+
+    <journal dir>/current/   LOCK  0000000000000001.journal ...
+    <ledger dir>/current/    LOCK  DIRTY  00000000.log ...
+    <index dir>/current/     LOCK  index/...
+
+DIRTY says that the store may have been serving: durable before the first request (`mark_dirty`), removed only after
+a verified flush (`clear_dirty`). Its text says whether entry data went through the journal in that life; only if it
+did not can a crash have lost acknowledged entries, and that stays so whatever the option says at the next start
+(bp46.md, T20). A marker that cannot be read counts as the worse case.
+"""
+
+from collections.abc import Sequence
+
+from bookie.base import errors
+from bookie.ports import disk as disk_port
+from bookie.ports.disk import Disk, Lock
+from bookie.storage.options import StorageOptions
+
+CURRENT = "current"
+DIRTY = "DIRTY"
+LOCK = "LOCK"
+INDEX = "index"
+_JOURNALED = b"entry data is in the journal\n"
+_UNJOURNALED = b"entry data is not in the journal\n"
+
+
+def current(directory: str) -> str:
+    """Where everything of one configured directory lives."""
+    return f"{directory.rstrip('/')}/{CURRENT}"
+
+
+def all_dirs(options: StorageOptions) -> tuple[str, ...]:
+    """Every configured directory once, in the order journal, ledger, index."""
+    return tuple(dict.fromkeys((*options.journal_dirs, *options.ledger_dirs, *options.index_dirs)))
+
+
+async def prepare(disk: Disk, options: StorageOptions) -> None:
+    """Make every `current` directory, durably."""
+    for directory in all_dirs(options):
+        await disk.make_dir(current(directory))
+        await disk.sync_dir(directory)
+        await disk.sync_dir(directory.rsplit("/", 1)[0] or "/")
+
+
+async def lock(disk: Disk, options: StorageOptions) -> list[Lock]:
+    """Take every directory for this process. Raises RefusedToStart; then nothing is held."""
+    held: list[Lock] = []
+    try:
+        for directory in all_dirs(options):
+            held.append(await disk.lock(f"{current(directory)}/{LOCK}"))
+    except errors.BookieError:
+        release(held)
+        raise
+    return held
+
+
+def release(locks: Sequence[Lock]) -> None:
+    for held in locks:
+        held.release()
+
+
+# ---- the marker -----------------------------------------------------------------------------------------------------
+
+
+def _markers(options: StorageOptions) -> list[str]:
+    return [f"{current(directory)}/{DIRTY}" for directory in options.ledger_dirs]
+
+
+async def mark_dirty(disk: Disk, options: StorageOptions) -> None:
+    """Make the marker durable in every ledger directory. Never weakens one that is there: a marker of a life without
+    journaled data stays until `clear_dirty`."""
+    for path in _markers(options):
+        text = _JOURNALED if options.journal_write_data else _UNJOURNALED
+        if await disk.exists(path) and bytes(await disk.read(path)) != _JOURNALED:
+            text = _UNJOURNALED
+        await disk.make_dir(path.rsplit("/", 1)[0])
+        await disk_port.replace_durably(disk, path, text)
+
+
+async def is_dirty(disk: Disk, options: StorageOptions) -> bool:
+    """True when the last life did not end with a verified flush."""
+    for path in _markers(options):
+        if await disk.exists(path):
+            return True
+    return False
+
+
+async def may_have_lost(disk: Disk, options: StorageOptions) -> bool:
+    """True when that life kept entry data out of the journal, so that acknowledged entries may be gone."""
+    for path in _markers(options):
+        if await disk.exists(path) and bytes(await disk.read(path)) != _JOURNALED:
+            return True
+    return False
+
+
+async def clear_dirty(disk: Disk, options: StorageOptions) -> None:
+    """Remove the marker durably. CRASH: only after `EntryStore.close` (or `flush`) said that everything is durable, or
+    after the integrity marks are; a power cut in between leaves the marker, which is the safe side."""
+    for path in _markers(options):
+        await disk.remove(path)
+        await disk.sync_dir(path.rsplit("/", 1)[0])

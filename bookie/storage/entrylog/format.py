@@ -1,0 +1,79 @@
+"""Bytes of an entry log. Pure.
+
+    log       header, then records, one after the other
+    header    0 magic "BKIELOG1" | 8 version u32 | 12 log id u32 | 16 crc u32 | 20
+    record    0 crc u32 | 4 size u32 | 8 ledger i64 | 16 entry i64 | 24 body (size bytes, never empty)
+
+All numbers big-endian. The record's CRC32C covers everything after it, starting from the log id, so that a flipped bit,
+a torn record or a wrong location is an error and never an answer. A size of 0 is never written, hence never read: zeros
+are not a record.
+"""
+
+import struct
+from typing import NamedTuple
+
+import google_crc32c
+
+from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.location import Location
+
+MAGIC = b"BKIELOG1"
+VERSION = 1
+_HEADER = struct.Struct(">8sII")
+_CRC = struct.Struct(">I")
+_HEAD = struct.Struct(">Iqq")
+HEADER_SIZE = _HEADER.size + _CRC.size
+RECORD_HEAD_SIZE = _CRC.size + _HEAD.size
+assert HEADER_SIZE == 20
+assert RECORD_HEAD_SIZE == 24
+
+
+def pack_header(log_id: int) -> bytes:
+    """Return the 20 bytes at the head of a log."""
+    fields = _HEADER.pack(MAGIC, VERSION, log_id)
+    return fields + _CRC.pack(google_crc32c.value(fields))
+
+
+def is_header(data: bytes, log_id: int) -> bool:
+    """True when `data` begins with the header of log `log_id`."""
+    return data[:HEADER_SIZE] == pack_header(log_id)
+
+
+def pack_record(log_id: int, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> bytes:
+    """Return the 24 bytes that go before `body`, which is not empty."""
+    head = _HEAD.pack(len(body), ledger_id, entry_id)
+    crc: int = google_crc32c.extend(google_crc32c.extend(log_id, head), body)
+    return crc.to_bytes(4, "big") + head
+
+
+def is_record(data: bytes, log_id: int, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+    """True when `data` is exactly one whole, valid record of that entry in that log."""
+    if len(data) <= RECORD_HEAD_SIZE:
+        return False
+    (crc,) = _CRC.unpack_from(data)
+    size, ledger, entry = _HEAD.unpack_from(data, 4)
+    return bool(
+        size == len(data) - RECORD_HEAD_SIZE
+        and ledger == ledger_id
+        and entry == entry_id
+        and google_crc32c.extend(log_id, data[4:]) == crc
+    )
+
+
+class ScannedRecord(NamedTuple):
+    ledger_id: LedgerId
+    entry_id: EntryId
+    location: Location
+    body: bytes
+
+
+def unpack_record(data: bytes, offset: int, log_id: int) -> ScannedRecord | None:
+    """Return the record at `offset` of a whole log's bytes; None when no whole, valid one is there."""
+    if offset + RECORD_HEAD_SIZE > len(data):
+        return None
+    size, ledger, entry = _HEAD.unpack_from(data, offset + 4)
+    record = data[offset : offset + RECORD_HEAD_SIZE + size]
+    if not is_record(record, log_id, ledger, entry):
+        return None
+    location = Location(log_id, offset, size)
+    return ScannedRecord(LedgerId(ledger), EntryId(entry), location, record[RECORD_HEAD_SIZE:])

@@ -1,0 +1,73 @@
+"""The group that is being gathered while the one before it is on its way to the disk. Pure.
+
+Policy: a group is everything put since the last cut; the writer cuts as soon as the sync before has ended. So a lone
+add waits for nothing, and under load the groups grow by themselves: no timer, no threshold.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bookie.base.errors import BookieError
+from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.journal import format as journal_format
+
+# Called once on the loop when the outcome is known; never inside the call that it was handed to.
+Completion = Callable[[BookieError | None], None]
+
+
+class Mark(NamedTuple):
+    """A place in one journal: everything before it is in the state that carries the mark. (0, 0): nothing is."""
+
+    file_id: int
+    offset: int
+
+
+NOTHING = Mark(0, 0)
+
+
+class Group:
+    """Records that become durable by one sync. `start` is the offset of the first byte."""
+
+    __slots__ = ("buffers", "completions", "count", "size_bytes", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.size_bytes = 0
+        self.count = 0
+        self.buffers: list[bytes] = []
+        self.completions: list[Completion] = []
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size_bytes
+
+
+class Batcher:
+    """Packs records into the pending group. Owned by the journal's writer; `put` is the hot path."""
+
+    __slots__ = ("_seed", "pending")
+
+    def __init__(self, seed: int, start: int) -> None:
+        self._seed = seed
+        self.pending = Group(start)
+
+    def put(self, kind: int, ledger_id: LedgerId, entry_id: EntryId, body: bytes, done: Completion | None) -> None:
+        """Add one record; `body` must not change afterwards (it is bytes)."""
+        group = self.pending
+        buffers = group.buffers
+        buffers.append(journal_format.pack_record(self._seed, group.start, kind, ledger_id, entry_id, body))
+        buffers.append(body)
+        group.size_bytes += journal_format.RECORD_HEAD_SIZE + len(body)
+        group.count += 1
+        if done is not None:
+            group.completions.append(done)
+
+    def cut(self, next_seed: int | None = None) -> Group:
+        """Take the pending group. With `next_seed` the next one opens a new file, else it follows this one."""
+        group = self.pending
+        if next_seed is None:
+            self.pending = Group(group.end)
+        else:
+            self._seed = next_seed
+            self.pending = Group(journal_format.HEADER_SIZE)
+        return group

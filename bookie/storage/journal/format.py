@@ -1,0 +1,116 @@
+"""Bytes of a journal file. Pure; never reads a file and never decides what a bad record means for a start.
+
+    file    header, then records, one after the other, without padding
+    header  0 magic "BKIEJNL1" | 8 version u32 | 12 file id u64 | 20 salt 8 | 28 previous end u64 | 36 crc u32 | 40
+    record  0 crc u32 | 4 size u32 | 8 group start u32 | 12 kind u8 | 13 "BKR" | 16 ledger i64 | 24 entry i64 | 32 body
+
+All numbers big-endian. The record's CRC32C covers everything after it and starts from a seed made of the file's salt,
+so a record of another file, or one that a client stored as its payload, is never valid here. Kind 0 does not exist:
+zeros are never a record. `group start` is the offset where the record's group began. A group is appended only after
+the sync of the one before it has returned, hence: a valid record whose group starts *after* offset X proves that
+everything before X was durable. That is what tells rot from a torn tail (`is_synced_beyond`). `previous end` is the
+size of the file before this one, so that a file cut short between two records is seen too.
+"""
+
+import struct
+from typing import NamedTuple
+
+import google_crc32c
+
+from bookie.base.ids import EntryId, LedgerId
+
+MAGIC = b"BKIEJNL1"
+VERSION = 1
+_HEADER = struct.Struct(">8sIQ8sQ")
+_CRC = struct.Struct(">I")
+_HEAD = struct.Struct(">IIB3sqq")
+HEADER_SIZE = _HEADER.size + _CRC.size
+RECORD_HEAD_SIZE = _CRC.size + _HEAD.size
+_MARK = b"BKR"
+_MARK_OFFSET = 13
+SALT_SIZE = 8
+assert HEADER_SIZE == 40
+assert RECORD_HEAD_SIZE == 32
+
+# Kinds of record. Numbers are for ever.
+ENTRY = 1  # body: the entry as the client sent it
+KEY = 2  # body: the master key of a ledger seen for the first time
+FENCE = 3  # body: the master key the fencing request carried (a fence of an unknown ledger makes the ledger; E2)
+LAC = 4  # body: the explicit LAC as the client sent it
+DELETE = 5  # body: empty; the ledger's data is gone
+KINDS = frozenset((ENTRY, KEY, FENCE, LAC, DELETE))
+NO_ENTRY = EntryId(-1)  # the entry field of every kind but ENTRY
+
+
+class Header(NamedTuple):
+    file_id: int
+    salt: bytes
+    previous_end: int
+
+
+class Record(NamedTuple):
+    """One whole record; `end` is the offset after it."""
+
+    kind: int
+    ledger_id: LedgerId
+    entry_id: EntryId
+    body: bytes
+    end: int
+
+
+def pack_header(header: Header) -> bytes:
+    """Return the 40 bytes at the head of a file."""
+    fields = _HEADER.pack(MAGIC, VERSION, header.file_id, header.salt, header.previous_end)
+    return fields + _CRC.pack(google_crc32c.value(fields))
+
+
+def unpack_header(data: bytes) -> Header | None:
+    """Return the header at the start of `data`, or None when these bytes are none of ours (torn, rotten, foreign)."""
+    if len(data) < HEADER_SIZE:
+        return None
+    fields = data[: _HEADER.size]
+    magic, version, file_id, salt, previous_end = _HEADER.unpack(fields)
+    (crc,) = _CRC.unpack_from(data, _HEADER.size)
+    if magic != MAGIC or version != VERSION or crc != google_crc32c.value(fields):
+        return None
+    return Header(file_id, salt, previous_end)
+
+
+def seed_of(header: Header) -> int:
+    """The CRC seed of the file's records."""
+    return int(google_crc32c.value(pack_header(header)))
+
+
+def pack_record(seed: int, group_start: int, kind: int, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> bytes:
+    """Return the 32 bytes that go before `body`."""
+    head = _HEAD.pack(len(body), group_start, kind, _MARK, ledger_id, entry_id)
+    crc: int = google_crc32c.extend(google_crc32c.extend(seed, head), body)
+    return crc.to_bytes(4, "big") + head
+
+
+def unpack_record(data: bytes, offset: int, seed: int) -> Record | None:
+    """Return the record at `offset`, or None when there is no whole, valid one. The body is a copy."""
+    if offset + RECORD_HEAD_SIZE > len(data):
+        return None
+    size, group_start, kind, mark, ledger_id, entry_id = _HEAD.unpack_from(data, offset + 4)
+    end = offset + RECORD_HEAD_SIZE + size
+    if mark != _MARK or kind not in KINDS or end > len(data) or not HEADER_SIZE <= group_start <= offset:
+        return None
+    (crc,) = _CRC.unpack_from(data, offset)
+    if google_crc32c.extend(seed, data[offset + 4 : end]) != crc:
+        return None
+    return Record(kind, LedgerId(ledger_id), EntryId(entry_id), data[offset + RECORD_HEAD_SIZE : end], end)
+
+
+def is_synced_beyond(data: bytes, offset: int, seed: int) -> bool:
+    """True when a valid record after `offset` belongs to a group that began after it: what is at `offset` was synced,
+    acknowledged perhaps, and has rotted. False: it may be the torn tail of the last group, which nobody was told of."""
+    position = data.find(_MARK, offset)
+    while position >= 0:
+        start = position - _MARK_OFFSET
+        if start > offset and unpack_record(data, start, seed) is not None:
+            (group_start,) = _CRC.unpack_from(data, start + 8)
+            if group_start > offset:
+                return True
+        position = data.find(_MARK, position + 1)
+    return False

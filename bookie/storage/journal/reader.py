@@ -1,0 +1,92 @@
+"""Reading a journal back at start: every record from a mark to the end, or a refusal that names file and offset.
+
+Must never skip a record that may have been acknowledged. A bad record ends the replay only in the last file and only
+when nothing after it proves that it had been synced (`format.is_synced_beyond`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.ports.disk import Disk
+from bookie.storage.journal import files
+from bookie.storage.journal import format as journal_format
+from bookie.storage.journal.batch import NOTHING, Mark
+from bookie.storage.journal.format import Header, Record
+
+_ADVICE = "the bookie does not start on it: restore the file, or treat this volume as lost"
+
+
+@dataclass(slots=True)
+class JournalFile:
+    """One file's bytes and header, and where its records end (known after `records` was exhausted)."""
+
+    path: str
+    file_id: int
+    data: bytes
+    header: Header
+    is_last: bool
+    end: int = journal_format.HEADER_SIZE
+
+    def records(self, start: int) -> Iterator[Record]:
+        """Every whole record from `start` (0: the first one). Raises CorruptFile; sets `end`."""
+        seed = journal_format.seed_of(self.header)
+        offset = max(start, journal_format.HEADER_SIZE)
+        if offset > len(self.data):
+            raise errors.CorruptFile(
+                f"{self.path}: the checkpoint reaches offset {offset}, the file ends at {len(self.data)}; {_ADVICE}"
+            )
+        while offset < len(self.data):
+            record = journal_format.unpack_record(self.data, offset, seed)
+            if record is None:
+                if not self.is_last or journal_format.is_synced_beyond(self.data, offset, seed):
+                    raise errors.CorruptFile(
+                        f"{self.path}: the record at offset {offset} does not check, and it was durable; {_ADVICE}"
+                    )
+                break
+            yield record
+            offset = record.end
+        self.end = offset
+
+
+async def find_files(disk: Disk, directory: str, mark: Mark, *, accept_loss: bool) -> list[int]:
+    """Ids to replay: from the mark's file on, without a gap. Raises CorruptFile when one is missing.
+
+    `accept_loss`: integrity has been granted to go on without what is missing; take what is there.
+    """
+    found = await files.list_ids(disk, directory)
+    ids = [file_id for file_id in found if file_id >= mark.file_id]
+    if accept_loss:
+        return ids
+    first = mark.file_id if mark != NOTHING else 1
+    if mark == NOTHING and not ids:
+        return []
+    expected = list(range(first, (ids[-1] if ids else first) + 1))
+    missing = sorted(set(expected) - set(ids))
+    if missing:
+        raise errors.CorruptFile(
+            f"{files.path_of(directory, missing[0])} is missing, and the last checkpoint does not cover it; {_ADVICE}"
+        )
+    return ids
+
+
+async def load_file(
+    disk: Disk, directory: str, file_id: int, *, is_last: bool, previous_end: int | None, accept_loss: bool
+) -> JournalFile | None:
+    """Read one file. None: it is the last and was never begun (its header is torn), so nothing was ever put in it.
+
+    `previous_end`: where the file before ended, None when it was not read. Raises CorruptFile.
+    """
+    path = files.path_of(directory, file_id)
+    data = bytes(await disk.read(path))
+    header = journal_format.unpack_header(data)
+    if header is None or header.file_id != file_id:
+        if is_last and len(data) <= journal_format.HEADER_SIZE:
+            return None
+        raise errors.CorruptFile(f"{path}: the header at offset 0 does not check; {_ADVICE}")
+    if previous_end is not None and header.previous_end != previous_end and not accept_loss:
+        raise errors.CorruptFile(
+            f"{files.path_of(directory, file_id - 1)}: ends at {previous_end}, but ended at {header.previous_end}"
+            f" when the next file was begun; {_ADVICE}"
+        )
+    return JournalFile(path, file_id, data, header, is_last)

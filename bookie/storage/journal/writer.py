@@ -1,0 +1,212 @@
+"""The journal's owner: one task that writes groups and syncs each once. Only a finished sync runs completions.
+
+Must never: complete anything before the sync of its group returned; write a group before the one before it was synced
+(the format's proof of rot rests on it); touch a file again after a failed sync.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.disk import Disk, File
+from bookie.ports.entropy import Entropy
+from bookie.storage.journal import files
+from bookie.storage.journal import format as journal_format
+from bookie.storage.journal.batch import NOTHING, Batcher, Completion, Group, Mark
+from bookie.storage.journal.format import Header
+from bookie.storage.stats import StorageStats
+
+
+def _nobody_listens(error: BookieError) -> None:
+    raise error
+
+
+class JournalWriter:
+    """One journal directory. `on_trouble`, set by the store, is told of a full disk and of a failed one.
+
+    After DiskFull the journal has suspended itself until `resume`; after anything else the node stops.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        entropy: Entropy,
+        *,
+        file_bytes_max: int,
+        stats: StorageStats,
+    ) -> None:
+        self.directory = directory
+        self.synced = NOTHING  # everything put before this mark is durable
+        self.is_suspended = False
+        self.on_trouble: Callable[[BookieError], None] = _nobody_listens
+        self._disk = disk
+        self._entropy = entropy
+        self._file_bytes_max = file_bytes_max
+        self._stats = stats
+        self._file: File | None = None
+        self._file_id = 0
+        self._next: Header | None = None  # the header of a file that the next group opens
+        self._batcher = Batcher(0, 0)
+        self._in_flight: Group | None = None
+        self._wake = asyncio.Event()
+        self._is_awake = False
+        self._is_closing = False
+        self._trimmed_to = 0
+
+    async def open(self, file_id: int, previous_end: int) -> None:
+        """Begin file `file_id`; `previous_end` is the size of the file before it (0: there is none)."""
+        header = self._new_header(file_id, previous_end)
+        await self._begin(header)
+        self._batcher = Batcher(journal_format.seed_of(header), journal_format.HEADER_SIZE)
+
+    # ---- the hot path: no await, no file ----------------------------------------------------------------------------
+
+    def put(self, kind: int, ledger_id: LedgerId, entry_id: EntryId, body: bytes, done: Completion | None) -> None:
+        """Queue one record; `done` runs after the sync that makes it durable, or with the error that prevented it."""
+        self._batcher.put(kind, ledger_id, entry_id, body, done)
+        if not self._is_awake:
+            self._is_awake = True
+            self._wake.set()
+
+    def after_pending(self, done: Completion) -> bool:
+        """Run `done` once everything put so far is durable. False: it is already, and `done` was not taken."""
+        if self._batcher.pending.count:
+            self._batcher.pending.completions.append(done)
+        elif self._in_flight is not None:
+            self._in_flight.completions.append(done)
+        else:
+            return False
+        return True
+
+    @property
+    def pending_bytes(self) -> int:
+        """What waits for the disk now, in flight included."""
+        return self._batcher.pending.size_bytes + (self._in_flight.size_bytes if self._in_flight else 0)
+
+    # ---- the task -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write groups until `close`. Owned by the store's supervisor; ends early after DiskFailed."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._batcher.pending.count:
+                group, next_header = self._cut()
+                try:
+                    await self._write(group)
+                except errors.DiskFull as error:
+                    self._suspend(group, error)
+                    break
+                except BookieError as error:
+                    self._give_up(group, error)
+                    return
+                self._next = next_header
+                self._complete(group)
+            self._is_awake = False
+            if self._is_closing:
+                return
+
+    def _cut(self) -> tuple[Group, Header | None]:
+        pending = self._batcher.pending
+        if pending.end < self._file_bytes_max:
+            group, header = self._batcher.cut(), None
+        else:
+            file_id = (self._next.file_id if self._next else self._file_id) + 1
+            header = self._new_header(file_id, pending.end)
+            group = self._batcher.cut(journal_format.seed_of(header))
+        self._in_flight = group
+        return group, header
+
+    async def _write(self, group: Group) -> None:
+        if self._next is not None:
+            await self._begin(self._next)
+            self._next = None
+        assert self._file is not None
+        start = await self._file.append_and_sync(group.buffers)
+        assert start == group.start, f"{self._file.path}: group written at {start}, packed for {group.start}"
+
+    def _complete(self, group: Group) -> None:
+        self.synced = Mark(self._file_id, group.end)
+        self._in_flight = None
+        stats = self._stats
+        stats.journal_groups += 1
+        stats.journal_records += group.count
+        stats.journal_bytes += group.size_bytes
+        for done in group.completions:
+            done(None)
+
+    # ---- trouble --------------------------------------------------------------------------------------------------
+
+    def _suspend(self, group: Group, error: errors.DiskFull) -> None:
+        """No space: nothing of this group or the pending one was acknowledged; refuse until a checkpoint made room."""
+        self.is_suspended = True
+        pending = self._batcher.cut()
+        self._in_flight = None
+        self.on_trouble(error)
+        for done in (*group.completions, *pending.completions):
+            done(error)
+
+    def _give_up(self, group: Group, error: BookieError) -> None:
+        self.is_suspended = True
+        pending = self._batcher.cut()
+        self._in_flight = None
+        self.on_trouble(error)
+        for done in (*group.completions, *pending.completions):
+            done(error)
+
+    async def resume(self) -> None:
+        """Accept records again, in a new file. Call after a checkpoint that covers everything put so far.
+
+        CRASH: the cut of the old file removes only bytes that were never acknowledged; without it a torn record would
+        stand in a file that is not the last one.
+        """
+        assert self.is_suspended
+        assert self._file is not None
+        await self._file.truncate(self.synced.offset)
+        await self._file.sync()
+        header = self._new_header(self._file_id + 1, self.synced.offset)
+        await self._disk.remove(files.path_of(self.directory, header.file_id))
+        await self._begin(header)
+        self._next = None
+        self._batcher = Batcher(journal_format.seed_of(header), journal_format.HEADER_SIZE)
+        self.is_suspended = False
+
+    # ---- files ----------------------------------------------------------------------------------------------------
+
+    def _new_header(self, file_id: int, previous_end: int) -> Header:
+        return Header(file_id, self._entropy.token(journal_format.SALT_SIZE), previous_end)
+
+    async def _begin(self, header: Header) -> None:
+        """CRASH: the header is durable before the name is, the name before any record: a file that is found is either
+        whole from its head, or holds nothing that was acknowledged."""
+        file = await self._disk.open(files.path_of(self.directory, header.file_id), create=True, exclusive=True)
+        await file.append_and_sync([journal_format.pack_header(header)])
+        await self._disk.sync_dir(self.directory)
+        if self._file is not None:
+            await self._file.close()
+        self._file, self._file_id = file, header.file_id
+        self.synced = Mark(header.file_id, journal_format.HEADER_SIZE)
+
+    async def trim(self, mark: Mark) -> None:
+        """Remove files that lie wholly before `mark`. CRASH: only after `mark` is durable; any subset may survive, and
+        the directory is read from the mark on."""
+        if mark.file_id == self._trimmed_to:
+            return
+        for file_id in await files.list_ids(self._disk, self.directory):
+            if file_id < mark.file_id:
+                await self._disk.remove(files.path_of(self.directory, file_id))
+        self._trimmed_to = mark.file_id
+
+    def stop(self) -> None:
+        """Let `run` end after what is pending."""
+        self._is_closing = True
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Close the file. Call after `run` has ended."""
+        if self._file is not None:
+            await self._file.close()
+            self._file = None

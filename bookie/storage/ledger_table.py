@@ -1,0 +1,85 @@
+"""The ledgers of one directory: those in memory, the rest in the index. Bounded, and never forgets an unsaved fact."""
+
+from collections.abc import Callable, Iterator
+
+from bookie.base.ids import LedgerId
+from bookie.storage import ledgers
+from bookie.storage.index import Index
+from bookie.storage.ledgers import Ledger
+
+
+class LedgerTable:
+    """`dirty` holds every ledger whose row in the index is older than memory; only a durable checkpoint forgets it."""
+
+    def __init__(self, index: Index, *, cached_max: int) -> None:
+        self.known: dict[LedgerId, Ledger] = {}
+        self.dirty: dict[LedgerId, Ledger] = {}
+        # What a running (or failed) checkpoint is writing: still dirty until its flush has returned.
+        self.flushing: dict[LedgerId, Ledger] = {}
+        self.deleted: dict[LedgerId, None] = {}
+        self.deleting: dict[LedgerId, None] = {}
+        self._index = index
+        self._cached_max = cached_max
+
+    def find(self, ledger_id: LedgerId) -> Ledger | None:
+        """The ledger, loaded from the index if need be; None when this bookie has never heard of it."""
+        ledger = self.known.get(ledger_id)
+        if ledger is not None or ledger_id in self.deleted or ledger_id in self.deleting:
+            return ledger
+        row = self._index.row(ledger_id)
+        if row is None:
+            return None
+        ledger = self.known[ledger_id] = ledgers.unpack_row(ledger_id, row)
+        return ledger
+
+    def create(self, ledger_id: LedgerId, master_key: bytes) -> Ledger:
+        """A ledger that `find` did not find."""
+        ledger = self.known[ledger_id] = self.dirty[ledger_id] = Ledger(ledger_id, master_key)
+        return ledger
+
+    def changed(self, ledger: Ledger) -> None:
+        """Its row must be written by the next checkpoint."""
+        self.dirty[ledger.ledger_id] = ledger
+
+    def delete(self, ledger_id: LedgerId) -> None:
+        self.known.pop(ledger_id, None)
+        self.dirty.pop(ledger_id, None)
+        self.flushing.pop(ledger_id, None)
+        self.deleted[ledger_id] = None
+
+    def ids(self) -> Iterator[LedgerId]:
+        """Every ledger known here, ascending; a snapshot of the moment of the call."""
+        stored = [ledger_id for ledger_id, _ in self._index.rows()]
+        gone = self.deleted.keys() | self.deleting.keys()
+        return iter(sorted(({*stored} - gone) | self.known.keys()))
+
+    # ---- for the checkpoint -----------------------------------------------------------------------------------------
+
+    def rotate(self) -> None:
+        """What is dirty now is written by the checkpoint that begins."""
+        assert not self.flushing
+        assert not self.deleting
+        self.flushing, self.dirty = self.dirty, {}
+        self.deleting, self.deleted = self.deleted, {}
+
+    def flushed(self) -> None:
+        """The rows and deletions of this checkpoint are durable."""
+        self.flushing = {}
+        self.deleting = {}
+
+    def trim(self, is_busy: Callable[[LedgerId], bool]) -> None:
+        """Ledgers beyond the bound leave memory, first loaded first, unless something still needs them there."""
+        excess = len(self.known) - self._cached_max
+        if excess <= 0:
+            return
+        for ledger_id, ledger in list(self.known.items()):
+            if excess <= 0:
+                break
+            if (
+                not ledger.watchers
+                and ledger_id not in self.dirty
+                and ledger_id not in self.flushing
+                and not is_busy(ledger_id)
+            ):
+                del self.known[ledger_id]
+                excess -= 1

@@ -1,0 +1,119 @@
+"""Durable facts about ledgers: master key, fence and its reason, limbo and its epoch, explicit LAC.
+
+A fact is durable when its journal record is, or when the index was flushed after its row was written; the store orders
+that, this module keeps what is known and how a row looks. It must never forget a fact that is not yet in the index.
+
+    row   0 version u8 | 1 flags u8 | 2 limbo epoch u64 | 10 LAC i64 | 18 key size u16 | 20 explicit LAC size u16
+          22 key, explicit LAC
+
+The LAC in a row is a hint for the time after a restart: any LAC a writer ever supplied is confirmed for ever.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import INVALID_ENTRY_ID, EntryId, LedgerId
+
+VERSION = 1
+_ROW = struct.Struct(">BBQqHH")
+_LAC = struct.Struct(">qq")
+FENCED, STATE_LOST, LIMBO = 1, 2, 4
+EXPLICIT_LAC_MIN_SIZE = _LAC.size
+UNKNOWN_LAST = EntryId(-2)
+
+LacWatcher = Callable[[EntryId], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFacts:
+    """What is known about a ledger, as a value. `master_key` is None while nobody has said it yet.
+
+    `is_fenced`: normal adds are refused. `is_state_lost`: the reason is only that this bookie may have lost its state
+    (`protect`); no recovery has fenced here since. A writer then changes its ensemble instead of dying (bp46.md, T14).
+    """
+
+    master_key: bytes | None
+    is_fenced: bool
+    is_state_lost: bool
+    is_limbo: bool
+    limbo_epoch: int
+    explicit_lac: bytes | None
+    last_confirmed: EntryId
+
+
+class Ledger:
+    """One ledger in memory. The hot path reads its attributes; `flags` changes only through the store."""
+
+    __slots__ = ("explicit_lac", "flags", "lac", "last", "ledger_id", "limbo_epoch", "master_key", "watchers")
+
+    def __init__(self, ledger_id: LedgerId, master_key: bytes = b"") -> None:
+        self.ledger_id = ledger_id
+        self.master_key = master_key  # b"": nobody has said it yet
+        self.flags = 0
+        self.limbo_epoch = 0
+        self.explicit_lac: bytes | None = None
+        self.lac: EntryId = INVALID_ENTRY_ID
+        self.last: EntryId = UNKNOWN_LAST  # highest entry here, once asked for
+        self.watchers: list[LacWatcher] = []
+
+    def facts(self) -> LedgerFacts:
+        """The durable facts as a value."""
+        return LedgerFacts(
+            master_key=self.master_key or None,
+            is_fenced=bool(self.flags & (FENCED | STATE_LOST)),
+            is_state_lost=self.flags & (FENCED | STATE_LOST) == STATE_LOST,
+            is_limbo=bool(self.flags & LIMBO),
+            limbo_epoch=self.limbo_epoch,
+            explicit_lac=self.explicit_lac,
+            last_confirmed=self.lac,
+        )
+
+    def refusal(self) -> BookieError | None:
+        """Why a normal add is refused, None when it is not. Rule: bp46.md 10, "distinct add code"."""
+        if self.flags & FENCED:
+            return errors.LedgerFenced(f"ledger {self.ledger_id} is fenced: somebody recovers or recovered it")
+        if self.flags & (STATE_LOST | LIMBO):
+            return errors.UnknownLedgerState(f"this bookie may have lost what it knew of ledger {self.ledger_id}")
+        return None
+
+    def allows(self, master_key: bytes) -> bool:
+        """True when `master_key` may write here: it is the ledger's, or nobody has said one yet."""
+        return not self.master_key or master_key == self.master_key
+
+    def take_lac(self, body: bytes) -> None:
+        """Keep an explicit LAC unless a later one is known (replay may bring an older one)."""
+        if self.explicit_lac is None or lac_of(body) >= lac_of(self.explicit_lac):
+            self.explicit_lac = body
+        self.lac = max(self.lac, lac_of(body))
+
+    def pack(self) -> bytes:
+        """The ledger's row."""
+        explicit = self.explicit_lac or b""
+        return (
+            _ROW.pack(VERSION, self.flags, self.limbo_epoch, self.lac, len(self.master_key), len(explicit))
+            + self.master_key
+            + explicit
+        )
+
+
+def unpack_row(ledger_id: LedgerId, row: bytes) -> Ledger:
+    """Return the ledger that `row` describes. Raises CorruptFile."""
+    if len(row) < _ROW.size:
+        raise errors.CorruptFile(f"index: the row of ledger {ledger_id} has {len(row)} bytes")
+    version, flags, limbo_epoch, lac, key_size, explicit_size = _ROW.unpack_from(row)
+    if version != VERSION or len(row) != _ROW.size + key_size + explicit_size or flags & ~(FENCED | STATE_LOST | LIMBO):
+        raise errors.CorruptFile(f"index: the row of ledger {ledger_id} (version {version}) is not one of ours")
+    ledger = Ledger(ledger_id, row[_ROW.size : _ROW.size + key_size])
+    ledger.flags = flags
+    ledger.limbo_epoch = limbo_epoch
+    ledger.lac = EntryId(lac)
+    ledger.explicit_lac = row[_ROW.size + key_size :] or None
+    return ledger
+
+
+def lac_of(body: bytes) -> EntryId:
+    """The LAC in an explicit-LAC body (ledger id, LAC, digest). The size was checked when it came in."""
+    return EntryId(_LAC.unpack_from(body)[1])

@@ -1,0 +1,29 @@
+"""Where an entry's record is: the value that the index keeps and the entry logs understand. Pure.
+
+0 log id u32 | 4 offset u32 of the record | 8 size u32 of the body      big-endian, 12 bytes
+"""
+
+import struct
+from typing import NamedTuple
+
+from bookie.base import errors
+
+_LOCATION = struct.Struct(">III")
+SIZE = _LOCATION.size
+
+pack = _LOCATION.pack  # (log id, offset, size): called for every entry of a checkpoint
+
+
+class Location(NamedTuple):
+    """Log, offset of the record's first byte, size of the entry's body."""
+
+    log_id: int
+    offset: int
+    size: int
+
+
+def unpack(data: bytes) -> Location:
+    """Return the location in 12 bytes. Raises CorruptFile for any other size."""
+    if len(data) != SIZE:
+        raise errors.CorruptFile(f"index: a location of {len(data)} bytes; it has {SIZE}")
+    return Location(*_LOCATION.unpack(data))

@@ -1,0 +1,94 @@
+"""StorageOptions: every setting of the storage engine, validated together. Reads no file and no environment."""
+
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.units import GIB, KIB, MIB
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """Where a bookie keeps its data, and the bounds of what it holds in memory.
+
+    Directories are the configured ones; everything lives in `current/` below each (`dirs`). Their number and order
+    decide where a ledger lives (ledger id modulo count), so neither may change while data is there (`restart`).
+    `index_dirs` empty means "the same as `ledger_dirs`"; otherwise the i-th index belongs to the i-th ledger dir.
+    """
+
+    journal_dirs: tuple[str, ...]
+    ledger_dirs: tuple[str, ...]
+    index_dirs: tuple[str, ...] = ()
+
+    # False: entry data skips the journal (BP-46); keys, fences and explicit LACs do not.
+    journal_write_data: bool = True
+    # A journal file is read whole at replay; 64 MiB keeps that, and the space held for one slow checkpoint, small.
+    journal_file_bytes_max: int = 64 * MIB
+    # One generation of the write cache, per ledger dir; there are two, so memory is bounded by twice this, and by
+    # thrice under pressure (see `pressure_bytes_max`).
+    write_cache_bytes_max: int = 64 * MIB
+    # A checkpoint at least this often; bounds replay time.
+    flush_interval_ms: int = 10_000
+    # The same where the journal does not hold the data: bounds what a crash can lose and recovery must copy.
+    unjournaled_flush_interval_ms: int = 1_000
+    # An entry log is dropped or compacted whole: smaller reclaims sooner, larger keeps fewer files open.
+    entry_log_bytes_max: int = 1 * GIB
+    # Idle ledgers' facts kept in memory; beyond it the least recently loaded are forgotten (they are in the index).
+    ledgers_cached_max: int = 100_000
+    # Read-only above the first share of a file system used, writable again below the second (diskUsageThreshold 0.95).
+    disk_used_max: float = 0.95
+    disk_used_again: float = 0.94
+
+    def __post_init__(self) -> None:
+        problems = list(self._problems())
+        if problems:
+            raise errors.BadInput("storage options: " + "; ".join(problems))
+
+    def _problems(self) -> list[str]:
+        problems: list[str] = []
+        for name, dirs in (("journal", self.journal_dirs), ("ledger", self.ledger_dirs)):
+            if not dirs:
+                problems.append(f"no {name} directory is given; name at least one")
+        if self.index_dirs and len(self.index_dirs) != len(self.ledger_dirs):
+            problems.append(
+                f"{len(self.index_dirs)} index directories for {len(self.ledger_dirs)} ledger directories;"
+                " give as many, or none"
+            )
+        groups = {"journal": self.journal_dirs, "ledger": self.ledger_dirs, "index": self.index_dirs}
+        for name, dirs in groups.items():
+            problems += [f"{name} directory {path!r} is not an absolute path" for path in dirs if path[:1] != "/"]
+            if len(set(dirs)) != len(dirs):
+                problems.append(f"a {name} directory is named twice")
+        for name, value, least in (
+            ("journal_file_bytes_max", self.journal_file_bytes_max, 4 * KIB),
+            ("write_cache_bytes_max", self.write_cache_bytes_max, 4 * KIB),
+            ("entry_log_bytes_max", self.entry_log_bytes_max, 4 * KIB),
+            ("flush_interval_ms", self.flush_interval_ms, 1),
+            ("unjournaled_flush_interval_ms", self.unjournaled_flush_interval_ms, 1),
+            ("ledgers_cached_max", self.ledgers_cached_max, 1),
+        ):
+            if value < least:
+                problems.append(f"{name} is {value}, at least {least}")
+        # Offsets are 32 bits wide in a journal record and in a location.
+        for name, value in (
+            ("journal_file_bytes_max", self.journal_file_bytes_max),
+            ("entry_log_bytes_max", self.entry_log_bytes_max),
+        ):
+            if value > 2 * GIB:
+                problems.append(f"{name} is {value}, at most {2 * GIB}")
+        if not 0 < self.disk_used_again <= self.disk_used_max < 1:
+            problems.append("disk_used_again and disk_used_max must satisfy 0 < again <= max < 1")
+        return problems
+
+    @property
+    def index_dirs_used(self) -> tuple[str, ...]:
+        """The index directory of each ledger directory."""
+        return self.index_dirs or self.ledger_dirs
+
+    @property
+    def pressure_bytes_max(self) -> int:
+        """Above this in one generation adds are refused with TooManyRequests: the disk does not keep up."""
+        return 2 * self.write_cache_bytes_max
+
+    @property
+    def checkpoint_interval_ms(self) -> int:
+        return self.flush_interval_ms if self.journal_write_data else self.unjournaled_flush_interval_ms

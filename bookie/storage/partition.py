@@ -1,0 +1,148 @@
+"""One ledger directory with everything that belongs to it: entry logs, index, write cache, ledger table, its marks.
+
+A ledger lives in exactly one partition (ledger id modulo their number). The marks are kept in the index of the
+partition whose state they describe, one per journal: a disk that went back in time brings back its own, older mark,
+and the replay from there either finds its journal files or refuses.
+"""
+
+import struct
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.entrylog.logs import EntryLogs
+from bookie.storage.entrylog.writer import LogWriter
+from bookie.storage.index import Index
+from bookie.storage.journal.batch import NOTHING, Mark
+from bookie.storage.ledger_table import LedgerTable
+from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
+from bookie.storage.location import Location
+from bookie.storage.write_cache import Generation
+
+_MARK = struct.Struct(">QQ")
+_SHAPE = struct.Struct(">III")
+_NUMBER = struct.Struct(">I")
+_MARKS, _SHAPE_NAME, _NEXT_LOG = "marks", "shape", "next-log"
+
+
+class Partition:
+    """`active` takes adds; `flushing` is what a running, or failed, checkpoint writes, with the marks it will earn."""
+
+    def __init__(self, number: int, index: Index, logs: EntryLogs, writer: LogWriter, table: LedgerTable) -> None:
+        self.number = number
+        self.index = index
+        self.logs = logs
+        self.writer = writer
+        self.table = table
+        self.active = Generation()
+        self.flushing: Generation | None = None
+        self.flushing_marks: tuple[Mark, ...] = ()
+        self.marks: tuple[Mark, ...] = ()  # durable
+        self.durable_next_log = 0
+        self.log_use: dict[tuple[int, LedgerId], int] = {}  # of the log being written
+
+    # ---- reading --------------------------------------------------------------------------------------------------
+
+    def cached(self, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:
+        """An entry that may not be in a log yet."""
+        body = self.active.get(ledger_id, entry_id)
+        if body is None and self.flushing is not None:
+            body = self.flushing.get(ledger_id, entry_id)
+        return body
+
+    def locate(self, ledger_id: LedgerId, entry_id: EntryId) -> Location | None:
+        """Where an entry is on disk, by the index."""
+        return self.index.locate(ledger_id, entry_id)
+
+    def last_entry(self, ledger: Ledger) -> EntryId:
+        """The highest entry of a ledger here, -1 when there is none."""
+        if ledger.last == UNKNOWN_LAST:
+            found = [self.index.last_entry(ledger.ledger_id), self.active.last_of(ledger.ledger_id)]
+            if self.flushing is not None:
+                found.append(self.flushing.last_of(ledger.ledger_id))
+            ledger.last = max((entry for entry in found if entry is not None), default=EntryId(-1))
+        return ledger.last
+
+    def has_log_of(self, location: Location) -> bool:
+        """False when the entry log that the index points into is gone (data volume lost, index kept; bp46.md, T15)."""
+        return location.log_id in self.logs.ids
+
+    def is_busy(self, ledger_id: LedgerId) -> bool:
+        """True while a generation holds entries of the ledger."""
+        flushing = self.flushing
+        return ledger_id in self.active.ledgers or (flushing is not None and ledger_id in flushing.ledgers)
+
+    # ---- what the checkpoint needs ----------------------------------------------------------------------------------
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing in memory that is not in the index."""
+        table = self.table
+        return self.flushing is None and not self.active.ledgers and not table.dirty and not table.deleted
+
+    def rotate(self, marks: tuple[Mark, ...]) -> None:
+        """Begin a checkpoint. `marks`: journal positions before which everything is in memory now, or older.
+
+        One synchronous step: an add puts its entry in the cache and its record in the journal in one step too, so
+        whatever was synced before this moment is in this generation or already in the index.
+        """
+        assert self.flushing is None
+        self.flushing, self.active = self.active, Generation()
+        self.flushing_marks = marks
+        self.table.rotate()
+
+    def rotated_out(self) -> None:
+        """The checkpoint is durable: drop what it wrote."""
+        self.flushing = None
+        self.marks = self.flushing_marks
+        self.table.flushed()
+
+    def delete(self, ledger_id: LedgerId) -> None:
+        """Forget a ledger; the next checkpoint removes it from the index."""
+        self.active.drop(ledger_id)
+        if self.flushing is not None:
+            self.flushing.drop(ledger_id)
+        self.table.delete(ledger_id)
+
+    # ---- marks and shape ------------------------------------------------------------------------------------------
+
+    def save_marks(self) -> None:
+        """Put this checkpoint's marks into the index: the last write before its flush."""
+        self.index.put_meta(_MARKS, b"".join(_MARK.pack(*mark) for mark in self.flushing_marks))
+
+    def save_next_log(self) -> None:
+        """Put the id above the newest log into the index, before any location in that log."""
+        if self.durable_next_log != self.writer.next_id:
+            self.index.put_meta(_NEXT_LOG, _NUMBER.pack(self.writer.next_id))
+            self.durable_next_log = self.writer.next_id
+
+
+def load_marks(index: Index, journals: int) -> tuple[Mark, ...]:
+    """The partition's durable marks, one per journal."""
+    data = index.get_meta(_MARKS)
+    if data is None:
+        return (NOTHING,) * journals
+    if len(data) != journals * _MARK.size:
+        raise errors.CorruptFile(f"index: marks of {len(data)} bytes for {journals} journals")
+    return tuple(Mark(*_MARK.unpack_from(data, _MARK.size * journal)) for journal in range(journals))
+
+
+def next_log_id(index: Index, logs: EntryLogs) -> int:
+    """An id above every log that ever was in this directory, even if its file is gone."""
+    data = index.get_meta(_NEXT_LOG)
+    stored = _NUMBER.unpack(data)[0] if data is not None else 0
+    return max([stored, *(log_id + 1 for log_id in sorted(logs.ids))])
+
+
+def check_shape(index: Index, *, number: int, partitions: int, journals: int) -> None:
+    """Refuse an index that was written with another number or order of directories: ledgers would not be found."""
+    expected = _SHAPE.pack(number, partitions, journals)
+    found = index.get_meta(_SHAPE_NAME)
+    if found is None:
+        index.put_meta(_SHAPE_NAME, expected)
+    elif found != expected:
+        was_number, was_partitions, was_journals = _SHAPE.unpack(found)
+        raise errors.RefusedToStart(
+            f"this was ledger directory {was_number + 1} of {was_partitions} with {was_journals} journal directories,"
+            f" but is configured as {number + 1} of {partitions} with {journals}; configure the old directories in"
+            " their old order"
+        )

@@ -1,0 +1,211 @@
+"""Opening the store after a stop, a kill or a power cut: marks, replay, torn tail, and only then a store.
+
+Afterwards everything that was ever acknowledged through the journal is in the entry logs and the index, durably; the
+journal begins a new file. Idempotent: cut anywhere, the next start does the same work again from the same marks.
+Must never skip a record: what does not check and may have been acknowledged is CorruptFile, and the node stays down.
+"""
+
+import contextlib
+from collections.abc import Callable
+
+from bookie.base.errors import BookieError
+from bookie.base.ids import EntryId, LedgerId
+from bookie.ports import World
+from bookie.storage import dirs
+from bookie.storage import partition as partition_module
+from bookie.storage.checkpoint import checkpoint
+from bookie.storage.entrylog.logs import EntryLogs
+from bookie.storage.entrylog.writer import LogWriter
+from bookie.storage.index import Index
+from bookie.storage.journal import files, reader
+from bookie.storage.journal import format as journal_format
+from bookie.storage.journal.batch import Mark
+from bookie.storage.journal.format import Record
+from bookie.storage.journal.writer import JournalWriter
+from bookie.storage.ledger_table import LedgerTable
+from bookie.storage.ledgers import FENCED, Ledger
+from bookie.storage.options import StorageOptions
+from bookie.storage.partition import Partition
+from bookie.storage.stats import StorageStats
+from bookie.storage.store import EntryStore
+
+
+async def open_store(
+    options: StorageOptions,
+    world: World,
+    *,
+    fail: Callable[[BookieError], None],
+    accept_loss: bool = False,
+) -> EntryStore:
+    """Open or create the store. `fail` is called once, when the node must stop.
+
+    `accept_loss`: integrity has a grant to go on without a volume that is gone; journal files the marks ask for may be
+    missing then (what is there is still checked). Raises RefusedToStart, CorruptFile, StorageFailed.
+    """
+    disk, clock = world.disk, world.clock
+    stats = StorageStats()
+    began_ns = clock.monotonic_ns()
+    async with contextlib.AsyncExitStack() as undo:
+        await dirs.prepare(disk, options)
+        locks = await dirs.lock(disk, options)
+        undo.callback(dirs.release, locks)
+        partitions = []
+        for number in range(len(options.ledger_dirs)):
+            partition = await _open_partition(options, world, number)
+            undo.push_async_callback(partition.index.close)
+            undo.push_async_callback(partition.logs.close)
+            partitions.append(partition)
+        journals = []
+        for number, directory in enumerate(options.journal_dirs):
+            journal = JournalWriter(
+                disk,
+                dirs.current(directory),
+                world.entropy,
+                file_bytes_max=options.journal_file_bytes_max,
+                stats=stats,
+            )
+            undo.push_async_callback(journal.close)
+            replay = _Replay(options, world, partitions, number, stats, accept_loss=accept_loss)
+            last_id, last_end = await replay.run(journal.directory)
+            await journal.open(last_id + 1, last_end)
+            journals.append(journal)
+        marks = tuple(journal.synced for journal in journals)
+        for partition in partitions:
+            await checkpoint(partition, lambda: marks, stats)
+        for journal, mark in zip(journals, marks, strict=True):
+            await journal.trim(mark)
+        stats.replay_ns = clock.monotonic_ns() - began_ns
+        store = EntryStore(options, world, partitions, journals, stats, locks, fail=fail)
+        await store.start()
+        undo.pop_all()
+    return store
+
+
+async def _open_partition(options: StorageOptions, world: World, number: int) -> Partition:
+    index_directory = f"{dirs.current(options.index_dirs_used[number])}/{dirs.INDEX}"
+    index = Index(await world.ordered_stores.open(index_directory))
+    async with contextlib.AsyncExitStack() as undo:
+        undo.push_async_callback(index.close)
+        # CRASH: the store makes its own directory; without its name all that is flushed into it would be lost, while
+        # the journal is trimmed by what it said (found by the simulator).
+        await world.disk.sync_dir(dirs.current(options.index_dirs_used[number]))
+        partition_module.check_shape(
+            index, number=number, partitions=len(options.ledger_dirs), journals=len(options.journal_dirs)
+        )
+        logs = EntryLogs(world.disk, dirs.current(options.ledger_dirs[number]))
+        await logs.load()
+        next_id = partition_module.next_log_id(index, logs)
+        writer = LogWriter(logs, next_id=next_id, log_bytes_max=options.entry_log_bytes_max)
+        table = LedgerTable(index, cached_max=options.ledgers_cached_max)
+        partition = Partition(number, index, logs, writer, table)
+        partition.marks = partition_module.load_marks(index, len(options.journal_dirs))
+        undo.pop_all()
+    return partition
+
+
+class _Replay:
+    """One journal's records into the partitions they belong to."""
+
+    def __init__(
+        self,
+        options: StorageOptions,
+        world: World,
+        partitions: list[Partition],
+        number: int,
+        stats: StorageStats,
+        *,
+        accept_loss: bool,
+    ) -> None:
+        self._options = options
+        self._disk = world.disk
+        self._partitions = partitions
+        self._number = number
+        self._stats = stats
+        self._accept_loss = accept_loss
+
+    async def run(self, directory: str) -> tuple[int, int]:
+        """Replay; leave no torn tail behind. Returns the id and the end of the last file (0, 0 when there is none)."""
+        mark = min(partition.marks[self._number] for partition in self._partitions)
+        newest = max(partition.marks[self._number] for partition in self._partitions)
+        ids = await reader.find_files(self._disk, directory, mark, accept_loss=self._accept_loss)
+        last_id, last_end = newest.file_id if self._accept_loss else 0, 0
+        previous_end: int | None = None
+        for file_id in ids:
+            file = await reader.load_file(
+                self._disk,
+                directory,
+                file_id,
+                is_last=file_id == ids[-1],
+                previous_end=previous_end,
+                accept_loss=self._accept_loss,
+            )
+            path = files.path_of(directory, file_id)
+            if file is None:
+                # CRASH: never begun, so nothing was ever put in it; its id is used again at once.
+                await self._disk.remove(path)
+                await self._disk.sync_dir(directory)
+                break
+            for record in file.records(mark.offset if file_id == mark.file_id else 0):
+                await self._take(record, Mark(file_id, record.end))
+            if file.end < len(file.data):
+                # CRASH: the torn tail was never acknowledged. It goes durably before the next file is begun, because
+                # in a file that is not the last one the same bytes would be rot.
+                await self._cut(path, file.end)
+            previous_end = file.end
+            last_id, last_end = max(last_id, file_id), file.end
+        return last_id, last_end
+
+    async def _cut(self, path: str, end: int) -> None:
+        file = await self._disk.open(path)
+        try:
+            await file.truncate(end)
+            await file.sync()
+        finally:
+            await file.close()
+
+    async def _take(self, record: Record, end: Mark) -> None:
+        partition = self._partitions[record.ledger_id % len(self._partitions)]
+        if end <= partition.marks[self._number]:
+            return  # this partition's checkpoint went further than the one that made us begin here
+        apply(partition, record)
+        self._stats.entries_replayed += record.kind == journal_format.ENTRY
+        if partition.active.size_bytes > self._options.write_cache_bytes_max:
+            # Bounds memory. The marks stay where they are: only a finished replay earns new ones.
+            await checkpoint(partition, lambda: partition.marks, self._stats)
+
+
+def apply(partition: Partition, record: Record) -> None:
+    """Put one record's effect into memory; twice is as good as once.
+
+    An entry of a ledger that is not known makes the ledger: its DELETE record is further on in the journal, since a
+    ledger's key record comes before its first entry and is durable whenever the entry is.
+    """
+    ledger_id = record.ledger_id
+    match record.kind:
+        case journal_format.ENTRY:
+            ledger = _ledger(partition, ledger_id, b"")
+            partition.active.put(ledger_id, record.entry_id, record.body)
+            lac = int.from_bytes(record.body[16:24], "big", signed=True)
+            if ledger.lac < lac < record.entry_id:
+                ledger.lac = EntryId(lac)
+        case journal_format.KEY:
+            _ledger(partition, ledger_id, record.body)
+        case journal_format.FENCE:
+            _ledger(partition, ledger_id, record.body).flags |= FENCED
+        case journal_format.LAC:
+            _ledger(partition, ledger_id, b"").take_lac(record.body)
+        case journal_format.DELETE:
+            partition.delete(ledger_id)
+        case _:
+            raise AssertionError(f"journal record of kind {record.kind} passed the reader")
+
+
+def _ledger(partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
+    table = partition.table
+    ledger = table.find(ledger_id)
+    if ledger is None:
+        ledger = table.create(ledger_id, master_key)
+    elif not ledger.master_key:
+        ledger.master_key = master_key
+    table.changed(ledger)
+    return ledger

@@ -1,0 +1,52 @@
+"""Counters of the storage engine as plain attributes: the hot path pays an integer add. Never read to decide."""
+
+
+class StorageStats:
+    """All counts since start. Sizes in bytes, times in nanoseconds of the port's clock."""
+
+    __slots__ = (
+        "added_bytes",
+        "adds",
+        "cache_bytes",
+        "cache_hits",
+        "checkpoint_failures",
+        "checkpoint_ns",
+        "checkpoints",
+        "disk_reads",
+        "entries_flushed",
+        "entries_replayed",
+        "fences",
+        "journal_bytes",
+        "journal_groups",
+        "journal_records",
+        "ledgers_deleted",
+        "reads",
+        "replay_ns",
+    )
+
+    def __init__(self) -> None:
+        for name in self.__slots__:
+            setattr(self, name, 0)
+
+    # Declared for the type checker; set above.
+    adds: int
+    added_bytes: int
+    cache_bytes: int
+    cache_hits: int
+    checkpoint_failures: int
+    checkpoint_ns: int
+    checkpoints: int
+    disk_reads: int
+    entries_flushed: int
+    entries_replayed: int
+    fences: int
+    journal_bytes: int
+    journal_groups: int
+    journal_records: int
+    ledgers_deleted: int
+    reads: int
+    replay_ns: int
+
+    def as_dict(self) -> dict[str, int]:
+        """Every counter by name, for metrics."""
+        return {name: getattr(self, name) for name in self.__slots__}

@@ -1,0 +1,645 @@
+"""EntryStore: add, read, fence, force, last confirmed; all that the server ever sees of the storage engine.
+
+Every refusal is raised before anything changed; every accepted change is visible to reads at once and its completion
+runs on the loop after it is durable, never inside the call. No call here waits for a disk unless it is a coroutine.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import LAST_ENTRY, EntryId, LedgerId
+from bookie.ports import World
+from bookie.ports.disk import Buffer, Lock, Usage
+from bookie.storage import dirs, ledgers
+from bookie.storage.checkpoint import INDEX_BATCH_COUNT, Checkpointer, pause
+from bookie.storage.index import ledger_key
+from bookie.storage.journal import format as journal_format
+from bookie.storage.journal.batch import Completion
+from bookie.storage.journal.writer import JournalWriter
+from bookie.storage.ledgers import FENCED, LIMBO, STATE_LOST, UNKNOWN_LAST, LacWatcher, Ledger, LedgerFacts
+from bookie.storage.options import StorageOptions
+from bookie.storage.partition import Partition
+from bookie.storage.stats import StorageStats
+from bookie.storage.write_cache import ENTRY_OVERHEAD_BYTES
+
+# The head of an entry: ledger id, entry id, LAC (wire-protocol.md; DigestManager). Digest and payload are not ours.
+_ENTRY_HEAD = struct.Struct(">qqq")
+_IDS = struct.Struct(">qq")
+
+__all__ = ["Completion", "EntryStore", "LedgerFacts"]
+
+
+class EntryStore:
+    """Built by `restart.open_store`. One task per journal and one for checkpoints belong to it until `close`."""
+
+    def __init__(
+        self,
+        options: StorageOptions,
+        world: World,
+        partitions: Sequence[Partition],
+        journals: Sequence[JournalWriter],
+        stats: StorageStats,
+        locks: Sequence[Lock],
+        *,
+        fail: Callable[[BookieError], None],
+    ) -> None:
+        self.options = options
+        self.stats = stats
+        # True: nothing is proven yet, so every "no" becomes "unknown" (set by integrity before its marks are durable).
+        self.is_doubtful = False
+        self._world = world
+        self._partitions = tuple(partitions)
+        self._journals = tuple(journals)
+        self._locks = locks
+        self._fail = fail
+        self._journal_data = options.journal_write_data
+        self._cache_bytes_max = options.write_cache_bytes_max
+        self._pressure_bytes_max = options.pressure_bytes_max
+        self._is_refusing = False  # some refusal below holds: adds take the slow path
+        self._failure: BookieError | None = None
+        self._is_closing = False
+        self._is_read_only = False
+        self._is_disk_full = False
+        self._usage = Usage(0, 0)
+        self._soon: list[Completion] = []
+        self._room = asyncio.Event()
+        self._room.set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._checkpointer = Checkpointer(
+            self._partitions,
+            self._journals,
+            world.clock,
+            stats,
+            interval_ms=options.checkpoint_interval_ms,
+            on_trouble=self.on_trouble,
+            on_turn=self._after_checkpoint,
+        )
+        for journal in self._journals:
+            journal.on_trouble = self.on_trouble
+
+    # ---- adds -----------------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        ledger_id: LedgerId,
+        entry_id: EntryId,
+        body: Buffer,
+        master_key: bytes,
+        *,
+        is_recovery: bool,
+        is_deferred: bool,
+        done: Completion,
+    ) -> None:
+        """Accept one entry, or raise: Unauthorized, LedgerFenced, UnknownLedgerState, BadRequest, BookieReadOnly,
+        TooManyRequests, StorageFailed. `body` is copied unless it is bytes.
+
+        `done` runs after the journal's sync; without data in the journal, and for a deferred add, on the next turn of
+        the loop (BP-46; BP-14: `force` then makes it durable).
+        """
+        data = body if type(body) is bytes else bytes(body)
+        partition = self._partitions[ledger_id % len(self._partitions)]
+        lac = self._check_entry_head(ledger_id, entry_id, data)
+        ledger = partition.table.known.get(ledger_id)
+        is_known = True
+        if partition.active.size_bytes > self._cache_bytes_max:
+            self._relieve(partition)
+        if ledger is None or ledger.flags or ledger.master_key != master_key or self._is_refusing:
+            ledger = self._admit(partition, ledger_id, master_key, is_recovery=is_recovery)
+            is_known = False
+        active = partition.active
+        entries = active.ledgers.get(ledger_id)
+        if entries is None:
+            entries = active.ledgers[ledger_id] = {}
+        entries[entry_id] = data
+        active.size_bytes += len(data) + ENTRY_OVERHEAD_BYTES
+        if ledger.lac < lac < entry_id:
+            ledger.lac = EntryId(lac)
+            if ledger.watchers:
+                self._notify(ledger)
+        if ledger.last < entry_id and ledger.last != UNKNOWN_LAST:
+            ledger.last = entry_id
+        stats = self.stats
+        stats.adds += 1
+        stats.added_bytes += len(data)
+        if self._journal_data:
+            journal = self._journals[ledger_id % len(self._journals)]
+            journal.put(journal_format.ENTRY, ledger_id, entry_id, data, None if is_deferred else done)
+            if is_deferred:
+                self._complete_soon(done)
+        elif is_known:
+            self._complete_soon(done)
+        else:
+            self._after_journal(ledger_id, done)  # the ledger's key may be on its way: it is durable first
+
+    def add_copied(self, ledger_id: LedgerId, entry_id: EntryId, body: Buffer, master_key: bytes) -> None:
+        """Keep an entry copied from another bookie: readable at once, not journaled, durable after `flush`.
+
+        Raises Unauthorized, BadRequest, StorageFailed, TooManyRequests (await `room` before).
+        """
+        data = body if type(body) is bytes else bytes(body)
+        lac = self._check_entry_head(ledger_id, entry_id, data)
+        partition = self._partition(ledger_id)
+        ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
+        if partition.active.size_bytes > self._cache_bytes_max:
+            self._relieve(partition)
+        partition.active.put(ledger_id, entry_id, data)
+        if ledger.lac < lac < entry_id:
+            ledger.lac = EntryId(lac)
+        if ledger.last < entry_id and ledger.last != UNKNOWN_LAST:
+            ledger.last = entry_id
+
+    def _check_entry_head(self, ledger_id: LedgerId, entry_id: EntryId, data: bytes) -> int:
+        """The LAC in the entry's head. Raises BadRequest when the head names another entry."""
+        if len(data) < _ENTRY_HEAD.size:
+            raise errors.BadRequest(f"an entry of {len(data)} bytes; its head alone has {_ENTRY_HEAD.size}")
+        ledger, entry, lac = _ENTRY_HEAD.unpack_from(data)
+        if ledger != ledger_id or entry != entry_id or entry_id < 0 or ledger_id < 0:
+            raise errors.BadRequest(f"entry {entry_id} of ledger {ledger_id} says that it is {entry} of {ledger}")
+        assert isinstance(lac, int)
+        return lac
+
+    def _admit(self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_recovery: bool) -> Ledger:
+        """The slow path of `add`: every reason to refuse, then a ledger that may be written."""
+        self._check_accepting()
+        if self.is_read_only and not is_recovery:
+            raise errors.BookieReadOnly("this bookie is read-only")
+        ledger = partition.table.find(ledger_id)
+        if ledger is not None and not ledger.allows(master_key):
+            raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
+        if ledger is not None and not is_recovery:
+            refusal = ledger.refusal()
+            if refusal is not None:
+                raise refusal
+        return self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
+
+    def _relieve(self, partition: Partition) -> None:
+        """The write cache is full: checkpoint now; refuse when even that does not keep up."""
+        if partition.active.size_bytes > self._pressure_bytes_max:
+            raise errors.TooManyRequests("the write cache is full: the ledger disk does not keep up")
+        if partition.flushing is not None:
+            self._room.clear()
+        self._checkpointer.request()
+
+    @property
+    def is_congested(self) -> bool:
+        """True while adds arrive faster than the disk takes them: stop reading sockets and await `room`."""
+        return not self._room.is_set()
+
+    async def room(self) -> None:
+        """Wait until `is_congested` is False."""
+        await self._room.wait()
+
+    # ---- fences and LACs -------------------------------------------------------------------------------------------
+
+    def fence(self, ledger_id: LedgerId, master_key: bytes, done: Completion) -> None:
+        """Refuse normal adds to the ledger from now on; `done` once that is durable, also when it was fenced before.
+
+        A ledger never seen is made, with the key that the fence record carries, so that replay fences it too (E2).
+        Raises Unauthorized, StorageFailed.
+        """
+        self._check_accepting()
+        partition = self._partition(ledger_id)
+        before = partition.table.find(ledger_id)
+        has_key = before is not None and bool(before.master_key)
+        ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
+        if ledger.flags & FENCED and has_key:
+            self._after_journal(ledger_id, done)
+            return
+        ledger.flags |= FENCED
+        partition.table.changed(ledger)
+        self.stats.fences += 1
+        self._journal(ledger_id).put(journal_format.FENCE, ledger_id, journal_format.NO_ENTRY, ledger.master_key, done)
+
+    def write_lac(self, ledger_id: LedgerId, lac_body: Buffer, master_key: bytes, done: Completion) -> None:
+        """Keep an explicit LAC. Raises Unauthorized, BadRequest, BookieReadOnly, StorageFailed."""
+        body = bytes(lac_body)
+        if len(body) < ledgers.EXPLICIT_LAC_MIN_SIZE or _IDS.unpack_from(body)[0] != ledger_id:
+            raise errors.BadRequest(f"an explicit LAC of {len(body)} bytes that is not one of ledger {ledger_id}")
+        self._check_accepting()
+        partition = self._partition(ledger_id)
+        ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
+        before = ledger.lac
+        ledger.take_lac(body)
+        partition.table.changed(ledger)
+        self._journal(ledger_id).put(journal_format.LAC, ledger_id, journal_format.NO_ENTRY, body, done)
+        if ledger.lac > before and ledger.watchers:
+            self._notify(ledger)
+
+    def last_confirmed(self, ledger_id: LedgerId) -> EntryId:
+        """The highest LAC any writer supplied, -1 when none. In limbo it is a lower bound, as true as ever.
+
+        Raises NoSuchLedger.
+        """
+        return self._known(self._partition(ledger_id), ledger_id).lac
+
+    def watch_lac(self, ledger_id: LedgerId, callback: LacWatcher) -> Callable[[], None]:
+        """Call `callback(lac)` on the loop after each advance; returns what ends it. Raises NoSuchLedger."""
+        ledger = self._known(self._partition(ledger_id), ledger_id)
+        ledger.watchers.append(callback)
+
+        def cancel() -> None:
+            if callback in ledger.watchers:
+                ledger.watchers.remove(callback)
+
+        return cancel
+
+    def _notify(self, ledger: Ledger) -> None:
+        for watcher in ledger.watchers:
+            self._loop.call_soon(watcher, ledger.lac)
+
+    def force(self, ledger_id: LedgerId, done: Completion) -> None:
+        """`done` once every entry accepted so far is durable, wherever its data goes.
+
+        Raises NoSuchLedger, and UnknownLedgerState when entries accepted in an earlier life may be gone (bp46.md, 40).
+        """
+        self._check_accepting()
+        ledger = self._known(self._partition(ledger_id), ledger_id)
+        if ledger.flags & (LIMBO | STATE_LOST):
+            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
+        if self._journal_data:
+            self._after_journal(ledger_id, done)
+        else:
+            self._checkpointer.request(done)
+
+    # ---- reads ----------------------------------------------------------------------------------------------------
+
+    def read_nowait(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer | None:
+        """The entry's bytes, or None when the disk must be waited for (`read`). Entry -1 is the highest one here.
+
+        Raises NoSuchLedger, NoSuchEntry, UnknownLedgerState, CorruptFile, StorageFailed.
+        """
+        self.stats.reads += 1
+        partition = self._partition(ledger_id)
+        if entry_id == LAST_ENTRY:
+            entry_id = self._last_entry(partition, ledger_id)
+        body = partition.cached(ledger_id, entry_id)
+        if body is not None:
+            self.stats.cache_hits += 1
+            return body
+        ledger = self._known(partition, ledger_id)
+        location = partition.locate(ledger_id, entry_id)
+        if location is None:
+            raise self._missing(ledger, entry_id)
+        return partition.logs.read_nowait(location, ledger_id, entry_id)
+
+    async def read(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
+        """The entry's bytes, from the disk if need be. Raises as `read_nowait`."""
+        partition = self._partition(ledger_id)
+        if entry_id == LAST_ENTRY:
+            entry_id = self._last_entry(partition, ledger_id)
+        body = partition.cached(ledger_id, entry_id)
+        if body is not None:
+            return body
+        ledger = self._known(partition, ledger_id)
+        location = partition.locate(ledger_id, entry_id)
+        if location is None:
+            raise self._missing(ledger, entry_id)
+        self.stats.disk_reads += 1
+        return await partition.logs.read(location, ledger_id, entry_id)
+
+    async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
+        """The explicit LAC and the highest entry, as far as there are any.
+
+        Raises NoSuchLedger, CorruptFile, and UnknownLedgerState in limbo: never a "none" that may be untrue (T12).
+        """
+        partition = self._partition(ledger_id)
+        ledger = self._known(partition, ledger_id)
+        if ledger.flags & LIMBO or self.is_doubtful:
+            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
+        explicit = ledger.explicit_lac
+        last = partition.last_entry(ledger)
+        if last < 0:
+            return explicit, None
+        body = self.read_nowait(ledger_id, last)
+        return explicit, body if body is not None else await self.read(ledger_id, last)
+
+    def _last_entry(self, partition: Partition, ledger_id: LedgerId) -> EntryId:
+        """The highest entry here. Raises UnknownLedgerState in limbo: a higher one may be gone."""
+        ledger = self._known(partition, ledger_id)
+        if ledger.flags & LIMBO or self.is_doubtful:
+            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
+        last = partition.last_entry(ledger)
+        if last < 0:
+            raise errors.NoSuchEntry(f"ledger {ledger_id} has no entry here")
+        return last
+
+    def _known(self, partition: Partition, ledger_id: LedgerId) -> Ledger:
+        ledger = partition.table.find(ledger_id) if ledger_id >= 0 else None
+        if ledger is not None:
+            return ledger
+        if self.is_doubtful:
+            raise errors.UnknownLedgerState(f"this bookie cannot say yet whether it had ledger {ledger_id}")
+        raise errors.NoSuchLedger(f"ledger {ledger_id} is not here")
+
+    def _missing(self, ledger: Ledger, entry_id: EntryId) -> BookieError:
+        """What a miss means: proof of absence only when nothing can have been lost (BP-46)."""
+        if ledger.flags & LIMBO or self.is_doubtful:
+            return errors.UnknownLedgerState(
+                f"entry {entry_id} of ledger {ledger.ledger_id} is not here; it may have been lost"
+            )
+        return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger.ledger_id} is not here")
+
+    # ---- questions of integrity and auditors ------------------------------------------------------------------------
+
+    def has_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        """True when caches or index have it and the log it is in exists; its bytes are not looked at."""
+        partition = self._partition(ledger_id)
+        if partition.cached(ledger_id, entry_id) is not None:
+            return True
+        if partition.table.find(ledger_id) is None:
+            return False
+        location = partition.locate(ledger_id, entry_id)
+        return location is not None and partition.has_log_of(location)
+
+    async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        """True when the entry is here and its bytes check. Raises StorageFailed when the disk cannot say."""
+        partition = self._partition(ledger_id)
+        if partition.cached(ledger_id, entry_id) is not None:
+            return True
+        if not self.has_entry(ledger_id, entry_id):
+            return False
+        try:
+            await self.read(ledger_id, entry_id)
+        except (errors.CorruptFile, errors.NoSuchEntry, errors.UnknownLedgerState):
+            return False
+        return True
+
+    def entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
+        """Which entries are here, as inclusive runs, ascending. Raises NoSuchLedger."""
+        partition = self._partition(ledger_id)
+        self._known(partition, ledger_id)
+        ids = {entry for entry, place in partition.index.locations(ledger_id) if partition.has_log_of(place)}
+        ids.update(partition.active.ids_of(ledger_id))
+        if partition.flushing is not None:
+            ids.update(partition.flushing.ids_of(ledger_id))
+        runs: list[tuple[EntryId, EntryId]] = []
+        for entry_id in sorted(ids):
+            if runs and runs[-1][1] + 1 == entry_id:
+                runs[-1] = (runs[-1][0], entry_id)
+            else:
+                runs.append((entry_id, entry_id))
+        return runs
+
+    def ledgers(self) -> Iterator[LedgerId]:
+        """Every ledger known here, ascending within each ledger directory."""
+        for partition in self._partitions:
+            yield from partition.table.ids()
+
+    def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
+        """What is known of a ledger; None: this bookie has never heard of it."""
+        ledger = self._partition(ledger_id).table.find(ledger_id)
+        return None if ledger is None else ledger.facts()
+
+    async def protect(self, wanted: Iterable[tuple[LedgerId, bool, bool, bytes | None]], *, epoch: int = 0) -> None:
+        """Fence and put in limbo, in bulk: (ledger, fence, limbo, master key or None). Durable on return (E5).
+
+        The fence is of the kind "lost its state" (`LedgerFacts.is_state_lost`). `epoch` is kept beside each limbo mark
+        that is set. Bits are only ever added here. Ledgers never seen are made; a key that is known already is kept.
+        """
+        self._check_accepting()
+        rows: dict[int, list[tuple[bytes, bytes]]] = {}
+        for count, (ledger_id, fence, limbo, master_key) in enumerate(wanted, 1):
+            partition = self._partition(ledger_id)
+            ledger = partition.table.find(ledger_id)
+            if ledger is None:
+                ledger = partition.table.create(ledger_id, master_key or b"")
+            elif not ledger.master_key:
+                ledger.master_key = master_key or b""
+            if fence:
+                ledger.flags |= STATE_LOST
+            if limbo:
+                ledger.flags |= LIMBO
+                ledger.limbo_epoch = epoch
+            partition.table.changed(ledger)
+            rows.setdefault(partition.number, []).append((ledger_key(ledger_id), ledger.pack()))
+            if count % INDEX_BATCH_COUNT == 0:
+                await pause()
+        for number in sorted(rows):
+            partition = self._partitions[number]
+            for start in range(0, len(rows[number]), INDEX_BATCH_COUNT):
+                partition.index.put_many(rows[number][start : start + INDEX_BATCH_COUNT])
+                await pause()
+            await self._guarded(partition.index.flush())
+
+    def clear_limbo(self, ledger_id: LedgerId) -> None:
+        """The ledger's end is proven and every entry of ours is here: say no again. Durable after `flush` (E6).
+
+        The fence stays. Raises NoSuchLedger.
+        """
+        partition = self._partition(ledger_id)
+        ledger = self._known(partition, ledger_id)
+        ledger.flags &= ~LIMBO
+        partition.table.changed(ledger)
+
+    def delete_ledger(self, ledger_id: LedgerId) -> None:
+        """Forget a ledger and its entries; the caller has proof that the metadata store has it no more."""
+        self._check_accepting()
+        partition = self._partition(ledger_id)
+        if partition.table.find(ledger_id) is None:
+            return
+        partition.delete(ledger_id)
+        self.stats.ledgers_deleted += 1
+        self._journal(ledger_id).put(journal_format.DELETE, ledger_id, journal_format.NO_ENTRY, b"", None)
+
+    async def flush(self) -> None:
+        """A full checkpoint that begins after this call: entries, facts, marks durable on return.
+
+        Raises DiskFull (nothing is lost; may be tried again) or what stopped the node.
+        """
+        self._check_alive()
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def done(error: BookieError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self._checkpointer.request(done)
+        await future
+
+    # ---- state of the node ------------------------------------------------------------------------------------------
+
+    @property
+    def is_read_only(self) -> bool:
+        """True when normal adds are refused: set by hand, or a disk is full."""
+        return self._is_read_only or self._is_disk_full
+
+    def set_read_only(self, read_only: bool) -> None:
+        """By hand; stays until unset. Recovery adds and fences are still accepted."""
+        self._is_read_only = read_only
+        self._settle()
+
+    def usage(self) -> Usage:
+        """Of all ledger directories together, as last measured (each checkpoint turn)."""
+        return self._usage
+
+    def on_trouble(self, error: BookieError) -> None:
+        """A journal or a checkpoint failed: a full disk makes the bookie read-only, anything else stops the node."""
+        if isinstance(error, errors.DiskFull):
+            self._is_disk_full = True  # until a checkpoint turn, at the latest one interval from now, finds room again
+            self._settle()
+        elif self._failure is None:
+            self._failure = error
+            self._settle()
+            self._room.set()
+            self._fail(error)
+
+    def _settle(self) -> None:
+        self._is_refusing = (
+            self._failure is not None
+            or self._is_closing
+            or self.is_read_only
+            or any(journal.is_suspended for journal in self._journals)
+        )
+
+    def _check_alive(self) -> None:
+        if self._failure is not None:
+            raise errors.StorageFailed(f"this bookie is stopping: {self._failure}")
+        if self._is_closing:
+            raise errors.StorageFailed("this bookie is stopping")
+
+    def _check_accepting(self) -> None:
+        """Raise when nothing new can be made durable."""
+        self._check_alive()
+        if any(journal.is_suspended for journal in self._journals):
+            raise errors.BookieReadOnly("this bookie has no space left in its journal")
+
+    async def _after_checkpoint(self) -> None:
+        """Measure the disks, see whether the refusals still hold."""
+        total = free = 0
+        fullest = 0.0
+        for directory in dirs.all_dirs(self.options):
+            usage = await self._world.disk.usage(directory)
+            fullest = max(fullest, 1 - usage.free_bytes / usage.total_bytes if usage.total_bytes else 0.0)
+            if directory in self.options.ledger_dirs:
+                total, free = total + usage.total_bytes, free + usage.free_bytes
+        self._usage = Usage(total, free)
+        limit = self.options.disk_used_again if self._is_disk_full else self.options.disk_used_max
+        is_stuck = any(journal.is_suspended for journal in self._journals) or any(
+            partition.flushing is not None for partition in self._partitions
+        )
+        self._is_disk_full = fullest > limit or is_stuck
+        self.stats.cache_bytes = sum(partition.active.size_bytes for partition in self._partitions)
+        if self.stats.cache_bytes <= self._cache_bytes_max * len(self._partitions):
+            self._room.set()
+        self._settle()
+
+    # ---- life -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the tasks. Called once, by `restart.open_store`."""
+        await self._after_checkpoint()
+        self._own("checkpoints", self._checkpointer.run())
+        for journal in self._journals:
+            self._own("journal", journal.run())
+
+    def _own(self, name: str, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work, name=f"storage-{name}")
+        task.add_done_callback(self._on_task_end)
+        self._tasks.append(task)
+
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
+        """Our tasks end by `close` or by trouble they told of; anything else is a defect, and stops the node."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.on_trouble(
+                error
+                if isinstance(error, BookieError) and not isinstance(error, errors.DiskFull)
+                else errors.DiskFailed(f"{task.get_name()} died: {error!r}")
+            )
+
+    async def close(self) -> bool:
+        """Flush and let go. True: everything that was ever accepted is durable, the DIRTY marker may go."""
+        self._is_closing = True
+        self._settle()
+        checkpoints, *journals = self._tasks
+        for journal in self._journals:
+            journal.stop()
+        if self._failure is None:
+            await asyncio.wait(journals)
+        self._checkpointer.stop()
+        if self._failure is None:
+            await asyncio.wait([checkpoints])
+        is_clean = self._failure is None and all(partition.is_clean for partition in self._partitions)
+        await self._let_go()
+        return is_clean
+
+    async def abandon(self) -> None:
+        """Let go without flushing: what a crash would leave. For a node that failed, and for tests."""
+        self._is_closing = True
+        self._settle()
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for journal in self._journals:
+            await journal.close()
+        for partition in self._partitions:
+            await partition.logs.close()
+            await partition.index.close()
+        self._checkpointer.give_up(errors.StorageFailed("this bookie is stopping"))
+        dirs.release(self._locks)
+
+    # ---- helpers --------------------------------------------------------------------------------------------------
+
+    def _partition(self, ledger_id: LedgerId) -> Partition:
+        return self._partitions[ledger_id % len(self._partitions)]
+
+    def _journal(self, ledger_id: LedgerId) -> JournalWriter:
+        return self._journals[ledger_id % len(self._journals)]
+
+    def _find_or_create(
+        self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_journaled: bool
+    ) -> Ledger:
+        """The ledger with its key checked; made, or its key filled in, when need be. Raises Unauthorized.
+
+        `is_journaled`: a new key goes into the journal first; the record that follows makes both durable together.
+        """
+        if ledger_id < 0:
+            raise errors.BadRequest(f"ledger id {ledger_id} is negative")
+        ledger = partition.table.find(ledger_id)
+        if ledger is None:
+            ledger = partition.table.create(ledger_id, master_key)
+        elif not ledger.allows(master_key):
+            raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
+        elif ledger.master_key or not master_key:
+            return ledger
+        else:
+            ledger.master_key = master_key
+            partition.table.changed(ledger)
+        if is_journaled:
+            self._journal(ledger_id).put(journal_format.KEY, ledger_id, journal_format.NO_ENTRY, master_key, None)
+        return ledger
+
+    def _after_journal(self, ledger_id: LedgerId, done: Completion) -> None:
+        if not self._journal(ledger_id).after_pending(done):
+            self._complete_soon(done)
+
+    def _complete_soon(self, done: Completion) -> None:
+        """Run `done` on the loop's next turn; one callback for all of a turn."""
+        if not self._soon:
+            self._loop.call_soon(self._run_soon)
+        self._soon.append(done)
+
+    def _run_soon(self) -> None:
+        ready, self._soon = self._soon, []
+        for done in ready:
+            done(None)
+
+    async def _guarded(self, work: Coroutine[None, None, None]) -> None:
+        """Await a flush outside the checkpoint task; its failure stops the node like any other."""
+        try:
+            await work
+        except BookieError as error:
+            self.on_trouble(error)
+            raise

@@ -1,0 +1,67 @@
+"""One generation of entries that are not yet in an entry log, ordered when it is flushed. Pure.
+
+A ledger directory has two: the active one takes adds, the other is being flushed; both serve reads. A generation is
+dropped only after the checkpoint that covers it is durable (E3 of storage.md: never before, however often it failed).
+"""
+
+from collections.abc import Iterator
+
+from bookie.base.ids import EntryId, LedgerId
+
+# What a cached entry costs beside its bytes: bytes object, dict slot, int; measured roughly.
+ENTRY_OVERHEAD_BYTES = 160
+
+Entry = tuple[LedgerId, EntryId, bytes]
+
+
+class Generation:
+    """Entries by ledger and id. The hot path writes `ledgers` directly and adds to `size_bytes` and `count`."""
+
+    __slots__ = ("count", "ledgers", "size_bytes")
+
+    def __init__(self) -> None:
+        self.ledgers: dict[LedgerId, dict[EntryId, bytes]] = {}
+        self.size_bytes = 0
+        self.count = 0
+
+    def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
+        """Keep one entry; a second one of the same id replaces the first."""
+        entries = self.ledgers.get(ledger_id)
+        if entries is None:
+            entries = self.ledgers[ledger_id] = {}
+        entries[entry_id] = body
+        self.size_bytes += len(body) + ENTRY_OVERHEAD_BYTES
+        self.count += 1
+
+    def get(self, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:
+        entries = self.ledgers.get(ledger_id)
+        return entries.get(entry_id) if entries is not None else None
+
+    def ids_of(self, ledger_id: LedgerId) -> list[EntryId]:
+        """Ids of one ledger's entries, ascending."""
+        return sorted(self.ledgers.get(ledger_id, ()))
+
+    def last_of(self, ledger_id: LedgerId) -> EntryId | None:
+        """The highest entry id of a ledger, None when there is none."""
+        entries = self.ledgers.get(ledger_id)
+        return max(entries) if entries else None
+
+    def drop(self, ledger_id: LedgerId) -> None:
+        """Forget a ledger that was deleted."""
+        self.ledgers.pop(ledger_id, None)
+
+    def batches(self, size_bytes_max: int) -> Iterator[list[Entry]]:
+        """All entries sorted by (ledger, entry), in batches of about `size_bytes_max`. The generation may lose
+        ledgers meanwhile (`drop`), and gains nothing."""
+        batch: list[Entry] = []
+        size = 0
+        for ledger_id in sorted(self.ledgers):
+            entries = self.ledgers.get(ledger_id)
+            for entry_id, body in sorted(entries.items()) if entries else ():
+                batch.append((ledger_id, entry_id, body))
+                size += len(body) + ENTRY_OVERHEAD_BYTES
+                if size >= size_bytes_max:
+                    yield batch
+                    batch, size = [], 0
+        if batch:
+            yield batch
