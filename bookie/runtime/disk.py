@@ -174,7 +174,7 @@ class SystemDisk:
         self._readers: list[Worker] = []
         self._next_reader = 0
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the threads, after the calls made so far."""
         for worker in (*self._writers.values(), *self._readers):
             worker.stop()
