@@ -170,8 +170,20 @@ class RepairStatus:
     elapsed_ms: int = 0
 
 
+class Health(enum.Enum):
+    """The three questions a probe may ask. Value = the name in the gRPC health protocol."""
+
+    PROCESS = "process"  # the loop turns: otherwise restart the process
+    STORAGE = "storage"  # volumes are proven, storage is open: data could be read
+    SERVING = "serving"  # the data port is open and we are registered: clients may come
+
+
 class Admin(Protocol):
     """One node's answers. All but `grant` are safe at any time."""
+
+    def is_healthy(self, question: Health) -> bool:
+        """At once, from what is known."""
+        ...
 
     async def storage_report(self, *, fresh: bool = False) -> StorageReport: ...
 

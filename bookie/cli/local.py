@@ -1,0 +1,87 @@
+"""`bookie local`: a fleet on this machine, until SIGTERM. For development, and for other people's clients."""
+
+import argparse
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bookie.base import errors
+
+if TYPE_CHECKING:
+    from bookie.local.fleet import Fleet, FleetOptions
+
+
+def add_parser(nouns: Any) -> None:
+    noun = nouns.add_parser("local", help="run a whole cluster on this machine until SIGTERM")
+    noun.add_argument("--bookies", type=int, default=3, metavar="N", help="how many bookies (default 3)")
+    noun.add_argument("--data", required=True, metavar="DIR", help="where everything is kept; may exist")
+    noun.add_argument("--json", action="store_true", help="one line of JSON on stdout when all are registered")
+    noun.add_argument("--metadata-service-uri", metavar="URI", help="use this ZooKeeper instead of starting one")
+    noun.add_argument("--base-port", type=int, metavar="PORT", help="bookie N gets PORT + 10(N-1); default: free ports")
+    noun.add_argument("--zk-port", type=int, metavar="PORT", help="port of the ZooKeeper; default: a free one")
+    noun.add_argument("--journal-write-data", choices=("true", "false"), default="true")
+    noun.add_argument(
+        "--regeneration",
+        choices=("gated", "local"),
+        default="gated",
+        help="gated: an emptied bookie waits for `bookie integrity grant`; local: it repairs itself",
+    )
+    noun.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from bookie.local.fleet import FleetOptions
+    from bookie.runtime import log, loop
+
+    if arguments.bookies < 1:
+        raise errors.BadInput(f"--bookies is {arguments.bookies}, at least 1")
+    log.set_up()
+    options = FleetOptions(
+        data=Path(arguments.data).resolve(),
+        bookies=arguments.bookies,
+        metadata_uri=arguments.metadata_service_uri,
+        base_port=arguments.base_port,
+        zookeeper_port=arguments.zk_port,
+        journal_write_data=arguments.journal_write_data == "true",
+        regeneration=arguments.regeneration,
+    )
+    loop.run(_run(options, as_json=arguments.json))
+    return 0
+
+
+async def _run(options: "FleetOptions", *, as_json: bool) -> None:
+    from bookie.local import fleet
+    from bookie.runtime import loop
+    from bookie.runtime.world import open_world
+
+    stop = asyncio.Event()
+    main = asyncio.current_task()
+    assert main is not None
+    started = False
+
+    def on_stop() -> None:
+        stop.set()
+        if not started:
+            main.cancel()  # still starting: unwind what is there
+
+    loop.on_stop_signals(on_stop)
+    try:
+        async with open_world() as world, fleet.run(options, world) as running:
+            started = True
+            _tell(running, as_json=as_json)
+            await stop.wait()
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+
+
+def _tell(running: "Fleet", *, as_json: bool) -> None:
+    facts = running.facts()
+    if as_json:
+        print(json.dumps(facts), flush=True)
+        return
+    print(f"metadata  {facts['metadataServiceUri']}")
+    for bookie in facts["bookies"]:
+        print(f"bookie    {bookie['id']}  pid {bookie['pid']}  admin {bookie['adminPort']}  {bookie['config']}")
+    print("ready; Ctrl-C ends it", flush=True)

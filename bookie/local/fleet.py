@@ -1,0 +1,172 @@
+"""Starting a local fleet, saying what was started, and ending it."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bookie.base import errors
+from bookie.client import cluster
+from bookie.local import java, layout, processes
+from bookie.local.layout import LocalBookie
+from bookie.local.processes import Child
+from bookie.metadata import paths
+from bookie.ports import World
+from bookie.ports.metadata_store import MetadataStore
+
+log = logging.getLogger(__name__)
+
+_START_TIMEOUT_S = 60.0
+_POLL_S = 0.1
+_ROOT = "/ledgers"
+# One attempt to reach the store, while it starts.
+_CONNECT_TIMEOUT_MS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOptions:
+    """What `bookie local` was told. Without `metadata_uri` a ZooKeeper is started."""
+
+    data: Path
+    bookies: int
+    metadata_uri: str | None = None
+    base_port: int | None = None
+    zookeeper_port: int | None = None
+    journal_write_data: bool = True
+    regeneration: str = "gated"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    uri: str
+    bookies: tuple[tuple[LocalBookie, Child], ...]
+
+    def facts(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "metadataServiceUri": self.uri,
+            "bookies": [
+                {
+                    "id": bookie.bookie_id,
+                    "port": bookie.port,
+                    "adminPort": bookie.admin_port,
+                    "metricsPort": bookie.metrics_port,
+                    "pid": child.pid,
+                    **bookie.volumes,
+                    "config": str(bookie.config),
+                    "log": str(bookie.log),
+                }
+                for bookie, child in self.bookies
+            ],
+        }
+
+
+@contextlib.asynccontextmanager
+async def run(options: FleetOptions, world: World) -> AsyncIterator[Fleet]:
+    """Start everything and wait until all bookies are registered; end everything on the way out.
+
+    Raises BadInput, and RefusedToStart with the end of the log of whatever did not start.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        uri = options.metadata_uri or await _start_zookeeper(options, stack)
+        metadata = await _connect(world, uri)
+        stack.push_async_callback(metadata.close)
+        await cluster.ensure_cluster(metadata, uri, world.entropy)
+        children: list[Child] = []
+        stack.push_async_callback(_stop_all, children)
+        fleet = layout.plan(options.data, options.bookies, options.base_port)
+        for bookie in fleet:
+            layout.write_config(
+                bookie, uri, journal_write_data=options.journal_write_data, regeneration=options.regeneration
+            )
+            command = [sys.executable, "-m", "bookie", "serve", "--config", str(bookie.config)]
+            children.append(await processes.start(f"bookie-{bookie.number}", command, bookie.log))
+        log.info("waiting for %d bookies to register", len(fleet))
+        await _wait_registered(metadata, paths.parse_uri(uri).root, fleet, children)
+        async with asyncio.TaskGroup() as group:
+            watchers = [group.create_task(child.watch()) for child in children]
+            try:
+                yield Fleet(uri, tuple(zip(fleet, children, strict=True)))
+            finally:
+                for watcher in watchers:
+                    watcher.cancel()
+
+
+async def _start_zookeeper(options: FleetOptions, stack: contextlib.AsyncExitStack) -> str:
+    folder = options.data / "zookeeper"
+    port = options.zookeeper_port or _port_before(folder) or layout.free_ports(1)[0]
+    command = java.zookeeper_command(folder, port)
+    child = await processes.start("zookeeper", command, options.data / "logs" / "zookeeper.log")
+    stack.push_async_callback(child.stop)
+    log.info("starting ZooKeeper port=%d pid=%d", port, child.pid)
+    async with _deadline("ZooKeeper", child):
+        while not await _is_open(port):
+            child.check()
+            await asyncio.sleep(_POLL_S)
+    return f"zk+hierarchical://127.0.0.1:{port}{_ROOT}"
+
+
+def _port_before(folder: Path) -> int | None:
+    """The port of an earlier run on this data, so that settings files written then stay true."""
+    settings = folder / "zoo.cfg"
+    if not settings.exists():
+        return None
+    for line in settings.read_text(encoding="utf-8").splitlines():
+        if line.startswith("clientPort="):
+            return int(line.partition("=")[2])
+    return None
+
+
+async def _is_open(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def _connect(world: World, uri: str) -> MetadataStore:
+    """Reach the metadata store; a port that is open may not answer yet."""
+    attempts_left = int(_START_TIMEOUT_S * 1000 / _CONNECT_TIMEOUT_MS)
+    while True:
+        try:
+            return await world.metadata_stores.connect(uri, session_timeout_ms=_CONNECT_TIMEOUT_MS)
+        except errors.MetadataError:
+            attempts_left -= 1
+            if attempts_left == 0:
+                raise
+
+
+async def _wait_registered(
+    metadata: MetadataStore, root: str, fleet: Sequence[LocalBookie], children: Sequence[Child]
+) -> None:
+    wanted = {bookie.bookie_id for bookie in fleet}
+    async with _deadline("the fleet", *children):
+        while True:
+            for child in children:
+                child.check()
+            alive = wanted.intersection(await metadata.children(paths.available(root)))
+            if alive == wanted:
+                return
+            await asyncio.sleep(_POLL_S)
+
+
+@contextlib.asynccontextmanager
+async def _deadline(what: str, *children: Child) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(_START_TIMEOUT_S):
+            yield
+    except TimeoutError:
+        tails = "\n".join(f"--- {child.log_path}\n{child.log_tail()}" for child in children)
+        raise errors.RefusedToStart(f"{what} was not ready within {_START_TIMEOUT_S:.0f} s\n{tails}") from None
+
+
+async def _stop_all(children: Sequence[Child]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for child in children:
+            group.create_task(child.stop())

@@ -1,0 +1,101 @@
+"""Where a local fleet keeps its things, its ports, and the settings file of each bookie.
+
+DATA/zookeeper/            zoo.cfg, data
+DATA/bookie-1.conf         `bookie serve --config` of this starts that bookie again
+DATA/bookie-1/             journal, ledgers, index: one volume each
+DATA/logs/                 zookeeper.log, bookie-1.log, ...
+"""
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from bookie.base import errors
+from bookie.cli import settings
+
+_PORTS_PER_BOOKIE = 3
+_STEP = 10
+# Short enough to see a killed bookie go while one watches, long enough for a busy laptop.
+_SESSION_TIMEOUT_MS = 6000
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBookie:
+    """One bookie of the fleet. Its id is its address, as with Java bookies that were told nothing else."""
+
+    number: int
+    port: int
+    admin_port: int
+    metrics_port: int
+    home: Path
+    config: Path
+    log: Path
+
+    @property
+    def bookie_id(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def volumes(self) -> dict[str, str]:
+        """Role to directory."""
+        return {role: str(self.home / role) for role in ("journal", "ledgers", "index")}
+
+
+def plan(data: Path, count: int, base_port: int | None) -> list[LocalBookie]:
+    """Return the fleet in `data`: with the ports it had, or the given ones, or free ones."""
+    fleet = []
+    for number in range(1, count + 1):
+        config = data / f"bookie-{number}.conf"
+        if config.exists():
+            ports = _ports_in(config)
+            if base_port is not None and ports[0] != base_port + _STEP * (number - 1):
+                raise errors.BadInput(
+                    f"{config} has port {ports[0]}, which is this bookie's name for ever: leave --base-port away, or"
+                    f" start with another --data"
+                )
+        elif base_port is not None:
+            first = base_port + _STEP * (number - 1)
+            ports = (first, first + 1, first + 2)
+        else:
+            first, second, third = free_ports(_PORTS_PER_BOOKIE)
+            ports = (first, second, third)
+        log = data / "logs" / f"bookie-{number}.log"
+        fleet.append(LocalBookie(number, *ports, home=data / f"bookie-{number}", config=config, log=log))
+    return fleet
+
+
+def _ports_in(config: Path) -> tuple[int, int, int]:
+    found = {name: text for name, text, _ in settings.read_file(str(config))}
+    try:
+        return int(found["bookiePort"]), int(found["adminPort"]), int(found["metricsPort"])
+    except (KeyError, ValueError) as error:
+        raise errors.BadInput(f"{config} is not a settings file of `bookie local`: {error!r}") from error
+
+
+def write_config(bookie: LocalBookie, uri: str, *, journal_write_data: bool, regeneration: str) -> None:
+    """Write the bookie's settings file, and make the parents of its volumes."""
+    for directory in bookie.volumes.values():
+        Path(directory).mkdir(parents=True, exist_ok=True)
+    bookie.config.write_text(
+        f"# Written by `bookie local`. To start this bookie again: bookie serve --config {bookie.config}\n"
+        f"bookieId={bookie.bookie_id}\nbookiePort={bookie.port}\nadminPort={bookie.admin_port}\n"
+        f"metricsPort={bookie.metrics_port}\nadvertisedAddress=127.0.0.1\nlisteningAddress=127.0.0.1\n"
+        f"metadataServiceUri={uri}\nzkTimeout={_SESSION_TIMEOUT_MS}\n"
+        f"journalDirectories={bookie.volumes['journal']}\nledgerDirectories={bookie.volumes['ledgers']}\n"
+        f"indexDirectories={bookie.volumes['index']}\njournalWriteData={str(journal_write_data).lower()}\n"
+        f"zone=zone-{(bookie.number - 1) % 3 + 1}\nregeneration={regeneration}\nvolumeProof=none\n"
+        "diskUsageThreshold=0.98\n",
+        encoding="utf-8",
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` different loopback ports that are free at this moment."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

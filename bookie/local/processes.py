@@ -1,0 +1,84 @@
+"""Child processes of a local fleet: each writes to a log of its own, and none outlives us."""
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from bookie.base import errors
+
+log = logging.getLogger(__name__)
+
+_PR_SET_PDEATHSIG = 1
+# A bookie flushes within 10 s; more means that it hangs.
+_STOP_TIMEOUT_S = 15.0
+_LOG_TAIL_BYTES = 2000
+
+
+class Child:
+    """One process. `name` is for people."""
+
+    def __init__(self, name: str, log_path: Path, process: asyncio.subprocess.Process) -> None:
+        self.name = name
+        self.log_path = log_path
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
+
+    def check(self) -> None:
+        """Raise RefusedToStart with the end of its log when it has ended."""
+        if self._process.returncode is not None:
+            raise errors.RefusedToStart(
+                f"{self.name} ended with code {self._process.returncode} before it was ready; {self.log_path} ends:"
+                f"\n{self.log_tail()}"
+            )
+
+    def log_tail(self) -> str:
+        return self.log_path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+
+    async def watch(self) -> None:
+        """Tell when it ends. Restarts nothing: what was killed was meant to die."""
+        code = await self._process.wait()
+        log.info("%s ended pid=%d code=%d", self.name, self.pid, code)
+
+    async def stop(self) -> None:
+        """SIGTERM, patience, SIGKILL."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_TIMEOUT_S):
+                await self._process.wait()
+        except TimeoutError:
+            log.warning("%s did not stop within %d s, killing it pid=%d", self.name, _STOP_TIMEOUT_S, self.pid)
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+
+async def start(name: str, command: Sequence[str], log_path: Path) -> Child:
+    """Run `command`; what it says goes to `log_path`."""
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with log_path.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=_die_with_parent,
+        )
+    return Child(name, log_path, process)
+
+
+def _die_with_parent() -> None:
+    """In the child: ask the kernel for SIGTERM when our parent ends, however it ends (Linux)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,39 @@
+"""When to stop reading sockets: a budget of bytes that were taken in and not yet answered.
+
+A bookie that cannot keep up lets TCP slow its clients down. An early ETOOMANYREQUESTS would make the Java writer
+replace this bookie (wire-protocol.md 9.4), so refusing is the storage engine's last resort, not ours.
+"""
+
+from bookie.base.units import MIB
+
+# Twice what one group commit of a fast disk takes at the frame limit; more would only sit in memory.
+IN_FLIGHT_BYTES_MAX = 64 * MIB
+# What one request costs besides its body: records, closures, its answer.
+REQUEST_OVERHEAD_BYTES = 512
+
+
+class Admission:
+    """Counts what is in flight over all connections. Full above the limit, open again below half of it."""
+
+    __slots__ = ("_limit_bytes", "_reopen_bytes", "in_flight_bytes", "is_full")
+
+    def __init__(self, limit_bytes: int = IN_FLIGHT_BYTES_MAX) -> None:
+        self._limit_bytes = limit_bytes
+        self._reopen_bytes = limit_bytes // 2
+        self.in_flight_bytes = 0
+        self.is_full = False
+
+    def take(self, body_bytes: int) -> None:
+        """One request with a body of this size was accepted."""
+        self.in_flight_bytes += body_bytes + REQUEST_OVERHEAD_BYTES
+        if self.in_flight_bytes > self._limit_bytes:
+            self.is_full = True
+
+    def give(self, body_bytes: int) -> bool:
+        """The same request was answered; True exactly when reading may go on again."""
+        self.in_flight_bytes -= body_bytes + REQUEST_OVERHEAD_BYTES
+        assert self.in_flight_bytes >= 0, "answered more than was accepted"
+        if self.is_full and self.in_flight_bytes <= self._reopen_bytes:
+            self.is_full = False
+            return True
+        return False

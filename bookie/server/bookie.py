@@ -1,0 +1,234 @@
+"""Bookie(options, world): one node, from its first second to its last. The composition root of a node.
+
+The order of a life: metadata store, integrity (is this still the bookie that the cluster knows?), storage, data port,
+registration, repair beside serving; and the same backwards. Nothing is served before integrity said so. The first
+fatal error stops the node; a power cut is always a legal way to stop.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Iterator
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.units import NS_PER_MS, NS_PER_S
+from bookie.metadata import paths, registration
+from bookie.ports import World
+from bookie.ports.admin import Grant, Health, RepairStatus, State, StorageReport
+from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.metrics import Histogram, Sample
+from bookie.ports.network import Address, ByteStream, Listener
+from bookie.server.admin import NodeAdmin
+from bookie.server.admission import Admission
+from bookie.server.boot import Boot
+from bookie.server.connection import Connection, Gate
+from bookie.server.metrics import ServerMetrics
+from bookie.server.options import ServerOptions
+from bookie.server.processor import Processor
+from bookie.server.readers import Readers
+from bookie.server.registration import Registration
+from bookie.storage.store import EntryStore
+
+log = logging.getLogger(__name__)
+
+# How often the mode (writable, read-only) is compared with what the store and the disks say.
+_MODE_INTERVAL_NS = NS_PER_S
+# Between attempts to reach a metadata store at start, and for how long: long enough for one that starts beside us.
+_CONNECT_RETRY_NS = NS_PER_S
+_CONNECT_PATIENCE_NS = 120 * NS_PER_S
+
+
+class Bookie:
+    """Implements `ports.admin.Admin`. `ready` is set once it is registered and serves."""
+
+    def __init__(self, options: ServerOptions, world: World) -> None:
+        self.options = options
+        self.world = world
+        self.metrics = ServerMetrics()
+        self.ready = asyncio.Event()
+        self.port = 0  # of the data port, once it is open
+        self.store: EntryStore | None = None
+        self._stop = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._admin = NodeAdmin(self)
+        self._listener: Listener | None = None
+        self._registration: Registration | None = None
+        self.boot = Boot(options, world)
+        self.began_ns = world.clock.monotonic_ns()
+
+    # ---- life -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Live until `request_stop` or a fatal error, which is raised. Cancellation is a crash: nothing is flushed."""
+        async with asyncio.TaskGroup() as group:
+            life = group.create_task(self._supervise(self._live()), name=f"bookie {self.options.bookie_id}")
+            await self._stop.wait()
+            self._admin.enter(State.STOPPING)
+            life.cancel()
+        if self._failure is not None:
+            raise self._failure
+        log.info("stopped bookie_id=%s", self.options.bookie_id)
+
+    def request_stop(self) -> None:
+        """Flush, end the session and return from `run`; at once and from anywhere on the loop."""
+        self._stop.set()
+
+    def fail(self, error: BaseException) -> None:
+        """Something is broken that this process must not outlive. The first reason counts."""
+        if self._failure is None:
+            self._failure = error
+            log.error("node stops bookie_id=%s reason=%s", self.options.bookie_id, error)
+        self._stop.set()
+
+    async def _supervise(self, work: Awaitable[None]) -> None:
+        """Run one part of the node; an error of it stops the node."""
+        try:
+            await work
+        except Exception as error:
+            if not isinstance(error, BookieError):
+                log.exception("error of ours bookie_id=%s", self.options.bookie_id)
+            self.fail(error)
+
+    async def _live(self) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            metadata = await self._connect()
+            end_session = stack.push_async_callback(self._within, "session", metadata.close())
+            del end_session
+            store = await self.boot.run(metadata, on_state=self._admin.enter, fail=self.fail)
+            self.store = store
+            stack.push_async_callback(self._close_store, store)
+            async with self._serving(store, metadata):
+                await asyncio.Event().wait()
+
+    async def _connect(self) -> MetadataStore:
+        """Reach the metadata store. One that is being started beside us gets two minutes."""
+        clock = self.world.clock
+        deadline_ns = clock.monotonic_ns() + _CONNECT_PATIENCE_NS
+        while True:
+            try:
+                return await self.world.metadata_stores.connect(
+                    self.options.metadata_uri, session_timeout_ms=self.options.session_timeout_ms
+                )
+            except errors.MetadataError as error:
+                if clock.monotonic_ns() > deadline_ns:
+                    raise errors.RefusedToStart(
+                        f"{error}; check metadataServiceUri and that the servers are up"
+                    ) from error
+                log.warning("metadata store not reachable yet reason=%s", error)
+                await clock.sleep_until(clock.monotonic_ns() + _CONNECT_RETRY_NS)
+
+    async def _close_store(self, store: EntryStore) -> None:
+        """The last flush. Only a verified one may say that this life ended well."""
+        self.store = None
+        if self._failure is not None:
+            await store.abandon()
+            return
+        try:
+            async with asyncio.timeout(self.options.shutdown_timeout_ms * NS_PER_MS / NS_PER_S):
+                if await store.close():
+                    await self.boot.ended_well()
+                    return
+        except TimeoutError:
+            pass
+        # CRASH: as if power had gone: the marker stays, and the next start takes this life for an unclean one.
+        log.warning("the last flush did not finish; the next start will replay bookie_id=%s", self.options.bookie_id)
+
+    async def _within(self, what: str, work: Awaitable[None]) -> None:
+        """Do one step of stopping, for a second or two at most."""
+        try:
+            async with asyncio.timeout(2):
+                await work
+        except (TimeoutError, BookieError) as error:
+            log.warning("could not end the %s in order: %s", what, error)
+
+    # ---- serving --------------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def _serving(self, store: EntryStore, metadata: MetadataStore) -> AsyncIterator[None]:
+        """Open the data port, register, repair; close the port on the way out, before anything is flushed."""
+        options, admission, readers = self.options, Admission(), Readers()
+        processor = Processor(store, readers, admission, self.metrics, self.world.clock)
+        gate = Gate(admission, store)
+        processor.on_room = gate.open
+
+        async def on_connect(stream: ByteStream) -> None:
+            await Connection(stream, processor, gate, self.metrics, options.frame_bytes_max).run()
+
+        listener = await self.world.network.listen(Address(options.listen_host, options.port), on_connect)
+        self._listener = listener
+        self.port = listener.port
+        self._registration = registrar = self._make_registration(metadata, listener.port)
+        try:
+            async with asyncio.TaskGroup() as group:
+                parts = (
+                    readers.run(),
+                    registrar.run(),
+                    self._follow_mode(store, registrar),
+                    self._repair(store, metadata),
+                )
+                tasks = [group.create_task(self._supervise(part)) for part in parts]
+                try:
+                    yield
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        finally:
+            self.ready.clear()
+            self._listener = None
+            await listener.close()
+
+    def _make_registration(self, metadata: MetadataStore, port: int) -> Registration:
+        options = self.options
+        properties = (("zone", options.zone),) if options.zone else ()
+        info = registration.bookie_service(options.host, port, properties)
+        return Registration(
+            metadata,
+            paths.parse_uri(options.metadata_uri).root,
+            options.bookie_id,
+            registration.dump_service_info(info),
+            self.world.clock,
+            self.metrics,
+            session_timeout_ms=options.session_timeout_ms,
+        )
+
+    async def _follow_mode(self, store: EntryStore, registrar: Registration) -> None:
+        """Announce what we are: ready once registered, read-only while the store refuses adds."""
+        clock = self.world.clock
+        await registrar.registered.wait()
+        self.ready.set()
+        log.info("serving bookie_id=%s port=%d", self.options.bookie_id, self.port)
+        while True:
+            registrar.set_read_only(store.is_read_only)
+            await clock.sleep_until(clock.monotonic_ns() + _MODE_INTERVAL_NS)
+
+    async def _repair(self, store: EntryStore, metadata: MetadataStore) -> None:
+        await self.boot.repair(store, metadata)
+
+    # ---- ports.admin.Admin ------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        return self._admin.state
+
+    def is_healthy(self, question: Health) -> bool:
+        return self._admin.is_healthy(question)
+
+    async def storage_report(self, *, fresh: bool = False) -> StorageReport:
+        return await self._admin.storage_report(fresh=fresh)
+
+    async def grant(self, grant: Grant) -> None:
+        await self._admin.grant(grant)
+
+    def repair_status(self, interval_ms: int) -> AsyncIterator[RepairStatus]:
+        return self._admin.repair_status(interval_ms)
+
+    async def set_read_only(self, read_only: bool) -> State:
+        return await self._admin.set_read_only(read_only)
+
+    async def prepare_shutdown(self) -> str:
+        return await self._admin.prepare_shutdown()
+
+    def telemetry(self) -> Iterator[Sample | Histogram]:
+        """Everything there is to measure, for `runtime.metrics`."""
+        yield from self.metrics.samples()

@@ -1,0 +1,121 @@
+"""One client connection: a task that reads, and one write per turn of the loop for all answers of that turn.
+
+No task and no write per entry: the requests of a chunk are handled in one go, and the completions of one group commit
+become one write. Must never hold a rule of the protocol; those are in `wire.session` and `processor`.
+"""
+
+import asyncio
+import logging
+
+from bookie.base import errors
+from bookie.base.units import KIB
+from bookie.ports.network import ByteStream
+from bookie.server.admission import Admission
+from bookie.server.metrics import ServerMetrics
+from bookie.server.processor import Processor
+from bookie.storage.store import EntryStore
+from bookie.wire import session
+from bookie.wire.messages import Buffer, Response
+
+log = logging.getLogger(__name__)
+
+# Small answers are joined (30 ns each) rather than handed over one by one; larger ones are passed on uncopied.
+_JOIN_BYTES_MAX = 256 * KIB
+# Answers of one chunk beyond this wait for the client to take some: requests are small, answers need not be.
+_UNSENT_BYTES_MAX = 4096 * KIB
+
+
+class Gate:
+    """Closed while the bookie has taken in more than it may: connections wait here before they read on."""
+
+    def __init__(self, admission: Admission, store: EntryStore) -> None:
+        self._admission = admission
+        self._store = store
+        self._room = asyncio.Event()
+
+    def open(self) -> None:
+        """There is room again for what is in flight."""
+        self._room.set()
+
+    async def wait(self) -> None:
+        """Return at once while there is room for requests in flight and for entries in the write cache."""
+        while True:
+            if self._admission.is_full:
+                self._room.clear()
+                await self._room.wait()
+            elif self._store.is_congested:
+                await self._store.room()
+            else:
+                return
+
+
+class Connection:
+    """Serves one stream until it ends."""
+
+    def __init__(
+        self, stream: ByteStream, processor: Processor, gate: Gate, metrics: ServerMetrics, frame_bytes_max: int
+    ) -> None:
+        self._stream = stream
+        self._processor = processor
+        self._gate = gate
+        self._metrics = metrics
+        self._session = session.ServerSession(frame_bytes_max)
+        self._call_soon = asyncio.get_running_loop().call_soon
+        self._unsent: list[Buffer] = []
+        self._unsent_bytes = 0
+        self._is_flush_due = False
+        self._is_open = True
+
+    async def run(self) -> None:
+        """Serve until the client goes, the stream breaks or the client says something that is no request."""
+        self._metrics.connections += 1
+        self._metrics.connections_total += 1
+        try:
+            await self._serve()
+        except errors.BookieUnavailable as error:
+            log.debug("connection lost peer=%s reason=%s", self._stream.peer, error)
+        except errors.BadInput as error:
+            # No answer: there is none that the client could match (wire-protocol.md 1 and 2).
+            log.warning("connection closed peer=%s reason=%s", self._stream.peer, error)
+        except AssertionError:
+            raise  # a broken assumption of ours stops the node
+        except Exception:
+            log.exception("connection closed by an error of ours peer=%s", self._stream.peer)
+        finally:
+            self._is_open = False
+            self._metrics.connections -= 1
+            self._processor.forget(self)
+            self._stream.close()
+
+    async def _serve(self) -> None:
+        stream, handle = self._stream, self._processor.handle
+        while chunk := await stream.read():
+            for request in self._session.receive(chunk):
+                handle(request, self)
+                if self._unsent_bytes > _UNSENT_BYTES_MAX:
+                    self._flush()
+                    await stream.drained()
+            await stream.drained()
+            await self._gate.wait()
+
+    def reply(self, response: Response) -> None:
+        """Queue one answer for the write at the end of this turn."""
+        if not self._is_open:
+            return
+        for buffer in session.pack_response(response):
+            self._unsent.append(buffer)
+            self._unsent_bytes += len(buffer)
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        if not self._unsent or not self._is_open:
+            return
+        if self._unsent_bytes <= _JOIN_BYTES_MAX:
+            self._stream.write([b"".join(self._unsent)])
+        else:
+            self._stream.write(self._unsent)
+        self._unsent = []
+        self._unsent_bytes = 0

@@ -1,0 +1,55 @@
+"""ServerOptions: what one bookie process is told. Validated together; reads no file and no environment."""
+
+from dataclasses import dataclass
+
+from bookie.base import errors, ids
+from bookie.base.ids import BookieId
+from bookie.integrity.options import IntegrityOptions
+from bookie.metadata import paths
+from bookie.storage.options import StorageOptions
+from bookie.wire.framing import FRAME_LIMIT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """One bookie. `host` is what clients are told to dial, `listen_host` what we bind; port 0 lets the system choose.
+
+    Defaults are the Java bookie's where it has them: same ports, same session time-out (ServerConfiguration.java).
+    """
+
+    bookie_id: BookieId
+    host: str
+    metadata_uri: str
+    storage: StorageOptions
+    integrity: IntegrityOptions
+    port: int = 3181
+    listen_host: str = "0.0.0.0"
+    zone: str = ""
+    session_timeout_ms: int = 30_000
+    # Kubernetes gives 30 s between SIGTERM and SIGKILL by default; the final flush must have most of them.
+    shutdown_timeout_ms: int = 10_000
+    frame_bytes_max: int = FRAME_LIMIT_BYTES
+
+    def __post_init__(self) -> None:
+        problems = list(self._problems())
+        if problems:
+            raise errors.BadInput("server options: " + "; ".join(problems))
+
+    def _problems(self) -> list[str]:
+        problems: list[str] = []
+        for check, value in ((ids.parse_bookie_id, self.bookie_id), (paths.parse_uri, self.metadata_uri)):
+            try:
+                check(value)
+            except errors.BadInput as error:
+                problems.append(str(error))
+        if not self.host:
+            problems.append("no address to tell clients; set advertisedAddress")
+        if not 0 <= self.port < 1 << 16:
+            problems.append(f"port {self.port} is not between 0 and 65535")
+        for name, milliseconds in (
+            ("session_timeout_ms", self.session_timeout_ms),
+            ("shutdown_timeout_ms", self.shutdown_timeout_ms),
+        ):
+            if milliseconds < 1:
+                problems.append(f"{name} is {milliseconds}, at least 1")
+        return problems

@@ -1,0 +1,143 @@
+"""Our record in the metadata store: under `available` while writable, under `available/readonly` otherwise.
+
+It is ephemeral: it says "alive", and dies with our session. When a session was lost the record is made again in the
+mode of the moment. A record left by an earlier session of this very id is waited out, never deleted: its owner may
+still be alive and serving (ZKRegistrationManager.registerBookie; metadata.md 6.3 and 6.4).
+"""
+
+import asyncio
+import contextlib
+import logging
+
+from bookie.base import errors
+from bookie.base.ids import BookieId
+from bookie.base.units import NS_PER_MS, NS_PER_S
+from bookie.metadata import paths
+from bookie.ports.clock import Clock
+from bookie.ports.metadata_store import MetadataStore, Session
+from bookie.server.metrics import ServerMetrics
+
+log = logging.getLogger(__name__)
+
+# Between attempts while the metadata store does not answer. We go on serving meanwhile: clients know our address.
+_RETRY_NS = NS_PER_S
+# Added to the session time-out when waiting for an old record: servers expire sessions in ticks.
+_EXPIRY_SLACK_MS = 10_000
+
+
+class Registration:
+    """Keeps one bookie registered. `run` owns the work; the rest tells it what is wanted."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        root: str,
+        bookie_id: BookieId,
+        info: bytes,
+        clock: Clock,
+        metrics: ServerMetrics,
+        *,
+        session_timeout_ms: int,
+    ) -> None:
+        self._store = store
+        self._bookie_id = bookie_id
+        self._writable = f"{paths.available(root)}/{bookie_id}"
+        self._readonly_parent = paths.readonly(root)
+        self._readonly = f"{self._readonly_parent}/{bookie_id}"
+        self._info = info
+        self._clock = clock
+        self._metrics = metrics
+        self._wait_ns = (session_timeout_ms + _EXPIRY_SLACK_MS) * NS_PER_MS
+        self._is_read_only = False
+        self._changed = asyncio.Event()
+        self.registered = asyncio.Event()
+
+    def set_read_only(self, is_read_only: bool) -> None:
+        """Move the record; takes effect soon."""
+        if is_read_only != self._is_read_only:
+            self._is_read_only = is_read_only
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Register, and stay registered until cancelled. Raises RefusedToStart when the id belongs to another."""
+        unsubscribe = self._store.on_session(self._on_session)
+        try:
+            while True:
+                self._changed.clear()
+                await self._register_until_done()
+                await self._changed.wait()
+        finally:
+            unsubscribe()
+
+    def _on_session(self, state: Session) -> None:
+        if state is Session.LOST:
+            self.registered.clear()
+            self._changed.set()
+
+    async def _register_until_done(self) -> None:
+        deadline_ns = self._clock.monotonic_ns() + self._wait_ns
+        while True:
+            try:
+                await self._register(deadline_ns, is_read_only=self._is_read_only)
+            except errors.MetadataError as error:
+                log.warning("registration not possible now bookie_id=%s reason=%s", self._bookie_id, error)
+                await self._clock.sleep_until(self._clock.monotonic_ns() + _RETRY_NS)
+                deadline_ns = self._clock.monotonic_ns() + self._wait_ns  # an unreachable store expires nobody
+            else:
+                self._metrics.registrations += 1
+                self.registered.set()
+                return
+
+    async def _register(self, deadline_ns: int, *, is_read_only: bool) -> None:
+        """Make the wanted record, then remove the other: a moment in both lists is alive to every client."""
+        if is_read_only:
+            with contextlib.suppress(errors.NodeExists):
+                await self._store.create(self._readonly_parent, b"", parents=True)
+        wanted, other = (self._readonly, self._writable) if is_read_only else (self._writable, self._readonly)
+        await self._create(wanted, deadline_ns)
+        with contextlib.suppress(errors.NodeMissing):
+            await self._store.delete(other)
+        log.info("registered bookie_id=%s path=%s", self._bookie_id, wanted)
+
+    async def _create(self, path: str, deadline_ns: int) -> None:
+        while True:
+            try:
+                await self._store.create(path, self._info, ephemeral=True)
+            except errors.NodeExists:
+                pass
+            else:
+                return
+            try:
+                found = await self._store.get(path)
+            except errors.NodeMissing:
+                continue  # it went just now
+            if found.owner == self._store.session_id:
+                return  # ours: an answer that was lost, or a session that came back
+            log.warning(
+                "another session holds our record, waiting for it to end path=%s session=%#x", path, found.owner
+            )
+            await self._wait_gone(path, deadline_ns)
+
+    async def _wait_gone(self, path: str, deadline_ns: int) -> None:
+        changed = asyncio.Event()
+        cancel = self._store.watch(path, changed.set)
+        try:
+            while True:
+                changed.clear()
+                try:
+                    await self._store.get(path)
+                except errors.NodeMissing:
+                    return
+                remaining_ns = deadline_ns - self._clock.monotonic_ns()
+                if remaining_ns <= 0:
+                    raise errors.RefusedToStart(
+                        f"{path} is still held by another session after {self._wait_ns // NS_PER_S} s: another process"
+                        f" runs as bookie {self._bookie_id}. Stop it, or give this one an id of its own"
+                    )
+                try:
+                    async with asyncio.timeout(remaining_ns / NS_PER_S):
+                        await changed.wait()
+                except TimeoutError:
+                    continue  # the deadline is checked after one last look
+        finally:
+            cancel()
