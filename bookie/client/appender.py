@@ -59,7 +59,7 @@ Add = PendingAdd[Sent | None]
 class Target:
     """One bookie in one slot. Answers that come after it was replaced go nowhere."""
 
-    __slots__ = ("_appender", "bookie_id", "is_live", "lag_bytes", "link", "slot")
+    __slots__ = ("_appender", "bookie_id", "is_live", "link", "sent_bytes", "slot")
 
     def __init__(self, appender: "Appender", slot: int, bookie_id: BookieId) -> None:
         self._appender = appender
@@ -68,13 +68,13 @@ class Target:
         self.link = appender.shared.pool.link(bookie_id)
         self.link.on_break(self.fail)
         self.is_live = True
-        self.lag_bytes = 0  # sent and not answered
+        self.sent_bytes = 0  # and not answered
 
     def on_answer(self, add: Add, response: Response | None, error: BookieError | None) -> None:
         if not self.is_live:
             return
         assert add.context is not None
-        self.lag_bytes -= add.context.size
+        self.sent_bytes -= add.context.size
         if error is None:
             self._appender.on_ack(add, self.slot)
         else:
@@ -165,9 +165,11 @@ class Appender:
             self._confirm(confirmed)
 
     def _send(self, target: Target, add: Add, sent: Sent) -> None:
-        target.lag_bytes += sent.size
-        if target.lag_bytes > self._lag_bytes_max:
-            target.fail(errors.TooManyRequests(f"bookie {target.bookie_id} lags behind by {target.lag_bytes} bytes"))
+        target.sent_bytes += sent.size
+        # What it has not answered, less what nobody has confirmed: its distance to the others.
+        lag_bytes = target.sent_bytes - self.in_flight_bytes
+        if lag_bytes > self._lag_bytes_max:
+            target.fail(errors.TooManyRequests(f"bookie {target.bookie_id} lags behind by {lag_bytes} bytes"))
         else:
             target.link.send(sent.txn, sent.frame, AddResponse, target.on_answer, add, self._timeout_ms)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from types import TracebackType
 from typing import Any
 
 
@@ -22,11 +23,17 @@ class Tasks:
         self._is_open = True
         return self
 
-    async def __aexit__(self, *exc_info: Any) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._is_open = False
         for task in list(self._running):
             task.cancel()
-        await self._group.__aexit__(*exc_info)
+        if isinstance(exc, asyncio.CancelledError):
+            await self._group.__aexit__(exc_type, exc, traceback)  # perhaps the group itself cancelled the block
+        else:
+            # The block's own error is the caller's: not to be wrapped into a group with ours.
+            await self._group.__aexit__(None, None, None)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None] | None":
         """Run `work` in the background; None once the client is closing (then `work` never starts)."""

@@ -1,0 +1,248 @@
+"""A fleet of model bookies on the simulated network, for tests of the client: they keep the protocol and obey a script.
+
+`FakeBookie` holds entries in memory, fences, checks keys, and answers as wire-protocol.md 7 says. Before that it asks
+its `script`, which may answer differently, say nothing (MUTE) or break the connection (BREAK).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from bookie.base import errors
+from bookie.base.errors import Status
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.client import Client, ClientOptions, cluster
+from bookie.metadata import paths, registration
+from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.network import Address, ByteStream, Listener
+from bookie.wire import entry, messages, session
+from bookie.wire.messages import Request, Response
+from sim_support import Machine
+
+T = TypeVar("T")
+
+URI = "zk+hierarchical://zk:2181/ledgers"
+ROOT = "/ledgers"
+PORT = 3181
+
+MUTE = "mute"
+BREAK = "break"
+Script = Callable[[Request], "Status | str | None"]
+
+
+def obey(request: Request) -> Status | str | None:
+    """The script of a bookie that simply does what it is asked."""
+    return None
+
+
+class FakeBookie:
+    """One bookie: what it stores (`entries`, `fenced`, `lacs`), what it was asked (`requests`), how it answers."""
+
+    def __init__(self, fleet: Fleet, name: str, zone: str) -> None:
+        self.fleet = fleet
+        self.id = BookieId(name)
+        self.zone = zone
+        self.world = fleet.machine.begin(name=name)
+        self.entries: dict[tuple[LedgerId, EntryId], bytes] = {}
+        self.keys: dict[LedgerId, bytes] = {}
+        self.fenced: set[LedgerId] = set()
+        self.limbo: set[LedgerId] = set()
+        self.lac_bodies: dict[LedgerId, bytes] = {}
+        self.requests: list[Request] = []
+        self.script: Script = obey
+        self._listener: Listener | None = None
+        self._streams: list[ByteStream] = []
+
+    # ---- its life ----------------------------------------------------------------------------------------------------
+
+    async def start(self, *, read_only: bool = False) -> None:
+        """Listen, then register."""
+        self._listener = await self.world.network.listen(Address(str(self.id), PORT), self._serve)
+        folder = paths.readonly(ROOT) if read_only else paths.available(ROOT)
+        info = registration.bookie_service(str(self.id), PORT, (("zone", self.zone),))
+        await self.fleet.store.create(f"{folder}/{self.id}", registration.dump_service_info(info), parents=True)
+
+    async def stop(self, *, unregister: bool = True) -> None:
+        """Connections end and nobody listens; memory is kept, as on disk."""
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
+        if unregister:
+            for folder in (paths.available(ROOT), paths.readonly(ROOT)):
+                try:
+                    await self.fleet.store.delete(f"{folder}/{self.id}")
+                except errors.NodeMissing:
+                    pass
+
+    def break_connections(self) -> None:
+        self.fleet.machine.fabric.reset(str(self.id))
+
+    def wipe(self) -> None:
+        """The disk is gone; the process lives."""
+        self.entries.clear()
+        self.keys.clear()
+        self.fenced.clear()
+        self.lac_bodies.clear()
+
+    def ids(self, ledger_id: LedgerId) -> list[int]:
+        """The entries it holds of one ledger, ascending."""
+        return sorted(entry_id for ledger, entry_id in self.entries if ledger == ledger_id)
+
+    def asked(self, kind: type[T]) -> list[T]:
+        """What it was asked, of one kind."""
+        return [request for request in self.requests if isinstance(request, kind)]
+
+    # ---- the protocol ------------------------------------------------------------------------------------------------
+
+    async def _serve(self, stream: ByteStream) -> None:
+        incoming = session.ServerSession()
+        while chunk := await stream.read():
+            for request in incoming.receive(chunk):
+                self.requests.append(request)
+                said = self.script(request)
+                if said == MUTE:
+                    continue
+                if said == BREAK:
+                    stream.close()
+                    return
+                response = _refusal(request, said) if isinstance(said, Status) else self._answer(request)
+                stream.write(session.pack_response(response))
+
+    def _answer(self, request: Request) -> Response:
+        match request:
+            case messages.AddRequest():
+                return _add_answer(request, self._add(request))
+            case messages.ReadRequest():
+                return self._read(request)
+            case messages.ReadLacRequest():
+                return self._read_lac(request)
+            case messages.WriteLacRequest():
+                self.lac_bodies[request.ledger_id] = bytes(request.body)
+                self.keys.setdefault(request.ledger_id, request.master_key)
+                return messages.WriteLacResponse(request.txn, 3, Status.EOK, request.ledger_id)
+            case _:
+                raise AssertionError(f"the model bookie does not know {request}")
+
+    def _add(self, request: messages.AddRequest) -> Status:
+        ledger_id = request.ledger_id
+        if self.keys.setdefault(ledger_id, request.master_key) != request.master_key:
+            return Status.EUA
+        if ledger_id in self.fenced and not request.is_recovery:
+            return Status.EFENCED
+        self.entries[ledger_id, request.entry_id] = bytes(request.body)
+        return Status.EOK
+
+    def _read(self, request: messages.ReadRequest) -> Response:
+        ledger_id, entry_id = request.ledger_id, request.entry_id
+        response = messages.ReadResponse(request.txn, 3, Status.EOK, ledger_id, entry_id)
+        if request.is_fencing:
+            assert request.master_key is not None
+            if self.keys.setdefault(ledger_id, request.master_key) != request.master_key:
+                response.status = Status.EUA
+                return response
+            self.fenced.add(ledger_id)
+        if request.previous_lac is not None and not request.is_fencing:
+            return self._long_poll(request, response)
+        held = self.ids(ledger_id)
+        wanted = EntryId(held[-1]) if entry_id == -1 and held else entry_id
+        body = self.entries.get((ledger_id, wanted))
+        if body is not None:
+            response.body = body
+            response.max_lac = None if request.is_fencing else self.lac(ledger_id)
+        elif ledger_id in self.limbo:
+            response.status = Status.EUNKNOWNLEDGERSTATE
+        else:
+            response.status = Status.ENOENTRY if ledger_id in self.keys else Status.ENOLEDGER
+        return response
+
+    def _long_poll(self, request: messages.ReadRequest, response: messages.ReadResponse) -> Response:
+        """Answers at once, as when the time is up."""
+        assert request.previous_lac is not None
+        if request.ledger_id not in self.keys:
+            response.status = Status.ENOLEDGER
+            return response
+        response.max_lac = self.lac(request.ledger_id)
+        wanted = EntryId(request.previous_lac + 1)
+        body = self.entries.get((request.ledger_id, wanted))
+        if response.max_lac >= wanted and body is not None:
+            response.entry_id, response.body = wanted, body
+        return response
+
+    def _read_lac(self, request: messages.ReadLacRequest) -> Response:
+        held = self.ids(request.ledger_id)
+        response = messages.ReadLacResponse(request.txn, 3, Status.EOK, request.ledger_id)
+        response.lac_body = self.lac_bodies.get(request.ledger_id)
+        if held:
+            response.last_entry_body = self.entries[request.ledger_id, EntryId(held[-1])]
+        if response.lac_body is None and response.last_entry_body is None:
+            unknown = request.ledger_id in self.limbo
+            response.status = Status.EUNKNOWNLEDGERSTATE if unknown else Status.ENOENTRY
+        return response
+
+    def lac(self, ledger_id: LedgerId) -> int:
+        """The greatest LAC the writer ever told this bookie."""
+        lacs = [entry.unpack_header(body).lac for (ledger, _), body in self.entries.items() if ledger == ledger_id]
+        if ledger_id in self.lac_bodies:
+            lacs.append(int.from_bytes(self.lac_bodies[ledger_id][8:16], "big", signed=True))
+        return max(lacs, default=-1)
+
+
+def _add_answer(request: messages.AddRequest, status: Status) -> Response:
+    return messages.AddResponse(request.txn, 3, status, request.ledger_id, request.entry_id)
+
+
+def _refusal(request: Request, status: Status) -> Response:
+    match request:
+        case messages.AddRequest():
+            return _add_answer(request, status)
+        case messages.ReadRequest():
+            return messages.ReadResponse(request.txn, 3, status, request.ledger_id, request.entry_id)
+        case messages.ReadLacRequest():
+            return messages.ReadLacResponse(request.txn, 3, status, request.ledger_id)
+        case messages.WriteLacRequest():
+            return messages.WriteLacResponse(request.txn, 3, status, request.ledger_id)
+        case _:
+            raise AssertionError(f"no refusal for {request}")
+
+
+class Fleet:
+    """Model bookies "b0", "b1", ... in zones, a metadata store, and clients. Use through `tell`."""
+
+    def __init__(self, machine: Machine, zones: str) -> None:
+        self.machine = machine
+        self.store: MetadataStore
+        self.bookies = [FakeBookie(self, f"b{number}", zone) for number, zone in enumerate(zones)]
+
+    def __getitem__(self, bookie_id: str) -> FakeBookie:
+        return next(bookie for bookie in self.bookies if bookie.id == bookie_id)
+
+    def client(self, name: str = "app", **options: Any) -> Client:
+        return Client(ClientOptions(URI, **options), self.machine.begin(name=name))
+
+    async def until(self, is_true: Callable[[], bool], what: str, *, timeout_s: float = 60.0) -> None:
+        """Let simulated time pass until `is_true()`."""
+        loop = self.machine.loop
+        deadline_ns = loop.now_ns + int(timeout_s * 1e9)
+        while not is_true():
+            assert loop.now_ns < deadline_ns, f"waited {timeout_s} s for {what}"
+            await loop.sleep_ns(10_000_000)
+
+
+def tell(story: Callable[[Fleet], Coroutine[Any, Any, T]], *, zones: str = "abc", seed: int = 1) -> T:
+    """Run `story` against a fleet with one bookie per letter of `zones`, in simulated time."""
+    machine = Machine(seed)
+    fleet = Fleet(machine, zones)
+
+    async def whole() -> T:
+        world = machine.begin(name="test")
+        fleet.store = await world.metadata_stores.connect(URI)
+        await cluster.format_cluster(fleet.store, URI, world.entropy)
+        for bookie in fleet.bookies:
+            await bookie.start()
+        try:
+            return await story(fleet)
+        finally:
+            await fleet.store.close()
+
+    return machine.run(whole)
