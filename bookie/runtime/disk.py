@@ -174,8 +174,8 @@ class SystemDisk:
         self._readers: list[Worker] = []
         self._next_reader = 0
 
-    async def close(self) -> None:
-        """End the threads, after the calls made so far."""
+    def close(self) -> None:
+        """End the threads, after the calls made so far. Blocks for as long as those take."""
         for worker in (*self._writers.values(), *self._readers):
             worker.stop()
         self._writers.clear()
