@@ -33,4 +33,4 @@ async def open_world(host: Host | None = None) -> AsyncIterator[World]:
             host=host or Host(),
         )
     finally:
-        await disk.close()
+        disk.close()
