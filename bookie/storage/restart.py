@@ -147,18 +147,21 @@ class _Replay:
                 break
             for record in file.records(mark.offset if file_id == mark.file_id else 0):
                 await self._take(record, Mark(file_id, record.end))
-            if file.end < len(file.data):
+            if file_id == ids[-1]:
                 # CRASH: the torn tail was never acknowledged. It goes durably before the next file is begun, because
-                # in a file that is not the last one the same bytes would be rot.
-                await self._cut(path, file.end)
+                # in a file that is not the last one the same bytes would be rot. A whole tail is synced for the same
+                # reason: after a kill it may be in the page cache only, and the power may fail next.
+                await self._settle(path, file.end)
             previous_end = file.end
             last_id, last_end = max(last_id, file_id), file.end
         return last_id, last_end
 
-    async def _cut(self, path: str, end: int) -> None:
+    async def _settle(self, path: str, end: int) -> None:
+        """Make `path` end at `end`, durably."""
         file = await self._disk.open(path)
         try:
-            await file.truncate(end)
+            if file.size > end:
+                await file.truncate(end)
             await file.sync()
         finally:
             await file.close()
