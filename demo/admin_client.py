@@ -22,6 +22,7 @@ class AdminClient:
         self._channel = grpc.insecure_channel(address, options=[("grpc.initial_reconnect_backoff_ms", 100)])
         self._stub = admin_pb2_grpc.AdminStub(self._channel)
         self._steps: deque[admin_pb2.RepairStatus] = deque()
+        self._step: admin_pb2.RepairStatus | None = None
         self._closing = threading.Event()
         self._follower = threading.Thread(target=self._follow, name=f"admin {address}", daemon=True)
 
@@ -42,10 +43,9 @@ class AdminClient:
         report = self.report()
         if report is None:
             return Observation()
-        step = self._steps.popleft() if self._steps else None
-        if len(self._steps) == 0 and step is not None:
-            self._last = step
-        return observation(report, step)
+        if self._steps:
+            self._step = self._steps.popleft()
+        return observation(report, self._step)
 
     def _follow(self) -> None:
         request = admin_pb2.GetRepairStatusRequest(interval_ms=STREAM_INTERVAL_MS)

@@ -13,9 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "cluster"), str(ROOT / "demo")]
 
-from fleet_local import LocalStage  # noqa: E402
-
 import page  # noqa: E402
+from fleet_local import LocalStage  # noqa: E402
 from kube_errors import ClusterError, NoClusterHere  # noqa: E402
 from kube_talk import say  # noqa: E402
 from stage import DemoFailed, Fleet, Outcome  # noqa: E402
@@ -30,9 +29,8 @@ def choose_fleet() -> Fleet:
     """Return the fleet that CLUSTER asks for, or the one that can be had here."""
     if os.environ.get("CLUSTER") == "none":
         return LocalStage(LOGS, why="CLUSTER=none was asked for")
-    from fleet_kubernetes import KubernetesStage
-
     import cluster
+    from fleet_kubernetes import KubernetesStage
 
     try:
         cluster.up()
@@ -77,8 +75,11 @@ def main() -> int:
     if failure:
         ok, line = False, failure
     REPORT.write_text(page.page(outcome, timeline, line, ok=ok))
-    hint = fleet.close(keep=keep and ok) if fleet is not None else ""
-    for text in (hint, f"The page: {REPORT}", outcome.not_shown):
+    hint = where = ""
+    if fleet is not None:
+        where = "" if ok else f"What was there when it failed: {fleet.diagnose()}"
+        hint = fleet.close(keep=keep)
+    for text in (where, hint, f"The page: {REPORT}", outcome.not_shown):
         if text:
             say(text)
     print(line, flush=True)

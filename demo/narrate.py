@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from stage import Observation
 
 STATES = {
+    "MISSING": "has no pod",
+    "PROVISIONING": "its pod is being made",
+    "UNREACHABLE": "its pod does not answer yet",
     "STARTING": "looks at its volumes; nothing is written",
     "WAITING_GRANT": "waits for a grant: alive, not ready, data port closed",
     "HELD": "is held: a person must look",

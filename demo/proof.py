@@ -32,17 +32,19 @@ def fenced_before_cookie(history: Sequence[Observation], probe: dict[str, Any]) 
     """
     claim = "ledgers that were open on the lost bookie were fenced before its cookie came back"
     with_new_cookie = [seen for seen in history if seen.phase in ("cookie", "two", "done") and seen.ledgers_fenced >= 0]
-    phase_one = [seen for seen in history if seen.state == "FENCING"]
-    changed_early = {seen.cookie_version for seen in phase_one} - {history[0].cookie_version} if phase_one else set()
+    old = next((seen.incarnation for seen in history if seen.state == "WAITING_GRANT"), 0)
+    too_early = [seen for seen in history if seen.state == "FENCING" and 0 < old < seen.incarnation]
     seen_order = (
         f"{with_new_cookie[0].ledgers_fenced} fences durable when the cookie was replaced"
         if with_new_cookie
         else "the bookie never reported the end of phase one"
     )
     refused = f"{probe['fenced']} ledgers refuse an add there, {probe['moved']} had moved off it"
-    unfenced = probe["unfenced"]
+    unfenced, unknown = probe["unfenced"], probe["unknown"]
     seen = f"{seen_order}; {refused}" + (f"; NOT fenced: {unfenced[:5]}" if unfenced else "")
-    return Proof(claim, bool(with_new_cookie) and not changed_early and not unfenced, seen)
+    seen += f"; not known: {unknown[:3]}" if unknown else ""
+    seen += "; the cookie was replaced while phase one ran" if too_early else ""
+    return Proof(claim, bool(with_new_cookie) and not too_early and not unfenced and not unknown, seen)
 
 
 def writer_lived(before: dict[str, Any], after: dict[str, Any]) -> Proof:

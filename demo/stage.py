@@ -88,6 +88,7 @@ class Fleet(Protocol):
 
     title: str  # goes into the last line
     not_shown: str  # one sentence, empty when everything was shown
+    poll_s: float  # how often it may be looked at
 
     def start(self, timeline: Timeline) -> None:
         """Bring the fleet up, all bookies serving."""
@@ -113,6 +114,10 @@ class Fleet(Protocol):
 
     def final_proofs(self, bookie_id: str, loss: Loss) -> list[Proof]:
         """Look at the end of it with the fleet's own means: identity on the volumes, everything ready."""
+        ...
+
+    def diagnose(self) -> str:
+        """After a failure: write down what a person would look at first, and say where."""
         ...
 
     def close(self, *, keep: bool) -> str:

@@ -114,6 +114,7 @@ class Story:
             timeout_s=HEAL_TIMEOUT_S,
             look_at=self._look_at,
             detail=lambda: " ".join(part for part in (last.state, last.reason) if part),
+            poll_s=self._fleet.poll_s,
         )
         self.outcome.healed_s = self._timeline.now_s() - lost_s
 
