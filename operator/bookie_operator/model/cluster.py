@@ -13,6 +13,15 @@ from bookie_operator.model.status import BookieClusterStatus
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """Which resource, in which version: enough to write its status under a precondition."""
+
+    namespace: str
+    name: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     namespace: str
     name: str
@@ -23,6 +32,10 @@ class Cluster:
     annotations: Mapping[str, str]
     spec: BookieClusterSpec
     status: BookieClusterStatus
+
+    @property
+    def address(self) -> Address:
+        return Address(self.namespace, self.name, self.resource_version)
 
 
 class SpecInvalid(BadInput):
@@ -49,6 +62,12 @@ def parse(manifest: Mapping[str, Any]) -> Cluster:
         spec=spec,
         status=parse_status(manifest.get("status")),
     )
+
+
+def address(manifest: Mapping[str, Any]) -> Address:
+    """The address of a resource whose spec may be unusable."""
+    metadata = manifest["metadata"]
+    return Address(metadata["namespace"], metadata["name"], metadata["resourceVersion"])
 
 
 def parse_status(status: object) -> BookieClusterStatus:

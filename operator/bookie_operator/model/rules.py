@@ -7,6 +7,8 @@ transition rules: only the API server can know them. Rules that will relax when 
 
 from dataclasses import dataclass
 
+from pydantic.config import JsonDict
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -18,8 +20,8 @@ class Rule:
     reason: str = "FieldValueInvalid"
     message_cel: str = ""
 
-    def as_schema(self) -> dict[str, str]:
-        out = {"rule": self.cel, "message": self.message, "reason": self.reason}
+    def as_schema(self) -> JsonDict:
+        out: JsonDict = {"rule": self.cel, "message": self.message, "reason": self.reason}
         if self.field:
             out["fieldPath"] = self.field
         if self.message_cel:
@@ -27,7 +29,7 @@ class Rule:
         return out
 
 
-def schema(rules: tuple[Rule, ...]) -> dict[str, list[dict[str, str]]]:
+def schema(rules: tuple[Rule, ...]) -> JsonDict:
     return {"x-kubernetes-validations": [rule.as_schema() for rule in rules]}
 
 
@@ -58,7 +60,7 @@ DENIED_CONFIG = (
 ROOT = (
     Rule(
         "size(self.metadata.name) <= 30",
-        "metadata.name is longer than 30 characters, and names of pods and labels are made from it: choose a shorter one",
+        "metadata.name is longer than 30 characters, and names of pods are made from it: choose a shorter one",
     ),
 )
 
@@ -72,7 +74,7 @@ SPEC = (
     ),
     Rule(
         "!has(self.zones) || self.replicas >= self.zones.size()",
-        "spec.replicas is less than the number of spec.zones, so a zone would stay empty: raise replicas or remove a zone",
+        "spec.replicas is less than the number of spec.zones, so a zone would stay empty: raise replicas",
         field=".replicas",
     ),
     Rule(
@@ -104,8 +106,8 @@ SPEC = (
     ),
     Rule(
         "self.repair.maxConcurrent <= (self.quorum.ackQuorum > 1 ? self.quorum.ackQuorum - 1 : 1)",
-        "spec.repair.maxConcurrent is more than spec.quorum.ackQuorum - 1: more empty bookies at once than the ack quorum"
-        " survives. Lower maxConcurrent",
+        "spec.repair.maxConcurrent is more than spec.quorum.ackQuorum - 1: more empty bookies at once than the ack"
+        " quorum survives. Lower maxConcurrent",
         field=".repair.maxConcurrent",
     ),
     Rule(
@@ -145,8 +147,8 @@ ZONES = (
 QUORUM = (
     Rule(
         "self.ensembleSize >= self.writeQuorum",
-        "spec.quorum.writeQuorum is more than ensembleSize: an entry cannot be written to more bookies than the ensemble"
-        " has. Lower writeQuorum or raise ensembleSize",
+        "spec.quorum.writeQuorum is more than ensembleSize: an entry cannot be written to more bookies than the"
+        " ensemble has. Lower writeQuorum or raise ensembleSize",
         field=".writeQuorum",
     ),
     Rule(

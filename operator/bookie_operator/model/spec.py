@@ -59,27 +59,21 @@ class Repair(Model):
     regeneration: Regeneration = Field(
         default=Regeneration.GATED,
         description="Who may let an empty bookie take its identity back. Gated: the operator, when every gate is open."
-        " Manual: each case waits for a person. BookieLocal: the bookie itself, without proof; throw-away clusters only.",
+        " Manual: each waits for a person. BookieLocal: the bookie itself, without proof; for throw-away clusters.",
     )
     max_concurrent: int = Field(default=1, ge=1, le=8)
     max_per_day: int = Field(
         default=3, ge=0, le=100, description="Brake: more regenerations than this in 24 h wait for a person."
     )
-    stabilization: Duration = Field(
-        default="90s", description="A verdict must come out the same three times over this long."
-    )
+    stabilization: Duration = Field(default="90s", description="The same verdict, three times, over this long.")
     peer_grace: Duration = Field(default="10m", description="How long a grant waits for other bookies that are down.")
-    reattach_grace: Duration = Field(
-        default="15m", description="How long a grant waits while the old volume still exists."
-    )
+    reattach_grace: Duration = Field(default="15m", description="How long a grant waits while the old volume exists.")
     copy_rate: Quantity | None = Field(default=None, description="Bytes per second one bookie copies while it heals.")
 
 
 class Disruption(Model):
     pdb: bool = True
-    max_unavailable: int = Field(
-        default=1, ge=0, le=8, description="Ceiling; while data is at risk the effective value is 0."
-    )
+    max_unavailable: int = Field(default=1, ge=0, le=8, description="Ceiling; 0 while data is at risk.")
 
 
 class Toleration(Model):
@@ -126,12 +120,10 @@ class Network(Model):
 
 
 class Lifecycle(Model):
-    paused: bool = Field(
-        default=False, description="Observe, report and keep the disruption budget; change nothing else."
-    )
+    paused: bool = Field(default=False, description="Observe, report, keep the disruption budget; nothing else.")
     deletion_protection: bool = Field(
         default=True,
-        description="DELETE of this resource is refused (by the admission policy in the operator's chart).",
+        description="DELETE is refused (admission policy in the operator's chart).",
     )
     termination_grace: Duration = "5m"
 
@@ -152,7 +144,7 @@ class BookieClusterSpec(Model):
         min_length=1,
         max_length=9,
         json_schema_extra=BY_NAME | rules.schema(rules.ZONES),
-        description="One StatefulSet each, evenly split, the first zones get the rest. Absent: one pool without a zone.",
+        description="One StatefulSet each, split evenly, the first get the rest. Absent: one pool without a zone.",
     )
     metadata_service: MetadataService
     quorum: Quorum = Quorum()

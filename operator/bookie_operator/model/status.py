@@ -6,11 +6,12 @@ lives on the claims, and nothing here is the only evidence for anything but the 
 """
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from bookie_operator.model.base import Model
 from bookie_operator.model.storage import BY_NAME
 
-BY_TYPE = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+BY_TYPE: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 HISTORY_MAX = 20
 
 

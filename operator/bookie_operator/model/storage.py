@@ -4,6 +4,7 @@ from enum import Enum
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from bookie_operator.model import rules
 from bookie_operator.model.base import Model
@@ -12,7 +13,7 @@ from bookie_operator.model.values import QUANTITY_PATTERN
 Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, max_length=32)]
 # A DNS label that also becomes the name of a claim and of a mount directory. `bookie-` is the operator's own prefix.
 VolumeName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=15)]
-BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+BY_NAME: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
 
 class VolumeKind(Enum):
@@ -27,19 +28,17 @@ class Volume(Model):
     size: Quantity = Field(description="Requested size, such as 100Gi.")
     kind: VolumeKind | None = Field(
         default=None,
-        description="Claim (when absent): any volume that follows its claim. LocalDisk: a claim on a disk that stays with"
-        " its node.",
+        description="Claim (when absent): any volume that follows its claim. LocalDisk: a claim on a disk that stays"
+        " with its node.",
     )
-    storage_class_name: str | None = Field(
-        default=None, max_length=253, description="Absent: the cluster's default class."
-    )
+    storage_class_name: str | None = Field(default=None, max_length=253, description="Absent: the default class.")
     access_mode: Literal["ReadWriteOncePod", "ReadWriteOnce"] | None = Field(
         default=None, description="Absent: ReadWriteOncePod."
     )
     allow_shared_filesystem: bool | None = Field(
         default=None,
-        description="For local-path style provisioners, whose volumes share the node's disk and cannot be proven mounted:"
-        " a regeneration then also needs a changed PersistentVolume UID.",
+        description="For local-path style provisioners, whose volumes share the node's disk and cannot be proven"
+        " mounted: a regeneration then also needs a changed PersistentVolume UID.",
     )
 
     @property

@@ -1,0 +1,114 @@
+"""`bookie-operator run | crds | render FILE | plan FILE`."""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+import yaml
+
+from bookie.base.errors import BookieError
+
+DONE, FAILED, USAGE = 0, 1, 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit codes: 0 done, 1 failed, 2 usage."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    try:
+        return int(args.command(args))
+    except (BookieError, OSError, yaml.YAMLError) as error:
+        print(f"bookie-operator: {error}", file=sys.stderr)
+        return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bookie-operator", description="Keeps BookieClusters as their spec says.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="be the operator (in a pod, or with a kubeconfig)")
+    run.add_argument("--namespace", default=os.environ.get("POD_NAMESPACE", ""), help="where the lease lives")
+    run.add_argument("--watch-namespace", action="append", default=[], help="repeatable; none = all namespaces")
+    run.add_argument("--image", default=os.environ.get("BOOKIE_IMAGE", ""), help="image of bookies that name none")
+    run.add_argument("--http-port", type=int, default=8080, help="health and metrics")
+    run.add_argument("--kubeconfig", default="", help="none = the pod's service account, else the usual places")
+    run.add_argument("--log-level", default=os.environ.get("LOG_LEVEL", "INFO"))
+    run.set_defaults(command=_run)
+    crds = commands.add_parser("crds", help="print the CustomResourceDefinition")
+    crds.add_argument("--output", action="append", default=[], help="write to this file instead; repeatable")
+    crds.set_defaults(command=_crds)
+    render = commands.add_parser("render", help="print the children of the BookieCluster in FILE")
+    render.add_argument("file", help="a BookieCluster manifest; - is standard input")
+    render.add_argument("--image", default="bookie:latest")
+    render.set_defaults(command=_render)
+    plan = commands.add_parser("plan", help="print what would be done, from recorded objects and reports")
+    plan.add_argument("file", help="YAML: a BookieCluster, its live objects, StorageReports; - is standard input")
+    plan.add_argument("--image", default="bookie:latest")
+    plan.add_argument("--json", action="store_true", help="the whole resulting status as JSON")
+    plan.set_defaults(command=_plan)
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    # The API client is heavy: only `run` pays for it.
+    from bookie_operator import app
+    from bookie_operator.options import OperatorOptions
+
+    logging.basicConfig(
+        level=args.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
+    )
+    for noisy in ("kopf.objects", "kopf._core", "aiohttp.access"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    pod, uid = os.environ.get("POD_NAME", os.uname().nodename), os.environ.get("POD_UID", str(os.getpid()))
+    options = OperatorOptions(
+        namespace=args.namespace,
+        identity=f"{pod}_{uid}",
+        image=args.image,
+        watch_namespaces=tuple(args.watch_namespace),
+        http_port=args.http_port,
+        kubeconfig=args.kubeconfig,
+        crash_after=int(os.environ.get("BOOKIE_OPERATOR_CRASH_AFTER", "0")),
+        crash_dir=os.environ.get("TMPDIR", "/tmp"),
+    )
+    return asyncio.run(app.run(options))
+
+
+def _crds(args: argparse.Namespace) -> int:
+    from bookie_operator.model import crd
+
+    if not args.output:
+        sys.stdout.write(crd.text())
+    for path in args.output:
+        Path(path).write_text(crd.text(), encoding="utf-8")
+    return DONE
+
+
+def _documents(path: str) -> list[dict[str, object]]:
+    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def _render(args: argparse.Namespace) -> int:
+    from bookie_operator import offline
+
+    yaml.safe_dump_all(offline.children(_documents(args.file), args.image), sys.stdout, sort_keys=False)
+    return DONE
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from bookie_operator import offline
+
+    plan = offline.plan(_documents(args.file), args.image)
+    if args.json:
+        json.dump(offline.status(plan), sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write("\n".join(offline.explain(plan)) + "\n")
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""The operator process: composition root. Lease first, then queue and watches; without it, nothing."""
+
+import asyncio
+import logging
+import signal
+import time
+
+import kopf
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client import Configuration
+
+from bookie import __version__
+from bookie_operator import watch
+from bookie_operator.crash import CrashPoint
+from bookie_operator.execute import Executor, LostLease
+from bookie_operator.gateways.bookies import AdminPorts
+from bookie_operator.gateways.kube import ApiServer, KubeError
+from bookie_operator.health import Vitals
+from bookie_operator.lease import Lease
+from bookie_operator.model import names
+from bookie_operator.options import OperatorOptions
+from bookie_operator.reconcile import Key, Reconciler
+from bookie_operator.recorder import Recorder
+from bookie_operator.workqueue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+
+async def configuration(kubeconfig: str) -> Configuration:
+    """How to reach the API server: the pod's service account, else a kubeconfig."""
+    found = Configuration()
+    if kubeconfig:
+        await kube_config.load_kube_config(config_file=kubeconfig, client_configuration=found)  # type: ignore[no-untyped-call]
+        return found
+    try:
+        kube_config.load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+    except kube_config.ConfigException:
+        await kube_config.load_kube_config(client_configuration=found)  # type: ignore[no-untyped-call]
+    return found
+
+
+async def run(options: OperatorOptions) -> int:
+    """Run until SIGTERM (0) or until the lease is lost (1)."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with ApiServer(await configuration(options.kubeconfig)) as kube:
+        lease = Lease(kube, options.namespace, options.lease_name, options.identity)
+        bookies = AdminPorts()
+        executor = Executor(
+            kube,
+            bookies,
+            Recorder(kube, options.identity),
+            CrashPoint(options.crash_after, options.crash_dir),
+            lease.is_held,
+        )
+        reconciler = Reconciler(
+            kube, bookies, executor, lease.leadership, _wall_ms, image=options.image, version=__version__
+        )
+        queue: WorkQueue[Key] = WorkQueue(reconciler.reconcile)
+        operator = _Operator(options, kube, lease, queue)
+        try:
+            return await operator.run(stop)
+        finally:
+            await lease.release()
+
+
+class _Operator:
+    """The tasks of one process and how they end each other."""
+
+    def __init__(self, options: OperatorOptions, kube: ApiServer, lease: Lease, queue: WorkQueue[Key]) -> None:
+        self._options = options
+        self._kube = kube
+        self._lease = lease
+        self._queue = queue
+        self._vitals = Vitals(
+            {
+                "lease_epoch": ("Epoch of our lease", lambda: float(lease.epoch)),
+                "is_leader": ("1 while we hold the lease", lambda: float(lease.is_held())),
+                "queue_depth": ("Clusters waiting or being worked on", lambda: float(len(queue))),
+                "passes": ("Passes that ended well", lambda: float(queue.passes)),
+                "pass_errors": ("Passes that failed", lambda: float(queue.errors)),
+            },
+            is_ready=lambda: True,  # holds the lease, or can take it
+        )
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Whichever task ends first ends all; only a stop signal is a good end."""
+        tasks = [
+            asyncio.create_task(coroutine, name=name)
+            for name, coroutine in (
+                ("stop", stop.wait()),
+                ("http", self._vitals.serve(self._options.http_port)),
+                ("beat", self._vitals.beat()),
+                ("lead", self._lead()),
+            )
+        ]
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending, timeout=10)
+        for task in done:
+            if task.get_name() != "stop":
+                error = task.exception()
+                logger.error("ending task=%s error=%s", task.get_name(), error, exc_info=error)
+                return 1
+        logger.info("stopped")
+        return 0
+
+    async def _lead(self) -> None:
+        """Acquire, then work until the lease is gone. Renewal starts before kopf does (kopf.md 1.12)."""
+        await self._lease.acquire()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep())
+            group.create_task(self._queue.run())
+            group.create_task(self._resync())
+            await asyncio.sleep(0)
+            group.create_task(self._watch())
+
+    async def _keep(self) -> None:
+        await self._lease.keep()
+        raise LostLease("the lease is gone")
+
+    async def _resync(self) -> None:
+        """All clusters now and then: covers whatever event was missed."""
+        while True:
+            for namespace in self._options.watch_namespaces or ("",):
+                try:
+                    manifests = await self._kube.list(names.KIND, namespace)
+                except KubeError as error:
+                    logger.warning("resync failed error=%s", error)
+                    continue
+                for metadata in (manifest["metadata"] for manifest in manifests):
+                    self._queue.add(Key(metadata["namespace"], metadata["name"]))
+            await asyncio.sleep(self._options.resync_ms / 1000)
+
+    async def _watch(self) -> None:
+        """kopf ends when one of its watches cannot go on; then we end too, and the kubelet starts us again."""
+        await kopf.operator(
+            registry=watch.registry(lambda namespace, name: self._queue.add(Key(namespace, name))),
+            settings=watch.settings(),
+            clusterwide=not self._options.watch_namespaces,
+            namespaces=self._options.watch_namespaces,
+            standalone=True,
+        )
+        raise LostLease("the watches ended")
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,189 @@
+"""The Kubernetes API as five verbs over raw JSON (kopf.md 2.4): live reads, server-side apply, nothing cached.
+
+Each call has a deadline and no retry of its own: the queue retries whole passes. Absent is None; every other refusal is
+a KubeError that says what was asked and what the API server answered.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+
+from bookie.base.errors import BookieError
+from bookie_operator.model import names
+
+Manifest = dict[str, Any]
+CALL_DEADLINE_S = 10.0
+
+
+class KubeError(BookieError):
+    """The API server refused, or could not be reached (status 0)."""
+
+    def __init__(self, what: str, status: int, message: str) -> None:
+        super().__init__(f"{what}: {message}" if status == 0 else f"{what}: {status} {message}")
+        self.http_status = status
+
+    @property
+    def is_conflict(self) -> bool:
+        return self.http_status == 409
+
+    @property
+    def is_forbidden(self) -> bool:
+        return self.http_status == 403
+
+    @property
+    def is_invalid(self) -> bool:
+        return self.http_status in (400, 422)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    prefix: str
+    plural: str
+    is_namespaced: bool = True
+
+
+RESOURCES: dict[str, Resource] = {
+    names.KIND: Resource(f"/apis/{names.API_VERSION}", names.PLURAL),
+    "StatefulSet": Resource("/apis/apps/v1", "statefulsets"),
+    "Job": Resource("/apis/batch/v1", "jobs"),
+    "PodDisruptionBudget": Resource("/apis/policy/v1", "poddisruptionbudgets"),
+    "Service": Resource("/api/v1", "services"),
+    "ConfigMap": Resource("/api/v1", "configmaps"),
+    "ServiceAccount": Resource("/api/v1", "serviceaccounts"),
+    "Pod": Resource("/api/v1", "pods"),
+    "PersistentVolumeClaim": Resource("/api/v1", "persistentvolumeclaims"),
+    "PersistentVolume": Resource("/api/v1", "persistentvolumes", is_namespaced=False),
+    "Event": Resource("/apis/events.k8s.io/v1", "events"),
+    "Lease": Resource("/apis/coordination.k8s.io/v1", "leases"),
+}
+
+
+class Kube(Protocol):
+    """What the operator asks of an API server."""
+
+    async def get(self, kind: str, namespace: str, name: str) -> Manifest | None: ...
+
+    async def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
+        """All of one namespace ("" = of all), items only."""
+        ...
+
+    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        """Server-side apply, forced. metadata.uid and .resourceVersion in `manifest` are preconditions (409)."""
+        ...
+
+    async def create(self, manifest: Manifest) -> Manifest: ...
+
+    async def replace(self, manifest: Manifest) -> Manifest:
+        """PUT with the resourceVersion in `manifest` (409 when it moved)."""
+        ...
+
+
+class ApiServer:
+    """Kube on kubernetes.aio's transport. Use as an async context manager."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._client = ApiClient(configuration)
+
+    async def __aenter__(self) -> "ApiServer":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
+        return await self._ask("GET", kind, namespace, name, absent_is_none=True)
+
+    async def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
+        query = {"labelSelector": selector} if selector else {}
+        answer = await self._ask("GET", kind, namespace, "", query=query)
+        assert answer is not None
+        items: list[Manifest] = answer.get("items") or []
+        return items
+
+    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        metadata = manifest["metadata"]
+        return _present(
+            await self._ask(
+                "PATCH",
+                manifest["kind"],
+                metadata.get("namespace", ""),
+                metadata["name"],
+                subresource=subresource,
+                query={"fieldManager": manager, "force": "true"},
+                body=manifest,
+                content_type="application/apply-patch+yaml",
+            )
+        )
+
+    async def create(self, manifest: Manifest) -> Manifest:
+        namespace = manifest["metadata"].get("namespace", "")
+        return _present(await self._ask("POST", manifest["kind"], namespace, "", body=manifest))
+
+    async def replace(self, manifest: Manifest) -> Manifest:
+        metadata = manifest["metadata"]
+        namespace = metadata.get("namespace", "")
+        return _present(await self._ask("PUT", manifest["kind"], namespace, metadata["name"], body=manifest))
+
+    async def _ask(
+        self,
+        method: str,
+        kind: str,
+        namespace: str,
+        name: str,
+        *,
+        subresource: str = "",
+        query: dict[str, str] | None = None,
+        body: Manifest | None = None,
+        content_type: str = "application/json",
+        absent_is_none: bool = False,
+    ) -> Manifest | None:
+        path = _path(kind, namespace, name, subresource)
+        what = f"{method} {path}"
+        try:
+            call = await self._client.param_serialize(
+                method,
+                path + (f"?{urlencode(query)}" if query else ""),
+                header_params={"Accept": "application/json", "Content-Type": content_type},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            response = await self._client.call_api(*call, _request_timeout=CALL_DEADLINE_S)
+            data = await response.read()  # type: ignore[no-untyped-call]
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise KubeError(what, 0, f"the API server cannot be reached: {error or type(error).__name__}") from error
+        if response.status == 404 and absent_is_none:
+            return None
+        if not 200 <= response.status <= 299:
+            raise KubeError(what, response.status, _message(data))
+        answer: Manifest = json.loads(data)
+        return answer
+
+
+def _path(kind: str, namespace: str, name: str, subresource: str) -> str:
+    resource = RESOURCES[kind]
+    path = resource.prefix
+    if resource.is_namespaced and namespace:
+        path += f"/namespaces/{quote(namespace)}"
+    path += f"/{resource.plural}"
+    if name:
+        path += f"/{quote(name)}"
+    if subresource:
+        path += f"/{subresource}"
+    return path
+
+
+def _message(data: bytes) -> str:
+    """The sentence in a metav1.Status, else the start of whatever came."""
+    try:
+        return str(json.loads(data)["message"])
+    except (ValueError, KeyError, TypeError):
+        return data[:200].decode(errors="replace")
+
+
+def _present(answer: Manifest | None) -> Manifest:
+    assert answer is not None, "only reads may find nothing"
+    return answer

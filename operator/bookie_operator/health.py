@@ -1,0 +1,51 @@
+"""Health and metrics of the operator over HTTP: /livez, /readyz, /metrics. Alive means: the loop turns, passes end."""
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+LAG_MAX_S = 10.0
+
+
+class Vitals:
+    """What the process says about itself. `metrics` are callables, read at scrape time."""
+
+    def __init__(self, metrics: dict[str, tuple[str, Callable[[], float]]], is_ready: Callable[[], bool]) -> None:
+        self._is_ready = is_ready
+        self._beat = asyncio.get_running_loop().time()
+        self._registry = CollectorRegistry()
+        for name, (text, read) in metrics.items():
+            Gauge(f"bookie_operator_{name}", text, registry=self._registry).set_function(read)
+
+    async def beat(self) -> None:
+        """One heart beat per second; a loop that is blocked misses them."""
+        while True:
+            self._beat = asyncio.get_running_loop().time()
+            await asyncio.sleep(1)
+
+    async def serve(self, port: int) -> None:
+        """Until cancelled."""
+        app = web.Application()
+        app.router.add_get("/livez", self._livez)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "0.0.0.0", port).start()
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    async def _livez(self, _: web.Request) -> web.Response:
+        lag_s = asyncio.get_running_loop().time() - self._beat
+        return web.Response(status=200 if lag_s < LAG_MAX_S else 500, text=f"lag_s={lag_s:.1f}\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        is_ready = self._is_ready()
+        return web.Response(status=200 if is_ready else 503, text="ready\n" if is_ready else "not ready\n")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self._registry), content_type="text/plain")

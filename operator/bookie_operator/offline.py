@@ -1,0 +1,115 @@
+"""Decisions without a cluster: `render` and `plan` work on recorded objects. The same code decides as in production."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from google.protobuf import json_format
+
+from bookie.base.errors import BadInput
+from bookie.rpc import admin_pb2
+from bookie_operator import observe
+from bookie_operator.evidence.facts import RepairFacts, Report
+from bookie_operator.gateways import bookies as admin_ports
+from bookie_operator.gateways.bookies import BookieUnreachable, GrantAnswer
+from bookie_operator.gateways.kube import KubeError, Manifest
+from bookie_operator.model import cluster as clusters
+from bookie_operator.model import names, values
+from bookie_operator.model.status import Grant
+from bookie_operator.plan import fleet as plans
+from bookie_operator.plan.fleet import Plan
+from bookie_operator.plan.observation import Leadership
+from bookie_operator.resources import fleet
+from bookie_operator.status import render
+
+REPORT_KIND = "StorageReport"  # {kind: StorageReport, address: 10.0.0.1:3182, report: {...}} as `grpcurl` prints it
+
+
+class Recording:
+    """Recorded objects behind the same interfaces that the live ones have. Writes are refused."""
+
+    def __init__(self, documents: Iterable[Manifest]) -> None:
+        self._objects: list[Manifest] = []
+        self._reports: dict[str, Report] = {}
+        for document in documents:
+            for item in document.get("items") or [document]:
+                if item.get("kind") == REPORT_KIND:
+                    message = json_format.ParseDict(item["report"], admin_pb2.StorageReport())
+                    self._reports[item["address"]] = admin_ports.report_of(message)
+                else:
+                    self._objects.append(item)
+
+    async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
+        found = [one for one in await self.list(kind, namespace) if one["metadata"]["name"] == name]
+        return found[0] if found else None
+
+    async def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
+        wanted = dict(part.split("=", 1) for part in selector.split(",") if part)
+        return [
+            one
+            for one in self._objects
+            if one["kind"] == kind
+            and (not namespace or one["metadata"].get("namespace", "default") == namespace)
+            and wanted.items() <= (one["metadata"].get("labels") or {}).items()
+        ]
+
+    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        raise KubeError("apply", 0, "a recording cannot be written")
+
+    async def create(self, manifest: Manifest) -> Manifest:
+        raise KubeError("create", 0, "a recording cannot be written")
+
+    async def replace(self, manifest: Manifest) -> Manifest:
+        raise KubeError("replace", 0, "a recording cannot be written")
+
+    async def report(self, address: str, *, fresh: bool) -> Report:
+        try:
+            return self._reports[address]
+        except KeyError:
+            raise BookieUnreachable(f"no StorageReport of {address} in the recording") from None
+
+    async def repair(self, address: str) -> RepairFacts:
+        raise BookieUnreachable("a recording has no repair status")
+
+    async def grant(self, address: str, grant: Grant, ttl_ms: int) -> GrantAnswer:
+        raise BookieUnreachable("a recording takes no grants")
+
+
+def _cluster(documents: Sequence[Manifest]) -> clusters.Cluster:
+    items = [item for document in documents for item in document.get("items") or [document]]
+    found = [item for item in items if item.get("kind") == names.KIND]
+    if len(found) != 1:
+        raise BadInput(f"expected one {names.KIND} in the file, found {len(found)}")
+    return clusters.parse(found[0])
+
+
+def children(documents: Sequence[Manifest], image: str) -> tuple[dict[str, Any], ...]:
+    cluster = _cluster(documents)
+    return fleet.everything(cluster, cluster.spec.image or image)
+
+
+def plan(documents: Sequence[Manifest], image: str, *, now_ms: int = 0) -> Plan:
+    """The plan for the recorded situation, as a leader with epoch 1 would make it at `now_ms` (0: its newest time)."""
+    cluster = _cluster(documents)
+    recording = Recording(documents)
+    now_ms = now_ms or max((values.parse_time(one.since) for one in cluster.status.bookies), default=0)
+    look = observe.look(
+        recording, recording, cluster, Leadership("plan", 1), now_ms=now_ms, image=image, version="plan"
+    )
+    return plans.decide(asyncio.run(look))
+
+
+def status(plan: Plan) -> dict[str, object]:
+    return render.render(plan).dump()
+
+
+def explain(plan: Plan) -> list[str]:
+    """One line per bookie, per closed gate, per action."""
+    lines = []
+    for one in plan.fleet:
+        lines.append(f"{one.case.name}: {one.stage.value} ({one.evidence.verdict.value}/{one.reason}) {one.message}")
+        lines += [f"  gate {gate.name} closed: {gate.message}" for gate in plan.closed.get(one.case.name, ())]
+    lines += [f"obstacle {obstacle.reason}: {obstacle.message}" for obstacle in plan.obstacles]
+    lines += [f"would {action}" for action in (*plan.actions, *plan.sends)]
+    lines.append(f"disruption budget maxUnavailable={plan.max_unavailable}, next look in {plan.requeue_ms} ms")
+    return lines

@@ -1,0 +1,39 @@
+"""Options of the operator process. Built by the command line only; all problems are reported together."""
+
+from dataclasses import dataclass
+
+from bookie.base.errors import BadInput
+
+# Renewal, surrender and duration of the lease, in this order: a leader that cannot renew has stopped acting before
+# anybody else may begin (kopf.md 2.7).
+LEASE_RENEW_S = 5.0
+LEASE_GIVE_UP_S = 15.0
+LEASE_DURATION_S = 20
+assert LEASE_RENEW_S < LEASE_GIVE_UP_S < LEASE_DURATION_S
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorOptions:
+    namespace: str  # our own: where the lease is
+    identity: str  # of this process: pod name and uid
+    image: str = ""  # of bookies whose spec names none
+    watch_namespaces: tuple[str, ...] = ()  # () = all
+    http_port: int = 8080  # health and metrics
+    kubeconfig: str = ""  # "" = in the cluster, else the usual places
+    lease_name: str = "bookie-operator"
+    resync_ms: int = 60_000
+    crash_after: int = 0  # test hook, see crash.py; 0 = never
+    crash_dir: str = ""  # where the hook remembers that it struck
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not self.namespace:
+            problems.append("the operator's namespace is not known: set POD_NAMESPACE or --namespace")
+        if not self.identity:
+            problems.append("the operator's identity is empty: set POD_NAME and POD_UID")
+        if not 0 <= self.http_port <= 65535:
+            problems.append(f"--http-port {self.http_port} is no port")
+        if self.crash_after < 0:
+            problems.append("BOOKIE_OPERATOR_CRASH_AFTER is negative")
+        if problems:
+            raise BadInput("; ".join(problems))

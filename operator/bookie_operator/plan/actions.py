@@ -1,0 +1,45 @@
+"""What a plan may ask for. Each is idempotent and carries its precondition."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bookie_operator.model.status import Grant
+from bookie_operator.resources.common import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply of a whole child."""
+
+    manifest: Manifest
+
+    def __str__(self) -> str:
+        return f"apply {self.manifest['kind']} {self.manifest['metadata']['name']}"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkClaim:
+    """Identity annotations on a claim; `uid` is the precondition: another claim of the same name refuses."""
+
+    name: str
+    uid: str
+    annotations: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"mark PersistentVolumeClaim {self.name} (uid {self.uid})"
+
+
+@dataclass(frozen=True, slots=True)
+class SendGrant:
+    """Tell the bookie. Only after the status that holds `grant` was stored; repeated until the bookie moves."""
+
+    bookie: str  # pod name
+    address: str  # of the admin port
+    grant: Grant
+    ttl_ms: int
+
+    def __str__(self) -> str:
+        return f"grant {self.grant.id} to {self.bookie} (incarnation {self.grant.new_incarnation})"
+
+
+Action = Apply | MarkClaim

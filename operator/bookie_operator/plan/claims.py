@@ -1,0 +1,77 @@
+"""Identity on claims: which life of which bookie their volume holds (operators.md 2.3, "durable identity record").
+
+Written only for what the bookie itself proved valid while it serves: sentinel and metadata store name the same
+incarnation, the report comes from the live pod, the claim is older than that pod.
+"""
+
+from collections.abc import Iterator
+
+from bookie_operator.evidence.facts import Contents, VolumeCase
+from bookie_operator.evidence.volume import Verdict
+from bookie_operator.model import names
+from bookie_operator.model.status import VolumeRecord
+from bookie_operator.plan.actions import MarkClaim
+from bookie_operator.plan.stages import Assessed
+
+
+def record(one: Assessed, volume: VolumeCase) -> VolumeRecord | None:
+    """What is to be remembered of `volume`: its identity now if it is proven valid, else what we knew before."""
+    if not _is_proven(one, volume):
+        return volume.recorded
+    assert volume.claim is not None
+    assert volume.report is not None
+    assert one.case.report is not None
+    known = volume.recorded if volume.recorded is not None and volume.recorded.pvc_uid == volume.claim.uid else None
+    return VolumeRecord(
+        pvc_uid=volume.claim.uid,
+        pv_name=volume.claim.pv_name,
+        pv_uid=volume.pv.uid if volume.pv is not None else (known.pv_uid if known is not None else ""),
+        fsid=volume.report.fsid,
+        incarnation=one.case.report.incarnation,
+    )
+
+
+def marks(one: Assessed) -> Iterator[MarkClaim]:
+    """Annotations that are missing or outdated on the claims of one bookie."""
+    for volume in one.case.volumes:
+        entry = record(one, volume)
+        if entry is None or not _is_proven(one, volume):
+            continue
+        assert volume.claim is not None
+        assert one.case.report is not None
+        live = volume.claim.marks
+        if (
+            live is not None
+            and live.incarnation == entry.incarnation
+            and live.bookie_id == one.case.bookie_id
+            and live.claim_uid == volume.claim.uid
+            and live.pv_uid == entry.pv_uid
+            and live.fsid == entry.fsid
+        ):
+            continue
+        yield MarkClaim(
+            volume.claim.name,
+            volume.claim.uid,
+            {
+                names.MARK_INCARNATION: str(entry.incarnation),
+                names.MARK_BOOKIE_ID: one.case.bookie_id,
+                names.MARK_INSTANCE_ID: one.case.report.instance_id,
+                names.MARK_FSID: entry.fsid,
+                names.MARK_PV_UID: entry.pv_uid,
+                names.MARK_CLAIM_UID: volume.claim.uid,
+            },
+        )
+
+
+def _is_proven(one: Assessed, volume: VolumeCase) -> bool:
+    report, pod, claim = one.case.report, one.case.pod, volume.claim
+    if not one.stage.serves or one.evidence.verdict is not Verdict.HEALTHY:
+        return False
+    if report is None or pod is None or claim is None or volume.report is None or volume.report.sentinel is None:
+        return False
+    return (
+        volume.report.contents is Contents.VALID
+        and volume.report.sentinel.incarnation == report.incarnation > 0
+        and not claim.is_terminating
+        and claim.created_ms <= pod.created_ms
+    )

@@ -1,0 +1,79 @@
+"""The whole plan of one pass, in the order of concerns: protect, then build, then remember, then heal."""
+
+from dataclasses import dataclass
+
+from bookie_operator.model.status import ClosedGate
+from bookie_operator.plan import children, claims, repair, stages
+from bookie_operator.plan.actions import Action, SendGrant
+from bookie_operator.plan.children import MetadataStep, Obstacle
+from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.stages import Assessed, Stage
+
+# How soon to look again, by the most restless bookie.
+_MOVING_MS = 1_000
+_WAITING_MS = 2_000
+_QUIET_MS = 30_000
+_MOVING = (
+    Stage.INSPECTING,
+    Stage.BOOTSTRAPPING,
+    Stage.SUSPECTED,
+    Stage.CONFIRMED,
+    Stage.GRANTED,
+    Stage.FENCING,
+    Stage.STAMPING,
+    Stage.REPAIRING,
+    Stage.LIMBO,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    observation: Observation
+    fleet: tuple[Assessed, ...]  # with new grants in it
+    closed: dict[str, tuple[ClosedGate, ...]]  # by bookie, of those that wait for a grant
+    actions: tuple[Action, ...]  # before the status is written
+    sends: tuple[SendGrant, ...]  # after it was written
+    obstacles: tuple[Obstacle, ...]
+    metadata: MetadataStep
+    max_unavailable: int
+    requeue_ms: int
+
+
+def decide(observation: Observation) -> Plan:
+    """Same observation, same plan."""
+    cluster = observation.cluster
+    fleet = tuple(
+        stages.assess(
+            case,
+            cluster.status.bookie(case.name),
+            now_ms=observation.now_ms,
+            stabilization_ms=cluster.spec.stabilization_ms,
+        )
+        for case in observation.bookies
+    )
+    # Nobody may take another bookie away while one is without its data (operators.md 3.5, last paragraph).
+    at_risk = any(one.is_dataless for one in fleet)
+    max_unavailable = 0 if at_risk else cluster.spec.disruption.max_unavailable
+    applies, obstacles = children.plan(observation, max_unavailable)
+    is_paused = cluster.spec.lifecycle.paused
+    marks = () if is_paused else tuple(mark for one in fleet for mark in claims.marks(one))
+    fleet, closed, sends = repair.decide(observation, fleet)
+    return Plan(
+        observation=observation,
+        fleet=fleet,
+        closed=closed,
+        actions=(*applies, *marks),
+        sends=sends,
+        obstacles=obstacles,
+        metadata=children.metadata_step(observation),
+        max_unavailable=max_unavailable,
+        requeue_ms=_requeue_ms(fleet, is_busy=bool(applies or marks or obstacles)),
+    )
+
+
+def _requeue_ms(fleet: tuple[Assessed, ...], *, is_busy: bool) -> int:
+    if any(one.stage in _MOVING for one in fleet):
+        return _MOVING_MS
+    if is_busy or any(not one.stage.serves for one in fleet):
+        return _WAITING_MS
+    return _QUIET_MS

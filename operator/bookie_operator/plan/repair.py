@@ -1,0 +1,78 @@
+"""Grants: issued for confirmed bookies whose gates are all open, repeated until the bookie moves (operators.md 3.6).
+
+The record goes into status first (write-ahead); the bookie hears of it only after the API server has it. Everything
+about a grant is made from the observation, so that a pass that is repeated after a crash makes the same one or finds
+the stored one.
+"""
+
+from dataclasses import replace
+
+from bookie_operator.model.status import ClosedGate, Grant
+from bookie_operator.model.values import format_time, parse_time
+from bookie_operator.plan import gates
+from bookie_operator.plan.actions import SendGrant
+from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.stages import Assessed, Stage
+from bookie_operator.resources import common
+
+GRANT_TTL_MS = 5 * 60_000  # operators.md 3.4, Granted
+
+
+def decide(
+    observation: Observation, fleet: tuple[Assessed, ...]
+) -> tuple[tuple[Assessed, ...], dict[str, tuple[ClosedGate, ...]], tuple[SendGrant, ...]]:
+    """(fleet with new grants in it, closed gates by bookie, grants to send once they are stored)."""
+    closed: dict[str, tuple[ClosedGate, ...]] = {}
+    sends: list[SendGrant] = []
+    for candidate in _candidates(fleet):
+        closed[candidate.case.name] = gates.closed(observation, fleet, candidate)
+        if closed[candidate.case.name]:
+            continue
+        grant = candidate.grant or _issue(observation, candidate)
+        if grant.epoch != observation.leadership.epoch:
+            # Taken over from an operator that died: same grant, our epoch. Stored again before it is sent again.
+            grant = grant.model_copy(
+                update={"epoch": observation.leadership.epoch, "issued_by": observation.leadership.identity}
+            )
+        granted = replace(candidate, grant=grant, stage=Stage.GRANTED)
+        fleet = tuple(granted if one is candidate else one for one in fleet)
+        sends.append(_send(observation, granted, grant))
+    return fleet, closed, tuple(sends)
+
+
+def _candidates(fleet: tuple[Assessed, ...]) -> list[Assessed]:
+    """Who waits for a grant: those that have one first, then the longest suspected."""
+    waiting = [one for one in fleet if one.stage in (Stage.CONFIRMED, Stage.GRANTED) and one.suspicion is not None]
+    return sorted(
+        waiting,
+        key=lambda one: (one.grant is None, one.suspicion.since_ms if one.suspicion else 0, one.case.name),
+    )
+
+
+def _issue(observation: Observation, candidate: Assessed) -> Grant:
+    case, evidence = candidate.case, candidate.evidence
+    assert case.pod is not None
+    assert case.report is not None
+    issued_at = format_time(observation.now_ms)
+    identity = (observation.cluster.uid, case.bookie_id, case.pod.uid, evidence.digest, issued_at)
+    return Grant(
+        id=common.digest(identity),
+        bookie_id=case.bookie_id,
+        pod_uid=case.pod.uid,
+        evidence=evidence.digest,
+        report_evidence=case.report.evidence_hash,
+        cookie_version=case.report.cookie_version,
+        new_incarnation=case.report.incarnation + 1,
+        profile=evidence.profile,
+        epoch=observation.leadership.epoch,
+        issued_at=issued_at,
+        expires_at=format_time(observation.now_ms + GRANT_TTL_MS),
+        issued_by=observation.leadership.identity,
+    )
+
+
+def _send(observation: Observation, candidate: Assessed, grant: Grant) -> SendGrant:
+    assert candidate.case.pod is not None
+    port = observation.cluster.spec.network.ports.admin
+    ttl_ms = parse_time(grant.expires_at) - observation.now_ms
+    return SendGrant(candidate.case.name, f"{candidate.case.pod.ip}:{port}", grant, ttl_ms)

@@ -1,0 +1,80 @@
+"""kopf glue only: events of our kinds become keys in the queue. kopf writes nothing: no annotation, no finalizer.
+
+Low-level event handlers alone (kopf.md 2.1). Which objects are ours is told by their label; a missed event is covered
+by the resync, a missed deletion by the next live read.
+"""
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+
+from bookie_operator.model import names
+
+CHILDREN = (
+    ("apps", "v1", "statefulsets"),
+    ("batch", "v1", "jobs"),
+    ("", "v1", "pods"),
+    ("", "v1", "persistentvolumeclaims"),
+    ("policy", "v1", "poddisruptionbudgets"),
+)
+_TOKEN_LIFE = dt.timedelta(minutes=5)  # kopf then reads the rotated token again (kopf.md 1.12)
+
+
+def registry(enqueue: Callable[[str, str], None]) -> kopf.OperatorRegistry:
+    """Handlers that call `enqueue(namespace, cluster)`. An event of a cluster counts when its wishes changed."""
+    handlers = kopf.OperatorRegistry()
+    seen: dict[str, tuple[object, ...]] = {}
+
+    @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=handlers)
+    async def of_cluster(event: Any, **_: Any) -> None:
+        metadata = event["object"]["metadata"]
+        wish = (metadata.get("generation"), metadata.get("deletionTimestamp"), str(metadata.get("annotations")))
+        if event.get("type") == "DELETED":
+            seen.pop(metadata["uid"], None)
+        elif seen.get(metadata["uid"]) == wish:
+            return  # our own status
+        else:
+            seen[metadata["uid"]] = wish
+        enqueue(metadata["namespace"], metadata["name"])
+
+    async def of_child(event: Any, **_: Any) -> None:
+        metadata = event["object"]["metadata"]
+        cluster = (metadata.get("labels") or {}).get(names.LABEL_CLUSTER)
+        if cluster:
+            enqueue(metadata["namespace"], cluster)
+
+    for group, version, plural in CHILDREN:
+        kopf.on.event(group, version, plural, registry=handlers, labels={names.LABEL_MANAGED_BY: names.MANAGED_BY})(
+            of_child
+        )
+
+    @kopf.on.login(registry=handlers)
+    async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        found = kopf.login_with_service_account(**kwargs)
+        if found is not None:
+            expiration = dt.datetime.now(dt.UTC) + _TOKEN_LIFE
+            return dataclasses.replace(found, expiration=expiration)
+        return kopf.login_with_kubeconfig(**kwargs)
+
+    return handlers
+
+
+def settings() -> kopf.OperatorSettings:
+    """Every value from kopf.md 1.13, with its reason there."""
+    out = kopf.OperatorSettings()
+    out.peering.standalone = True
+    out.scanning.disabled = True
+    out.posting.enabled = False
+    out.watching.server_timeout = 300
+    out.watching.client_timeout = 310
+    out.watching.connect_timeout = 10
+    out.networking.request_timeout = 30
+    out.networking.connect_timeout = 10
+    out.queueing.idle_timeout = 1.0
+    out.process.ultimate_exiting_timeout = 50
+    for _, _, plural in CHILDREN:
+        out.watching.label_selectors[plural] = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
+    return out

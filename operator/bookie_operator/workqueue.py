@@ -1,0 +1,91 @@
+"""Which cluster to look at next: each key once, never twice at a time, soon after an event, later after a failure.
+
+Bounded by the number of clusters. A key that is added while it is worked on is done once more afterwards.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from bookie.base.errors import BookieError
+
+logger = logging.getLogger(__name__)
+K = TypeVar("K", bound=Hashable)
+
+DEBOUNCE_MS = 200  # events come in bursts
+BACKOFF_MIN_MS = 250
+BACKOFF_MAX_MS = 60_000
+PARALLEL = 4
+
+
+class WorkQueue(Generic[K]):
+    """`handle(key)` returns milliseconds until the next look, or None to forget the key."""
+
+    def __init__(self, handle: Callable[[K], Awaitable[int | None]], *, debounce_ms: int = DEBOUNCE_MS) -> None:
+        self._handle = handle
+        self._debounce_ms = debounce_ms
+        self._due: dict[K, float] = {}  # loop time
+        self._busy: dict[K, None] = {}
+        self._failures: dict[K, int] = {}
+        self._changed = asyncio.Event()
+        self.passes = 0
+        self.errors = 0
+
+    def __len__(self) -> int:
+        return len(self._due) + len(self._busy)
+
+    def add(self, key: K, delay_ms: int | None = None) -> None:
+        """Look at `key` after `delay_ms` (the debounce time when absent), or earlier if that was promised before."""
+        delay_s = (self._debounce_ms if delay_ms is None else delay_ms) / 1000
+        due = asyncio.get_running_loop().time() + delay_s
+        self._due[key] = min(due, self._due.get(key, due))
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled, or until `handle` raises something fatal."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._changed.clear()
+                wait_s = self._start_due(group)
+                try:
+                    async with asyncio.timeout(wait_s):
+                        await self._changed.wait()
+                except TimeoutError:
+                    continue
+
+    def _start_due(self, group: asyncio.TaskGroup) -> float | None:
+        """Start what is due and free; seconds until the next one is."""
+        now = asyncio.get_running_loop().time()
+        for key, due in sorted(self._due.items(), key=lambda item: item[1]):
+            if due <= now and key not in self._busy and len(self._busy) < PARALLEL:
+                del self._due[key]
+                self._busy[key] = None
+                group.create_task(self._work(key))
+        waiting = [due for key, due in self._due.items() if key not in self._busy]
+        return max(0.0, min(waiting) - now) if waiting and len(self._busy) < PARALLEL else None
+
+    async def _work(self, key: K) -> None:
+        try:
+            again_ms = await self._handle(key)
+            self.passes += 1
+            self._failures.pop(key, None)
+        except BookieError as error:
+            if error.fatal:
+                raise
+            again_ms = self._back_off(key)
+            logger.warning("pass failed key=%s again_ms=%s error=%s", key, again_ms, error)
+        except Exception:
+            # Supervisor: a defect in one cluster's pass must not stop the others.
+            again_ms = self._back_off(key)
+            logger.exception("pass broke key=%s again_ms=%s", key, again_ms)
+        finally:
+            self._busy.pop(key, None)
+            self._changed.set()
+        if again_ms is not None:
+            self.add(key, again_ms)
+
+    def _back_off(self, key: K) -> int:
+        self.errors += 1
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        return min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(failures - 1, 16))
