@@ -16,20 +16,21 @@ RUN apt-get update -qq \
 ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 COPY pyproject.toml .
-RUN python3 -m venv /opt/bookie && python3 -m venv /opt/build \
+RUN python3 -m venv --without-pip /opt/bookie && python3 -m venv /opt/build \
     && python3 -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb')); \
 extras = project['project']['optional-dependencies']; \
 print(*project['project']['dependencies'], *extras['bookie'], *extras['operator'], sep='\n', \
 file=open('runtime.txt', 'w')); \
 print(*project['build-system']['requires'], sep='\n', file=open('build.txt', 'w'))" \
-    && /opt/bookie/bin/pip install --quiet -r runtime.txt \
-    && /opt/build/bin/pip install --quiet -r build.txt
+    && /opt/build/bin/pip install --quiet -r build.txt \
+    && /opt/build/bin/pip --python /opt/bookie/bin/python install --quiet -r runtime.txt
 
 # The project itself, in a place of its own, so that a change of a source is a layer of its own.
 FROM dependencies AS project
 COPY . .
 RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels . \
-    && /opt/bookie/bin/pip install --quiet --no-deps --no-index --prefix /opt/project /wheels/*.whl
+    && /opt/build/bin/pip --python /opt/bookie/bin/python install --quiet --no-deps --no-index \
+        --prefix /opt/project /wheels/*.whl
 
 FROM python AS bookie
 COPY --from=dependencies /opt/bookie /opt/bookie

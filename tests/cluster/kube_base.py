@@ -8,6 +8,7 @@ image without that label is never replaced.
 from __future__ import annotations
 
 import json
+import os
 import selectors
 import shutil
 import subprocess
@@ -50,9 +51,7 @@ def ensure_base() -> None:
         archive = kube_cache.entry("base-system", key, _bootstrap)
         with kube_talk.step(f"importing a stand-in for {BASE_IMAGE}"):
             label = f"LABEL {STAND_IN_LABEL}={key}"
-            kube_engine.docker(
-                "import", "--change", label, "--change", 'CMD ["bash"]', archive, BASE_IMAGE
-            )
+            kube_engine.docker("import", "--change", label, "--change", 'CMD ["bash"]', archive, BASE_IMAGE)
 
 
 def is_present(image: str) -> bool:
@@ -94,14 +93,12 @@ def _first_output_within(process: subprocess.Popen[bytes], timeout_s: float) -> 
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
-        return bool(selector.select(timeout_s)) and bool(process.stdout.read1())
+        return bool(selector.select(timeout_s)) and bool(os.read(process.stdout.fileno(), 1))
 
 
 def _bootstrap(archive: Path) -> None:
     """Write the base system as a compressed tar to `archive`."""
-    kube_host.ensure_programs(
-        ["debootstrap"], programs=["debootstrap"], wanted_for=f"a stand-in for {BASE_IMAGE}"
-    )
+    kube_host.ensure_programs(["debootstrap"], programs=["debootstrap"], wanted_for=f"a stand-in for {BASE_IMAGE}")
     kube_host.ensure_disk_free(archive.parent, size_bytes_min=2_000_000_000)
     folder = archive.with_name(archive.name + ".d")
     kube_cache.remove(folder)
@@ -121,8 +118,7 @@ def _slim(folder: Path) -> None:
         shutil.rmtree(folder / name)
         (folder / name).mkdir()
     (folder / "etc/dpkg/dpkg.cfg.d/slim").write_text(
-        "path-exclude /usr/share/doc/*\npath-exclude /usr/share/man/*\n"
-        "path-exclude /usr/share/locale/*\n"
+        "path-exclude /usr/share/doc/*\npath-exclude /usr/share/man/*\npath-exclude /usr/share/locale/*\n"
     )
     (folder / CA_BUNDLE).write_bytes(_host_authorities())
 

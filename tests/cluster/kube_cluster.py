@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-
 import kube_cache
 import kube_engine
 import kube_errors
@@ -17,7 +16,6 @@ import kube_home
 import kube_kind
 import kube_node_image
 import kube_parts
-
 import kube_talk
 import kube_tools
 import kube_volumes

@@ -68,9 +68,7 @@ def remove(name: str) -> bool:
     if present:
         with kube_talk.step(f"removing {len(present)} nodes"):
             kube_engine.docker("rm", "--force", "--volumes", *present)
-    networks = kube_shell.lines(
-        "docker", "network", "ls", "--quiet", "--filter", f"label={OWNER_LABEL}={name}"
-    )
+    networks = kube_shell.lines("docker", "network", "ls", "--quiet", "--filter", f"label={OWNER_LABEL}={name}")
     if networks:
         kube_engine.docker("network", "rm", *networks)
     return bool(present)

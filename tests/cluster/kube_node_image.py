@@ -21,10 +21,7 @@ import kube_parts
 import kube_shell
 import kube_talk
 
-PUBLIC_IMAGE = (
-    "kindest/node:v1.34.0"
-    "@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
-)
+PUBLIC_IMAGE = "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
 """The default node image of kind 0.30 (its pkg/apis/config/defaults/image.go)."""
 
 FILES = Path(__file__).parent / "node"
@@ -81,9 +78,7 @@ def _fill_context(context: Path, programs: dict[str, Path]) -> list[str]:
     kubeadm.unlink()
 
     shutil.copytree(module / "images/base/files", context / "kind-files", copy_function=_copy_writable)
-    storage, storage_names = storage_manifest(
-        (module / "pkg/build/nodeimage/const_storage.go").read_text()
-    )
+    storage, storage_names = storage_manifest((module / "pkg/build/nodeimage/const_storage.go").read_text())
     (context / "manifests").mkdir()
     (context / "manifests/default-storage.yaml").write_text(storage)
     network = (FILES / "pod-network.yaml").read_text().replace("@PROGRAMS_IMAGE@", PROGRAMS_IMAGE)
@@ -148,12 +143,10 @@ def _preload(image: str, names: list[str]) -> None:
         ctr = ["docker", "exec", "--interactive", holder, "ctr", "--namespace=k8s.io"]
         _wait_for_containerd(ctr)
         load = [*ctr, "images", "import", "--label=io.cri-containerd.pinned=pinned"]
-        kube_shell.pipe(["docker", "save", *names], [*load, "--no-unpack", "--digests", "-"])
+        kube_shell.pipe(["docker", "save", *names], [*load, "--no-unpack", "-"])
         # containerd is asked to end, not killed, so that its database is whole in the image.
         kube_engine.docker("exec", holder, "bash", "-c", STOP_CONTAINERD)
-        kube_engine.docker(
-            "commit", "--change", ENTRYPOINT, "--change", "CMD []", holder, image
-        )
+        kube_engine.docker("commit", "--change", ENTRYPOINT, "--change", "CMD []", holder, image)
     finally:
         kube_engine.docker("rm", "--force", "--volumes", holder)
 

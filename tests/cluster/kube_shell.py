@@ -70,11 +70,10 @@ def pipe(producer: Sequence[str], consumer: Sequence[str]) -> None:
     """
     with (
         subprocess.Popen(producer, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as source,
-        subprocess.Popen(
-            consumer, stdin=source.stdout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        ) as sink,
+        subprocess.Popen(consumer, stdin=source.stdout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as sink,
     ):
-        assert source.stdout is not None and source.stderr is not None
+        assert source.stdout is not None
+        assert source.stderr is not None
         source.stdout.close()  # so that the producer notices when the consumer ends first
         told, _ = sink.communicate()
         complaint = source.stderr.read()

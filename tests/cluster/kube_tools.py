@@ -19,9 +19,7 @@ import kube_shell
 
 def kubectl(*arguments: str | Path, text_in: str | None = None, timeout_s: float = 300.0) -> str:
     """Run kubectl and return what it prints. Raises CommandFailed."""
-    return kube_shell.run(
-        kubectl_path(), *arguments, text_in=text_in, env=environment(), timeout_s=timeout_s
-    )
+    return kube_shell.run(kubectl_path(), *arguments, text_in=text_in, env=environment(), timeout_s=timeout_s)
 
 
 def kubectl_json(*arguments: str, timeout_s: float = 60.0) -> Any:

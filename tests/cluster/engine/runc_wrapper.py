@@ -35,8 +35,7 @@ def without_refused(process: dict[str, Any]) -> dict[str, Any]:
         kept["oomScoreAdj"] = process["oomScoreAdj"]
     if process.get("capabilities"):
         kept["capabilities"] = {
-            group: [name for name in names if name != REFUSED]
-            for group, names in process["capabilities"].items()
+            group: [name for name in names if name != REFUSED] for group, names in process["capabilities"].items()
         }
     return kept
 
