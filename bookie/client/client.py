@@ -51,7 +51,7 @@ class Client:
                 stack.push_async_callback(store.close)
             uri = paths.parse_uri(self._options.metadata_uri)
             ledgers = await cluster.open_ledgers(store, uri)
-            watcher = BookieWatcher(store, uri.root)
+            watcher = BookieWatcher(store, uri.root, self._world.clock)
             tasks = await stack.enter_async_context(Tasks())
             pool = Pool(self._options, self._world, watcher, tasks)
             # Watch before the first look, so that no change falls between.
@@ -133,13 +133,11 @@ class Client:
     ) -> LedgerReader:
         """Open a ledger to read what is confirmed; its writer is not disturbed (P18)."""
         metadata, version = await self._admitted(ledger_id, password, administrative=administrative)
-        reader = LedgerReader(self.shared, ledger_id, metadata, version)
-        if not metadata.is_closed:
-            try:
+        async with contextlib.AsyncExitStack() as stack:
+            reader = await stack.enter_async_context(LedgerReader(self.shared, ledger_id, metadata, version))
+            if not metadata.is_closed:
                 await reader.read_last_confirmed()
-            except BaseException:
-                await reader.close()
-                raise
+            stack.pop_all()  # it is the caller's now
         return reader
 
     async def delete(self, ledger_id: LedgerId) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import BookieId
+from bookie.base.units import NS_PER_MS
 from bookie.client.ledgers import LedgerStore
 from bookie.client.options import ClientOptions
 from bookie.client.pool import Pool
@@ -27,6 +28,11 @@ class Shared:
     ledgers: LedgerStore
     watcher: BookieWatcher
     pool: Pool
+
+    async def pause(self, duration_ms: int) -> None:
+        """Wait a little before trying again."""
+        clock = self.world.clock
+        await clock.sleep_until(clock.monotonic_ns() + duration_ms * NS_PER_MS)
 
     def new_ensemble(self, schedule: Schedule) -> tuple[BookieId, ...]:
         """Draw bookies for a new ledger. Raises NotEnoughBookies."""

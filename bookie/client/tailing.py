@@ -17,7 +17,7 @@ from bookie.wire.digest import Digest
 from bookie.wire.messages import ReadRequest, ReadResponse, Response
 
 # Between rounds in which no bookie could be polled at all.
-ROUND_PAUSE_S = 0.25
+ROUND_PAUSE_MS = 250
 
 
 class LongPoll:
@@ -58,7 +58,7 @@ class LongPoll:
             if known < entry_id:
                 self._turn += 1  # this one may be behind the others
             return known, delivered
-        await asyncio.sleep(ROUND_PAUSE_S)
+        await self._shared.pause(ROUND_PAUSE_MS)
         return INVALID_ENTRY_ID, None
 
     def _poll(self, bookie_id: BookieId, entry_id: EntryId) -> "asyncio.Future[Response]":

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import BookieId
+from bookie.base.units import NS_PER_MS
 from bookie.metadata import paths, registration
+from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.network import Address
 from bookie.quorum.placement import Candidate
@@ -20,7 +22,7 @@ from bookie.quorum.placement import Candidate
 log = logging.getLogger(__name__)
 
 # After an error; registrations that changed meanwhile are seen at the next success.
-RETRY_S = 0.5
+RETRY_NS = 500 * NS_PER_MS
 ZONE_PROPERTY = "zone"
 
 
@@ -37,8 +39,9 @@ class BookieRecord:
 class BookieWatcher:
     """Keeps `records` current. One task; readers of the view never wait."""
 
-    def __init__(self, store: MetadataStore, root: str) -> None:
+    def __init__(self, store: MetadataStore, root: str, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._root = root
         self._changed = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
@@ -77,7 +80,7 @@ class BookieWatcher:
                 except errors.MetadataError as error:
                     log.warning("bookies cannot be listed, will try again reason=%s", error)
                     self._changed.set()
-                    await asyncio.sleep(RETRY_S)
+                    await self._clock.sleep_until(self._clock.monotonic_ns() + RETRY_NS)
         finally:
             for end in ends:
                 end()

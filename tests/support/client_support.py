@@ -6,6 +6,7 @@ its `script`, which may answer differently, say nothing (MUTE) or break the conn
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -70,10 +71,8 @@ class FakeBookie:
             self._listener = None
         if unregister:
             for folder in (paths.available(ROOT), paths.readonly(ROOT)):
-                try:
+                with contextlib.suppress(errors.NodeMissing):
                     await self.fleet.store.delete(f"{folder}/{self.id}")
-                except errors.NodeMissing:
-                    pass
 
     def break_connections(self) -> None:
         self.fleet.machine.fabric.reset(str(self.id))

@@ -1,0 +1,241 @@
+"""The same client without async, on a loop thread of its own: scripts, notebooks, Spark executors.
+
+    with blocking.connect("zk+hierarchical://127.0.0.1:2181/ledgers") as client:
+        with client.create(password=b"secret") as writer:
+            writer.append(b"hello")
+
+A composition root, like `bookie.connect`. Any number of threads may use one client; each call hands its work to the
+loop thread and waits. An interrupted call (Ctrl-C) is cancelled there too.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from bookie import connect as connecting
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.client import Client, Entry, LedgerReader, LedgerWriter
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.runtime import loop
+from bookie.wire.messages import Buffer
+
+T = TypeVar("T")
+
+# Entries handed over at once by a finite stream: a hop between threads costs as much as reading a dozen of them.
+BATCH = 256
+
+
+class _LoopThread:
+    """One client on one loop on one thread."""
+
+    def __init__(self, uri: str, options: dict[str, Any]) -> None:
+        self._uri = uri
+        self._options = options
+        self._executor = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="bookie client")
+        self._running: concurrent.futures.Future[None]
+        self._started: concurrent.futures.Future[Client] = concurrent.futures.Future()
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+
+    def start(self) -> Client:
+        """Raises what `bookie.connect` raises."""
+        self._running = self._executor.submit(loop.run, self._main())
+        either: list[concurrent.futures.Future[Any]] = [self._started, self._running]
+        concurrent.futures.wait(either, return_when=concurrent.futures.FIRST_COMPLETED)
+        if not self._started.done():
+            self._executor.shutdown()
+            self._running.result()
+        return self._started.result()
+
+    def stop(self) -> None:
+        """End the client and wait for its thread. Raises what went wrong inside it meanwhile."""
+        if not self._running.done():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._executor.shutdown()
+        self._running.result()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the loop thread; return its result or raise its error."""
+        if self._running.done():
+            work.close()
+            raise errors.BookieUnavailable("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # does something only when we were interrupted
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        async with connecting.connect(self._uri, **self._options) as client:
+            self._started.set_result(client)
+            await self._stop.wait()
+
+
+@contextlib.contextmanager
+def connect(uri: str, **options: Any) -> "Iterator[BlockingClient]":
+    """Connect to the cluster at `uri`; `options` are the fields of ClientOptions. Raises as `bookie.connect` does."""
+    thread = _LoopThread(uri, options)
+    client = thread.start()
+    try:
+        yield BlockingClient(client, thread)
+    finally:
+        thread.stop()
+
+
+class BlockingClient:
+    """`bookie.client.Client`, each call waiting for its result."""
+
+    def __init__(self, client: Client, thread: _LoopThread) -> None:
+        self._client = client
+        self._thread = thread
+
+    def create(self, **options: Any) -> "BlockingWriter":
+        """See Client.create."""
+        return BlockingWriter(self._thread.call(self._client.create(**options)), self._thread)
+
+    def open(self, ledger_id: LedgerId, password: bytes = b"", *, administrative: bool = False) -> "BlockingReader":
+        """See Client.open: recovers a ledger that is not closed."""
+        work = self._client.open(ledger_id, password, administrative=administrative)
+        return BlockingReader(self._thread.call(work), self._thread)
+
+    def open_no_recovery(
+        self, ledger_id: LedgerId, password: bytes = b"", *, administrative: bool = False
+    ) -> "BlockingReader":
+        """See Client.open_no_recovery."""
+        work = self._client.open_no_recovery(ledger_id, password, administrative=administrative)
+        return BlockingReader(self._thread.call(work), self._thread)
+
+    def delete(self, ledger_id: LedgerId) -> None:
+        self._thread.call(self._client.delete(ledger_id))
+
+    def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        return self._thread.call(self._client.metadata(ledger_id))
+
+    def ledgers(self) -> Iterator[LedgerId]:
+        """The ids of all ledgers, ascending."""
+        return _iterate(self._thread, self._client.ledgers, BATCH)
+
+    def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """Run any coroutine function of the async client on its loop: for what has no blocking name here."""
+        return self._thread.call(work(self._client))
+
+
+class _Handle:
+    def __init__(self, thread: _LoopThread) -> None:
+        self._thread = thread
+
+
+class BlockingWriter(_Handle):
+    """`bookie.client.LedgerWriter`."""
+
+    def __init__(self, writer: LedgerWriter, thread: _LoopThread) -> None:
+        super().__init__(thread)
+        self._writer = writer
+        self.id = writer.id
+
+    def __enter__(self) -> "BlockingWriter":
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._thread.call(self._writer.__aexit__(exc_type, exc, traceback))
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        return self._writer.last_confirmed
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        return self._writer.metadata
+
+    def append(self, payload: Buffer) -> EntryId:
+        return self._thread.call(self._writer.append(payload))
+
+    def append_many(self, payloads: Sequence[Buffer]) -> range:
+        """Far faster than as many `append`s: one wait for all."""
+        return self._thread.call(self._writer.append_many(payloads))
+
+    def close(self) -> None:
+        self._thread.call(self._writer.close())
+
+
+class BlockingReader(_Handle):
+    """`bookie.client.LedgerReader`."""
+
+    def __init__(self, reader: LedgerReader, thread: _LoopThread) -> None:
+        super().__init__(thread)
+        self._reader = reader
+        self.id = reader.id
+
+    def __enter__(self) -> "BlockingReader":
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        return self._reader.metadata
+
+    @property
+    def is_closed(self) -> bool:
+        return self._reader.is_closed
+
+    @property
+    def last_confirmed(self) -> EntryId:
+        return self._reader.last_confirmed
+
+    last_entry = last_confirmed
+
+    def read(self, first: int, last: int) -> list[Entry]:
+        return self._thread.call(self._reader.read(first, last))
+
+    def read_stream(self, first: int, last: int) -> Iterator[Entry]:
+        return _iterate(self._thread, lambda: self._reader.read_stream(first, last), BATCH)
+
+    def read_last_confirmed(self) -> EntryId:
+        return self._thread.call(self._reader.read_last_confirmed())
+
+    def tail(self, from_entry: int = 0) -> Iterator[Entry]:
+        """Entries as they come; waits for the next one."""
+        return _iterate(self._thread, lambda: self._reader.tail(from_entry), 1)
+
+    def close(self) -> None:
+        self._thread.call(self._reader.close())
+
+
+def _iterate(thread: _LoopThread, stream: Callable[[], AsyncIterator[T]], batch: int) -> Iterator[T]:
+    """The items of an async iterator, fetched `batch` at a time; closed when the consumer stops early."""
+
+    async def begin() -> AsyncIterator[T]:
+        return aiter(stream())
+
+    async def fetch(items: AsyncIterator[T]) -> list[T]:
+        fetched: list[T] = []
+        while len(fetched) < batch:
+            try:
+                fetched.append(await anext(items))
+            except StopAsyncIteration:
+                break
+        return fetched
+
+    async def end(items: Any) -> None:
+        await items.aclose()
+
+    items = thread.call(begin())
+    try:
+        while fetched := thread.call(fetch(items)):
+            yield from fetched
+            if len(fetched) < batch:
+                return
+    finally:
+        thread.call(end(items))

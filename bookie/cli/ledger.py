@@ -1,0 +1,225 @@
+"""`bookie ledger`: create, write, read, show, list, recover and delete ledgers from the command line."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from bookie.base import ids
+from bookie.base.ids import LedgerId
+
+if TYPE_CHECKING:
+    from bookie.client import Client, Entry
+    from bookie.metadata.ledger import LedgerMetadata
+
+DIGESTS = ("CRC32C", "HMAC", "CRC32", "DUMMY")
+# Lines sent at once by `write`: bounds what is read ahead of the ledger.
+WRITE_BATCH = 500
+REFUSED = 4  # exit code: refused as unsafe (cli.main)
+
+Verb = Callable[["Client", argparse.Namespace], Awaitable[int | None]]
+
+
+def add_parser(nouns: Any) -> None:
+    noun = nouns.add_parser("ledger", help="create, write, read, show, list, recover and delete ledgers")
+    verbs = noun.add_subparsers(metavar="VERB", required=True)
+    create = _verb(
+        verbs, "create", "create a ledger and leave it open, for another client to write or recover", _create
+    )
+    _shape(create)
+    write = _verb(verbs, "write", "create a ledger, append each line of stdin, close it", _write)
+    _shape(write)
+    read = _verb(verbs, "read", "print the payload of entries, one line each", _read, ledger=True)
+    read.add_argument("--first", type=int, default=0, metavar="ENTRY")
+    read.add_argument("--last", type=int, metavar="ENTRY", help="default: the last confirmed one")
+    read.add_argument(
+        "--no-recovery", action="store_true", help="do not close a ledger that is open; read its LAC only"
+    )
+    read.add_argument("--follow", action="store_true", help="wait for entries to come until the ledger is closed")
+    _verb(verbs, "show", "print a ledger's metadata", _show, ledger=True)
+    listing = _verb(verbs, "list", "print the ids of all ledgers", _list)
+    listing.add_argument("--naming", metavar="BOOKIE", help="only ledgers that have this bookie in an ensemble")
+    _verb(verbs, "recover", "close a ledger at its true end; its writer is fenced off", _recover, ledger=True)
+    delete = _verb(verbs, "delete", "delete a ledger", _delete, ledger=True)
+    delete.add_argument("--yes", action="store_true", help="do it; without this nothing is deleted")
+    delete.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+
+
+def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text)
+    verb.add_argument(
+        "--metadata-service-uri", required=True, metavar="URI", help="zk+hierarchical://HOST:PORT/ledgers"
+    )
+    verb.add_argument("--json", action="store_true", help="JSON on stdout")
+    verb.add_argument("--password", default="", help="the ledger's password (default: empty)")
+    if ledger:
+        verb.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+    verb.set_defaults(run=run, work=work)
+    return verb
+
+
+def _shape(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--ensemble-size", type=int, default=3)
+    verb.add_argument("--write-quorum", type=int, default=3)
+    verb.add_argument("--ack-quorum", type=int, default=2)
+    verb.add_argument("--digest", choices=DIGESTS, default="CRC32C")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Connect, do the verb's work, return the exit code."""
+    from bookie.runtime import loop
+
+    return loop.run(_run(arguments))
+
+
+async def _run(arguments: argparse.Namespace) -> int:
+    from bookie import connect
+
+    work: Verb = arguments.work
+    async with connect.connect(arguments.metadata_service_uri) as client:
+        return await work(client, arguments) or 0
+
+
+# ---- verbs -----------------------------------------------------------------------------------------------------------
+
+
+async def _create(client: "Client", arguments: argparse.Namespace) -> None:
+    writer = await client.create(**_shape_of(arguments))
+    _say(arguments, {"ledger": writer.id, "ensemble": list(writer.metadata.last_segment.bookies)}, f"{writer.id}")
+
+
+async def _write(client: "Client", arguments: argparse.Namespace) -> None:
+    async with await client.create(**_shape_of(arguments)) as writer:
+        if not arguments.json:
+            print(f"ledger {writer.id}", file=sys.stderr)
+        while lines := await asyncio.to_thread(_lines, WRITE_BATCH):
+            await writer.append_many(lines)
+    facts = {"ledger": writer.id, "lastEntry": writer.last_confirmed, "length": writer.length}
+    _say(arguments, facts, f"{writer.id}")
+
+
+async def _read(client: "Client", arguments: argparse.Namespace) -> None:
+    ledger_id, password = ids.parse_ledger_id(arguments.ledger), arguments.password.encode()
+    opened = client.open_no_recovery if arguments.no_recovery or arguments.follow else client.open
+    async with await opened(ledger_id, password) as reader:
+        last = reader.last_confirmed if arguments.last is None else arguments.last
+        if arguments.follow:
+            entries: AsyncIterator[Entry] = reader.tail(arguments.first)
+        elif arguments.last is None and arguments.first > last:
+            return  # nothing there, and nothing was asked for
+        else:
+            entries = reader.read_stream(arguments.first, last)
+        async with contextlib.aclosing(entries) as stream:  # type: ignore[type-var]
+            async for entry in stream:
+                _print_entry(arguments, entry)
+                if arguments.last is not None and entry.entry_id >= arguments.last:
+                    return
+
+
+async def _show(client: "Client", arguments: argparse.Namespace) -> None:
+    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    facts = facts_of(ledger_id, await client.metadata(ledger_id))
+    _say(arguments, facts, _text_of(facts))
+
+
+async def _list(client: "Client", arguments: argparse.Namespace) -> None:
+    found: list[LedgerId] = []
+    if arguments.naming is None:
+        found = [ledger_id async for ledger_id in client.ledgers()]
+    else:
+        bookie_id = ids.parse_bookie_id(arguments.naming)
+        found = [ledger_id async for ledger_id, _ in client.admin.ledgers_naming(bookie_id)]
+    _say(arguments, found, "\n".join(map(str, found)))
+
+
+async def _recover(client: "Client", arguments: argparse.Namespace) -> None:
+    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    async with await client.open(ledger_id, arguments.password.encode()) as reader:
+        facts = facts_of(ledger_id, reader.metadata)
+    _say(arguments, facts, f"ledger {ledger_id} is closed at entry {facts['lastEntry']}")
+
+
+async def _delete(client: "Client", arguments: argparse.Namespace) -> int | None:
+    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    metadata = await client.metadata(ledger_id)
+    what = f"ledger {ledger_id} ({metadata.state.name}, {len(metadata.segments)} segments)"
+    if arguments.yes and not arguments.dry_run:
+        await client.delete(ledger_id)
+        _say(arguments, {"ledger": ledger_id, "deleted": True}, f"deleted {what}")
+        return None
+    _say(arguments, {"ledger": ledger_id, "deleted": False}, f"would delete {what}")
+    if arguments.dry_run:
+        return None
+    print(f"bookie: {what} was not deleted: say --yes to delete it for good", file=sys.stderr)
+    return REFUSED
+
+
+# ---- in and out ------------------------------------------------------------------------------------------------------
+
+
+def facts_of(ledger_id: LedgerId, metadata: "LedgerMetadata") -> dict[str, Any]:
+    """A ledger's metadata as JSON; the password is left out."""
+    return {
+        "ledger": ledger_id,
+        "state": metadata.state.name,
+        "ensembleSize": metadata.ensemble_size,
+        "writeQuorum": metadata.write_quorum,
+        "ackQuorum": metadata.ack_quorum,
+        "digestType": metadata.digest_type,
+        "lastEntry": metadata.last_entry if metadata.is_closed else None,
+        "length": metadata.length if metadata.is_closed else None,
+        "segments": [
+            {"firstEntry": segment.first_entry, "bookies": list(segment.bookies)} for segment in metadata.segments
+        ],
+        "custom": {key: value.decode("utf-8", "backslashreplace") for key, value in metadata.custom},
+        "createdMs": metadata.ctime_ms,
+    }
+
+
+def _text_of(facts: dict[str, Any]) -> str:
+    lines = [f"{name:13} {value}" for name, value in facts.items() if name not in ("segments", "custom")]
+    lines += [f"{'segment':13} {s['firstEntry']:>8}  {', '.join(s['bookies'])}" for s in facts["segments"]]
+    lines += [f"{'custom':13} {key}={value}" for key, value in facts["custom"].items()]
+    return "\n".join(lines)
+
+
+def _shape_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    from bookie.client import DigestType
+
+    return {
+        "ensemble_size": arguments.ensemble_size,
+        "write_quorum": arguments.write_quorum,
+        "ack_quorum": arguments.ack_quorum,
+        "digest_type": DigestType[arguments.digest],
+        "password": arguments.password.encode(),
+    }
+
+
+def _lines(count: int) -> list[bytes]:
+    """Up to `count` lines of stdin, without their ends."""
+    lines = []
+    for _ in range(count):
+        line = sys.stdin.buffer.readline()
+        if not line:
+            break
+        lines.append(line.rstrip(b"\n"))
+    return lines
+
+
+def _print_entry(arguments: argparse.Namespace, entry: "Entry") -> None:
+    if arguments.json:
+        text = entry.payload.decode("utf-8", "backslashreplace")
+        print(json.dumps({"entry": entry.entry_id, "length": entry.length, "payload": text}), flush=True)
+    else:
+        sys.stdout.buffer.write(entry.payload + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _say(arguments: argparse.Namespace, facts: object, text: str) -> None:
+    if arguments.json:
+        print(json.dumps(facts))
+    elif text:
+        print(text)
