@@ -50,6 +50,7 @@ class Keeper:
         self.on_event = on_event
         self.tree = Tree(self._changed)
         self.sessions: dict[int, SimMetadataStore] = {}
+        self.observers: list[Callable[[str], None]] = []  # told of every committed change, at once
         self._next_session = 0x5E55_0000
 
     def now_ms(self) -> int:
@@ -71,6 +72,8 @@ class Keeper:
         self.end_session(session_id)
 
     def _changed(self, path: str) -> None:
+        for observer in self.observers:
+            observer(path)
         for client in list(self.sessions.values()):
             client.path_changed(path)
 

@@ -1,0 +1,325 @@
+"""SimCluster: bookies, clients and a metadata store in one process, all of them the product's own classes, unmodified.
+
+The director (a test, a workload) steers: it starts and crashes nodes, holds links, awaits what clients do. It touches
+nodes only from outside, as a person with a power switch would, and asks bookies only what the admin service offers.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, Incarnation, LedgerId
+from bookie.base.units import MIB
+from bookie.client.client import Client
+from bookie.client.cluster import format_cluster
+from bookie.client.options import ClientOptions
+from bookie.integrity.options import LOCAL, NONE, IntegrityOptions
+from bookie.metadata import paths, serde
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.admin import Grant, State, StorageReport, Verdict
+from bookie.server.bookie import Bookie
+from bookie.server.options import ServerOptions
+from bookie.sim.faults import Dials
+from bookie.sim.metadata_store import KEEPER_HOST
+from bookie.sim.node import Defect, End, Node, NodeCrashed, Simulation
+from bookie.sim.oracle import Oracle
+from bookie.sim.wiretap import Wiretap
+from bookie.storage.options import StorageOptions
+
+T = TypeVar("T")
+
+URI = f"zk+hierarchical://{KEEPER_HOST}:2181/ledgers"
+ROOT = paths.parse_uri(URI).root
+JOURNAL, LEDGERS, INDEX = "/journal", "/ledgers", "/index"
+VOLUMES = (JOURNAL, LEDGERS, INDEX)
+PORT = 3181
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a test may say about its cluster. Defaults: no data in the journal (as the demo), act on your own."""
+
+    bookies: int = 3
+    journal_write_data: bool = False
+    guard_fence: bool = True
+    guard_limbo: bool = True
+    regeneration: str = LOCAL
+    session_timeout_ms: int = 10_000
+    open_ledger_grace_ms: int = 5_000
+    flush_interval_ms: int = 5_000
+    journal_file_bytes_max: int = 1 * MIB
+    entry_log_bytes_max: int = 1 * MIB
+    write_cache_bytes_max: int = 1 * MIB
+    client: dict[str, Any] = field(default_factory=dict)
+
+
+class BookieNode:
+    """One bookie: its machine, and while it runs, its process."""
+
+    def __init__(self, simulation: Simulation, name: str, settings: Settings) -> None:
+        self.simulation = simulation
+        self.node: Node = simulation.node(name, VOLUMES)
+        self.name = name
+        self.settings = settings
+        self.process: Bookie | None = None
+        self.ended: BaseException | None = None  # why the last process ended by itself, if it did with an error
+
+    def options(self) -> ServerOptions:
+        """The options of every start: they do not change over a bookie's lives."""
+        settings = self.settings
+        return ServerOptions(
+            bookie_id=BookieId(self.name),
+            host=self.name,
+            port=PORT,
+            metadata_uri=URI,
+            session_timeout_ms=settings.session_timeout_ms,
+            storage=StorageOptions(
+                journal_dirs=(JOURNAL,),
+                ledger_dirs=(LEDGERS,),
+                index_dirs=(INDEX,),
+                journal_write_data=settings.journal_write_data,
+                journal_file_bytes_max=settings.journal_file_bytes_max,
+                write_cache_bytes_max=settings.write_cache_bytes_max,
+                flush_interval_ms=settings.flush_interval_ms,
+                unjournaled_flush_interval_ms=settings.flush_interval_ms,
+                entry_log_bytes_max=settings.entry_log_bytes_max,
+            ),
+            integrity=IntegrityOptions(
+                regeneration=settings.regeneration,
+                volume_proof=NONE,
+                open_ledger_grace_ms=settings.open_ledger_grace_ms,
+                guard_fence=settings.guard_fence,
+                guard_limbo=settings.guard_limbo,
+            ),
+        )
+
+    def start(self) -> None:
+        """Start a process over what the disks hold."""
+        world = self.node.begin()
+        self.ended = None
+        life = self.node.life
+        assert life is not None
+
+        async def main() -> None:
+            self.process = process = Bookie(self.options(), world)
+            try:
+                await process.run()
+            except BookieError as error:
+                self.ended = error
+                self.simulation.event(self.name, "gave up", str(error))
+
+        task = self.simulation.loop.spawn(life, main(), f"{self.name} main")
+        task.add_done_callback(self._on_exit, context=self.simulation.loop.director.context)
+
+    def _on_exit(self, task: "asyncio.Task[None]") -> None:
+        """The process returned by itself; the machine stays."""
+        if not task.cancelled() and task.exception() is not None:
+            self.simulation.violation(f"{self.name} died of {task.exception()!r}")
+        self.process = None
+        self.node.end(End.EXIT)
+
+    @property
+    def is_running(self) -> bool:
+        return self.node.life is not None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.process is not None and self.process.ready.is_set()
+
+    @property
+    def state(self) -> State | None:
+        return self.process.state if self.process is not None else None
+
+    def crash(self, how: End = End.POWER_CUT) -> None:
+        """End the process at once. POWER_CUT loses what is not synced, KILL what is only in the process."""
+        self.process = None
+        self.node.end(how)
+
+    def stop(self) -> None:
+        """Ask it to stop in order; `SimCluster.until` it `is_running` no more."""
+        assert self.process is not None
+        self.process.request_stop()
+
+    def wipe(self, *volumes: str) -> None:
+        """Lose volumes (all by default) while the process is down; empty ones are mounted in their places."""
+        assert not self.is_running, f"{self.name} uses its volumes"
+        for path in volumes or VOLUMES:
+            self.node.image.wipe(path)
+        self.simulation.event(self.name, "wipe", " ".join(volumes or VOLUMES))
+
+    async def report(self) -> StorageReport:
+        """What its admin service says. Raises NodeCrashed when it is down."""
+        if self.process is None:
+            raise NodeCrashed(self.name)
+        return await self.node.do(self.process.storage_report(fresh=True))
+
+    async def grant(self) -> None:
+        """Play the operator: allow a bookie that waits to take over its identity with empty volumes."""
+        report = await self.report()
+        assert self.process is not None
+        assert report.verdict is Verdict.LOST, f"{self.name} reports {report.verdict}: {report.reason}"
+        grant = Grant(
+            grant_id=f"grant-{self.name}-{self.simulation.loop.now_ns}",
+            bookie_id=report.bookie_id,
+            pod_uid=report.pod_uid,
+            evidence_hash=report.evidence_hash,
+            cookie_version=report.cookie_version,
+            new_incarnation=Incarnation(report.incarnation + 1),
+            operator_epoch=1,
+            ttl_ms=60_000,
+            issued_by="director",
+        )
+        await self.node.do(self.process.grant(grant))
+
+
+class ClientNode:
+    """One client process on a machine of its own. Call it with a coroutine of the client: `await c1(c1.client.…)`."""
+
+    def __init__(self, simulation: Simulation, name: str, options: dict[str, Any]) -> None:
+        self.simulation = simulation
+        self.node = simulation.node(name, ())
+        self.name = name
+        self.options = ClientOptions(**{"metadata_uri": URI, "session_timeout_ms": 10_000, **options})
+        self.client: Client
+
+    async def start(self) -> None:
+        """Start the process and wait until its client is connected."""
+        world = self.node.begin()
+        client = Client(self.options, world)
+        connected = self.simulation.loop.create_future()
+
+        async def main() -> None:
+            async with client:
+                connected.set_result(None)
+                await self.simulation.loop.create_future()
+
+        async def guarded() -> None:
+            try:
+                await main()
+            except BookieError as error:
+                if not connected.done():
+                    connected.set_exception(error)
+
+        self.node.spawn(guarded(), f"{self.name} main")
+        await connected
+        self.client = client
+
+    async def __call__(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in this process and wait for it from outside. Raises NodeCrashed."""
+        return await self.node.do(work)
+
+    def crash(self) -> None:
+        """The application is gone: its ledgers stay open, its connections break."""
+        self.node.end(End.KILL)
+
+
+class SimCluster:
+    """A whole cluster on one seed. `run(story)` starts it, runs the story, checks that nothing was left unhandled."""
+
+    def __init__(
+        self,
+        seed: int | str,
+        settings: Settings | None = None,
+        *,
+        dials: Dials | None = None,
+        keep_trace: bool = False,
+        wiretap: bool = True,
+        **changes: Any,
+    ) -> None:
+        self.settings = settings or Settings(**changes)
+        self.simulation = Simulation(seed, dials=dials, keep_trace=keep_trace)
+        names = [f"bookie-{number}" for number in range(self.settings.bookies)]
+        self.bookies = {name: BookieNode(self.simulation, name, self.settings) for name in names}
+        self.clients: dict[str, ClientNode] = {}
+        self.oracle = Oracle(self.simulation.violation)
+        self.simulation.keeper.observers.append(self._metadata_changed)
+        if wiretap:
+            self.simulation.fabric.taps.append(Wiretap(self.simulation.violation, self.metadata_of))
+
+    # ---- what is stored -------------------------------------------------------------------------------------------
+
+    def metadata_of(self, ledger_id: LedgerId) -> LedgerMetadata | None:
+        """The stored metadata of a ledger at this very moment, past all latency; None when there is none."""
+        node = self.simulation.keeper.tree.nodes.get(paths.ledger_path(ROOT, ledger_id))
+        return None if node is None else serde.load_ledger(node.data, node.created_ms)
+
+    def _metadata_changed(self, path: str) -> None:
+        name = path.rpartition("/")[2]
+        if path.startswith(ROOT) and name[:1] == "L" and name[1:].isdigit():
+            ledger_id = paths.parse_ledger_path(ROOT, path)
+            self.oracle.metadata_changed(ledger_id, self.metadata_of(ledger_id))
+
+    # ---- steering -------------------------------------------------------------------------------------------------
+
+    def run(self, story: Callable[["SimCluster"], Coroutine[Any, Any, T]], *, time_limit_s: float = 3600.0) -> T:
+        """Format the cluster, start every bookie, run `story`. Raises Defect for anything that must not happen."""
+
+        async def whole() -> T:
+            await self.format()
+            for bookie in self.bookies.values():
+                bookie.start()
+            await self.until_ready()
+            return await story(self)
+
+        return self.simulation.run(whole(), time_limit_s=time_limit_s)
+
+    async def format(self) -> None:
+        """Make the cluster in the metadata store, as `bookie cluster init` does."""
+        admin = self.simulation.node("admin", ())
+        world = admin.begin()
+        store = await admin.do(world.metadata_stores.connect(URI))
+        await admin.do(format_cluster(store, URI, world.entropy))
+        await admin.do(store.close())
+        admin.end(End.EXIT)
+
+    async def client(self, name: str) -> ClientNode:
+        """A new client process on the machine `name`; the machine may have had one before."""
+        client = ClientNode(self.simulation, name, self.settings.client)
+        await client.start()
+        self.clients[name] = client
+        return client
+
+    async def until(self, condition: Callable[[], bool], what: str, *, timeout_s: float = 120.0) -> None:
+        """Let the cluster run until `condition` holds. Raises Defect, naming `what`, when it does not in time."""
+        await self.simulation.until(condition, what, timeout_s=timeout_s)
+
+    async def until_ready(self, *names: str, timeout_s: float = 120.0) -> None:
+        """Until these bookies (all by default) serve. Raises Defect at once when one of them gave up."""
+        wanted = [self.bookies[name] for name in names or self.bookies]
+
+        def all_ready() -> bool:
+            for bookie in wanted:
+                if not bookie.is_running:
+                    raise Defect(f"{bookie.name} is not ready and does not run: {bookie.ended}")
+            return all(bookie.is_ready for bookie in wanted)
+
+        await self.until(all_ready, "bookies ready: " + " ".join(bookie.name for bookie in wanted), timeout_s=timeout_s)
+
+    async def until_repaired(self, *names: str, timeout_s: float = 600.0) -> None:
+        """Until these bookies serve and have nothing left to repair."""
+        wanted = [self.bookies[name] for name in names or self.bookies]
+        await self.until(
+            lambda: all(bookie.state in (State.SERVING, State.READ_ONLY) for bookie in wanted),
+            "bookies repaired: " + " ".join(bookie.name for bookie in wanted),
+            timeout_s=timeout_s,
+        )
+
+    # ---- faults ---------------------------------------------------------------------------------------------------
+
+    def hold(self, source: str, target: str) -> None:
+        """Nothing gets from one machine to another until `release`."""
+        self.simulation.fabric.hold(source, target)
+
+    def release(self, source: str, target: str) -> None:
+        self.simulation.fabric.release(source, target)
+
+    def partition(self, one: str, other: str) -> None:
+        """Both ways."""
+        self.hold(one, other)
+        self.hold(other, one)
+
+    def heal(self) -> None:
+        """Release every link."""
+        self.simulation.fabric.release_all()

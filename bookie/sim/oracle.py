@@ -1,0 +1,157 @@
+"""What must hold, checked as it happens: the promises of the replication protocol as one observer of a whole cluster.
+
+Facts come from outside the product: what applications were told (`acknowledged`, `read`, `confirmed`), what the
+metadata store holds (`metadata_changed`). Rules S1 to S6, S14 and S16 of bp46.md 13.1; each broken one is reported
+once per ledger. Pure: facts in, violations out through `report`.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bookie.base.ids import EntryId, LedgerId
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
+
+
+def digest(payload: bytes) -> str:
+    return hashlib.blake2b(payload, digest_size=8).hexdigest()
+
+
+@dataclass(slots=True)
+class History:
+    """Everything known of one ledger."""
+
+    ledger_id: LedgerId
+    given: dict[EntryId, str] = field(default_factory=dict)  # handed to the writer, by the id it would get
+    acknowledged: dict[EntryId, str] = field(default_factory=dict)
+    read: dict[EntryId, str] = field(default_factory=dict)
+    confirmed: EntryId = EntryId(-1)  # the highest LAC that any reader was told
+    closed: tuple[EntryId, int] | None = None  # last entry, length
+    metadata: LedgerMetadata | None = None
+    is_deleted: bool = False
+
+    @property
+    def last_acknowledged(self) -> EntryId:
+        return max(self.acknowledged, default=EntryId(-1))
+
+
+class Oracle:
+    """`report(text)` is called for each violation."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.ledgers: dict[LedgerId, History] = {}
+        self.entries_acknowledged = 0
+        self.entries_read = 0
+        self._report = report
+
+    def history(self, ledger_id: LedgerId) -> History:
+        if ledger_id not in self.ledgers:
+            self.ledgers[ledger_id] = History(ledger_id)
+        return self.ledgers[ledger_id]
+
+    # ---- what applications were told --------------------------------------------------------------------------------
+
+    def acknowledged(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> None:
+        """A writer was told that its entry will be readable for ever (S1)."""
+        history = self.history(ledger_id)
+        self.entries_acknowledged += 1
+        if entry_id in history.acknowledged:
+            self._report(f"S5: ledger {ledger_id} acknowledged entry {entry_id} twice")
+        history.acknowledged[entry_id] = digest(payload)
+        if history.closed is not None and entry_id > history.closed[0]:
+            self._report(
+                f"S1: ledger {ledger_id} ends at {history.closed[0]} and acknowledged entry {entry_id} after it"
+            )
+        self._compare(history, entry_id)
+
+    def read(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> None:
+        """A reader was given an entry within its confirmed range (S3, S5)."""
+        history = self.history(ledger_id)
+        self.entries_read += 1
+        found = digest(payload)
+        before = history.read.setdefault(entry_id, found)
+        if before != found:
+            self._report(f"S3: ledger {ledger_id} entry {entry_id} was read twice with different bytes")
+        if history.closed is not None and entry_id > history.closed[0]:
+            self._report(f"S5: ledger {ledger_id} ends at {history.closed[0]} and entry {entry_id} was read")
+        self._compare(history, entry_id)
+
+    def _compare(self, history: History, entry_id: EntryId) -> None:
+        read, acknowledged = history.read.get(entry_id), history.acknowledged.get(entry_id)
+        if read is not None and acknowledged is not None and read != acknowledged:
+            self._report(f"S2: ledger {history.ledger_id} entry {entry_id} is not what was acknowledged")
+
+    def confirmed(self, ledger_id: LedgerId, entry_id: EntryId, previous: EntryId) -> None:
+        """One reader was told this LAC after `previous`: its own never goes back."""
+        if entry_id < previous:
+            self._report(f"LAC: a reader of ledger {ledger_id} was told {entry_id} after {previous}")
+        history = self.history(ledger_id)
+        history.confirmed = max(history.confirmed, entry_id)
+        if history.closed is not None and entry_id > history.closed[0]:
+            self._report(f"S1: ledger {ledger_id} ends at {history.closed[0]} and a reader was told LAC {entry_id}")
+
+    # ---- what the metadata store holds ------------------------------------------------------------------------------
+
+    def metadata_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
+        """The stored metadata of a ledger is now this; None: deleted."""
+        history = self.history(ledger_id)
+        if metadata is None:
+            history.is_deleted = True
+            return
+        before, history.metadata = history.metadata, metadata
+        firsts = [segment.first_entry for segment in metadata.segments]
+        if firsts != sorted(set(firsts)):
+            self._report(f"S14: ledger {ledger_id} has segments from {firsts}")
+        if before is not None and before.state is LedgerState.IN_RECOVERY and metadata.state is LedgerState.OPEN:
+            self._report(f"S4: ledger {ledger_id} went from recovery back to open")
+        if history.closed is not None:
+            if metadata.state is not LedgerState.CLOSED or (metadata.last_entry, metadata.length) != history.closed:
+                self._report(
+                    f"S4: ledger {ledger_id} was closed at {history.closed} and is now {metadata.state.name}"
+                    f" at {(metadata.last_entry, metadata.length)}"
+                )
+        elif metadata.state is LedgerState.CLOSED:
+            history.closed = (metadata.last_entry, metadata.length)
+            if history.last_acknowledged > metadata.last_entry:
+                self._report(
+                    f"S1: ledger {ledger_id} was closed at {metadata.last_entry}"
+                    f" and entry {history.last_acknowledged} was acknowledged"
+                )
+            if history.confirmed > metadata.last_entry:
+                self._report(
+                    f"S1: ledger {ledger_id} was closed at {metadata.last_entry}"
+                    f" and readers were told LAC {history.confirmed}"
+                )
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def verified(self, ledger_id: LedgerId, entries: dict[EntryId, bytes]) -> None:
+        """A last reader read the whole closed ledger; `entries` is all it got (S2, S3, S5)."""
+        history = self.history(ledger_id)
+        assert history.closed is not None, f"ledger {ledger_id} was verified before it was closed"
+        for entry_id, payload in entries.items():
+            self.read(ledger_id, entry_id, payload)
+        expected = list(range(history.closed[0] + 1))
+        if list(entries) != expected:
+            self._report(f"S5: ledger {ledger_id} ends at {history.closed[0]} and gave entries {_runs(list(entries))}")
+        lost = [entry_id for entry_id in history.acknowledged if entry_id not in entries]
+        if lost:
+            self._report(f"S2: ledger {ledger_id} lost acknowledged entries {_runs(sorted(lost))}")
+        gone = [entry_id for entry_id in history.read if entry_id not in entries]
+        if gone:
+            self._report(f"S3: ledger {ledger_id} entries {_runs(sorted(gone))} were read before and are gone")
+
+    def unreadable(self, ledger_id: LedgerId, reason: str) -> None:
+        """The last reader could not read a ledger although enough is alive (L1)."""
+        self._report(f"L1: ledger {ledger_id} cannot be read to its end: {reason}")
+
+
+def _runs(entries: list[EntryId]) -> str:
+    """'0-4 7' for people."""
+    runs: list[list[int]] = []
+    for entry in entries:
+        if runs and runs[-1][1] + 1 == entry:
+            runs[-1][1] = entry
+        else:
+            runs.append([entry, entry])
+    return " ".join(f"{first}-{last}" if first != last else f"{first}" for first, last in runs) or "none"

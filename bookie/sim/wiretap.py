@@ -1,0 +1,100 @@
+"""What bookies say on the wire, decoded and held against what they said before (S7 and S8 of bp46.md 13.1).
+
+S7: a bookie that answered a fencing request accepts no normal add of that ledger that arrives later, in no later life.
+S8: a bookie that acknowledged an entry never denies having it while that could decide anything: while the ledger is not
+closed, or the entry lies before its end, and the bookie is in the entry's write set.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bookie.base.errors import Status
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.sim.network import SimStream, Tap
+from bookie.wire import v3
+from bookie.wire.framing import FrameSplitter
+from bookie.wire.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, Request
+from bookie.wire.session import ServerSession
+
+NEGATIVE = (Status.ENOENTRY, Status.ENOLEDGER)
+# Java's client, and ours, count these as "this bookie is fenced now".
+FENCING_ANSWERS = (Status.EOK, *NEGATIVE)
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """One connection: requests by transaction with the moment they arrived."""
+
+    session: ServerSession = field(default_factory=ServerSession)
+    answers: FrameSplitter = field(default_factory=FrameSplitter)
+    waiting: dict[int, tuple[Request, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Bookie:
+    """What one bookie identity said, over all its lives."""
+
+    acknowledged: dict[tuple[LedgerId, EntryId], None] = field(default_factory=dict)
+    fenced: dict[LedgerId, int] = field(default_factory=dict)  # ledger -> the moment of the answer
+
+
+class Wiretap(Tap):
+    """Watches the data ports of all bookies. `metadata_of(ledger)` is the stored truth, None when deleted."""
+
+    def __init__(self, report: Callable[[str], None], metadata_of: Callable[[LedgerId], LedgerMetadata | None]) -> None:
+        self._report = report
+        self._metadata_of = metadata_of
+        self._bookies: dict[str, _Bookie] = {}
+        self._conversations: dict[SimStream, _Conversation] = {}
+        self._moment = 0
+        self.messages = 0
+
+    def _conversation(self, stream: SimStream) -> _Conversation:
+        found = self._conversations.get(stream)
+        if found is None:
+            found = self._conversations[stream] = _Conversation()
+        return found
+
+    def received(self, stream: SimStream, data: bytes) -> None:
+        conversation = self._conversation(stream)
+        for request in conversation.session.receive(data):
+            self._moment += 1
+            conversation.waiting[request.txn] = (request, self._moment)
+
+    def sent(self, stream: SimStream, data: bytes) -> None:
+        conversation = self._conversation(stream)
+        for frame in conversation.answers.feed(data):
+            self._moment += 1
+            self.messages += 1
+            response = v3.unpack_response(frame)
+            request, arrived = conversation.waiting.pop(response.txn, (None, 0))
+            bookie = self._bookies.setdefault(stream.host, _Bookie())
+            if isinstance(request, AddRequest) and isinstance(response, AddResponse):
+                self._added(stream.host, bookie, request, response, arrived)
+            elif isinstance(request, ReadRequest) and isinstance(response, ReadResponse):
+                self._was_read(stream.host, bookie, request, response)
+
+    def _added(self, name: str, bookie: _Bookie, request: AddRequest, response: AddResponse, arrived: int) -> None:
+        if response.status is not Status.EOK:
+            return
+        bookie.acknowledged[request.ledger_id, request.entry_id] = None
+        fenced_at = bookie.fenced.get(request.ledger_id)
+        if fenced_at is not None and arrived > fenced_at and not request.is_recovery:
+            self._report(
+                f"S7: {name} answered a fence of ledger {request.ledger_id}, then accepted entry {request.entry_id}"
+            )
+
+    def _was_read(self, name: str, bookie: _Bookie, request: ReadRequest, response: ReadResponse) -> None:
+        ledger_id, entry_id = request.ledger_id, request.entry_id
+        if request.is_fencing and response.status in FENCING_ANSWERS:
+            bookie.fenced.setdefault(ledger_id, self._moment)
+        if response.status in NEGATIVE and (ledger_id, entry_id) in bookie.acknowledged:
+            metadata = self._metadata_of(ledger_id)
+            if metadata is not None and self._matters(name, metadata, entry_id):
+                self._report(f"S8: {name} acknowledged entry {entry_id} of ledger {ledger_id} and now denies it")
+
+    def _matters(self, name: str, metadata: LedgerMetadata, entry_id: EntryId) -> bool:
+        if metadata.state is LedgerState.CLOSED and entry_id > metadata.last_entry:
+            return False
+        return BookieId(name) in metadata.write_set(entry_id)
