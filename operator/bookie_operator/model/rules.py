@@ -18,14 +18,11 @@ class Rule:
     message: str
     field: str = ""
     reason: str = "FieldValueInvalid"
-    message_cel: str = ""
 
     def as_schema(self) -> JsonDict:
         out: JsonDict = {"rule": self.cel, "message": self.message, "reason": self.reason}
         if self.field:
             out["fieldPath"] = self.field
-        if self.message_cel:
-            out["messageExpression"] = self.message_cel
         return out
 
 
@@ -67,10 +64,9 @@ ROOT = (
 SPEC = (
     Rule(
         "self.replicas >= self.quorum.ensembleSize",
-        "spec.replicas is less than spec.quorum.ensembleSize, so no ledger could ever be created: raise replicas",
+        "spec.replicas is less than spec.quorum.ensembleSize, so no ledger could ever be created: raise"
+        " replicas to at least ensembleSize",
         field=".replicas",
-        message_cel="'spec.replicas is ' + string(self.replicas) + ', less than spec.quorum.ensembleSize, so no ledger"
-        " could ever be created: set replicas to at least ' + string(self.quorum.ensembleSize)",
     ),
     Rule(
         "!has(self.zones) || self.replicas >= self.zones.size()",

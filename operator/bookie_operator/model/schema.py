@@ -52,7 +52,8 @@ def _convert(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any
     if "items" in node:
         out["items"] = _convert(node["items"], definitions)
     if "properties" in out and "default" in out:
-        out["default"] = {}  # nested defaults fill it: one place for each default
+        # Whole, not {}: the API server checks CEL rules on a default before it fills in nested ones.
+        out["default"] = _without_null(out["default"])
     if out.get("type") == "integer":
         out.setdefault("format", "int64")
     return out
@@ -68,3 +69,9 @@ def _resolved(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, An
         (only,) = options  # a CRD has no unions
         return _resolved(only, definitions) | beside
     return node
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_null(one) for key, one in value.items() if one is not None}
+    return value
