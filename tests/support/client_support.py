@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from bookie.base import errors
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.client import Client, ClientOptions, cluster
+from bookie.client import Client, ClientOptions, LedgerWriter, cluster
 from bookie.metadata import paths, registration
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.network import Address, ByteStream, Listener
@@ -50,6 +50,7 @@ class FakeBookie:
         self.fenced: set[LedgerId] = set()
         self.limbo: set[LedgerId] = set()
         self.lac_bodies: dict[LedgerId, bytes] = {}
+        self.lac_status = Status.EOK  # of an answer to READ_LAC that has a body
         self.requests: list[Request] = []
         self.script: Script = obey
         self._listener: Listener | None = None
@@ -170,7 +171,7 @@ class FakeBookie:
 
     def _read_lac(self, request: messages.ReadLacRequest) -> Response:
         held = self.ids(request.ledger_id)
-        response = messages.ReadLacResponse(request.txn, 3, Status.EOK, request.ledger_id)
+        response = messages.ReadLacResponse(request.txn, 3, self.lac_status, request.ledger_id)
         response.lac_body = self.lac_bodies.get(request.ledger_id)
         if held:
             response.last_entry_body = self.entries[request.ledger_id, EntryId(held[-1])]
@@ -215,6 +216,10 @@ class Fleet:
 
     def __getitem__(self, bookie_id: str) -> FakeBookie:
         return next(bookie for bookie in self.bookies if bookie.id == bookie_id)
+
+    def first_asked(self, writer: LedgerWriter, entry_id: int) -> FakeBookie:
+        """The bookie that a reader of `entry_id` asks first."""
+        return self[writer.metadata.write_set(EntryId(entry_id))[0]]
 
     def client(self, name: str = "app", **options: Any) -> Client:
         return Client(ClientOptions(URI, **options), self.machine.begin(name=name))

@@ -1,0 +1,263 @@
+"""Recovery against model bookies (wire 10.4; bp46 B12-B17, P25-P33)."""
+
+import asyncio
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.errors import Status
+from bookie.base.ids import EntryId, LedgerId
+from bookie.client import Client, LedgerReader, LedgerWriter
+from bookie.metadata.ledger import LedgerState
+from bookie.wire import entry, messages
+from bookie.wire.digest import Digest, DigestType
+from bookie.wire.messages import Request
+from client_support import BREAK, MUTE, FakeBookie, Fleet, obey, tell
+
+
+async def left_open(client: Client, count: int, **options: object) -> LedgerWriter:
+    """A ledger whose writer is gone without a word."""
+    writer = await client.create(**options)  # type: ignore[arg-type]
+    if count:
+        await writer.append_many([b"entry %d" % number for number in range(count)])
+    return writer
+
+
+def plant(bookie: FakeBookie, ledger_id: LedgerId, entry_id: int, lac: int, payload: bytes = b"unconfirmed") -> None:
+    """An entry that reached only this bookie."""
+    body = Digest(DigestType.CRC32C, b"").seal(ledger_id, EntryId(entry_id), lac, 1000 + entry_id, payload)
+    bookie.entries[ledger_id, EntryId(entry_id)] = b"".join(body)
+
+
+def test_an_empty_ledger_is_closed_empty() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await left_open(client, 0)
+
+            reader = await client.open(writer.id)
+
+            assert (reader.is_closed, reader.last_entry, reader.metadata.length) == (True, -1, 0)
+            assert all(writer.id in bookie.fenced for bookie in fleet.bookies)
+
+    tell(story)
+
+
+def test_everything_acknowledged_is_within_the_end_and_the_length_is_the_writers() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost, fleet.client() as client:
+            writer = await left_open(lost, 12)
+
+            reader = await client.open(writer.id)
+
+            assert reader.last_entry == 11
+            assert reader.metadata.length == writer.length
+            assert [item.payload for item in await reader.read(0, 11)] == [b"entry %d" % n for n in range(12)]
+
+    tell(story)
+
+
+def test_a_ledger_whose_lac_is_its_end_takes_its_length_from_that_entry() -> None:
+    """Where Java takes it from an entry beyond the end (wire 10.4, step 5)."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost, fleet.client() as client:
+            writer = await left_open(lost, 3)
+            await fleet.until(lambda: all(b.lac(writer.id) == 2 for b in fleet.bookies), "the explicit LAC")
+            # b0 alone has one more entry, is asked for its highest one, and then is gone.
+            plant(fleet["b0"], writer.id, 3, lac=2)
+
+            def once(request: Request) -> str | None:
+                return BREAK if isinstance(request, messages.ReadRequest) and request.entry_id >= 0 else None
+
+            fleet["b0"].script = once
+            reader = await client.open(writer.id)
+
+            assert (reader.last_entry, reader.metadata.length) == (2, writer.length)
+
+    tell(story)
+
+
+def test_an_entry_on_a_single_bookie_is_written_back_to_all_before_it_counts() -> None:
+    """B15, P31."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost, fleet.client() as client:
+            writer = await left_open(lost, 3)
+            plant(fleet.first_asked(writer, 3), writer.id, 3, lac=1)
+
+            reader = await client.open(writer.id)
+
+            assert reader.last_entry == 3
+            assert all(3 in bookie.ids(writer.id) for bookie in fleet.bookies)
+            stored = entry.unpack_header(fleet["b2"].entries[writer.id, EntryId(3)])
+            assert stored.length == reader.metadata.length == 1003
+
+    tell(story)
+
+
+def test_recovery_reads_fence_and_are_urgent() -> None:
+    """S13; wire 10.4, step 6."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost, fleet.client() as client:
+            writer = await left_open(lost, 3)
+            await fleet.until(lambda: all(b.lac(writer.id) == 2 for b in fleet.bookies), "all adds to arrive")
+            plant(fleet.first_asked(writer, 3), writer.id, 3, lac=2)
+            for bookie in fleet.bookies:
+                bookie.requests.clear()
+
+            await client.open(writer.id)
+
+            reads = [read for bookie in fleet.bookies for read in bookie.asked(messages.ReadRequest)]
+            assert all(read.is_fencing and read.master_key for read in reads)
+            assert all(read.is_high_priority == (read.entry_id >= 0) for read in reads)
+            assert reads
+            adds = [add for bookie in fleet.bookies for add in bookie.asked(messages.AddRequest)]
+            assert all(add.is_recovery and add.is_high_priority for add in adds)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("failure", [Status.EUNKNOWNLEDGERSTATE, Status.EIO, MUTE, BREAK])
+def test_an_ack_quorum_of_unknown_bookies_stops_recovery_and_decides_nothing(failure: Status | str) -> None:
+    """B13: the ledger stays IN_RECOVERY, and the next attempt finishes it."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost, fleet.client() as client:
+            writer = await left_open(lost, 3)
+            for bad in ("b0", "b1"):
+                fleet[bad].script = lambda request: failure
+
+            with pytest.raises(errors.QuorumNotReached):
+                await client.open(writer.id)
+            assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
+
+            for bookie in fleet.bookies:
+                bookie.script = obey
+            await asyncio.sleep(1)  # the back-off of broken connections
+            assert (await client.open(writer.id)).last_entry == 2
+
+    tell(story)
+
+
+def test_a_limbo_bookie_never_makes_the_end_come_early() -> None:
+    """T3, B20: the bookie that lost entry 3 says "unknown", which counts for nothing."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost, fleet.client() as client:
+            writer = await left_open(lost, 4)
+            fleet["b0"].wipe()
+            fleet["b0"].limbo.add(writer.id)
+            fleet["b1"].script = lambda request: MUTE
+
+            with pytest.raises(errors.BookieError):
+                await client.open(writer.id)
+            assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
+
+            fleet["b1"].script = obey
+            assert (await client.open(writer.id)).last_entry == 3
+
+    tell(story)
+
+
+def test_a_bookie_that_fails_during_the_write_back_is_replaced_in_the_closing_write() -> None:
+    """Wire 10.4, steps 8 and 9."""
+
+    def no_adds(request: Request) -> Status | None:
+        return Status.EIO if isinstance(request, messages.AddRequest) else None
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost, fleet.client() as client:
+            writer = await left_open(lost, 5)
+            victim = str(writer.metadata.last_segment.bookies[0])
+            for survivor in writer.metadata.last_segment.bookies[1:]:
+                for number in (5, 6, 7):
+                    plant(fleet[survivor], writer.id, number, lac=4)
+            fleet[victim].script = no_adds
+
+            reader = await client.open(writer.id)
+
+            assert reader.last_entry == 7
+            assert victim in reader.metadata.segments[0].bookies
+            assert victim not in reader.metadata.last_segment.bookies
+            entries = await reader.read(0, 7)
+            assert [item.entry_id for item in entries] == list(range(8))
+
+    tell(story, zones="abca")
+
+
+def test_several_recoverers_agree_on_one_end() -> None:
+    """P33, S6."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost:
+            writer = await left_open(lost, 5)
+            plant(fleet["b2"], writer.id, 5, lac=3)
+
+            async def one(name: str) -> LedgerReader:
+                async with fleet.client(name) as client:
+                    return await client.open(writer.id)
+
+            readers = await asyncio.gather(*(one(f"reader{number}") for number in range(4)))
+
+            assert len({(reader.last_entry, reader.metadata.length) for reader in readers}) == 1
+            assert readers[0].last_entry in (4, 5)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_live_writer_and_a_recoverer_never_disagree_about_what_was_acknowledged(seed: int) -> None:
+    """S1, P28, P29, on the simulated network with its latencies."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as writing, fleet.client() as client:
+            writer = await writing.create()
+            acknowledged: list[int] = []
+
+            async def write() -> None:
+                while True:
+                    acknowledged.append(await writer.append(b"x"))
+
+            task = asyncio.ensure_future(write())
+            await asyncio.sleep(0.05 + seed / 1000)
+            reader = await client.open(writer.id)
+            await asyncio.wait([task])
+
+            assert isinstance(task.exception(), errors.LedgerFenced | errors.LedgerClosed)
+            assert acknowledged
+            assert acknowledged[-1] <= reader.last_entry
+            assert len(await reader.read(0, reader.last_entry)) == reader.last_entry + 1
+
+    tell(story, seed=seed)
+
+
+def test_a_wrong_key_on_the_bookies_fails_recovery_as_unauthorized() -> None:
+    """Wire 10.4, step 4."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost, fleet.client() as client:
+            writer = await left_open(lost, 3)
+            fleet["b1"].script = lambda request: Status.EUA
+
+            with pytest.raises(errors.Unauthorized):
+                await client.open(writer.id)
+
+    tell(story)
+
+
+def test_a_cancelled_recovery_leaves_nothing_behind_and_can_be_repeated() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer") as lost, fleet.client() as client:
+            writer = await left_open(lost, 3)
+            fleet["b0"].script = fleet["b1"].script = lambda request: MUTE
+            opening = asyncio.ensure_future(client.open(writer.id))
+            await asyncio.sleep(0.5)
+            opening.cancel()
+            await asyncio.wait([opening])
+
+            assert opening.cancelled()
+            fleet["b0"].script = fleet["b1"].script = obey
+            assert (await client.open(writer.id)).last_entry == 2
+
+    tell(story)
