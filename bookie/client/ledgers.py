@@ -65,8 +65,8 @@ class LedgerStore:
 
     async def get(self, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
         """The metadata and its version. Raises LedgerMissing, BadInput (unreadable), MetadataError."""
-        stored = await self._found(ledger_id)
-        return serde.load_ledger(stored.data, stored.created_ms), stored.version
+        found = await self.stored(ledger_id)
+        return serde.load_ledger(found.data, found.created_ms), found.version
 
     async def put(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
         """Compare and set; return the new version. Raises VersionConflict, LedgerMissing, MetadataError."""
@@ -85,7 +85,7 @@ class LedgerStore:
                     raise
             # After a lost answer: it happened exactly when our bytes stand at the next version.
             await self.store.sync(path)
-            found = await self._found(ledger_id)
+            found = await self.stored(ledger_id)
             if found.version == version + 1 and found.data == data:
                 return found.version
             if found.version != version:
@@ -136,7 +136,8 @@ class LedgerStore:
             await self._create_quietly(paths.idgen_long(self.root))
         return await self._next_long_id()
 
-    async def _found(self, ledger_id: LedgerId) -> Stored:
+    async def stored(self, ledger_id: LedgerId) -> Stored:
+        """The record as it stands, readable or not. Raises LedgerMissing, MetadataError."""
         try:
             return await self.store.get(self.path(ledger_id))
         except errors.NodeMissing:

@@ -43,13 +43,16 @@ class IncarnationRecord:
     """Which life of this bookie's disks is the current one, and how often it registered in all its lives.
 
     Changed only together with the cookie (a new life) or alone by one (a new boot), always by compare-and-set.
-    `grant_id`: the grant under which this life began; "" for the first, and for `regeneration=local`.
+    `grant_id`: what allowed this life to begin; `operator_epoch`: of the operator that gave it. `boot_id`: random, of
+    the process that wrote this last: it tells our own write, whose answer was lost, from a rival's.
     """
 
     instance_id: str
     incarnation: Incarnation
     boot_epoch: BootEpoch
     grant_id: str = ""
+    operator_epoch: int = 0
+    boot_id: str = ""
 
 
 def dump_cookie(cookie: Cookie) -> bytes:
@@ -120,6 +123,8 @@ def load_incarnation(data: bytes) -> IncarnationRecord:
             incarnation=Incarnation(int(fields["incarnation"])),
             boot_epoch=BootEpoch(int(fields["boot_epoch"])),
             grant_id=str(fields.get("grant_id", "")),
+            operator_epoch=int(fields.get("operator_epoch", 0)),
+            boot_id=str(fields.get("boot_id", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.BadInput(f"the incarnation record cannot be read ({error}): {data[:80]!r}") from error

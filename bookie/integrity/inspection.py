@@ -1,0 +1,148 @@
+"""One look at everything a boot decides on: metadata store, volumes, marker. Writes nothing, anywhere.
+
+Used by the boot itself, by the storage report, and again at the moment a grant arrives: the three see the same thing.
+"""
+
+from dataclasses import dataclass
+
+from bookie.base.ids import BookieId
+from bookie.base.units import NS_PER_S
+from bookie.client.ledgers import LedgerStore
+from bookie.integrity import evidence, verdict, volumes
+from bookie.integrity.identity import Identity, IdentityStore
+from bookie.integrity.options import IntegrityOptions
+from bookie.integrity.patience import Patience
+from bookie.integrity.scan import scan
+from bookie.integrity.verdict import UNCOUNTED, Decision, Facts
+from bookie.integrity.volumes import Expected
+from bookie.metadata import cookie
+from bookie.metadata.cookie import Cookie
+from bookie.ports import World
+from bookie.ports.admin import VolumeReport
+from bookie.storage import dirs
+from bookie.storage.options import StorageOptions
+
+_COUNT_KEPT_NS = 30 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was seen, and what follows from it."""
+
+    identity: Identity
+    master: Cookie
+    volumes: tuple[VolumeReport, ...]
+    decision: Decision
+    evidence_hash: str
+    is_dirty: bool
+    ledger_count: int = UNCOUNTED
+    ledgers_naming_me: int = UNCOUNTED
+
+
+class Inspector:
+    """Looks at one bookie."""
+
+    def __init__(
+        self,
+        bookie_id: BookieId,
+        storage: StorageOptions,
+        options: IntegrityOptions,
+        world: World,
+        identities: IdentityStore,
+        ledgers: LedgerStore,
+        patience: Patience,
+    ) -> None:
+        self._bookie_id = bookie_id
+        self._storage = storage
+        self._options = options
+        self._world = world
+        self._identities = identities
+        self._ledgers = ledgers
+        self._patience = patience
+        self._named: tuple[int, tuple[int, int]] | None = None  # until when, (ledgers, naming us)
+
+    async def look(self, *, is_serving: bool = False) -> Inspection:
+        """Waits for the metadata store as long as it takes. Raises RefusedToStart, StorageFailed.
+
+        `is_serving`: the marker on disk is this process's own and says nothing about the past.
+        """
+        identity = await self._identities.read()
+        master = self._master(identity.instance_id)
+        expected = Expected(self._bookie_id, identity.instance_id, master, identity.record)
+        found = await volumes.inspect(self._world, self._storage, self._options, expected)
+        is_dirty = await dirs.is_dirty(self._world.disk, self._storage)
+        lost_writes = await dirs.may_have_lost(self._world.disk, self._storage)
+        ledger_count = naming = UNCOUNTED
+        facts = Facts(
+            volumes=found,
+            cookie_present=identity.cookie is not None or bool(identity.cookie_problem),
+            record=identity.record,
+            cookie_problem=_problem(identity, master),
+            lost_writes=lost_writes and not is_serving,
+        )
+        decision = verdict.decide(facts)
+        if decision.verdict is None:
+            # Only here a scan is worth it: no cookie, nothing on disk. Is this bookie new, or was its cookie deleted?
+            ledger_count, naming = await self._count()
+            decision = verdict.decide(_counted(facts, naming))
+        return Inspection(
+            identity=identity,
+            master=master,
+            volumes=found,
+            decision=decision,
+            evidence_hash=evidence.digest(
+                bookie_id=self._bookie_id,
+                pod_uid=self._world.host.pod_uid,
+                instance_id=identity.instance_id,
+                cookie_version=identity.cookie_version,
+                cookie_digest=identity.cookie_digest,
+                record=identity.record,
+                volumes=found,
+            ),
+            is_dirty=is_dirty,
+            ledger_count=ledger_count,
+            ledgers_naming_me=naming,
+        )
+
+    def _master(self, instance_id: str) -> Cookie:
+        storage = self._storage
+        return Cookie(self._bookie_id, storage.journal_dirs, storage.ledger_dirs, storage.index_dirs, instance_id)
+
+    async def _count(self) -> tuple[int, int]:
+        """How many ledgers there are, and how many name this bookie; unreadable ones that contain its id count.
+
+        That some do is believed for a while: a held bookie must not read all metadata every two seconds.
+        """
+        now_ns = self._world.clock.monotonic_ns()
+        if self._named is not None and now_ns < self._named[0]:
+            return self._named[1]
+        self._named = None
+        count = naming = 0
+        async for batch in scan(self._ledgers, self._patience, concurrency=self._options.scan_concurrency):
+            count += len(batch)
+            for found in batch:
+                if found.metadata is None:
+                    naming += self._bookie_id.encode() in found.data
+                else:
+                    naming += found.metadata.names(self._bookie_id)
+        if naming:
+            self._named = (self._world.clock.monotonic_ns() + _COUNT_KEPT_NS, (count, naming))
+        return count, naming
+
+
+def _problem(identity: Identity, master: Cookie) -> str:
+    if identity.cookie is None:
+        return identity.cookie_problem
+    reason = identity.cookie_problem or cookie.mismatch(master, identity.cookie)
+    return f"{reason}; correct the settings" if reason else ""
+
+
+def _counted(facts: Facts, naming: int) -> Facts:
+    return Facts(
+        volumes=facts.volumes,
+        cookie_present=facts.cookie_present,
+        record=facts.record,
+        cookie_problem=facts.cookie_problem,
+        ledgers_naming_me=naming,
+        lost_writes=facts.lost_writes,
+    )

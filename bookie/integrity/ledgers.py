@@ -1,0 +1,130 @@
+"""What one ledger needs from a bookie that may have lost data: marks, then steps until nothing is missing. Pure.
+
+The marks (phase one), by what the metadata store says *after* the loss:
+
+    state                 names us          marks
+    CLOSED, IN_RECOVERY   or not            fence: a recovery may have fenced us before the loss, and only its metadata
+                                            change, which precedes every fence, still tells. Not naming us proves
+                                            nothing: the fragment may have been replaced or re-replicated since.
+    any                   in some ensemble  limbo: entries of ours may be gone, so never say no
+    OPEN                  in the last one   limbo alone: no recovery began, so no fence of ours is lost; limbo refuses
+                                            normal adds with "unknown", and the writer lives on by an ensemble change
+
+Stronger than BookKeeper's own check on purpose (bp46.md 5, "The CLOSED row is a safety hole"). The steps (phase two)
+end in clearing limbo, and nothing clears a fence. Never: a decision on metadata older than the loss.
+"""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bookie.base.ids import BookieId, EntryId
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
+
+
+class Loss(enum.Enum):
+    """What may be gone."""
+
+    UNFLUSHED = "unflushed"  # a crash without a journal of entries: entries, but no fence (fences are journaled)
+    VOLUMES = "volumes"  # disks: anything
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    fence: bool
+    limbo: bool
+
+
+def marks(
+    metadata: LedgerMetadata, me: BookieId, loss: Loss, *, guard_fence: bool = True, guard_limbo: bool = True
+) -> Marks:
+    """The marks for one ledger. The guards are off only in simulation."""
+    is_named = metadata.names(me)
+    is_open = metadata.state is LedgerState.OPEN
+    fence = guard_fence and not is_open and (is_named or loss is Loss.VOLUMES)
+    # Limbo refuses normal adds too. Where one guard is off, the other must not do its work.
+    limbo = guard_limbo and is_named and (guard_fence or not metadata.is_closed)
+    if guard_fence and not guard_limbo and is_open:
+        fence = metadata.last_segment_names(me)
+    return Marks(fence=fence, limbo=limbo)
+
+
+def unreadable_marks(data: bytes, me: BookieId) -> Marks:
+    """For a record that cannot be read. All formats hold bookie ids as they are: without ours it is not about us.
+
+    The fence costs nothing: no client can use such a ledger either.
+    """
+    return Marks(fence=True, limbo=me.encode() in data)
+
+
+class Step(enum.Enum):
+    """What a ledger in limbo needs next."""
+
+    CLEAR = "clear"  # nothing of it is ours (any more)
+    WAIT = "wait"  # a live writer may change its ensemble by itself
+    RECOVER = "recover"  # decide its end
+    COPY = "copy"  # our fragments are sealed: fetch what is missing, flush, clear, flush
+
+
+def next_step(metadata: LedgerMetadata | None, me: BookieId, *, may_have_writer: bool) -> Step:
+    """`metadata` None: deleted. `may_have_writer`: somebody may be writing it still (only asked when OPEN).
+
+    A fragment is sealed when the ledger is closed or a later segment begins: then its end is decided, without any
+    answer of ours (S9).
+    """
+    if metadata is None or not metadata.names(me):
+        return Step.CLEAR
+    if metadata.is_closed or not metadata.last_segment_names(me):
+        return Step.COPY
+    if metadata.state is LedgerState.OPEN and may_have_writer:
+        return Step.WAIT
+    return Step.RECOVER
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How long a writer has shown no sign of life: its last confirmed entry and the metadata's version stood still."""
+
+    since_ns: int
+    last_confirmed: EntryId
+    version: int
+
+    def seen(self, now_ns: int, last_confirmed: EntryId, version: int) -> "Silence":
+        """After another look."""
+        if (last_confirmed, version) == (self.last_confirmed, self.version):
+            return self
+        return Silence(now_ns, last_confirmed, version)
+
+    def is_over(self, now_ns: int, *, grace_ns: int) -> bool:
+        """True when the writer may be taken for dead."""
+        return now_ns - self.since_ns >= grace_ns
+
+
+def assigned(metadata: LedgerMetadata, me: BookieId) -> Iterator[EntryId]:
+    """Every entry of a sealed fragment whose write set has us, ascending. An unsealed last segment gives none."""
+    size, quorum = metadata.ensemble_size, metadata.write_quorum
+    for segment, first, last in metadata.segment_ranges():
+        if last is None or me not in segment.bookies:
+            continue
+        index = segment.bookies.index(me)
+        for entry_id in range(first, last + 1):
+            # Ensemble index (entry + k) mod E, k < W, holds the entry (P7): ours is one of them.
+            if (index - entry_id) % size < quorum:
+                yield EntryId(entry_id)
+
+
+def missing(metadata: LedgerMetadata, me: BookieId, runs: list[tuple[EntryId, EntryId]]) -> Iterator[EntryId]:
+    """`assigned` without what `runs` (inclusive, ascending) hold."""
+    position = 0
+    for entry_id in assigned(metadata, me):
+        while position < len(runs) and runs[position][1] < entry_id:
+            position += 1
+        if position == len(runs) or entry_id < runs[position][0]:
+            yield entry_id
+
+
+def sources(metadata: LedgerMetadata, me: BookieId, entry_id: EntryId, failed: dict[BookieId, int]) -> list[BookieId]:
+    """Whom to ask for an entry: its write set without us, those that failed least first, else spread by entry id."""
+    peers = [bookie for bookie in metadata.write_set(entry_id) if bookie != me]
+    turn = entry_id % len(peers) if peers else 0
+    return sorted(peers[turn:] + peers[:turn], key=lambda bookie: failed.get(bookie, 0))

@@ -1,0 +1,79 @@
+"""Phase one: look at every ledger and make the marks durable, before the cookie is touched and anything is served.
+
+Returns only when every mark is on disk (bp46.md E5, B33, B34). May be repeated at any time: marks are only ever added.
+"""
+
+import logging
+
+from bookie.base.ids import BookieId, BootEpoch, LedgerId
+from bookie.client.ledgers import LedgerStore
+from bookie.integrity import ledgers as rules
+from bookie.integrity.ledgers import Loss
+from bookie.integrity.options import IntegrityOptions
+from bookie.integrity.patience import Patience
+from bookie.integrity.progress import Progress
+from bookie.integrity.scan import Scanned, scan
+from bookie.storage.store import EntryStore
+from bookie.wire import digest
+
+log = logging.getLogger(__name__)
+
+# Each `protect` is a flush; so many marks share one.
+_MARKS_PER_FLUSH = 4096
+
+Mark = tuple[LedgerId, bool, bool, bytes | None]
+
+
+async def run(
+    ledgers: LedgerStore,
+    store: EntryStore,
+    me: BookieId,
+    loss: Loss,
+    options: IntegrityOptions,
+    patience: Patience,
+    progress: Progress,
+    *,
+    epoch: BootEpoch,
+) -> None:
+    """Fence and put in limbo, durably, what `integrity.ledgers.marks` says. `epoch` is kept beside each limbo mark."""
+    progress.enter("one")
+    waiting: list[Mark] = []
+    async for batch in scan(ledgers, patience, concurrency=options.scan_concurrency):
+        for found in batch:
+            mark = _mark(found, me, loss, options, progress)
+            if mark is not None:
+                waiting.append(mark)
+        progress.scanned += len(batch)
+        progress.total = progress.scanned
+        progress.notify()
+        if len(waiting) >= _MARKS_PER_FLUSH:
+            await store.protect(waiting, epoch=epoch)
+            waiting = []
+    await store.protect(waiting, epoch=epoch)
+    progress.end_phase_one()
+    log.info(
+        "phase one done loss=%s ledgers=%d member=%d fenced=%d limbo=%d ms=%d",
+        loss.value,
+        progress.scanned,
+        progress.member,
+        progress.fenced,
+        progress.limbo,
+        progress.phase_one_ms,
+    )
+
+
+def _mark(found: Scanned, me: BookieId, loss: Loss, options: IntegrityOptions, progress: Progress) -> Mark | None:
+    metadata = found.metadata
+    if metadata is None:
+        wanted, key = rules.unreadable_marks(found.data, me), None
+        log.warning("ledger metadata cannot be read ledger_id=%d names_us=%s", found.ledger_id, wanted.limbo)
+        progress.member += wanted.limbo
+    else:
+        wanted = rules.marks(metadata, me, loss, guard_fence=options.guard_fence, guard_limbo=options.guard_limbo)
+        key = digest.master_key(metadata.password) if metadata.has_password else None
+        progress.member += metadata.names(me)
+    if not wanted.fence and not wanted.limbo:
+        return None
+    progress.fenced += 1  # both marks refuse normal adds
+    progress.limbo += wanted.limbo
+    return found.ledger_id, wanted.fence, wanted.limbo, key

@@ -1,0 +1,229 @@
+"""Phase two, beside serving: every ledger in limbo is recovered if it must be, copied, flushed, cleared, flushed.
+
+The limbo marks on disk are the work list, so it is resumable from any cut. Per ledger: metadata is read afresh; its
+end is decided without any answer of ours (S9); what is missing is fetched and verified; only when that is durable the
+mark goes, and only when *that* is durable the ledger is done (B39, E6). A ledger that cannot be repaired now is told of
+with its reason and tried again later; it stops no other. A live writer is not disturbed while it shows signs of life
+(T14).
+"""
+
+import contextlib
+import logging
+from dataclasses import dataclass
+from typing import Protocol
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
+from bookie.base.units import NS_PER_MS
+from bookie.client.client import Client
+from bookie.client.ledgers import LedgerStore
+from bookie.integrity import ledgers as rules
+from bookie.integrity.copier import Copier, Peers
+from bookie.integrity.ledgers import Silence, Step
+from bookie.integrity.options import IntegrityOptions
+from bookie.integrity.patience import Patience
+from bookie.integrity.progress import Progress
+from bookie.integrity.throttle import Throttle
+from bookie.integrity.together import together
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports import World
+from bookie.storage.store import EntryStore
+
+log = logging.getLogger(__name__)
+
+# Ledgers repaired at the same time: small ones hide each other's round trips.
+_LEDGERS_AT_ONCE = 4
+# Ledgers cleared by one pair of flushes.
+_CLEARED_TOGETHER = 256
+# How often a writer's sign of life is looked for.
+_WRITER_POLL_MS = 1_000
+
+
+class Opener(Protocol):
+    """What a repair asks of a client about whole ledgers."""
+
+    async def recover(self, ledger_id: LedgerId) -> None:
+        """Decide the ledger's end; returns when it is closed. Raises BookieError."""
+        ...
+
+    async def last_confirmed(self, ledger_id: LedgerId) -> EntryId:
+        """Without disturbing its writer. Raises BookieError."""
+        ...
+
+
+class ClientOpener:
+    """`Opener` by the client library, with the password that the metadata holds."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def recover(self, ledger_id: LedgerId) -> None:
+        reader = await self._client.open(ledger_id, administrative=True)
+        await reader.close()
+
+    async def last_confirmed(self, ledger_id: LedgerId) -> EntryId:
+        reader = await self._client.open_no_recovery(ledger_id, administrative=True)
+        try:
+            return reader.last_confirmed
+        finally:
+            await reader.close()
+
+
+@dataclass(slots=True)
+class _Work:
+    """One ledger in limbo."""
+
+    due_ns: int = 0
+    failures: int = 0
+    silence: Silence | None = None
+
+
+class Repair:
+    """One run over all marks. `run` returns when none is left."""
+
+    def __init__(
+        self,
+        store: EntryStore,
+        ledgers: LedgerStore,
+        me: BookieId,
+        opener: Opener,
+        peers: Peers,
+        options: IntegrityOptions,
+        world: World,
+        patience: Patience,
+        progress: Progress,
+        *,
+        verify: bool,
+    ) -> None:
+        self._store = store
+        self._ledgers = ledgers
+        self._me = me
+        self._opener = opener
+        self._options = options
+        self._clock = world.clock
+        self._patience = patience
+        self._progress = progress
+        self._copier = Copier(
+            store,
+            me,
+            peers,
+            world.clock,
+            Throttle(options.copy_rate_bytes_per_s),
+            progress,
+            concurrency=max(1, options.copy_concurrency // _LEDGERS_AT_ONCE),
+            verify=verify,
+        )
+        self._work: dict[LedgerId, _Work] = {}
+
+    async def run(self) -> None:
+        """Repair until no ledger is in limbo and that is durable."""
+        self._work = {ledger_id: _Work() for ledger_id in self._store.ledgers() if self._is_limbo(ledger_id)}
+        progress = self._progress
+        progress.enter("two")
+        progress.pending = progress.limbo = len(self._work)
+        while self._work:
+            now_ns = self._clock.monotonic_ns()
+            due = [ledger_id for ledger_id, work in self._work.items() if work.due_ns <= now_ns]
+            for start in range(0, len(due), _CLEARED_TOGETHER):
+                await self._clear(await self._whole(due[start : start + _CLEARED_TOGETHER]))
+            if self._work:
+                await self._clock.sleep_until(min(work.due_ns for work in self._work.values()))
+        log.info("phase two done ledgers=%d entries=%d", progress.done_count, progress.entries_copied)
+
+    async def _whole(self, batch: list[LedgerId]) -> list[LedgerId]:
+        """Work on `batch`; return those of which nothing is missing any more (not yet durably)."""
+        todo = iter(batch)
+        whole: list[LedgerId] = []
+
+        async def worker() -> None:
+            for ledger_id in todo:
+                if await self._repair(ledger_id):
+                    whole.append(ledger_id)
+
+        await together(worker() for _ in range(_LEDGERS_AT_ONCE))
+        return whole
+
+    async def _clear(self, whole: list[LedgerId]) -> None:
+        """CRASH: entries are durable before their mark is cleared, and the cleared mark before the ledger counts as
+        done. Cut in between, the mark stands, and the next run finds nothing missing."""
+        if not whole:
+            return
+        await self._store.flush()
+        for ledger_id in whole:
+            with contextlib.suppress(errors.NoSuchLedger):  # deleted, and collected meanwhile
+                self._store.clear_limbo(ledger_id)
+        await self._store.flush()
+        for ledger_id in whole:
+            del self._work[ledger_id]
+            self._progress.blocked.pop(ledger_id, None)
+        self._progress.done_count += len(whole)
+        self._progress.pending = self._progress.limbo = len(self._work)
+        self._progress.notify()
+
+    async def _repair(self, ledger_id: LedgerId) -> bool:
+        """One attempt at one ledger. True when nothing of it is missing; else it is tried again later."""
+        work = self._work[ledger_id]
+        try:
+            metadata, version = await self._metadata(ledger_id)
+            step = rules.next_step(metadata, self._me, may_have_writer=True)
+            if step is Step.WAIT:
+                assert metadata is not None
+                if not await self._is_silent(ledger_id, work, version):
+                    self._later(ledger_id, work, "its writer may be alive; it is given time to change its ensemble")
+                    return False
+                step = Step.RECOVER
+            if step is Step.RECOVER:
+                await self._opener.recover(ledger_id)
+                metadata, version = await self._metadata(ledger_id)
+                step = rules.next_step(metadata, self._me, may_have_writer=False)
+            if step is Step.RECOVER:
+                raise errors.LedgerRecoveryFailed(f"ledger {ledger_id} is not closed after its recovery")
+            if step is Step.COPY:
+                assert metadata is not None
+                await self._copier.copy(ledger_id, metadata)
+        except BookieError as error:
+            if error.fatal:
+                raise
+            work.failures += 1
+            self._later(ledger_id, work, str(error) or type(error).__name__)
+            return False
+        return True
+
+    async def _metadata(self, ledger_id: LedgerId) -> tuple[LedgerMetadata | None, int]:
+        """What stands there now; None when the ledger is deleted. Raises BadInput."""
+        await self._patience.read(lambda: self._ledgers.store.sync(self._ledgers.path(ledger_id)))
+        try:
+            return await self._patience.read(lambda: self._ledgers.get(ledger_id))
+        except errors.LedgerMissing:
+            return None, -1
+
+    async def _is_silent(self, ledger_id: LedgerId, work: _Work, version: int) -> bool:
+        """Has the writer shown no sign of life for the time that the settings grant?"""
+        try:
+            confirmed = await self._opener.last_confirmed(ledger_id)
+        except BookieError as error:
+            if error.fatal:
+                raise
+            confirmed = work.silence.last_confirmed if work.silence else INVALID_ENTRY_ID
+        now_ns = self._clock.monotonic_ns()
+        before = work.silence
+        work.silence = (
+            Silence(now_ns, confirmed, version) if before is None else before.seen(now_ns, confirmed, version)
+        )
+        return work.silence.is_over(now_ns, grace_ns=self._options.open_ledger_grace_ms * NS_PER_MS)
+
+    def _later(self, ledger_id: LedgerId, work: _Work, reason: str) -> None:
+        options = self._options
+        delay_ms = min(options.retry_delay_ms << min(work.failures, 16), options.retry_delay_ms_max)
+        if work.failures == 0:
+            delay_ms = min(_WRITER_POLL_MS, max(1, options.open_ledger_grace_ms))
+        work.due_ns = self._clock.monotonic_ns() + delay_ms * NS_PER_MS
+        if self._progress.blocked.get(ledger_id) != reason:
+            log.info("ledger not repaired yet ledger_id=%d reason=%s", ledger_id, reason)
+            self._progress.blocked[ledger_id] = reason
+            self._progress.notify()
+
+    def _is_limbo(self, ledger_id: LedgerId) -> bool:
+        facts = self._store.facts(ledger_id)
+        return facts is not None and facts.is_limbo

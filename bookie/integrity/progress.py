@@ -1,0 +1,122 @@
+"""How far the repair is: counters that the phases advance and the admin service shows."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from bookie.base.ids import Incarnation, LedgerId
+from bookie.base.units import NS_PER_MS, NS_PER_S
+from bookie.ports.admin import BlockedLedger, RepairStatus, State
+from bookie.ports.clock import Clock
+
+BLOCKED_SHOWN_MAX = 100  # admin.proto, RepairStatus.blocked
+_RATE_WINDOW_NS = 2 * NS_PER_S
+
+
+class Progress:
+    """Written by one boot and its repair; read by anybody. Plain attributes, no rule."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began_ns = clock.monotonic_ns()
+        self._phase_began_ns = self._began_ns
+        self._ended_ns = 0
+        self._rate = (self._began_ns, 0, 0.0)
+        self._changed = asyncio.Event()
+        self.phase = ""
+        self.phase_one_ms = 0
+        self.incarnation = Incarnation(0)
+        self.scanned = 0
+        self.total = 0
+        self.member = 0
+        self.fenced = 0
+        self.limbo = 0
+        self.pending = 0
+        self.done_count = 0
+        self.entries_copied = 0
+        self.bytes_copied = 0
+        self.entries_pending = -1
+        self.blocked: dict[LedgerId, str] = {}
+        self.is_done = False
+
+    def enter(self, phase: str) -> None:
+        """A phase begins: "one", "cookie", "two" or "done"."""
+        if phase == "one":
+            self._phase_began_ns = self._clock.monotonic_ns()
+            self.scanned = self.total = self.member = self.fenced = self.limbo = 0
+        self.phase = phase
+        self.is_done = phase == "done"
+        if self.is_done:
+            self.limbo = self.pending = 0
+            self.entries_pending = 0
+            self._ended_ns = self._clock.monotonic_ns()
+        self.notify()
+
+    def end_phase_one(self) -> None:
+        """The marks are durable."""
+        self.phase_one_ms = (self._clock.monotonic_ns() - self._phase_began_ns) // NS_PER_MS
+        self.pending = self.limbo
+        self.notify()
+
+    def copied(self, size: int) -> None:
+        """One entry of `size` bytes was fetched, verified and stored."""
+        self.entries_copied += 1
+        self.bytes_copied += size
+        now_ns = self._clock.monotonic_ns()
+        since_ns, bytes_then, _ = self._rate
+        if now_ns - since_ns >= _RATE_WINDOW_NS:
+            rate = (self.bytes_copied - bytes_then) * NS_PER_S / (now_ns - since_ns)
+            self._rate = (now_ns, self.bytes_copied, rate)
+
+    def notify(self) -> None:
+        """Something that a watcher should see at once."""
+        self._changed.set()
+
+    def snapshot(self, state: State) -> RepairStatus:
+        now_ns = self._clock.monotonic_ns()
+        phase_one_ms = self.phase_one_ms
+        if self.phase == "one":
+            phase_one_ms = (now_ns - self._phase_began_ns) // NS_PER_MS
+        blocked = [BlockedLedger(ledger_id, reason) for ledger_id, reason in sorted(self.blocked.items())]
+        return RepairStatus(
+            state=state,
+            phase=self.phase,
+            phase_one_ms=phase_one_ms,
+            ledgers_scanned=self.scanned,
+            ledgers_total=self.total,
+            ledgers_member=self.member,
+            ledgers_fenced=self.fenced,
+            ledgers_limbo=self.limbo,
+            ledgers_pending=self.pending,
+            ledgers_done=self.done_count,
+            entries_copied=self.entries_copied,
+            bytes_copied=self.bytes_copied,
+            entries_pending=self.entries_pending,
+            bytes_per_second=self._bytes_per_second(now_ns),
+            blocked=tuple(blocked[:BLOCKED_SHOWN_MAX]),
+            done=self.is_done,
+            incarnation=self.incarnation,
+            elapsed_ms=((self._ended_ns or now_ns) - self._began_ns) // NS_PER_MS,
+        )
+
+    async def watch(self, state: Callable[[], State], interval_ms: int) -> AsyncIterator[RepairStatus]:
+        """A snapshot now, at each change, and at least every `interval_ms`, until the repair is done."""
+        while True:
+            self._changed.clear()
+            status = self.snapshot(state())
+            yield status
+            if status.done:
+                return
+            try:
+                async with asyncio.timeout(interval_ms / 1000):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _bytes_per_second(self, now_ns: int) -> float:
+        since_ns, bytes_then, rate = self._rate
+        if self.is_done:
+            return 0.0
+        young_ns = now_ns - since_ns
+        if young_ns >= _RATE_WINDOW_NS // 4 and (rate == 0.0 or young_ns > 2 * _RATE_WINDOW_NS):
+            return (self.bytes_copied - bytes_then) * NS_PER_S / young_ns
+        return rate

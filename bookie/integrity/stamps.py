@@ -1,0 +1,49 @@
+"""Writing on volumes: sentinels and directory cookies, each replaced whole and durable on return.
+
+The sentinel goes first on a fresh volume and last on a finished one: a volume without one is never taken for ours, and
+one that says "regenerating" never for whole.
+"""
+
+from bookie.base.ids import BootEpoch, Incarnation
+from bookie.integrity import sentinel
+from bookie.integrity.inspection import Inspection
+from bookie.integrity.volumes import COOKIE_FILE, Volume
+from bookie.metadata import cookie
+from bookie.ports.admin import Sentinel
+from bookie.ports.disk import Disk, replace_durably
+from bookie.storage import dirs
+
+
+async def write_sentinels(
+    disk: Disk,
+    volumes: tuple[Volume, ...],
+    seen: Inspection,
+    *,
+    incarnation: Incarnation,
+    boot_epoch: BootEpoch,
+    grant_id: str = "",
+) -> None:
+    """`grant_id` given: "regenerating under this grant"; without: the volume is whole and of this life and boot."""
+    for volume, report in zip(volumes, seen.volumes, strict=True):
+        mark = Sentinel(
+            instance_id=seen.identity.instance_id,
+            bookie_id=seen.master.bookie_id,
+            role=volume.role,
+            volume=volume.name,
+            incarnation=incarnation,
+            boot_epoch=boot_epoch,
+            fsid=report.mount.fsid,
+            grant_id=grant_id,
+        )
+        await disk.make_dir(volume.path)
+        await disk.sync_dir(volume.path.rsplit("/", 1)[0] or "/")
+        await replace_durably(disk, sentinel.path(volume.path), sentinel.dump(mark))
+
+
+async def write_cookies(disk: Disk, volumes: tuple[Volume, ...], seen: Inspection) -> None:
+    """`current/VERSION` on every volume, the bytes that stand in the metadata store."""
+    data = cookie.dump_cookie(seen.master)
+    for volume in volumes:
+        await disk.make_dir(dirs.current(volume.path))
+        await disk.sync_dir(volume.path)
+        await replace_durably(disk, f"{volume.path}/{COOKIE_FILE}", data)

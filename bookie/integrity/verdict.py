@@ -1,0 +1,134 @@
+"""Facts about volumes, cookie and history -> what this boot may conclude. Pure; the worst member wins.
+
+The table is operators.md 3.3 and bp46.md 8 ("what a better system does"); each row has a test. What no row names is
+held for a person: a missing fact is never taken for a harmless one.
+"""
+
+from dataclasses import dataclass
+
+from bookie.metadata.cookie import IncarnationRecord
+from bookie.ports.admin import Contents, MountProof, Verdict, VolumeReport
+
+UNCOUNTED = -1
+
+# Verdicts that end in waiting for a person; not one byte is written.
+HELD = (
+    Verdict.MOUNT_MISSING,
+    Verdict.FOREIGN,
+    Verdict.UNKNOWN_CONTENT,
+    Verdict.COOKIE_MISSING,
+    Verdict.STALE,
+)
+_WORST_CONTENTS = (
+    (Contents.FOREIGN, Verdict.FOREIGN),
+    (Contents.UNKNOWN, Verdict.UNKNOWN_CONTENT),
+    (Contents.STALE, Verdict.STALE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a verdict stands on.
+
+    `cookie_problem`: why the stored cookie cannot be ours as configured ("" when it can, or is absent).
+    `ledgers_naming_me`: UNCOUNTED until somebody looked. `lost_writes`: the last stop was not clean, and that boot did
+    not put entry data into the journal.
+    """
+
+    volumes: tuple[VolumeReport, ...]
+    cookie_present: bool
+    record: IncarnationRecord | None
+    cookie_problem: str = ""
+    ledgers_naming_me: int = UNCOUNTED
+    lost_writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`verdict` None: a fact is missing that can still be had (the count of ledgers naming this bookie)."""
+
+    verdict: Verdict | None
+    reason: str
+    lost: tuple[str, ...] = ()  # names of the empty volumes, when the verdict is LOST
+
+    @property
+    def is_held(self) -> bool:
+        return self.verdict in HELD
+
+
+def decide(facts: Facts) -> Decision:
+    """The verdict, and one readable sentence why."""
+    return _mounts(facts) or _bad_contents(facts) or _cookie(facts) or _life(facts)
+
+
+def _mounts(facts: Facts) -> Decision | None:
+    for volume in facts.volumes:
+        if volume.mount.proof in (MountProof.MISSING, MountProof.SUSPECT):
+            return Decision(
+                Verdict.MOUNT_MISSING,
+                f"{volume.role} volume {volume.name}: {volume.mount.reason or 'the mount is not proven'}; "
+                "nothing is written until it is",
+            )
+    return None
+
+
+def _bad_contents(facts: Facts) -> Decision | None:
+    for contents, verdict in _WORST_CONTENTS:
+        for volume in facts.volumes:
+            if volume.contents is contents:
+                return Decision(verdict, f"{volume.role} volume {volume.name}: {volume.reason}")
+    return None
+
+
+def _cookie(facts: Facts) -> Decision | None:
+    if facts.cookie_present:
+        if facts.cookie_problem:
+            return Decision(Verdict.UNKNOWN_CONTENT, facts.cookie_problem)
+        if facts.record is None and _any(facts, Contents.VALID):
+            return Decision(
+                Verdict.COOKIE_MISSING,
+                "the volumes hold data, but the record of this bookie's life is gone from the metadata store",
+            )
+        return None
+    if _any(facts, Contents.VALID):
+        return Decision(
+            Verdict.COOKIE_MISSING,
+            "the volumes hold data, but this bookie's cookie is gone from the metadata store: restore the cookie",
+        )
+    if facts.ledgers_naming_me == UNCOUNTED:
+        return Decision(None, "looking for ledgers that name this bookie")
+    if facts.ledgers_naming_me > 0:
+        return Decision(
+            Verdict.COOKIE_MISSING,
+            f"{facts.ledgers_naming_me} ledgers name this bookie, so it is not new, but its cookie is gone from the "
+            "metadata store: restore the cookie",
+        )
+    return Decision(Verdict.BOOTSTRAP, "no cookie, no data, and no ledger names this bookie: it is new")
+
+
+def _life(facts: Facts) -> Decision:
+    """The cookie stands, the mounts are proven, and every volume is empty, valid or half regenerated."""
+    begun = [volume for volume in facts.volumes if volume.contents is Contents.REGENERATING]
+    empty = tuple(volume.name for volume in facts.volumes if volume.contents is Contents.EMPTY)
+    if empty:
+        which = "all volumes are" if len(empty) == len(facts.volumes) else f"{', '.join(empty)} is"
+        return Decision(Verdict.LOST, f"{which} empty, but the cookie says that this bookie had data", empty)
+    if begun:
+        if all(_is_committed(volume, facts.record) for volume in begun):
+            return Decision(Verdict.RESUME, f"{begun[0].reason}; it is finished now")
+        names = tuple(volume.name for volume in begun)
+        return Decision(Verdict.LOST, f"{begun[0].reason}; it needs a grant to go on", names)
+    if facts.lost_writes:
+        return Decision(Verdict.UNCLEAN, "the last stop was not clean and entry data was not in the journal")
+    return Decision(Verdict.HEALTHY, "cookie, volumes and metadata store agree")
+
+
+def _is_committed(volume: VolumeReport, record: IncarnationRecord | None) -> bool:
+    """Did this volume's regeneration reach the metadata store, the linearization point?"""
+    mark = volume.sentinel
+    assert mark is not None, "a regenerating volume has a sentinel"
+    return record is not None and (mark.incarnation, mark.grant_id) == (record.incarnation, record.grant_id)
+
+
+def _any(facts: Facts, contents: Contents) -> bool:
+    return any(volume.contents is contents for volume in facts.volumes)

@@ -1,0 +1,166 @@
+"""Look at every configured volume. Reads only: before the verdict not one byte is written (operators.md 3.6, 1).
+
+What is looked at: the mount, the sentinel, the directory cookie (`current/VERSION`), and whether anything is there at
+all. `lost+found` and our own half-written sentinel do not count. What it means together is `verdict`'s business.
+"""
+
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.ids import BookieId
+from bookie.base.units import NS_PER_MS
+from bookie.integrity import mounts, sentinel
+from bookie.integrity.options import KUBERNETES, IntegrityOptions
+from bookie.metadata import cookie
+from bookie.metadata.cookie import Cookie, IncarnationRecord
+from bookie.ports import World
+from bookie.ports.admin import Contents, MountReport, Sentinel, VolumeReport
+from bookie.storage.options import StorageOptions
+
+JOURNAL, LEDGERS, INDEX = "journal", "ledgers", "index"
+COOKIE_FILE = "current/VERSION"
+REPAIR_FILE = "REPAIR"
+_NOT_CONTENT = ("lost+found", f"{sentinel.NAME}.tmp", f"{REPAIR_FILE}.tmp")
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """One configured directory. Its name is the last component of its path."""
+
+    role: str
+    path: str
+
+    @property
+    def name(self) -> str:
+        return self.path.rstrip("/").rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a volume of ours must agree with. `record` None: the metadata store knows no life of this bookie."""
+
+    bookie_id: BookieId
+    instance_id: str
+    master: Cookie
+    record: IncarnationRecord | None
+
+
+def configured(options: StorageOptions) -> tuple[Volume, ...]:
+    """Every directory once, in the order of Java's cookie check: journals, ledgers, indexes."""
+    roles = ((JOURNAL, options.journal_dirs), (LEDGERS, options.ledger_dirs), (INDEX, options.index_dirs))
+    volumes: dict[str, Volume] = {}
+    for role, directories in roles:
+        for directory in directories:
+            volumes.setdefault(directory, Volume(role, directory))
+    return tuple(volumes.values())
+
+
+async def inspect(
+    world: World, storage: StorageOptions, options: IntegrityOptions, expected: Expected
+) -> tuple[VolumeReport, ...]:
+    """Reports on all configured volumes, in their order. Raises StorageFailed when a volume cannot be read."""
+    volumes = configured(storage)
+    proofs = [await _mount(world, volume, options) for volume in volumes]
+    if options.volume_proof == KUBERNETES and options.mount_settle_ms:
+        await world.clock.sleep_until(world.clock.monotonic_ns() + options.mount_settle_ms * NS_PER_MS)
+        again = [await _mount(world, volume, options) for volume in volumes]
+        proofs = [one if one == two else mounts.unsettled(two) for one, two in zip(proofs, again, strict=True)]
+    return tuple([await _look(world, volume, proof, expected) for volume, proof in zip(volumes, proofs, strict=True)])
+
+
+async def _mount(world: World, volume: Volume, options: IntegrityOptions) -> MountReport:
+    facts = await world.disk.mount(volume.path)
+    shared_ok = volume.path in options.shared_filesystem_ok
+    checks = options.volume_proof == KUBERNETES
+    return mounts.prove(facts, checks=checks, shared_ok=shared_ok, pod_uid=world.host.pod_uid)
+
+
+async def _look(world: World, volume: Volume, mount: MountReport, expected: Expected) -> VolumeReport:
+    contents, reason, mark = await _contents(world, volume, expected)
+    return VolumeReport(
+        name=volume.name,
+        role=volume.role,
+        path=volume.path,
+        mount=mount,
+        contents=contents,
+        sentinel=mark,
+        reason=reason,
+    )
+
+
+async def _contents(world: World, volume: Volume, expected: Expected) -> tuple[Contents, str, Sentinel | None]:
+    disk = world.disk
+    names = [name for name in await disk.list(volume.path) if name not in _NOT_CONTENT]
+    if not names or (names == ["current"] and not await disk.list(f"{volume.path}/current")):
+        return Contents.EMPTY, "", None
+    found = await _cookie(world, volume)
+    if sentinel.NAME not in names:
+        return *_without_sentinel(names, found, expected), None
+    try:
+        mark = sentinel.load(await disk.read(sentinel.path(volume.path)))
+    except errors.BadInput as error:
+        return Contents.UNKNOWN, f"{error}; restore the file or the volume", None
+    return *judge_sentinel(volume, mark, found, expected), mark
+
+
+async def _cookie(world: World, volume: Volume) -> Cookie | str:
+    """The directory cookie, or why there is none."""
+    try:
+        return cookie.load_cookie(await world.disk.read(f"{volume.path}/{COOKIE_FILE}"))
+    except errors.FileMissing:
+        return f"{COOKIE_FILE} is missing"
+    except errors.BadInput as error:
+        return f"{COOKIE_FILE}: {error}"
+
+
+def _without_sentinel(names: list[str], found: Cookie | str, expected: Expected) -> tuple[Contents, str]:
+    if isinstance(found, Cookie):
+        if (found.bookie_id, found.instance_id) != (expected.bookie_id, expected.instance_id):
+            return Contents.FOREIGN, f"a volume of bookie {found.bookie_id}, cluster {found.instance_id or '(none)'}"
+        return Contents.UNKNOWN, (
+            f"a cookie of this bookie but no sentinel {sentinel.NAME}: a Java bookie's volume cannot be taken over"
+        )
+    shown = ", ".join(names[:5])
+    return Contents.UNKNOWN, f"files that no bookie of ours wrote: {shown}"
+
+
+def judge_sentinel(volume: Volume, mark: Sentinel, found: Cookie | str, expected: Expected) -> tuple[Contents, str]:
+    """What a readable sentinel, the directory cookie and the metadata store say together. Pure."""
+    if (mark.bookie_id, mark.instance_id) != (expected.bookie_id, expected.instance_id):
+        return Contents.FOREIGN, f"a volume of bookie {mark.bookie_id}, cluster {mark.instance_id or '(none)'}"
+    if (mark.role, mark.volume) != (volume.role, volume.name):
+        return Contents.FOREIGN, (
+            f"this bookie's {mark.role} volume {mark.volume} is mounted as {volume.role} volume {volume.name}: "
+            "volumes are swapped"
+        )
+    record = expected.record
+    if mark.grant_id:
+        return _judge_regenerating(mark.incarnation, mark.grant_id, record)
+    if isinstance(found, str):
+        return Contents.UNKNOWN, f"the sentinel is ours but {found}: somebody emptied the volume"
+    if (found.bookie_id, found.instance_id) != (expected.bookie_id, expected.instance_id):
+        return Contents.FOREIGN, f"the sentinel is ours but the cookie is of bookie {found.bookie_id}"
+    if reason := cookie.mismatch(expected.master, found):
+        return Contents.UNKNOWN, f"{reason}; directories of a bookie with data cannot be changed"
+    if record is None:
+        return Contents.VALID, "the metadata store knows no life of this bookie"
+    if mark.incarnation < record.incarnation:
+        return Contents.STALE, f"of incarnation {mark.incarnation}, the current one is {record.incarnation}"
+    # The sentinel is written before the store is told, so it may be ahead by the one boot that was not told.
+    if mark.incarnation > record.incarnation or mark.boot_epoch > record.boot_epoch + 1:
+        return Contents.UNKNOWN, (
+            f"of incarnation {mark.incarnation}, boot {mark.boot_epoch}; the metadata store is behind it "
+            f"({record.incarnation}, {record.boot_epoch}): was it restored from a backup?"
+        )
+    if mark.boot_epoch < record.boot_epoch:
+        return Contents.STALE, f"of boot {mark.boot_epoch}, the last one was {record.boot_epoch}: it went back in time"
+    return Contents.VALID, ""
+
+
+def _judge_regenerating(incarnation: int, grant_id: str, record: IncarnationRecord | None) -> tuple[Contents, str]:
+    current = 0 if record is None else record.incarnation
+    if incarnation == current + 1:
+        return Contents.REGENERATING, f"a regeneration under grant {grant_id} began and did not reach the cookie"
+    if record is not None and incarnation == current and grant_id == record.grant_id:
+        return Contents.REGENERATING, f"the regeneration under grant {grant_id} reached the cookie and was interrupted"
+    return Contents.STALE, f"of a regeneration under grant {grant_id} (incarnation {incarnation}) that was overtaken"
