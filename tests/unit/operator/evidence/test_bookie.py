@@ -1,0 +1,180 @@
+"""Evidence about a whole bookie: worst member wins, two opinions that differ are held, no report proves nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie_operator.evidence import bookie
+from bookie_operator.evidence.facts import BookieCase, Claimed, Contents, Mount, State
+from bookie_operator.evidence.volume import Verdict
+
+
+def with_volume(case: BookieCase, index: int, **report_changes: Any) -> BookieCase:
+    volumes = list(case.volumes)
+    reported = volumes[index].report
+    assert reported is not None
+    volumes[index] = replace(volumes[index], report=replace(reported, **report_changes))
+    return replace(case, volumes=tuple(volumes))
+
+
+def test_a_healthy_bookie_is_healthy() -> None:
+    evidence = bookie.weigh(make.bookie_case())
+
+    assert evidence.verdict is Verdict.HEALTHY
+    assert len(evidence.volumes) == 3
+
+
+def test_a_bookie_with_all_volumes_replaced_has_lost_them() -> None:
+    evidence = bookie.weigh(make.lost_case())
+
+    assert (evidence.verdict, evidence.profile) == (Verdict.LOST_VOLUME, "Full")
+
+
+@pytest.mark.parametrize(
+    ("lost", "profile"), [((0,), "JournalLoss"), ((1,), "Partial"), ((2,), "IndexRebuild"), ((0, 2), "Partial")]
+)
+def test_the_repair_profile_follows_the_lost_roles(lost: tuple[int, ...], profile: str) -> None:
+    whole = make.bookie_case()
+    volumes = tuple(make.replaced(one) if index in lost else one for index, one in enumerate(whole.volumes))
+    case = replace(whole, volumes=volumes, report=make.report(state=State.WAITING_GRANT, claimed=Claimed.LOST))
+
+    assert bookie.weigh(case).profile == profile
+
+
+def test_one_held_volume_holds_the_bookie_whatever_the_others_say() -> None:
+    case = with_volume(make.lost_case(), 1, contents=Contents.FOREIGN_CONTENTS)
+
+    evidence = bookie.weigh(case)
+
+    assert (evidence.verdict, evidence.finding.reason) == (Verdict.HELD, "ForeignVolume")
+
+
+def test_a_missing_mount_beats_lost_neighbours() -> None:
+    evidence = bookie.weigh(with_volume(make.lost_case(), 2, mount=Mount.MISSING))
+
+    assert evidence.verdict is Verdict.MOUNT_MISSING
+
+
+def test_without_pod_nothing_is_known() -> None:
+    evidence = bookie.weigh(make.bookie_case(pod=None))
+
+    assert (evidence.verdict, evidence.finding.reason, evidence.digest) == (Verdict.UNKNOWN, "PodMissing", "")
+
+
+def test_an_unreachable_bookie_is_never_inferred_to_be_empty() -> None:
+    evidence = bookie.weigh(replace(make.lost_case(), report=None, report_problem="admin port 10.0.0.1: UNAVAILABLE"))
+
+    assert (evidence.verdict, evidence.finding.reason) == (Verdict.UNKNOWN, "NoReport")
+    assert "UNAVAILABLE" in evidence.finding.message
+
+
+def test_a_report_of_another_pod_behind_the_same_address_counts_for_nothing() -> None:
+    evidence = bookie.weigh(make.lost_case(pod_uid="pod-9"))
+
+    assert (evidence.verdict, evidence.finding.reason) == (Verdict.UNKNOWN, "ReportOfAnotherPod")
+
+
+def test_a_bookie_with_another_name_is_held() -> None:
+    evidence = bookie.weigh(make.bookie_case(report=make.report(bookie_id="data.other.zone-a.0")))
+
+    assert (evidence.verdict, evidence.finding.reason) == (Verdict.HELD, "WrongIdentity")
+
+
+@pytest.mark.parametrize(
+    ("claimed", "verdict", "reason"),
+    [
+        (Claimed.STALE, Verdict.HELD, "StaleVolume"),
+        (Claimed.FOREIGN, Verdict.HELD, "ForeignVolume"),
+        (Claimed.MOUNT_MISSING, Verdict.MOUNT_MISSING, "MountMissing"),
+        (Claimed.UNKNOWN_CONTENT, Verdict.HELD, "UnknownContent"),
+        (Claimed.COOKIE_MISSING, Verdict.HELD, "CookieMissingInMetadata"),
+    ],
+)
+def test_what_the_bookie_holds_itself_for_holds_it_here_too(claimed: Claimed, verdict: Verdict, reason: str) -> None:
+    evidence = bookie.weigh(make.bookie_case(report=make.report(state=State.HELD, claimed=claimed, reason="because")))
+
+    assert (evidence.verdict, evidence.finding.reason) == (verdict, reason)
+
+
+def test_a_bookie_that_holds_itself_without_a_word_we_know_is_held() -> None:
+    evidence = bookie.weigh(make.bookie_case(report=make.report(state=State.HELD, claimed=Claimed.HEALTHY)))
+
+    assert (evidence.verdict, evidence.finding.reason) == (Verdict.HELD, "HeldByBookie")
+
+
+def test_a_bookie_that_is_still_inspecting_is_unknown() -> None:
+    report = make.report(state=State.STARTING, claimed=Claimed.VERDICT_UNSPECIFIED)
+
+    assert bookie.weigh(make.bookie_case(report=report)).finding.reason == "Inspecting"
+
+
+@pytest.mark.parametrize("claimed", [Claimed.HEALTHY, Claimed.BOOTSTRAP, Claimed.UNCLEAN])
+def test_lost_volumes_that_the_bookie_does_not_call_lost_are_held(claimed: Claimed) -> None:
+    evidence = bookie.weigh(make.lost_case(claimed=claimed))
+
+    assert (evidence.verdict, evidence.finding.reason) == (Verdict.HELD, "Disagreement")
+
+
+def test_a_bookie_that_waits_for_a_grant_over_valid_volumes_is_held() -> None:
+    report = make.report(state=State.WAITING_GRANT, claimed=Claimed.LOST)
+
+    assert bookie.weigh(make.bookie_case(report=report)).finding.reason == "Disagreement"
+
+
+def test_the_conclusion_at_boot_is_history_once_the_bookie_serves() -> None:
+    report = make.report(state=State.REPAIRING, claimed=Claimed.LOST)
+
+    assert bookie.weigh(make.bookie_case(report=report)).verdict is Verdict.HEALTHY
+
+
+def test_new_volumes_of_a_bookie_that_calls_itself_healthy_are_held() -> None:
+    volumes = tuple(replace(make.replaced(one), recorded=None) for one in make.bookie_case().volumes)
+    report = make.report(cookie_present=False, ledgers_naming_me=0, incarnation=0, claimed=Claimed.HEALTHY)
+
+    evidence = bookie.weigh(make.bookie_case(volumes=volumes, report=report))
+
+    assert evidence.finding.reason == "Disagreement"
+
+
+def test_unknown_volumes_stay_unknown_whatever_the_bookie_says() -> None:
+    volumes = (replace(make.volume_case("journal", "journal"), claim=None),)
+
+    assert bookie.weigh(make.bookie_case(volumes=volumes)).finding.reason == "ClaimMissing"
+
+
+def test_the_evidence_hash_is_the_same_for_the_same_facts() -> None:
+    assert bookie.weigh(make.lost_case()).digest == bookie.weigh(make.lost_case()).digest
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cookie_version": 3},
+        {"cookie_digest": "other"},
+        {"incarnation": 2},
+        {"instance_id": "other"},
+        {"evidence_hash": "other"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_the_evidence_hash_changes_with_every_fact_of_the_report(change: dict[str, Any]) -> None:
+    assert bookie.weigh(make.lost_case(**change)).digest != bookie.weigh(make.lost_case()).digest
+
+
+def test_the_evidence_hash_changes_with_pod_claim_and_volume() -> None:
+    lost = make.lost_case()
+    claim = lost.volumes[0].claim
+    assert lost.pod is not None
+    assert lost.report is not None
+    assert claim is not None
+    other_pod = replace(lost, pod=replace(lost.pod, uid="pod-3"), report=replace(lost.report, pod_uid="pod-3"))
+    other_claim = replace(
+        lost, volumes=(replace(lost.volumes[0], claim=replace(claim, uid="claim-3")), *lost.volumes[1:])
+    )
+    other_volume = replace(lost, volumes=(replace(lost.volumes[0], pv=None), *lost.volumes[1:]))
+
+    digests = {bookie.weigh(case).digest for case in (lost, other_pod, other_claim, other_volume)}
+
+    assert len(digests) == 4

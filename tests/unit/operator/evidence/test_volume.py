@@ -1,0 +1,230 @@
+"""The verdict table of operators.md 3.3, row by row, and the ways in which it may not be fooled."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie_operator.evidence import volume
+from bookie_operator.evidence.facts import Contents, Mount, PersistentVolumeFacts, Report, SentinelFacts, VolumeCase
+from bookie_operator.evidence.volume import Finding, Verdict
+
+POD_MS = make.NOW_MS - 1_000
+
+
+def judge(case: VolumeCase, report: Report | None = None) -> Finding:
+    return volume.judge(case, report or make.report(), pod_created_ms=POD_MS)
+
+
+def new_claim(**report_changes: Any) -> VolumeCase:
+    """A volume on a claim that was never marked and is not the recorded one."""
+    case = make.replaced(make.volume_case())
+    assert case.report is not None
+    return replace(case, report=replace(case.report, **report_changes))
+
+
+def unrecorded(case: VolumeCase) -> VolumeCase:
+    return replace(case, recorded=None)
+
+
+def same_claim(**report_changes: Any) -> VolumeCase:
+    case = make.volume_case()
+    assert case.report is not None
+    return replace(case, report=replace(case.report, **report_changes))
+
+
+NO_COOKIE = make.report(cookie_present=False, cookie_version=-1, incarnation=0, ledgers_naming_me=0)
+
+# (row of the table, the volume, the report, verdict, reason)
+TABLE = [
+    ("new claim, empty, no cookie, no history", unrecorded(new_claim()), NO_COOKIE, "Bootstrap", "NewVolume"),
+    ("new claim, empty, cookie exists", new_claim(), make.report(), "LostVolume", "EmptyVolume"),
+    (
+        "new claim, valid, epoch equal",
+        new_claim(contents=Contents.VALID, sentinel=SentinelFacts("data.ledgers.zone-a.0", "instance", 1)),
+        make.report(),
+        "Healthy",
+        "Reattached",
+    ),
+    ("new claim, epoch behind", new_claim(contents=Contents.STALE_CONTENTS), make.report(), "Held", "StaleVolume"),
+    ("new claim, foreign", new_claim(contents=Contents.FOREIGN_CONTENTS), make.report(), "Held", "ForeignVolume"),
+    ("new claim, strange files", new_claim(contents=Contents.UNKNOWN), make.report(), "Held", "UnknownContent"),
+    ("marked, valid, epoch equal", same_claim(), make.report(), "Healthy", "Valid"),
+    ("marked, epoch behind", same_claim(contents=Contents.STALE_CONTENTS), make.report(), "Held", "StaleVolume"),
+    (
+        "marked, empty, new file system, local disk",
+        replace(same_claim(contents=Contents.EMPTY, fsid="other"), is_local_disk=True),
+        make.report(),
+        "Held",
+        "ResetLocalDisk",
+    ),
+    ("marked, empty, same file system", same_claim(contents=Contents.EMPTY), make.report(), "Held", "WipedInPlace"),
+    (
+        "marked, empty, new file system, not local",
+        same_claim(contents=Contents.EMPTY, fsid="other"),
+        make.report(),
+        "Held",
+        "EmptyButInitialized",
+    ),
+    ("not mounted, empty", new_claim(mount=Mount.MISSING), make.report(), "MountMissing", "MountMissing"),
+    ("not mounted, valid", same_claim(mount=Mount.MISSING), make.report(), "MountMissing", "MountMissing"),
+    ("mount suspect", new_claim(mount=Mount.SUSPECT), make.report(), "MountMissing", "MountSuspect"),
+    ("mount unchecked", new_claim(mount=Mount.UNCHECKED), make.report(), "MountMissing", "MountSuspect"),
+    ("mount word unknown", new_claim(mount=Mount.PROOF_UNSPECIFIED), make.report(), "MountMissing", "MountSuspect"),
+    ("shared, not allowed", new_claim(mount=Mount.SHARED), make.report(), "MountMissing", "SharedFilesystem"),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "report", "verdict", "reason"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_every_row_of_the_table(case: VolumeCase, report: Report, verdict: str, reason: str) -> None:
+    finding = judge(case, report)
+
+    assert (finding.verdict.value, finding.reason) == (verdict, reason)
+    assert case.name in finding.message
+
+
+def test_an_empty_volume_without_cookie_is_held_when_a_ledger_names_the_bookie() -> None:
+    report = replace(NO_COOKIE, ledgers_naming_me=3)
+
+    finding = judge(unrecorded(new_claim()), report)
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "CookieMissingInMetadata")
+    assert "3 ledgers" in finding.message
+
+
+def test_an_empty_volume_without_cookie_is_held_when_we_have_seen_it_alive() -> None:
+    finding = judge(new_claim(), NO_COOKIE)
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "CookieMissingInMetadata")
+
+
+def test_an_empty_volume_without_cookie_is_unknown_until_ledgers_are_counted() -> None:
+    finding = judge(unrecorded(new_claim()), replace(NO_COOKIE, ledgers_naming_me=-1))
+
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "LedgersNotCounted")
+
+
+def test_an_unreachable_metadata_store_never_makes_a_volume_lost_or_new() -> None:
+    finding = judge(new_claim(), make.report(metadata_reachable=False, cookie_present=False))
+
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "MetadataUnreachable")
+
+
+def test_a_volume_with_data_whose_cookie_is_gone_is_held() -> None:
+    finding = judge(same_claim(), make.report(cookie_present=False))
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "CookieMissingInMetadata")
+
+
+def test_a_sentinel_of_another_bookie_is_foreign_even_if_the_bookie_calls_it_valid() -> None:
+    finding = judge(same_claim(sentinel=SentinelFacts("data.ledgers.zone-b.0", "instance", 1)))
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "ForeignVolume")
+
+
+def test_a_mark_from_a_later_life_than_the_metadata_knows_is_held() -> None:
+    case = make.volume_case()
+    assert case.claim is not None
+    case = replace(case, claim=replace(case.claim, marks=make.marks(case.claim.uid, "fs-ledgers", incarnation=2)))
+
+    finding = judge(case)
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "IncarnationWentBack")
+
+
+def test_a_removed_mark_does_not_make_the_same_claim_new() -> None:
+    case = same_claim(contents=Contents.EMPTY)
+    assert case.claim is not None
+
+    finding = judge(replace(case, claim=replace(case.claim, marks=None)))
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "WipedInPlace")
+
+
+def test_a_mark_copied_onto_a_new_claim_holds_it() -> None:
+    case = new_claim()
+    assert case.claim is not None
+
+    finding = judge(replace(case, claim=replace(case.claim, marks=make.marks("claim-ledgers-1", "fs-ledgers"))))
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "EmptyButInitialized")
+
+
+def test_an_empty_volume_on_a_claim_that_is_being_deleted_is_held() -> None:
+    case = new_claim()
+    assert case.claim is not None
+
+    finding = judge(replace(case, claim=replace(case.claim, is_terminating=True)))
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "ClaimTerminating")
+
+
+def test_a_claim_younger_than_the_pod_on_it_proves_nothing_about_what_the_pod_sees() -> None:
+    case = new_claim()
+    assert case.claim is not None
+
+    finding = judge(replace(case, claim=replace(case.claim, created_ms=POD_MS + 1)))
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "ClaimNewerThanPod")
+
+
+def shared(case: VolumeCase) -> VolumeCase:
+    assert case.report is not None
+    return replace(case, shares_filesystem=True, report=replace(case.report, mount=Mount.SHARED))
+
+
+def test_a_shared_disk_with_a_changed_persistent_volume_is_lost() -> None:
+    finding = judge(shared(new_claim()))
+
+    assert (finding.verdict, finding.reason) == (Verdict.LOST_VOLUME, "EmptyVolume")
+    assert "pv-uid-ledgers-2 instead of pv-uid-ledgers-1" in finding.message
+
+
+def test_a_shared_disk_with_the_same_persistent_volume_is_held() -> None:
+    case = replace(shared(new_claim()), pv=PersistentVolumeFacts("pv-ledgers-1", "pv-uid-ledgers-1"))
+
+    finding = judge(case)
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "SharedVolumeUnchanged")
+
+
+@pytest.mark.parametrize("missing", ["recorded", "pv"])
+def test_a_shared_disk_without_both_identities_is_held(missing: str) -> None:
+    changes: dict[str, Any] = {missing: None}
+
+    finding = judge(replace(shared(new_claim()), **changes))
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "SharedVolumeUnproven")
+
+
+def test_a_half_done_regeneration_is_still_the_same_loss() -> None:
+    finding = judge(new_claim(contents=Contents.REGENERATING))
+
+    assert (finding.verdict, finding.reason) == (Verdict.LOST_VOLUME, "Regenerating")
+
+
+def test_a_half_done_regeneration_without_cookie_is_held() -> None:
+    finding = judge(new_claim(contents=Contents.REGENERATING), NO_COOKIE)
+
+    assert (finding.verdict, finding.reason) == (Verdict.HELD, "CookieMissingInMetadata")
+
+
+def test_a_volume_that_the_bookie_does_not_report_is_unknown() -> None:
+    finding = judge(replace(make.volume_case(), report=None))
+
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "NotReported")
+
+
+def test_a_volume_without_claim_is_unknown() -> None:
+    finding = judge(replace(make.volume_case(), claim=None))
+
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "ClaimMissing")
+
+
+def test_the_bookies_own_words_are_in_the_message() -> None:
+    finding = judge(new_claim(mount=Mount.MISSING, reason="same device as /etc/hosts"))
+
+    assert "same device as /etc/hosts" in finding.message
