@@ -75,7 +75,7 @@ SETTINGS = (
     Setting("volumeProof", str, "none", "kubernetes: volumes must prove to be mounted; none: not checked"),
     Setting("allowSharedFilesystem", _list, "", "directories that may lie on the node's own disk"),
     Setting("copyRateBytesPerSecond", _rate, str(64 * MIB), "limit of repair traffic; none: as fast as it goes"),
-    Setting("shutdownTimeoutMs", int, "10000", "how long the last flush may take after SIGTERM"),
+    Setting("shutdownTimeoutMs", int, "8000", "how long the last flush may take after SIGTERM"),
     Setting("nettyMaxFrameSizeBytes", int, str(5 * MIB), "longest frame on the data port"),
     Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms"),
     Setting("journalMaxSizeMB", int, "64", "size of a journal file, MiB"),

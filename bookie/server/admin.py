@@ -1,75 +1,94 @@
-"""The answers of the admin service as plain calls; the gRPC shell is `runtime.admin`. Also keeps the node's state."""
+"""The answers of the admin service as plain calls; the gRPC shell is `runtime.admin`. Knows the node's state."""
 
+import dataclasses
 import logging
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 import bookie
 from bookie.base import errors
+from bookie.base.units import NS_PER_MS
+from bookie.integrity.boot import Boot
+from bookie.ports import World
 from bookie.ports.admin import Grant, Health, RepairStatus, State, StorageReport
-
-if TYPE_CHECKING:
-    from bookie.server.bookie import Bookie
+from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
 
 
 class NodeAdmin:
-    """`ports.admin.Admin` for one bookie. Answers from the first second of its life."""
+    """`ports.admin.Admin` for one bookie, answering from the first second of its life.
 
-    def __init__(self, node: "Bookie") -> None:
-        self._node = node
+    `store` is set while the data port is open; `is_registered` while clients can find us; `phase` before and after.
+    """
+
+    def __init__(self, boot: Boot, world: World) -> None:
+        self.store: EntryStore | None = None
+        self.is_registered = False
+        self._boot = boot
+        self._world = world
         self._phase = State.STARTING
-
-    def enter(self, state: State) -> None:
-        """The node's life moved on."""
-        if state is not self._phase:
-            log.info("state bookie_id=%s state=%s", self._node.options.bookie_id, state.value)
-            self._phase = state
+        self._began_ns = world.clock.monotonic_ns()
 
     @property
     def state(self) -> State:
-        return self._phase
+        """The phase of boot or stop; while serving, what clients and operators can expect of us."""
+        if self.store is None or self._phase is State.STOPPING:
+            return self._phase
+        if not self._boot.progress.is_done:
+            return State.REPAIRING
+        return State.READ_ONLY if self.store.is_read_only else State.SERVING
+
+    def enter(self, phase: State) -> None:
+        """Boot or stop moved on."""
+        if phase is not self._phase:
+            self._phase = phase
+            log.info("state=%s", phase.value)
+
+    def notice(self) -> None:
+        """Something that a watcher of the repair should see at once."""
+        self._boot.progress.notify()
 
     def is_healthy(self, question: Health) -> bool:
-        """A waiting or held bookie is alive and must not be restarted; it is only not ready."""
+        """A bookie that waits or is held is alive and must not be restarted: it is only not ready."""
         match question:
             case Health.PROCESS:
                 return True
             case Health.STORAGE:
                 return self.state.serves
             case Health.SERVING:
-                return self.state.serves and self._node.ready.is_set()
+                return self.state.serves and self.is_registered
 
     async def storage_report(self, *, fresh: bool = False) -> StorageReport:
-        node = self._node
-        return StorageReport(
-            bookie_id=node.options.bookie_id,
-            pod_uid=node.world.host.pod_uid,
+        report = await self._boot.report(fresh=fresh)
+        uptime_ms = (self._world.clock.monotonic_ns() - self._began_ns) // NS_PER_MS
+        return dataclasses.replace(
+            report,
             state=self.state,
-            verdict=None,
-            reason="",
-            data_port_open=node.port != 0,
+            data_port_open=self.store is not None,
+            read_only=self.store is not None and self.store.is_read_only,
             version=bookie.__version__,
+            process_uptime_ms=uptime_ms,
         )
 
     async def grant(self, grant: Grant) -> None:
-        raise errors.GrantRefused("not_waiting", "this bookie does not wait for a grant")
+        await self._boot.grant(grant)
 
-    async def repair_status(self, interval_ms: int) -> AsyncIterator[RepairStatus]:
-        yield RepairStatus(state=self.state, done=True)
+    def repair_status(self, interval_ms: int) -> AsyncIterator[RepairStatus]:
+        return self._boot.progress.watch(lambda: self.state, interval_ms)
 
     async def set_read_only(self, read_only: bool) -> State:
-        store = self._node.store
-        if store is None:
-            raise errors.StorageFailed(f"the storage of this bookie is not open; it is {self.state.value}")
-        store.set_read_only(read_only)
+        self._open_store().set_read_only(read_only)
+        self.notice()
         return self.state
 
     async def prepare_shutdown(self) -> str:
-        store = self._node.store
-        if store is None:
-            return f"nothing to flush: this bookie is {self.state.value}"
+        """Refuse adds and flush, so that the process can then be ended at any moment without loss or replay."""
+        store = self._open_store()
         store.set_read_only(True)
         await store.flush()
         return "flushed; adds are refused from now on"
+
+    def _open_store(self) -> EntryStore:
+        if self.store is None:
+            raise errors.StorageFailed(f"the storage of this bookie is not open; it is {self.state.value}")
+        return self.store

@@ -13,15 +13,15 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.units import NS_PER_MS, NS_PER_S
+from bookie.integrity.boot import Boot
 from bookie.metadata import paths, registration
 from bookie.ports import World
 from bookie.ports.admin import Grant, Health, RepairStatus, State, StorageReport
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.metrics import Histogram, Sample
-from bookie.ports.network import Address, ByteStream, Listener
+from bookie.ports.network import Address, ByteStream
 from bookie.server.admin import NodeAdmin
 from bookie.server.admission import Admission
-from bookie.server.boot import Boot
 from bookie.server.connection import Connection, Gate
 from bookie.server.metrics import ServerMetrics
 from bookie.server.options import ServerOptions
@@ -37,6 +37,7 @@ _MODE_INTERVAL_NS = NS_PER_S
 # Between attempts to reach a metadata store at start, and for how long: long enough for one that starts beside us.
 _CONNECT_RETRY_NS = NS_PER_S
 _CONNECT_PATIENCE_NS = 120 * NS_PER_S
+_END_SESSION_S = 2.0
 
 
 class Bookie:
@@ -48,14 +49,10 @@ class Bookie:
         self.metrics = ServerMetrics()
         self.ready = asyncio.Event()
         self.port = 0  # of the data port, once it is open
-        self.store: EntryStore | None = None
+        self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.metadata_uri)
+        self._admin = NodeAdmin(self.boot, world)
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
-        self._admin = NodeAdmin(self)
-        self._listener: Listener | None = None
-        self._registration: Registration | None = None
-        self.boot = Boot(options, world)
-        self.began_ns = world.clock.monotonic_ns()
 
     # ---- life -----------------------------------------------------------------------------------------------------
 
@@ -93,11 +90,11 @@ class Bookie:
     async def _live(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
             metadata = await self._connect()
-            end_session = stack.push_async_callback(self._within, "session", metadata.close())
-            del end_session
+            stack.push_async_callback(self._end_session, metadata)
             store = await self.boot.run(metadata, on_state=self._admin.enter, fail=self.fail)
-            self.store = store
             stack.push_async_callback(self._close_store, store)
+            # Before the last flush: whoever looks for bookies should not find one that does not answer.
+            stack.push_async_callback(self._end_session, metadata)
             async with self._serving(store, metadata):
                 await asyncio.Event().wait()
 
@@ -120,7 +117,6 @@ class Bookie:
 
     async def _close_store(self, store: EntryStore) -> None:
         """The last flush. Only a verified one may say that this life ended well."""
-        self.store = None
         if self._failure is not None:
             await store.abandon()
             return
@@ -134,13 +130,13 @@ class Bookie:
         # CRASH: as if power had gone: the marker stays, and the next start takes this life for an unclean one.
         log.warning("the last flush did not finish; the next start will replay bookie_id=%s", self.options.bookie_id)
 
-    async def _within(self, what: str, work: Awaitable[None]) -> None:
-        """Do one step of stopping, for a second or two at most."""
+    async def _end_session(self, metadata: MetadataStore) -> None:
+        """Our record goes at once, if the metadata store hears us; else with its time-out. Twice is as good as once."""
         try:
-            async with asyncio.timeout(2):
-                await work
+            async with asyncio.timeout(_END_SESSION_S):
+                await metadata.close()
         except (TimeoutError, BookieError) as error:
-            log.warning("could not end the %s in order: %s", what, error)
+            log.warning("the session could not be ended in order reason=%s", error)
 
     # ---- serving --------------------------------------------------------------------------------------------------
 
@@ -156,18 +152,19 @@ class Bookie:
             await Connection(stream, processor, gate, self.metrics, options.frame_bytes_max).run()
 
         listener = await self.world.network.listen(Address(options.listen_host, options.port), on_connect)
-        self._listener = listener
         self.port = listener.port
-        self._registration = registrar = self._make_registration(metadata, listener.port)
+        registrar = self._make_registration(metadata, listener.port)
+        parts = (
+            ("readers", readers.run()),
+            ("registration", registrar.run()),
+            ("mode", self._follow_mode(store, registrar)),
+            ("identity", self.boot.hold()),
+            ("repair", self.boot.repair(store, metadata)),
+        )
+        self._admin.store = store
         try:
             async with asyncio.TaskGroup() as group:
-                parts = (
-                    readers.run(),
-                    registrar.run(),
-                    self._follow_mode(store, registrar),
-                    self._repair(store, metadata),
-                )
-                tasks = [group.create_task(self._supervise(part)) for part in parts]
+                tasks = [group.create_task(self._supervise(part), name=name) for name, part in parts]
                 try:
                     yield
                 finally:
@@ -175,8 +172,9 @@ class Bookie:
                         task.cancel()
         finally:
             self.ready.clear()
-            self._listener = None
+            self._admin.is_registered = False
             await listener.close()
+            self._admin.store = None
 
     def _make_registration(self, metadata: MetadataStore, port: int) -> Registration:
         options = self.options
@@ -196,19 +194,19 @@ class Bookie:
         """Announce what we are: ready once registered, read-only while the store refuses adds."""
         clock = self.world.clock
         await registrar.registered.wait()
+        self._admin.is_registered = True
         self.ready.set()
+        self._admin.notice()
         log.info("serving bookie_id=%s port=%d", self.options.bookie_id, self.port)
         while True:
             registrar.set_read_only(store.is_read_only)
             await clock.sleep_until(clock.monotonic_ns() + _MODE_INTERVAL_NS)
 
-    async def _repair(self, store: EntryStore, metadata: MetadataStore) -> None:
-        await self.boot.repair(store, metadata)
-
     # ---- ports.admin.Admin ------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
+        """What this node is doing now."""
         return self._admin.state
 
     def is_healthy(self, question: Health) -> bool:

@@ -26,8 +26,8 @@ class ServerOptions:
     listen_host: str = "0.0.0.0"
     zone: str = ""
     session_timeout_ms: int = 30_000
-    # Kubernetes gives 30 s between SIGTERM and SIGKILL by default; the final flush must have most of them.
-    shutdown_timeout_ms: int = 10_000
+    # For the last flush. A stop takes 10 s at most; Kubernetes gives 30 s between SIGTERM and SIGKILL by default.
+    shutdown_timeout_ms: int = 8_000
     frame_bytes_max: int = FRAME_LIMIT_BYTES
 
     def __post_init__(self) -> None:

@@ -1,0 +1,110 @@
+"""A processor over a real store on a simulated machine: ask it requests, get its answers, in virtual time."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from bookie.base.ids import EntryId, LedgerId
+from bookie.ports import World
+from bookie.server.admission import Admission
+from bookie.server.metrics import ServerMetrics
+from bookie.server.processor import Processor
+from bookie.server.readers import Readers
+from bookie.sim.node import Node, Simulation
+from bookie.storage import restart
+from bookie.storage.options import StorageOptions
+from bookie.storage.store import EntryStore
+from bookie.wire.digest import Digest, DigestType
+from bookie.wire.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, Request, Response
+
+STORAGE = StorageOptions(journal_dirs=("/data/journal",), ledger_dirs=("/data/ledgers",))
+LEDGER = LedgerId(7)
+LAST = EntryId(-1)
+DIGEST = Digest(DigestType.CRC32C, b"")
+KEY = DIGEST.master_key
+
+
+class Asker:
+    """One connection's worth of questions."""
+
+    def __init__(self, node: Node, processor: Processor) -> None:
+        self.node = node
+        self.processor = processor
+        self.answers: dict[int, Response] = {}
+        self._next_txn = 1
+
+    def reply(self, response: Response) -> None:
+        assert response.txn not in self.answers, "exactly one answer"
+        self.answers[response.txn] = response
+
+    def send(self, request: Request) -> int:
+        """Ask without waiting; return the transaction id."""
+        request.txn = self._next_txn
+        self._next_txn += 1
+        self.processor.handle(request, self)
+        return request.txn
+
+    async def ask(self, request: Request) -> Response:
+        """Ask and wait for the answer."""
+        txn = self.send(request)
+        await self.node.simulation.until(lambda: txn in self.answers, f"an answer to {request}")
+        return self.answers[txn]
+
+    async def add(self, number: int, **changes: Any) -> AddResponse:
+        answer = await self.ask(add(number, **changes))
+        assert isinstance(answer, AddResponse)
+        return answer
+
+    async def read(self, number: int, **changes: Any) -> ReadResponse:
+        answer = await self.ask(read(number, **changes))
+        assert isinstance(answer, ReadResponse)
+        return answer
+
+
+def body(entry_id: int, *, ledger_id: int = LEDGER, lac: int | None = None, payload: bytes = b"payload") -> bytes:
+    """A sealed entry; its LAC is the entry before, unless told."""
+    confirmed = entry_id - 1 if lac is None else lac
+    return b"".join(DIGEST.seal(LedgerId(ledger_id), EntryId(entry_id), confirmed, 7 * (entry_id + 1), payload))
+
+
+def add(number: int, *, lac: int | None = None, **changes: Any) -> AddRequest:
+    """The add of entry `number`, with other fields where told."""
+    request = AddRequest(0, 3, LEDGER, EntryId(number), KEY, body(number, lac=lac))
+    for name, value in changes.items():
+        setattr(request, name, value)
+    return request
+
+
+def read(number: int, **changes: Any) -> ReadRequest:
+    """The read of entry `number`, with other fields where told."""
+    request = ReadRequest(0, 3, LEDGER, EntryId(number))
+    for name, value in changes.items():
+        setattr(request, name, value)
+    return request
+
+
+Story = Callable[[Asker, EntryStore], Coroutine[Any, Any, None]]
+
+
+def run(story: Story, *, seed: int = 1) -> ServerMetrics:
+    """Run `story` on one simulated machine with an open store; return what was counted."""
+    simulation = Simulation(seed)
+    metrics = ServerMetrics()
+
+    async def on_node(world: World, node: Node) -> None:
+        def fail(error: Exception) -> None:
+            raise AssertionError(f"the store stopped the node: {error}")
+
+        store = await restart.open_store(STORAGE, world, fail=fail)
+        readers = Readers()
+        node.spawn(readers.run(), "readers")
+        processor = Processor(store, readers, Admission(), metrics, world.clock)
+        await story(Asker(node, processor), store)
+
+    async def director() -> None:
+        node = simulation.node("bookie")
+        world = node.begin()
+        await node.do(on_node(world, node))
+        node.end()
+
+    simulation.run(director())
+    return metrics

@@ -1,0 +1,574 @@
+"""Every answer of wire-protocol.md 7, row by row, with the repairs of bp46.md 10. Names say which row."""
+
+import pytest
+
+import server_support
+from bookie.base.errors import Status
+from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.store import EntryStore
+from bookie.wire import availability
+from bookie.wire.codes import Operation
+from bookie.wire.messages import (
+    AuthRequest,
+    AuthResponse,
+    BookieInfoRequest,
+    BookieInfoResponse,
+    ErrorResponse,
+    ForceRequest,
+    ForceResponse,
+    ListEntriesRequest,
+    ListEntriesResponse,
+    ReadLacRequest,
+    ReadLacResponse,
+    StartTlsRequest,
+    StartTlsResponse,
+    UnknownRequest,
+    WriteLacRequest,
+    WriteLacResponse,
+)
+from server_support import DIGEST, KEY, LAST, LEDGER, Asker
+
+OTHER_KEY = b"o" * 20
+
+
+# ---- 7.2 add
+
+
+def test_an_add_is_stored_and_answered_with_the_ids_of_the_request() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        answer = await asker.add(0)
+
+        assert (answer.status, answer.ledger_id, answer.entry_id) == (Status.EOK, LEDGER, 0)
+        assert (await asker.read(0)).body == server_support.body(0)
+
+    server_support.run(story)
+
+
+def test_adds_may_come_in_any_order_with_gaps() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        for entry_id in (5, 0, 1_000_000):
+            assert (await asker.add(entry_id)).status is Status.EOK
+
+        assert (await asker.read(3)).status is Status.ENOENTRY
+        assert (await asker.read(LAST)).body == server_support.body(1_000_000)
+
+    server_support.run(story)
+
+
+def test_the_same_add_again_is_ok() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        assert (await asker.add(0)).status is Status.EOK
+        assert (await asker.add(0)).status is Status.EOK
+
+    server_support.run(story)
+
+
+@pytest.mark.parametrize("is_recovery", [False, True])
+def test_an_add_with_another_key_is_unauthorized(is_recovery: bool) -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+
+        answer = await asker.add(1, master_key=OTHER_KEY, is_recovery=is_recovery)
+
+        assert answer.status is Status.EUA
+
+    server_support.run(story)
+
+
+def test_after_a_fence_normal_adds_are_refused_and_recovery_adds_stored() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        await asker.read(LAST, is_fencing=True, master_key=KEY)
+
+        assert (await asker.add(1)).status is Status.EFENCED
+        assert (await asker.add(1, is_recovery=True)).status is Status.EOK
+        assert (await asker.read(1)).status is Status.EOK
+
+    server_support.run(story)
+
+
+def test_a_recovery_add_makes_an_unknown_ledger() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        assert (await asker.add(3, is_recovery=True)).status is Status.EOK
+
+    server_support.run(story)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"body": b"short"},
+        {"entry_id": EntryId(2)},
+        {"ledger_id": LedgerId(8)},
+        {"entry_id": EntryId(-4096), "body": server_support.body(-4096)},
+    ],
+    ids=["short body", "other entry in the body", "other ledger in the body", "an id that Java keeps for itself"],
+)
+def test_an_add_that_is_no_entry_is_a_bad_request(changes: dict[str, object]) -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        assert (await asker.add(1, **changes)).status is Status.EBADREQ
+        assert (await asker.read(1)).status is Status.ENOLEDGER
+
+    server_support.run(story)
+
+
+def test_a_read_only_bookie_refuses_adds_and_explicit_lacs_but_reads_and_fences() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        store.set_read_only(True)
+
+        assert (await asker.add(1)).status is Status.EREADONLY
+        lac = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LEDGER, 0)))
+        assert isinstance(lac, WriteLacResponse)
+        assert lac.status is Status.EREADONLY
+        assert (await asker.read(0)).status is Status.EOK
+        assert (await asker.read(0, is_fencing=True, master_key=KEY)).status is Status.EOK
+
+    server_support.run(story)
+
+
+# ---- 7.3 read
+
+
+def test_an_unknown_ledger_and_an_absent_entry_are_told_apart() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        assert (await asker.read(0)).status is Status.ENOLEDGER
+        assert (await asker.read(LAST)).status is Status.ENOLEDGER
+        await asker.add(0)
+        assert (await asker.read(1)).status is Status.ENOENTRY
+
+    server_support.run(story)
+
+
+def test_the_last_entry_is_the_highest_not_the_newest_and_is_echoed_as_minus_one() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(9)
+        await asker.add(4)
+
+        answer = await asker.read(LAST)
+
+        assert (answer.status, answer.entry_id, answer.body) == (Status.EOK, -1, server_support.body(9))
+
+    server_support.run(story)
+
+
+def test_max_lac_is_what_writers_confirmed_and_never_the_highest_entry() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0, lac=-1)
+        assert (await asker.read(0)).max_lac is None
+        await asker.add(5, lac=2)
+        assert (await asker.read(0)).max_lac == 2
+
+    server_support.run(story)
+
+
+def test_an_entry_that_is_on_disk_only_is_read_from_there() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        for entry_id in range(10):
+            await asker.add(entry_id)
+        await store.flush()
+
+        answers = [await asker.read(entry_id) for entry_id in range(10)]
+
+        assert [answer.body for answer in answers] == [server_support.body(entry_id) for entry_id in range(10)]
+
+    server_support.run(story)
+
+
+# ---- 7.4 fencing read
+
+
+def test_fencing_an_unknown_ledger_makes_it_fenced_with_that_key() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        answer = await asker.read(LAST, is_fencing=True, master_key=KEY)
+
+        assert (answer.status, answer.entry_id) == (Status.ENOENTRY, -1)
+        assert (await asker.read(0)).status is Status.ENOENTRY
+        assert (await asker.add(0)).status is Status.EFENCED
+        assert (await asker.add(0, master_key=OTHER_KEY)).status is Status.EUA
+
+    server_support.run(story)
+
+
+def test_fencing_without_the_right_key_does_not_fence() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+
+        assert (await asker.read(0, is_fencing=True)).status is Status.EUA
+        assert (await asker.read(0, is_fencing=True, master_key=OTHER_KEY)).status is Status.EUA
+        assert (await asker.add(1)).status is Status.EOK
+
+    server_support.run(story)
+
+
+def test_a_fencing_read_gives_the_entry_without_max_lac() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        await asker.add(1)
+
+        for entry_id in (1, LAST, 1):
+            answer = await asker.read(entry_id, is_fencing=True, master_key=KEY)
+            assert (answer.status, answer.body, answer.max_lac) == (Status.EOK, server_support.body(1), None)
+
+    server_support.run(story)
+
+
+def test_an_add_before_the_fence_is_seen_by_the_read_that_answers_it() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        first = asker.send(server_support.add(0))
+        fenced = asker.send(server_support.read(LAST, is_fencing=True, master_key=KEY))
+        second = asker.send(server_support.add(1))
+
+        await asker.node.simulation.until(lambda: len(asker.answers) == 3, "three answers")
+
+        assert asker.answers[first].status is Status.EOK
+        assert asker.answers[fenced].body == server_support.body(0)  # type: ignore[union-attr]
+        assert asker.answers[second].status is Status.EFENCED
+
+    server_support.run(story)
+
+
+def test_nothing_answers_a_fence_before_it_is_durable() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        txn = asker.send(server_support.read(LAST, is_fencing=True, master_key=KEY))
+
+        assert txn not in asker.answers
+        await asker.node.simulation.until(lambda: txn in asker.answers, "the answer")
+        assert store.stats.journal_groups > 0
+
+    server_support.run(story)
+
+
+# ---- 7.6 long poll
+
+
+def test_a_long_poll_on_an_unknown_ledger_is_refused_at_once() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        answer = await asker.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True)
+
+        assert answer.status is Status.ENOLEDGER
+
+    server_support.run(story)
+
+
+def test_a_long_poll_delivers_the_next_entry_when_the_lac_passes() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        poll = asker.send(server_support.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True))
+        await asker.add(1)
+
+        await asker.node.simulation.until(lambda: poll in asker.answers, "the poll's answer", timeout_s=1)
+
+        answer = asker.answers[poll]
+        assert (answer.entry_id, answer.body, answer.max_lac) == (0, server_support.body(0), 0)  # type: ignore[union-attr]
+        assert answer.lac_update_ms is not None  # type: ignore[union-attr]
+
+    server_support.run(story)
+
+
+def test_a_long_poll_that_is_behind_does_not_wait() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        await asker.add(1)
+
+        answer = await asker.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True)
+
+        assert (answer.status, answer.entry_id, answer.body) == (Status.EOK, 0, server_support.body(0))
+
+    server_support.run(story)
+
+
+def test_a_long_poll_tells_only_the_lac_when_the_entry_is_on_another_bookie() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(4, lac=3)
+
+        answer = await asker.read(LAST, previous_lac=0, timeout_ms=60_000, is_piggyback=True)
+
+        assert (answer.status, answer.entry_id, answer.body, answer.max_lac) == (Status.EOK, -1, None, 3)
+
+    server_support.run(story)
+
+
+def test_a_long_poll_that_times_out_is_ok_and_says_where_the_lac_is() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(1, lac=0)
+        began_s = asker.node.simulation.loop.time()
+
+        answer = await asker.read(LAST, previous_lac=0, timeout_ms=2_000, is_piggyback=True)
+
+        assert asker.node.simulation.loop.time() - began_s >= 2
+        assert (answer.status, answer.entry_id, answer.body, answer.max_lac) == (Status.EOK, -1, None, 0)
+
+    server_support.run(story)
+
+
+def test_a_fence_ends_a_long_poll() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        poll = asker.send(server_support.read(LAST, previous_lac=0, timeout_ms=60_000, is_piggyback=True))
+        await asker.read(LAST, is_fencing=True, master_key=KEY)
+
+        assert asker.answers[poll].entry_id == -1  # type: ignore[union-attr]
+
+    server_support.run(story)
+
+
+def test_an_explicit_lac_ends_a_long_poll() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        poll = asker.send(server_support.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True))
+        await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LEDGER, 0)))
+
+        await asker.node.simulation.until(lambda: poll in asker.answers, "the poll's answer", timeout_s=1)
+        assert asker.answers[poll].body == server_support.body(0)  # type: ignore[union-attr]
+
+    server_support.run(story)
+
+
+def test_a_piggybacked_poll_of_a_real_entry_is_a_bad_request() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+
+        answer = await asker.read(0, previous_lac=-1, timeout_ms=10, is_piggyback=True)
+
+        assert answer.status is Status.EBADREQ
+
+    server_support.run(story)
+
+
+def test_a_poll_without_the_flag_reads_its_entry_after_the_wait() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+
+        answer = await asker.read(0, previous_lac=0, timeout_ms=10)
+
+        assert (answer.status, answer.entry_id, answer.body) == (Status.EOK, 0, server_support.body(0))
+
+    server_support.run(story)
+
+
+def test_a_poll_without_a_time_out_does_not_wait() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        txn = asker.send(server_support.read(LAST, previous_lac=0, is_piggyback=True))
+
+        assert asker.answers[txn].entry_id == -1  # type: ignore[union-attr]
+
+    server_support.run(story)
+
+
+def test_a_connection_that_goes_takes_its_polls_along() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        poll = asker.send(server_support.read(LAST, previous_lac=0, timeout_ms=1_000, is_piggyback=True))
+
+        asker.processor.forget(asker)
+        await asker.add(1)
+        await asker.node.simulation.loop.sleep_ns(2_000_000_000)
+
+        assert poll not in asker.answers
+
+    server_support.run(story)
+
+
+# ---- 7.7 explicit LAC
+
+
+def test_read_lac_gives_the_explicit_lac_and_the_last_entry() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        lac_body = DIGEST.seal_lac(LEDGER, 0)
+        written = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, lac_body))
+        assert written == WriteLacResponse(written.txn, 3, Status.EOK, LEDGER)
+
+        answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
+
+        assert answer == ReadLacResponse(answer.txn, 3, Status.EOK, LEDGER, lac_body, server_support.body(0))
+
+    server_support.run(story)
+
+
+def test_an_explicit_lac_alone_is_ok_although_java_says_eio() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        lac_body = DIGEST.seal_lac(LEDGER, 5)
+        await asker.ask(WriteLacRequest(0, 3, LEDGER, 5, KEY, lac_body))
+
+        answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
+
+        assert answer == ReadLacResponse(answer.txn, 3, Status.EOK, LEDGER, lac_body, None)
+
+    server_support.run(story)
+
+
+def test_read_lac_of_a_ledger_with_neither_is_no_entry() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.read(LAST, is_fencing=True, master_key=KEY)
+
+        answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
+
+        assert answer == ReadLacResponse(answer.txn, 3, Status.ENOENTRY, LEDGER)
+
+    server_support.run(story)
+
+
+def test_write_lac_wants_the_key_and_does_not_mind_a_fence() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.read(LAST, is_fencing=True, master_key=KEY)
+        lac_body = DIGEST.seal_lac(LEDGER, 0)
+
+        wrong = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, OTHER_KEY, lac_body))
+        right = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, lac_body))
+        foreign = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LedgerId(8), 0)))
+
+        statuses = [answer.status for answer in (wrong, right, foreign) if isinstance(answer, WriteLacResponse)]
+        assert statuses == [Status.EUA, Status.EOK, Status.EBADREQ]
+
+    server_support.run(story)
+
+
+# ---- 7.8 force, 7.10 and 7.11
+
+
+def test_force_is_ok_for_known_and_unknown_ledgers() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0, is_deferred=True)
+
+        for ledger_id in (LEDGER, LedgerId(99)):
+            answer = await asker.ask(ForceRequest(0, 3, ledger_id))
+            assert answer == ForceResponse(answer.txn, 3, Status.EOK, ledger_id)
+
+    server_support.run(story)
+
+
+def test_the_list_of_entries_tells_the_runs() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        for entry_id in (0, 1, 3):
+            await asker.add(entry_id)
+
+        answer = await asker.ask(ListEntriesRequest(0, 3, LEDGER))
+        unknown = await asker.ask(ListEntriesRequest(0, 3, LedgerId(99)))
+
+        assert isinstance(answer, ListEntriesResponse)
+        assert answer.availability is not None
+        assert availability.decode(answer.availability) == [(0, 1), (3, 3)]
+        assert unknown == ListEntriesResponse(unknown.txn, 3, Status.ENOLEDGER, LedgerId(99))
+
+    server_support.run(story)
+
+
+def test_bookie_info_tells_what_was_asked_for() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        usage = store.usage()
+        both = await asker.ask(BookieInfoRequest(0, 3, 3))
+        neither = await asker.ask(BookieInfoRequest(0, 3, 0))
+
+        assert both == BookieInfoResponse(both.txn, 3, Status.EOK, usage.total_bytes, usage.free_bytes)
+        assert neither == BookieInfoResponse(neither.txn, 3, Status.EOK)
+
+    server_support.run(story)
+
+
+def test_authentication_is_off_and_says_so() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        answer = await asker.ask(AuthRequest(0, 3, "sasl", b"token"))
+
+        assert answer == AuthResponse(answer.txn, 3, Status.EOK, "AuthDisabledPlugin", b"")
+
+    server_support.run(story)
+
+
+def test_tls_and_unimplemented_operations_are_bad_requests() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        tls = await asker.ask(StartTlsRequest(0, 3))
+        unknown = await asker.ask(UnknownRequest(0, 3, Operation.RANGE_READ_ENTRY))
+
+        assert tls == StartTlsResponse(tls.txn, 3, Status.EBADREQ)
+        assert unknown == ErrorResponse(unknown.txn, 3, Operation.RANGE_READ_ENTRY, Status.EBADREQ)
+
+    server_support.run(story)
+
+
+# ---- 7.9 limbo, with bp46.md 10 B
+
+
+async def in_limbo(asker: Asker, store: EntryStore) -> None:
+    """Entries 0 and 1 are here; the bookie may have lost others, and phase one has marked the ledger."""
+    await asker.add(0)
+    await asker.add(1)
+    await store.protect([(LEDGER, True, True, None)])
+
+
+def test_present_entries_are_read_in_limbo_on_every_path() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await in_limbo(asker, store)
+
+        assert (await asker.read(0)).status is Status.EOK
+        assert (await asker.read(0, is_fencing=True, master_key=KEY)).status is Status.EOK
+        assert (await asker.read(0, previous_lac=-1)).status is Status.EOK
+        poll = await asker.read(LAST, previous_lac=-1, timeout_ms=10, is_piggyback=True)
+        assert (poll.status, poll.entry_id) == (Status.EOK, 0)
+
+    server_support.run(story)
+
+
+def test_limbo_never_says_no() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await in_limbo(asker, store)
+        lac = await asker.ask(ReadLacRequest(0, 3, LEDGER))
+        listed = await asker.ask(ListEntriesRequest(0, 3, LEDGER))
+        assert isinstance(lac, ReadLacResponse)
+        assert isinstance(listed, ListEntriesResponse)
+
+        statuses = [
+            (await asker.read(2)).status,
+            (await asker.read(LAST)).status,
+            (await asker.read(2, is_fencing=True, master_key=KEY)).status,
+            (await asker.read(LAST, is_fencing=True, master_key=KEY)).status,
+            (await asker.read(LAST, previous_lac=5, timeout_ms=10, is_piggyback=True)).status,
+            (await asker.read(7, previous_lac=5, timeout_ms=10)).status,
+            lac.status,
+            listed.status,
+        ]
+
+        assert statuses == [Status.EUNKNOWNLEDGERSTATE] * len(statuses)
+
+    server_support.run(story)
+
+
+def test_a_writer_survives_a_bookie_that_lost_its_state_and_dies_of_a_recovery() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await in_limbo(asker, store)
+
+        # EIO makes an unmodified writer change its ensemble; EFENCED kills it (wire-protocol.md 5.4).
+        assert (await asker.add(2)).status is Status.EIO
+        assert (await asker.add(2, is_recovery=True)).status is Status.EOK
+        await asker.read(LAST, is_fencing=True, master_key=KEY)
+        assert (await asker.add(3)).status is Status.EFENCED
+
+    server_support.run(story)
+
+
+def test_before_anything_is_proven_every_no_is_an_unknown() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        store.is_doubtful = True
+
+        assert (await asker.read(0)).status is Status.EUNKNOWNLEDGERSTATE
+        answer = await asker.ask(ListEntriesRequest(0, 3, LEDGER))
+        assert answer == ListEntriesResponse(answer.txn, 3, Status.EUNKNOWNLEDGERSTATE, LEDGER)
+
+    server_support.run(story)
+
+
+# ---- counting
+
+
+def test_requests_and_errors_are_counted() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        await asker.add(1, master_key=OTHER_KEY)
+        await asker.read(0)
+
+    metrics = server_support.run(story)
+
+    assert (metrics.adds, metrics.reads, metrics.errors[Status.EUA]) == (2, 1, 1)
+    assert sum(metrics.add_latency.counts) == 1
