@@ -56,7 +56,14 @@ async def run(options: OperatorOptions) -> int:
             lease.is_held,
         )
         reconciler = Reconciler(
-            kube, bookies, executor, lease.leadership, _wall_ms, image=options.image, version=__version__
+            kube,
+            bookies,
+            executor,
+            lease.leadership,
+            _wall_ms,
+            lease.raise_epoch,
+            image=options.image,
+            version=__version__,
         )
         queue: WorkQueue[Key] = WorkQueue(reconciler.reconcile)
         operator = _Operator(options, kube, lease, queue)

@@ -74,6 +74,20 @@ class Lease:
         except KubeError as error:
             logger.info("lease not released error=%s", error)
 
+    async def raise_epoch(self, above: int) -> None:
+        """Make our epoch higher than `above`: a bookie has seen a later one than this lease knows (the Lease object was
+        deleted, or the operator installed anew). Only the holder can: it is a compare-and-set on the lease itself.
+        """
+        manifest = await self._kube.get("Lease", self._namespace, self._name)
+        if manifest is None or not self.is_held() or self._epoch > above:
+            return
+        began, spec = _now(), manifest["spec"]
+        if (spec.get("holderIdentity"), spec.get("leaseTransitions")) != (self._identity, self._epoch):
+            return
+        await self._kube.replace(manifest | {"spec": spec | {"leaseTransitions": above + 1}})
+        logger.warning("epoch raised from=%s to=%s: bookies have seen a later one", self._epoch, above + 1)
+        self._won(began, above + 1)
+
     async def _try(self) -> bool:
         """One attempt to take or renew. Compare-and-set by resourceVersion: a race has one winner."""
         began = _now()

@@ -1,7 +1,7 @@
 """One pass over one cluster: read, decide, act, say when to look again."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from bookie_operator import observe
@@ -37,6 +37,7 @@ class Reconciler:
         executor: Executor,
         leadership: Callable[[], Leadership],
         wall_ms: Callable[[], int],
+        raise_epoch: Callable[[int], Awaitable[None]],
         *,
         image: str,
         version: str,
@@ -46,6 +47,7 @@ class Reconciler:
         self._executor = executor
         self._leadership = leadership
         self._wall_ms = wall_ms
+        self._raise_epoch = raise_epoch
         self._image = image
         self._version = version
 
@@ -73,6 +75,9 @@ class Reconciler:
             image=self._image,
             version=self._version,
         )
+        epoch_seen = max((case.report.operator_epoch_seen for case in observation.bookies if case.report), default=0)
+        if epoch_seen > observation.leadership.epoch:
+            await self._raise_epoch(epoch_seen)
         plan = fleet.decide(observation)
         await self._executor.run(plan)
         return plan.requeue_ms

@@ -172,7 +172,7 @@ METADATA = (
     Rule(
         "self.initialize != 'IfAbsent' || oldSelf.initialize == 'IfAbsent'",
         "spec.metadataService.initialize cannot be switched to IfAbsent later: a store that lost its metadata would be"
-        " formatted anew. Keep Never, and initialise by hand with `bookie cluster format`",
+        " formatted anew. Keep Never, and initialise by hand with `bookie cluster init`",
         field=".initialize",
         reason="FieldValueForbidden",
     ),

@@ -23,7 +23,7 @@ def metadata_job(cluster: Cluster, image: str) -> common.Manifest:
                 "image": image,
                 "imagePullPolicy": want.image_pull_policy,
                 "command": ["bookie"],
-                "args": ["cluster", "format", "--if-absent", "--metadata-service-uri", want.metadata_service.uri],
+                "args": ["cluster", "init", "--if-missing", "--metadata-service-uri", want.metadata_service.uri],
                 "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
                 "securityContext": pod.container_security(),
                 "volumeMounts": [{"name": "bookie-tmp", "mountPath": "/tmp"}],
