@@ -1,0 +1,132 @@
+"""Marks and steps of one ledger (bp46.md 3, 5, 7.3, 13.1; B33, B34, B42)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import integrity_support as build
+from bookie.base.ids import BookieId, EntryId
+from bookie.integrity import ledgers
+from bookie.integrity.ledgers import Loss, Marks, Silence, Step
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
+
+ME = build.ME
+OPEN, IN_RECOVERY, CLOSED = LedgerState.OPEN, LedgerState.IN_RECOVERY, LedgerState.CLOSED
+LAST, EARLIER, NOWHERE = ((0, "bookie-0 b1 b2"),), ((0, "bookie-0 b1 b2"), (5, "b3 b1 b2")), ((0, "b3 b1 b2"),)
+
+
+def in_state(state: LedgerState, *segments: tuple[int, str]) -> LedgerMetadata:
+    made = build.a_ledger(*segments)
+    return made.closed(EntryId(9), 90) if state is CLOSED else made.in_recovery() if state is IN_RECOVERY else made
+
+
+@pytest.mark.parametrize(
+    ("state", "segments", "fence", "limbo"),
+    [
+        (OPEN, LAST, False, True),
+        (OPEN, EARLIER, False, True),
+        (OPEN, NOWHERE, False, False),
+        (IN_RECOVERY, LAST, True, True),
+        (IN_RECOVERY, EARLIER, True, True),
+        (IN_RECOVERY, NOWHERE, True, False),
+        (CLOSED, LAST, True, True),
+        (CLOSED, EARLIER, True, True),
+        (CLOSED, NOWHERE, True, False),
+    ],
+)
+def test_after_the_loss_of_volumes(
+    state: LedgerState, segments: tuple[tuple[int, str], ...], fence: bool, limbo: bool
+) -> None:
+    """A fence may be lost wherever a recovery began before the loss: also where the metadata no longer names us."""
+    assert ledgers.marks(in_state(state, *segments), ME, Loss.VOLUMES) == Marks(fence, limbo)
+
+
+def test_after_a_crash_that_kept_the_journal_only_ledgers_naming_us_are_marked() -> None:
+    for state in LedgerState:
+        assert ledgers.marks(in_state(state, *NOWHERE), ME, Loss.UNFLUSHED) == Marks(False, False)
+        assert ledgers.marks(in_state(state, *LAST), ME, Loss.UNFLUSHED).limbo
+
+
+def test_the_guards_can_be_switched_off_one_by_one_in_simulation() -> None:
+    closed, opened = in_state(CLOSED, *LAST), in_state(OPEN, *LAST)
+
+    assert ledgers.marks(closed, ME, Loss.VOLUMES, guard_fence=False) == Marks(False, False)
+    assert ledgers.marks(opened, ME, Loss.VOLUMES, guard_fence=False) == Marks(False, True)
+    assert ledgers.marks(opened, ME, Loss.VOLUMES, guard_limbo=False) == Marks(True, False)
+    assert ledgers.marks(closed, ME, Loss.VOLUMES, guard_limbo=False) == Marks(True, False)
+
+
+def test_an_unreadable_record_is_about_us_only_if_it_contains_our_id() -> None:
+    assert ledgers.unreadable_marks(b"...bookie-0:3181...", ME).limbo
+    assert not ledgers.unreadable_marks(b"...b1...", ME).limbo
+
+
+@pytest.mark.parametrize(
+    ("metadata", "step"),
+    [
+        (None, Step.CLEAR),
+        (in_state(OPEN, *NOWHERE), Step.CLEAR),
+        (in_state(CLOSED, *LAST), Step.COPY),
+        (in_state(OPEN, *EARLIER), Step.COPY),
+        (in_state(IN_RECOVERY, *EARLIER), Step.COPY),
+        (in_state(IN_RECOVERY, *LAST), Step.RECOVER),
+        (in_state(OPEN, *LAST), Step.WAIT),
+    ],
+)
+def test_each_state_has_its_next_step(metadata: LedgerMetadata | None, step: Step) -> None:
+    assert ledgers.next_step(metadata, ME, may_have_writer=True) is step
+
+
+def test_a_ledger_without_a_living_writer_is_recovered() -> None:
+    assert ledgers.next_step(in_state(OPEN, *LAST), ME, may_have_writer=False) is Step.RECOVER
+
+
+def test_a_writer_is_silent_only_while_nothing_moves() -> None:
+    silence = Silence(0, EntryId(5), 1)
+
+    assert silence.seen(90, EntryId(5), 1).is_over(100, grace_ns=100)
+    assert not silence.seen(90, EntryId(6), 1).is_over(100, grace_ns=100)
+    assert not silence.seen(90, EntryId(5), 2).is_over(189, grace_ns=100)
+
+
+def test_entries_of_an_unsealed_segment_are_nobodys_yet() -> None:
+    assert list(ledgers.assigned(in_state(OPEN, *LAST), ME)) == []
+    assert list(ledgers.assigned(in_state(OPEN, *EARLIER), ME)) == [0, 1, 2, 3, 4]
+
+
+def test_a_closed_ledger_ends_at_its_last_entry_even_before_its_last_segment() -> None:
+    closed = build.a_ledger((0, "bookie-0 b1 b2"), (5, "b3 b1 bookie-0")).closed(EntryId(3), 30)
+
+    assert list(ledgers.assigned(closed, ME)) == [0, 1, 2, 3, 4]
+
+
+@given(
+    size=st.integers(1, 5),
+    quorum=st.integers(1, 5),
+    last=st.integers(-1, 40),
+    index=st.integers(0, 4),
+    runs=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5)), max_size=4),
+)
+def test_what_is_missing_is_what_the_write_sets_name_and_the_disk_has_not(
+    size: int, quorum: int, last: int, index: int, runs: list[tuple[int, int]]
+) -> None:
+    quorum, index = min(quorum, size), index % size
+    names = [f"b{number}" for number in range(size)]
+    names[index] = ME
+    metadata = build.a_ledger((0, " ".join(names)), write=quorum, ack=1).closed(EntryId(last), 1)
+    held = {entry for first, more in runs for entry in range(first, first + more + 1)}
+    merged = [(EntryId(entry), EntryId(entry)) for entry in sorted(held)]
+
+    found = list(ledgers.missing(metadata, ME, merged))
+
+    expected = [entry for entry in range(last + 1) if ME in metadata.write_set(EntryId(entry)) and entry not in held]
+    assert found == expected
+
+
+def test_peers_are_asked_in_turn_and_those_that_fail_last() -> None:
+    metadata = in_state(CLOSED, *LAST)
+    b1, b2 = BookieId("b1"), BookieId("b2")
+
+    assert ledgers.sources(metadata, ME, EntryId(0), {}) != ledgers.sources(metadata, ME, EntryId(1), {})
+    assert ledgers.sources(metadata, ME, EntryId(0), {b1: 1}) == [b2, b1]
+    assert ledgers.sources(metadata, ME, EntryId(1), {b2: 1}) == [b1, b2]

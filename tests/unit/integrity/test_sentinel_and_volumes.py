@@ -1,0 +1,96 @@
+"""The sentinel's bytes, and what one volume's files mean next to the metadata store."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+import integrity_support as build
+from bookie.base import errors
+from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.integrity import sentinel, volumes
+from bookie.integrity.volumes import Expected, Volume
+from bookie.metadata.cookie import Cookie
+from bookie.ports.admin import Contents
+from bookie.storage.options import StorageOptions
+
+MASTER = Cookie(build.ME, ("/data/journal",), ("/data/ledgers",), ("/data/index",), build.INSTANCE)
+JOURNAL = Volume("journal", "/data/journal")
+EXPECTED = Expected(build.ME, build.INSTANCE, MASTER, build.RECORD)
+
+
+def judge(found: Cookie | str = MASTER, expected: Expected = EXPECTED, **changes: Any) -> Contents:
+    return volumes.judge_sentinel(JOURNAL, build.sentinel_of("journal", **changes), found, expected)[0]
+
+
+def test_a_sentinel_survives_a_round_trip() -> None:
+    mark = build.sentinel_of(grant_id="grant-1")
+
+    assert sentinel.load(sentinel.dump(mark)) == mark
+
+
+def test_every_cut_and_every_flipped_bit_of_a_sentinel_is_noticed() -> None:
+    data = sentinel.dump(build.sentinel_of())
+
+    for end in range(len(data) - 1):
+        with pytest.raises(errors.BadInput):
+            sentinel.load(data[:end])
+    for index in range(len(data) - 1):
+        flipped = data[:index] + bytes([data[index] ^ 1]) + data[index + 1 :]
+        with pytest.raises(errors.BadInput):
+            sentinel.load(flipped)
+
+
+def test_a_volume_of_this_life_and_boot_is_valid() -> None:
+    assert judge() is Contents.VALID
+
+
+def test_a_volume_one_boot_ahead_is_valid_because_sentinels_are_written_first() -> None:
+    assert judge(boot_epoch=BootEpoch(build.RECORD.boot_epoch + 1)) is Contents.VALID
+
+
+@pytest.mark.parametrize(
+    ("changes", "contents"),
+    [
+        ({"boot_epoch": BootEpoch(6)}, Contents.STALE),
+        ({"incarnation": Incarnation(2)}, Contents.STALE),
+        ({"boot_epoch": BootEpoch(9)}, Contents.UNKNOWN),
+        ({"incarnation": Incarnation(4)}, Contents.UNKNOWN),
+        ({"bookie_id": BookieId("bookie-1")}, Contents.FOREIGN),
+        ({"instance_id": "another cluster"}, Contents.FOREIGN),
+        ({"role": "ledgers"}, Contents.FOREIGN),
+        ({"volume": "journal-2"}, Contents.FOREIGN),
+        ({"grant_id": "grant-3"}, Contents.REGENERATING),
+        ({"grant_id": "grant-4", "incarnation": Incarnation(4)}, Contents.REGENERATING),
+        ({"grant_id": "another", "incarnation": Incarnation(3)}, Contents.STALE),
+        ({"grant_id": "grant-2", "incarnation": Incarnation(2)}, Contents.STALE),
+    ],
+)
+def test_each_disagreement_with_the_metadata_store_has_its_meaning(changes: dict[str, Any], contents: Contents) -> None:
+    assert judge(**changes) is contents
+
+
+def test_a_sentinel_without_its_cookie_is_an_emptied_volume() -> None:
+    assert judge("current/VERSION is missing") is Contents.UNKNOWN
+
+
+def test_a_cookie_of_somebody_else_under_our_sentinel_is_foreign() -> None:
+    assert judge(dataclasses.replace(MASTER, bookie_id=BookieId("b9"))) is Contents.FOREIGN
+    assert judge(dataclasses.replace(MASTER, instance_id="other")) is Contents.FOREIGN
+
+
+def test_changed_directories_of_a_bookie_with_data_are_not_taken_for_repairable() -> None:
+    """Java re-stamps over them (bp46.md 8.2, D32)."""
+    assert judge(dataclasses.replace(MASTER, ledger_dirs=("/data/ledgers", "/data/more"))) is Contents.UNKNOWN
+
+
+def test_without_a_record_the_sentinel_alone_decides_nothing_worse() -> None:
+    assert judge(expected=dataclasses.replace(EXPECTED, record=None)) is Contents.VALID
+
+
+def test_every_directory_is_one_volume_once() -> None:
+    options = StorageOptions(("/data/journal",), ("/data/l0", "/data/l1"), ("/data/l0", "/data/index"))
+
+    found = [(volume.role, volume.name) for volume in volumes.configured(options)]
+
+    assert found == [("journal", "journal"), ("ledgers", "l0"), ("ledgers", "l1"), ("index", "index")]

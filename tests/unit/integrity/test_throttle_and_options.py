@@ -1,0 +1,50 @@
+"""Pace of copies, and settings that are refused together."""
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.units import NS_PER_S
+from bookie.integrity.options import IntegrityOptions
+from bookie.integrity.throttle import Throttle
+
+
+def test_without_a_rate_nothing_waits() -> None:
+    assert Throttle(None).take(1 << 40, 5) == 5
+
+
+def test_bytes_leave_at_the_rate_after_a_short_burst() -> None:
+    throttle = Throttle(1000)
+    now_ns = 10 * NS_PER_S
+
+    due = [throttle.take(100, now_ns) for _ in range(11)]
+
+    assert due[0] == now_ns
+    assert due[-1] == now_ns + NS_PER_S
+    assert due == sorted(due)
+
+
+def test_a_rest_earns_no_more_than_the_burst() -> None:
+    throttle = Throttle(1000)
+    throttle.take(1000, 0)
+
+    assert throttle.take(1000, 100 * NS_PER_S) == 100 * NS_PER_S + int(0.9 * NS_PER_S)
+
+
+def test_all_problems_of_the_options_are_told_together() -> None:
+    with pytest.raises(errors.BadInput) as refused:
+        IntegrityOptions(
+            regeneration="always",
+            volume_proof="docker",
+            copy_rate_bytes_per_s=1,
+            scan_concurrency=0,
+            retry_delay_ms=99_999,
+        )
+
+    for word in ("regeneration", "volumeProof", "copyRateBytesPerSecond", "scan_concurrency", "retry_delay_ms_max"):
+        assert word in str(refused.value)
+
+
+def test_only_local_regeneration_acts_by_itself() -> None:
+    assert not IntegrityOptions(regeneration="local").waits_for_grant
+    assert IntegrityOptions(regeneration="manual").waits_for_grant
+    assert IntegrityOptions().waits_for_grant

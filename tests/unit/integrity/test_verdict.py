@@ -1,0 +1,193 @@
+"""The verdict, row by row of operators.md 3.3 and of bp46.md 8 ("what a better system does")."""
+
+import dataclasses
+
+import pytest
+
+import integrity_support as build
+from bookie.integrity import verdict
+from bookie.integrity.verdict import UNCOUNTED
+from bookie.ports.admin import Contents, MountProof, Verdict
+
+EMPTY, VALID, STALE = Contents.EMPTY, Contents.VALID, Contents.STALE
+FOREIGN, UNKNOWN, REGENERATING = Contents.FOREIGN, Contents.UNKNOWN, Contents.REGENERATING
+ALL_EMPTY = (EMPTY, EMPTY, EMPTY)
+
+
+def test_no_cookie_no_data_and_no_ledger_naming_it_is_a_new_bookie() -> None:
+    decision = verdict.decide(build.new_bookie(*ALL_EMPTY, ledgers_naming_me=0))
+
+    assert decision.verdict is Verdict.BOOTSTRAP
+
+
+def test_before_the_ledgers_were_counted_nothing_is_concluded() -> None:
+    decision = verdict.decide(build.new_bookie(*ALL_EMPTY, ledgers_naming_me=UNCOUNTED))
+
+    assert decision.verdict is None
+
+
+def test_a_ledger_that_names_a_bookie_without_cookie_holds_it() -> None:
+    decision = verdict.decide(build.new_bookie(*ALL_EMPTY, ledgers_naming_me=2))
+
+    assert decision.verdict is Verdict.COOKIE_MISSING
+    assert "2 ledgers name this bookie" in decision.reason
+    assert decision.is_held
+
+
+def test_empty_volumes_under_an_existing_cookie_are_a_loss() -> None:
+    decision = verdict.decide(build.facts(*ALL_EMPTY))
+
+    assert decision.verdict is Verdict.LOST
+    assert decision.lost == ("journal", "ledgers", "index")
+    assert not decision.is_held
+
+
+def test_a_java_bookies_cookie_without_a_record_and_empty_volumes_is_a_loss() -> None:
+    assert verdict.decide(build.facts(*ALL_EMPTY, record=None)).verdict is Verdict.LOST
+
+
+def test_one_empty_volume_of_three_is_a_loss_that_names_it() -> None:
+    decision = verdict.decide(build.facts(VALID, VALID, EMPTY))
+
+    assert (decision.verdict, decision.lost) == (Verdict.LOST, ("index",))
+
+
+def test_valid_volumes_of_the_current_life_are_healthy() -> None:
+    assert verdict.decide(build.facts()).verdict is Verdict.HEALTHY
+
+
+def test_valid_volumes_after_a_crash_without_journaled_data_are_unclean() -> None:
+    assert verdict.decide(build.facts(lost_writes=True)).verdict is Verdict.UNCLEAN
+
+
+def test_a_volume_that_went_back_in_time_is_held() -> None:
+    decision = verdict.decide(build.facts(VALID, STALE, VALID))
+
+    assert decision.verdict is Verdict.STALE
+    assert decision.is_held
+
+
+def test_a_volume_of_another_bookie_is_held() -> None:
+    assert verdict.decide(build.facts(VALID, FOREIGN, VALID)).verdict is Verdict.FOREIGN
+
+
+def test_contents_that_nobody_can_explain_are_held() -> None:
+    assert verdict.decide(build.facts(VALID, UNKNOWN, VALID)).verdict is Verdict.UNKNOWN_CONTENT
+
+
+@pytest.mark.parametrize("proof", [MountProof.MISSING, MountProof.SUSPECT])
+@pytest.mark.parametrize("contents", list(Contents))
+def test_a_mount_that_is_not_proven_is_held_whatever_it_seems_to_contain(proof: MountProof, contents: Contents) -> None:
+    unproven = build.volume("ledgers", contents, proof=proof)
+    facts = build.facts()
+
+    decision = verdict.decide(dataclasses.replace(facts, volumes=(facts.volumes[0], unproven)))
+
+    assert decision.verdict is Verdict.MOUNT_MISSING
+    assert decision.is_held
+    assert "ledgers" in decision.reason
+
+
+@pytest.mark.parametrize("proof", [MountProof.PROVEN, MountProof.SHARED, MountProof.UNCHECKED])
+def test_every_accepted_proof_allows_a_verdict_on_the_contents(proof: MountProof) -> None:
+    volumes = tuple(build.volume(name, EMPTY, proof=proof) for name in ("journal", "ledgers"))
+
+    assert verdict.decide(build.facts(volumes=volumes)).verdict is Verdict.LOST
+
+
+def test_data_without_a_cookie_in_the_store_is_held() -> None:
+    decision = verdict.decide(build.new_bookie(record=build.RECORD))
+
+    assert decision.verdict is Verdict.COOKIE_MISSING
+    assert "restore the cookie" in decision.reason
+
+
+def test_one_valid_volume_without_a_cookie_in_the_store_is_no_new_bookie() -> None:
+    """Java takes this for a new environment and loses data silently (bp46.md 8.1, row 3)."""
+    decision = verdict.decide(build.new_bookie(VALID, EMPTY, EMPTY, ledgers_naming_me=0))
+
+    assert decision.verdict is Verdict.COOKIE_MISSING
+
+
+def test_data_without_a_record_of_its_life_is_held() -> None:
+    assert verdict.decide(build.facts(record=None)).verdict is Verdict.COOKIE_MISSING
+
+
+def test_a_stored_cookie_that_does_not_fit_the_settings_is_held_even_on_empty_volumes() -> None:
+    decision = verdict.decide(build.facts(*ALL_EMPTY, cookie_problem="the cookie's journal directories differ"))
+
+    assert decision.verdict is Verdict.UNKNOWN_CONTENT
+    assert "journal" in decision.reason
+
+
+# ---- half-done regenerations ----------------------------------------------------------------------------------------
+
+
+def with_begun(count: int, rest: Contents, *, incarnation: int, grant_id: str) -> verdict.Facts:
+    mark = build.sentinel_of(incarnation=incarnation, grant_id=grant_id)
+    names = ("journal", "ledgers", "index")
+    volumes = [build.volume(name, REGENERATING, mark=mark) for name in names[:count]]
+    volumes += [build.volume(name, rest) for name in names[count:]]
+    return build.facts(volumes=tuple(volumes))
+
+
+def test_a_regeneration_that_did_not_reach_the_cookie_is_still_a_loss() -> None:
+    decision = verdict.decide(with_begun(3, VALID, incarnation=4, grant_id="grant-4"))
+
+    assert decision.verdict is Verdict.LOST
+    assert "needs a grant" in decision.reason
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_regeneration_that_reached_the_cookie_is_finished_without_a_grant(count: int) -> None:
+    """The volumes already stamped are valid, the others still say regenerating."""
+    decision = verdict.decide(with_begun(count, VALID, incarnation=3, grant_id="grant-3"))
+
+    assert decision.verdict is Verdict.RESUME
+
+
+def test_a_volume_that_is_empty_again_makes_it_a_new_loss() -> None:
+    decision = verdict.decide(with_begun(2, EMPTY, incarnation=3, grant_id="grant-3"))
+
+    assert (decision.verdict, decision.lost) == (Verdict.LOST, ("index",))
+
+
+def test_half_regenerated_volumes_beside_a_stale_one_are_held() -> None:
+    assert verdict.decide(with_begun(2, STALE, incarnation=3, grant_id="grant-3")).verdict is Verdict.STALE
+
+
+def test_a_bootstrap_cut_before_its_cookie_begins_again() -> None:
+    mark = build.sentinel_of(incarnation=1, grant_id="bootstrap-1")
+    volumes = (build.volume("journal", REGENERATING, mark=mark), build.volume("ledgers", EMPTY))
+
+    decision = verdict.decide(build.new_bookie(volumes=volumes, ledgers_naming_me=0))
+
+    assert decision.verdict is Verdict.BOOTSTRAP
+
+
+# ---- worst member wins ------------------------------------------------------------------------------------------------
+
+RANK = (
+    (UNKNOWN, Verdict.UNKNOWN_CONTENT),
+    (STALE, Verdict.STALE),
+    (EMPTY, Verdict.LOST),
+    (VALID, Verdict.HEALTHY),
+)
+
+
+@pytest.mark.parametrize(("contents", "expected"), RANK)
+def test_the_worst_member_decides(contents: Contents, expected: Verdict) -> None:
+    better = [one for one, _ in RANK[[one for one, _ in RANK].index(contents) :]]
+
+    for other in better:
+        assert verdict.decide(build.facts(other, contents, other)).verdict is expected
+
+
+def test_every_held_verdict_says_so_and_the_others_do_not() -> None:
+    assert {one for one in Verdict if one in verdict.HELD} == {
+        Verdict.MOUNT_MISSING,
+        Verdict.FOREIGN,
+        Verdict.UNKNOWN_CONTENT,
+        Verdict.COOKIE_MISSING,
+        Verdict.STALE,
+    }
