@@ -1,0 +1,226 @@
+"""The operator's driver against a small world: it builds, heals, and survives its own death after any write."""
+
+import asyncio
+import copy
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+import operator_world_support as worlds
+from bookie_operator.crash import CrashPoint
+from bookie_operator.evidence.facts import Mount
+from operator_world_support import Crashed, World
+
+LOST = "ledgers-zone-b-0"
+PASSES = 30  # seconds; a heal takes about fifteen
+
+
+def die(_: int) -> NoReturn:
+    raise Crashed
+
+
+@pytest.fixture(scope="module")
+def built() -> World:
+    """A fleet in service, as an operator made it from nothing."""
+    world = worlds.world()
+    asyncio.run(world.run(world.operator(), passes=12))
+    assert world.is_quiet(), world.status()
+    return world
+
+
+@pytest.fixture
+def world(built: World) -> World:
+    return copy.deepcopy(built)
+
+
+def test_a_cluster_comes_from_nothing_to_service(world: World) -> None:
+    assert world.status().summary == "4/4"
+    assert all(volume.recorded is not None for one in world.status().bookies for volume in one.volumes)
+
+
+def test_the_generation_is_in_the_status_before_any_child_exists() -> None:
+    world = worlds.world()
+
+    asyncio.run(world.run(world.operator(), passes=1))
+
+    assert world.writes[0] == "BookieCluster/ledgers/status"
+
+
+def test_a_quiet_cluster_causes_no_write(world: World) -> None:
+    world.writes.clear()
+
+    asyncio.run(world.run(world.operator(), passes=1))  # a new operator writes its epoch, once
+    first = list(world.writes)
+    asyncio.run(world.run(world.operator(), passes=0))
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=1))
+    world.writes.clear()
+    asyncio.run(world.run(operator, passes=5))
+
+    assert first == ["BookieCluster/ledgers/status"]
+    assert world.writes == []
+
+
+def test_a_bookie_that_lost_its_volumes_heals_under_one_grant(world: World) -> None:
+    world.lose(LOST)
+    world.writes.clear()
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    assert world.is_quiet()
+    assert len(world.accepted) == 1
+    assert world.cookies["data.ledgers.zone-b.0"] == [1, 2]
+    entry = world.status().bookie(LOST)
+    assert entry is not None
+    assert {volume.recorded.incarnation for volume in entry.volumes if volume.recorded} == {2}
+    assert [one.result for one in world.status().history] == ["Healed"]
+
+
+def test_the_disruption_budget_is_closed_before_the_grant_and_open_after_the_repair(world: World) -> None:
+    budget = "PodDisruptionBudget/ledgers-bookies"
+    world.lose(LOST)
+    world.writes.clear()
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    assert world.writes.index(budget) < world.writes.index(f"grant/{LOST}")
+    assert world.writes.count(budget) == 2
+    assert world.objects[("PodDisruptionBudget", "ledgers-bookies")]["spec"]["maxUnavailable"] == 1
+
+
+def test_the_story_is_told_in_events(world: World) -> None:
+    world.lose(LOST)
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    told = [reason for reason in world.events() if reason != "RepairProgress"]
+    expected = ["VolumeIdentityChanged", "EmptyVolumeSuspected", "RegenerationGranted", "FencingStarted"]
+    assert [reason for reason in told if reason in expected][-4:] == expected
+    assert told[-1] == "RepairCompleted"
+
+
+def test_the_claims_carry_the_new_life(world: World) -> None:
+    world.lose(LOST)
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    for volume in ("journal", "ledgers", "index"):
+        claim = world.objects[("PersistentVolumeClaim", f"{volume}-{LOST}")]["metadata"]
+        assert claim["annotations"]["bookie.dev/incarnation"] == "2"
+        assert claim["annotations"]["bookie.dev/claim-uid"] == claim["uid"]
+
+
+def writes_of_a_heal(built: World) -> int:
+    world = copy.deepcopy(built)
+    world.lose(LOST)
+    world.writes.clear()
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+    return len(world.writes)
+
+
+def test_a_crash_after_any_write_of_the_heal_converges(built: World, tmp_path: Path) -> None:
+    count = writes_of_a_heal(built)
+    assert count > 10
+
+    for after in range(1, count + 1):
+        world = copy.deepcopy(built)
+        world.lose(LOST)
+        crash = CrashPoint(after, str(tmp_path), die)
+        crashes = asyncio.run(world.run(world.operator(crash), passes=PASSES + 10, crash=crash))
+
+        assert crashes == 1, f"write {after} was not reached"
+        assert world.is_quiet(), f"crash after write {after}: {world.status().bookies}"
+        assert len(world.accepted) == 1, f"crash after write {after}: {world.accepted}"
+        assert world.cookies["data.ledgers.zone-b.0"] == [1, 2]
+        assert [one.result for one in world.status().history] == ["Healed"]
+
+
+def test_a_crash_after_any_write_of_the_first_build_converges(tmp_path: Path) -> None:
+    world = worlds.world()
+    asyncio.run(world.run(world.operator(), passes=12))
+    count = len(world.writes)
+
+    for after in range(1, count + 1, 3):
+        world = worlds.world()
+        crash = CrashPoint(after, str(tmp_path), die)
+        asyncio.run(world.run(world.operator(crash), passes=16, crash=crash))
+
+        assert world.is_quiet(), f"crash after write {after}"
+
+
+def test_an_operator_that_dies_between_record_and_grant_leaves_a_grant_that_the_next_one_sends(
+    world: World, tmp_path: Path
+) -> None:
+    world.lose(LOST)
+    operator = world.operator()
+    while not any(one.grant for one in world.status().bookies):
+        world.bookie(LOST).is_reachable = True if LOST in {one.name for one in world.bookies.values()} else False
+        before = len(world.accepted)
+        world.refuse_grants = "test"
+        asyncio.run(world.run(operator, passes=1))
+        assert len(world.accepted) == before
+    recorded = next(one.grant for one in world.status().bookies if one.grant)
+    world.refuse_grants = ""
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    assert [grant.id for grant in world.accepted] == [recorded.id]
+    assert world.accepted[0].epoch > recorded.epoch
+
+
+def test_a_pod_that_restarts_after_the_record_voids_the_grant(world: World) -> None:
+    world.lose(LOST)
+    world.refuse_grants = "test"
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=10))
+    assert any(one.grant for one in world.status().bookies)
+
+    world.kill(LOST)
+    volumes = world.objects
+    asyncio.run(world.run(operator, passes=1))
+    for volume in ("journal", "ledgers", "index"):
+        assert ("PersistentVolumeClaim", f"{volume}-{LOST}") in volumes
+    bookie = world.bookie(LOST)
+    bookie.volumes = dict.fromkeys(bookie.volumes, worlds.Contents.EMPTY)
+    bookie.start()
+    world.refuse_grants = ""
+    asyncio.run(world.run(operator, passes=PASSES))
+
+    assert world.is_quiet()
+    assert [one.result for one in world.status().history] == ["Void", "Healed"]
+    assert len(world.accepted) == 1
+
+
+def test_an_unmounted_volume_is_held_for_ever_and_never_granted(world: World) -> None:
+    world.lose(LOST)
+    world.mount = Mount.MISSING
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    entry = world.status().bookie(LOST)
+    assert entry is not None
+    assert (entry.state, entry.verdict) == ("Held", "MountMissing")
+    assert world.accepted == []
+
+
+def test_two_empty_bookies_are_more_than_the_ack_quorum_survives(world: World) -> None:
+    world.lose(LOST)
+    world.lose("ledgers-zone-c-0")
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    stalled = world.status().condition("Stalled")
+    assert stalled is not None
+    assert (stalled.status, stalled.reason) == ("True", "AckQuorumBreached")
+    assert world.accepted == []
+
+
+def test_a_second_loss_of_the_same_bookie_is_a_new_case_with_a_new_grant(world: World) -> None:
+    operator = world.operator()
+    for _ in range(2):
+        world.lose(LOST)
+        asyncio.run(world.run(operator, passes=PASSES))
+
+    assert world.is_quiet()
+    assert [grant.new_incarnation for grant in world.accepted] == [2, 3]

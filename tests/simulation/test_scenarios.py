@@ -1,0 +1,202 @@
+"""The accidents of BP-46, told step by step on whole clusters: what must not happen does not, and without the guard
+that prevents it, the simulator sees it happen. Names T1 to T14 are those of bp46.md 13.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.client import LedgerWriter
+from bookie.ports.admin import State
+from bookie.sim.cluster import ClientNode, SimCluster
+from bookie.sim.node import Defect, End
+
+SEEDS = range(3)
+# A writer that tells its LAC would save the entry of T3 by another road; the accidents are about writers that cannot.
+QUIET = {"explicit_lac_ms": 0, "request_timeout_ms": 4_000, "recovery_timeout_ms": 20_000}
+
+
+async def append(cluster: SimCluster, client: ClientNode, writer: LedgerWriter, payload: bytes) -> EntryId:
+    """Append one entry; the oracle is told when it is acknowledged."""
+    entry_id = await client(writer.append(payload))
+    cluster.oracle.acknowledged(writer.id, entry_id, payload)
+    return entry_id
+
+
+async def verify(cluster: SimCluster, ledger_id: LedgerId) -> list[bytes]:
+    """A fresh client opens the ledger, recovering it if need be, and reads all of it; the oracle compares."""
+    client = await cluster.client("verifier")
+    reader = await client(client.client.open(ledger_id))
+    entries = await client(reader.read(0, reader.last_entry)) if reader.last_entry >= 0 else []
+    cluster.oracle.verified(ledger_id, {entry.entry_id: bytes(entry.payload) for entry in entries})
+    return [bytes(entry.payload) for entry in entries]
+
+
+async def replace_volumes(cluster: SimCluster, name: str) -> None:
+    """The bookie loses all its volumes and comes back by itself on empty ones."""
+    bookie = cluster.bookies[name]
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await cluster.until_ready(name)
+
+
+async def a_fenced_writer_comes_back_after_a_bookie_lost_the_fence(cluster: SimCluster, *, entries: int) -> str:
+    """Scenario 1 of the proposal. bookie-2 never hears of the fence; bookie-1 heard of it and loses its volumes."""
+    c1, c2 = await cluster.client("c1"), await cluster.client("c2")
+    writer = await c1(c1.client.create())
+    for number in range(entries):
+        await append(cluster, c1, writer, b"entry %d" % number)
+    for machine in (*cluster.bookies, "zk"):
+        cluster.partition("c1", machine)
+    cluster.partition("c2", "bookie-2")
+    await c2(c2.client.open(writer.id))
+    await replace_volumes(cluster, "bookie-1")
+    cluster.heal()
+    cluster.hold("bookie-0", "c1")  # the one bookie that remembers the fence answers late
+    try:
+        await append(cluster, c1, writer, b"one more")
+    except (errors.LedgerFenced, errors.LedgerClosed) as error:
+        return type(error).__name__
+    return "acknowledged"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("entries", [0, 3])
+def test_t2_a_writer_is_fenced_although_a_bookie_lost_the_fence_with_its_volumes(seed: int, entries: int) -> None:
+    cluster = SimCluster(seed, client=QUIET)
+
+    outcome = cluster.run(lambda it: a_fenced_writer_comes_back_after_a_bookie_lost_the_fence(it, entries=entries))
+    assert outcome in ("LedgerFenced", "LedgerClosed")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_t2_without_the_fence_of_phase_one_the_simulator_sees_an_entry_acknowledged_after_the_end(seed: int) -> None:
+    """With no entry written before: a writer that had a connection to bookie-1 would see it break and look again."""
+    cluster = SimCluster(seed, client=QUIET, guard_fence=False)
+
+    with pytest.raises(Defect, match="S1: ledger 0 ends at -1 and acknowledged entry 0 after it"):
+        cluster.run(lambda it: a_fenced_writer_comes_back_after_a_bookie_lost_the_fence(it, entries=0))
+
+
+async def recovery_begins_after_a_bookie_lost_an_acknowledged_entry(cluster: SimCluster) -> str:
+    """Scenario 2 of the proposal. E0 is on bookie-0 and bookie-2; bookie-0 loses it; bookie-2 is out of reach."""
+    c1, c2 = await cluster.client("c1"), await cluster.client("c2")
+    writer = await c1(c1.client.create())
+    cluster.hold("c1", "bookie-1")
+    await append(cluster, c1, writer, b"E0")
+    c1.crash()
+    cluster.bookies["bookie-0"].crash(End.KILL)
+    cluster.partition("bookie-2", "bookie-0")
+    cluster.partition("bookie-2", "c2")
+    cluster.bookies["bookie-0"].start()
+    await cluster.until_ready("bookie-0")
+    try:
+        reader = await c2(c2.client.open(writer.id))
+        return f"closed at {reader.last_entry}"
+    except (errors.QuorumNotReached, errors.LedgerRecoveryFailed, errors.UnknownLedgerState) as error:
+        refusal = type(error).__name__
+    cluster.heal()
+    await cluster.until_repaired()
+    assert await verify(cluster, writer.id) == [b"E0"]
+    return refusal
+
+
+T3: dict[str, Any] = {"client": QUIET, "flush_interval_ms": 3_600_000}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_t3_recovery_waits_rather_than_close_before_an_entry_that_a_bookie_may_have_lost(seed: int) -> None:
+    outcome = SimCluster(seed, **T3).run(recovery_begins_after_a_bookie_lost_an_acknowledged_entry)
+
+    assert outcome in ("QuorumNotReached", "LedgerRecoveryFailed", "UnknownLedgerState")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_t3_without_limbo_the_simulator_sees_the_ledger_closed_before_an_acknowledged_entry(seed: int) -> None:
+    with pytest.raises(Defect, match="S1: ledger 0 was closed at -1 and entry 0 was acknowledged"):
+        SimCluster(seed, guard_limbo=False, **T3).run(recovery_begins_after_a_bookie_lost_an_acknowledged_entry)
+
+
+async def a_fence_outlives(cluster: SimCluster, *, how: End | None, idle_s: float) -> str:
+    """A ledger is fenced and closed by recovery; every bookie that heard of it restarts; the old writer comes back."""
+    c1, c2 = await cluster.client("c1"), await cluster.client("c2")
+    writer = await c1(c1.client.create())
+    await append(cluster, c1, writer, b"E0")
+    cluster.partition("c1", "zk")
+    await c2(c2.client.open(writer.id))
+    await asyncio.sleep(idle_s)
+    for bookie in cluster.bookies.values():
+        if how is None:
+            bookie.stop()
+            await cluster.until(lambda bookie=bookie: not bookie.is_running, "stopped")  # type: ignore[misc]
+        else:
+            bookie.crash(how)
+        bookie.start()
+        await cluster.until_ready(bookie.name)
+    cluster.heal()
+    try:
+        await append(cluster, c1, writer, b"E1")
+    except (errors.LedgerFenced, errors.LedgerClosed):
+        return "refused"
+    return "acknowledged"
+
+
+@pytest.mark.parametrize("seed", [7])
+@pytest.mark.parametrize("journaled", [True, False])
+@pytest.mark.parametrize("how", [End.KILL, End.POWER_CUT, None], ids=["kill", "power cut", "clean stop"])
+@pytest.mark.parametrize("idle_s", [0.0, 60.0], ids=["at once", "after idle checkpoints"])
+def test_t1_t4_t5_a_fence_outlives_every_restart(seed: int, journaled: bool, how: End | None, idle_s: float) -> None:
+    """T1 (unflushed operations lost), T4 (idle checkpoint, then kill), T5 (clean stop)."""
+    cluster = SimCluster(seed, journal_write_data=journaled, client=QUIET)
+
+    assert cluster.run(lambda cluster: a_fence_outlives(cluster, how=how, idle_s=idle_s)) == "refused"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_t14_a_live_writer_goes_on_with_another_bookie_when_one_restarts_unclean(seed: int) -> None:
+    async def story(cluster: SimCluster) -> int:
+        c1 = await cluster.client("c1")
+        writer = await c1(c1.client.create())
+        for number in range(5):
+            await append(cluster, c1, writer, b"before %d" % number)
+        victim = cluster.bookies[writer.metadata.last_segment.bookies[0]]
+        victim.crash()
+        victim.start()
+        await cluster.until_ready(victim.name)
+        for number in range(5):
+            await append(cluster, c1, writer, b"after %d" % number)
+        await c1(writer.close())
+        return len(await verify(cluster, writer.id))
+
+    assert SimCluster(seed, bookies=4).run(story) == 10
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_wiped_bookie_waits_for_its_grant_then_copies_everything_back(seed: int) -> None:
+    async def story(cluster: SimCluster) -> None:
+        c1 = await cluster.client("c1")
+        writer = await c1(c1.client.create())
+        for number in range(20):
+            await append(cluster, c1, writer, b"entry %d" % number)
+        await c1(writer.close())
+        victim = cluster.bookies["bookie-0"]
+        victim.crash()
+        victim.wipe()
+        victim.start()
+        await cluster.until(lambda: victim.state is State.WAITING_GRANT, "bookie-0 waits for a grant")
+        await asyncio.sleep(60)
+        assert not victim.is_ready
+        await victim.grant()
+        await cluster.until_repaired("bookie-0")
+        for other in ("bookie-1", "bookie-2"):
+            cluster.bookies[other].crash()
+        reader = await c1(c1.client.open(writer.id))
+        assert len(await c1(reader.read(0, 19))) == 20
+
+    SimCluster(seed, regeneration="gated").run(story)
