@@ -1,0 +1,105 @@
+"""Beyond the port suite: full file systems, failed writes and syncs, on the real disk."""
+
+import asyncio
+import errno
+import os
+import resource
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from bookie.base import errors
+from bookie.runtime.disk import SystemDisk
+
+
+def run(story: Callable[[SystemDisk], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        disk = SystemDisk()
+        try:
+            await story(disk)
+        finally:
+            disk.close()
+
+    asyncio.run(whole())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_device_without_space_says_disk_full() -> None:
+    async def story(disk: SystemDisk) -> None:
+        file = await disk.open("/dev/full")
+        with pytest.raises((errors.DiskFull, errors.DiskFailed)):
+            await file.append([b"x"])
+
+    run(story)
+
+
+def test_after_no_space_the_file_is_as_it_was_and_may_grow_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, left = os.pwrite, [6]
+
+    def scarce(fd: int, data: bytes, offset: int) -> int:
+        if left[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        count = real(fd, bytes(data)[: left[0]], offset)
+        left[0] -= count
+        return count
+
+    async def story(disk: SystemDisk) -> None:
+        file = await disk.open(str(tmp_path / "f"), create=True)
+        monkeypatch.setattr(os, "pwrite", scarce)
+        assert await file.append([b"abc"]) == 0
+        with pytest.raises(errors.DiskFull, match="f: no space left"):
+            await file.append([b"defgh"])
+        assert file.size == 3
+        left[0] = 1000
+        assert await file.append_and_sync([b"xyz"]) == 3
+        assert await disk.read(file.path) == b"abcxyz"
+
+    run(story)
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "pwrite"])
+def test_a_failed_sync_or_write_poisons_the_file(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*args: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async def story(disk: SystemDisk) -> None:
+        file = await disk.open(str(tmp_path / "f"), create=True)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, call, fails)
+            with pytest.raises(errors.DiskFailed, match="Input/output error"):
+                await file.append_and_sync([b"abc"])
+        # The kernel would say yes now, over pages that it dropped; we do not ask it.
+        for attempt in (file.sync(), file.append([b"d"]), file.append_and_sync([b"d"]), file.pwrite(0, b"d")):
+            with pytest.raises(errors.DiskFailed):
+                await attempt
+
+    run(story)
+
+
+def test_reads_without_waiting_give_the_bytes_or_say_that_they_would_wait(tmp_path: Path) -> None:
+    async def story(disk: SystemDisk) -> None:
+        file = await disk.open(str(tmp_path / "f"), create=True)
+        await file.append([bytes(range(200))])
+        found = [file.pread_nowait(offset, 50) for offset in (0, 100, 180, 200)]
+        wanted = [bytes(range(50)), bytes(range(100, 150)), bytes(range(180, 200)), b""]
+        assert all(data in (None, want) for data, want in zip(found, wanted, strict=True))
+
+    run(story)
+
+
+def test_files_are_closed_and_threads_end(tmp_path: Path) -> None:
+    async def story(disk: SystemDisk) -> None:
+        for number in range(50):
+            file = await disk.open(str(tmp_path / f"{number}"), create=True)
+            await file.append_and_sync([b"x"])
+            await file.close()
+            with pytest.raises(errors.StorageFailed, match="after it was closed"):
+                await file.append([b"y"])
+
+    before = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+    run(story)
+    assert (len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))) == before
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0

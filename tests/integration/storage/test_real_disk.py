@@ -1,0 +1,118 @@
+"""The engine on the real disk and the real index: one life after the other, and what another process may not do."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import storage_child
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.runtime.world import open_world
+from bookie.storage import restart
+from storage_support import KEY, Outcome, entry, put
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def unexpected(error: errors.BookieError) -> None:
+    pytest.fail(str(error))
+
+
+async def settled(*outcomes: Outcome) -> None:
+    for outcome in outcomes:
+        await outcome.wait()
+
+
+def test_entries_facts_and_runs_come_back_from_disk(tmp_path: Path) -> None:
+    options = storage_child.options_in(str(tmp_path))
+
+    async def first() -> None:
+        async with open_world() as world:
+            store = await restart.open_store(options, world, fail=unexpected)
+            outcomes = [put(store, ledger, number) for number in range(3000) for ledger in (1, 2)]
+            fence = Outcome()
+            store.fence(LedgerId(2), KEY, fence)
+            await settled(*outcomes, fence)
+            await store.protect([(LedgerId(3), True, True, None)], epoch=5)
+            assert await store.close()
+
+    async def second() -> None:
+        async with open_world() as world:
+            store = await restart.open_store(options, world, fail=unexpected)
+            assert store.stats.entries_replayed == 0
+            for number in range(0, 3000, 7):
+                body = store.read_nowait(LedgerId(1), EntryId(number))
+                if body is None:
+                    body = await store.read(LedgerId(1), EntryId(number))
+                assert bytes(body) == entry(1, number)
+            assert store.entry_runs(LedgerId(2)) == [(0, 2999)]
+            facts = store.facts(LedgerId(2))
+            assert facts is not None
+            assert facts.is_fenced
+            assert list(store.ledgers()) == [1, 2, 3]
+            assert store.usage().total_bytes > 0
+            await store.close()
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_another_process_on_the_same_directories_is_refused(tmp_path: Path) -> None:
+    options = storage_child.options_in(str(tmp_path))
+    script = (
+        "import asyncio, sys, storage_child\n"
+        "from bookie.runtime.world import open_world\n"
+        "from bookie.storage import restart\n"
+        "async def main():\n"
+        "    async with open_world() as world:\n"
+        "        await restart.open_store(storage_child.options_in(sys.argv[1]), world, fail=print)\n"
+        "asyncio.run(main())\n"
+    )
+
+    async def story() -> subprocess.CompletedProcess[str]:
+        async with open_world() as world:
+            store = await restart.open_store(options, world, fail=unexpected)
+            result = await asyncio.to_thread(
+                subprocess.run,
+                [sys.executable, "-c", script, str(tmp_path)],
+                capture_output=True,
+                text=True,
+                check=False,
+                env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}", "PATH": "/usr/bin:/bin"},
+            )
+            await store.close()
+            return result
+
+    result = asyncio.run(story())
+
+    assert result.returncode != 0
+    assert "RefusedToStart" in result.stderr
+    assert "journal/current/LOCK" in result.stderr
+
+
+def test_a_flipped_bit_on_disk_is_an_error_and_never_an_answer(tmp_path: Path) -> None:
+    options = storage_child.options_in(str(tmp_path))
+
+    async def write() -> None:
+        async with open_world() as world:
+            store = await restart.open_store(options, world, fail=unexpected)
+            await settled(put(store, 1, 0), put(store, 1, 1))
+            assert await store.close()
+
+    async def read() -> None:
+        async with open_world() as world:
+            store = await restart.open_store(options, world, fail=unexpected)
+            with pytest.raises(errors.CorruptFile, match=r"00000000\.log"):
+                await store.read(LedgerId(1), EntryId(1))
+            assert bytes(await store.read(LedgerId(1), EntryId(0))) == entry(1, 0)
+            await store.close()
+
+    asyncio.run(write())
+    log = tmp_path / "ledgers" / "current" / "00000000.log"
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    asyncio.run(read())

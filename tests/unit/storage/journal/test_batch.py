@@ -1,0 +1,58 @@
+"""Groups: what is put together is cut together, and each group knows where it begins."""
+
+from bookie.base.errors import BookieError
+from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.journal import format as journal_format
+from bookie.storage.journal.batch import Batcher
+
+
+def put(batcher: Batcher, body: bytes) -> None:
+    batcher.put(journal_format.ENTRY, LedgerId(1), EntryId(2), body, None)
+
+
+def bodies(data: bytes, start: int, seed: int) -> list[bytes]:
+    found = []
+    while (record := journal_format.unpack_record(data, start, seed)) is not None:
+        found.append(record.body)
+        start = record.end
+    return found
+
+
+def test_a_group_is_what_was_put_since_the_last_cut() -> None:
+    batcher = Batcher(seed=9, start=40)
+    put(batcher, b"a")
+    put(batcher, b"bb")
+
+    group = batcher.cut()
+    put(batcher, b"c")
+
+    assert (group.start, group.count) == (40, 2)
+    assert group.end == batcher.pending.start
+    assert bodies(bytes(40) + b"".join(group.buffers), 40, 9) == [b"a", b"bb"]
+    assert bodies(bytes(group.end) + b"".join(batcher.cut().buffers), group.end, 9) == [b"c"]
+
+
+def test_a_cut_may_open_a_new_file_with_its_own_seed() -> None:
+    batcher = Batcher(seed=9, start=40)
+    put(batcher, b"old")
+
+    batcher.cut(next_seed=11)
+    put(batcher, b"new")
+    group = batcher.cut()
+
+    assert group.start == journal_format.HEADER_SIZE
+    data = bytes(group.start) + b"".join(group.buffers)
+    assert bodies(data, group.start, 11) == [b"new"]
+    assert bodies(data, group.start, 9) == []
+
+
+def test_completions_belong_to_the_group_of_their_record() -> None:
+    batcher = Batcher(seed=9, start=40)
+    told: list[BookieError | None] = []
+    batcher.put(journal_format.FENCE, LedgerId(1), EntryId(-1), b"", told.append)
+
+    group = batcher.cut()
+
+    assert group.completions == [told.append]
+    assert batcher.pending.completions == []
+    assert told == []

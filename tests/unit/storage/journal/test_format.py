@@ -1,0 +1,116 @@
+"""Journal bytes: every record survives the round trip, and nothing else is ever a record."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.journal import format as journal_format
+from bookie.storage.journal.format import Header
+
+HEADER = Header(file_id=7, salt=b"saltsalt", previous_end=1234)
+SEED = journal_format.seed_of(HEADER)
+START = journal_format.HEADER_SIZE
+IDS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
+
+
+def record(
+    body: bytes = b"body", *, kind: int = journal_format.ENTRY, seed: int = SEED, group: int = START, entry_id: int = 4
+) -> bytes:
+    packed = journal_format.pack_record(seed, group, kind, LedgerId(3), EntryId(entry_id), body)
+    return packed + body
+
+
+ONE_OF_EACH = [record(b"x" * size, kind=kind) for kind in sorted(journal_format.KINDS) for size in (0, 1, 20, 700)]
+
+
+def test_a_header_round_trips() -> None:
+    packed = journal_format.pack_header(HEADER)
+
+    assert len(packed) == journal_format.HEADER_SIZE
+    assert journal_format.unpack_header(packed + b"rest") == HEADER
+
+
+def test_no_prefix_of_a_header_is_a_header() -> None:
+    packed = journal_format.pack_header(HEADER)
+
+    for size in range(len(packed)):
+        assert journal_format.unpack_header(packed[:size]) is None
+        assert journal_format.unpack_header(packed[:size] + bytes(START - size)) is None
+
+
+def test_a_header_with_a_flipped_bit_is_none() -> None:
+    for bit in range(journal_format.HEADER_SIZE * 8):
+        packed = bytearray(journal_format.pack_header(HEADER))
+        packed[bit // 8] ^= 1 << bit % 8
+        assert journal_format.unpack_header(bytes(packed)) is None, bit
+
+
+@given(kind=st.sampled_from(sorted(journal_format.KINDS)), ledger=IDS, entry=IDS, body=st.binary(max_size=300))
+def test_a_record_round_trips(kind: int, ledger: int, entry: int, body: bytes) -> None:
+    packed = journal_format.pack_record(SEED, START, kind, LedgerId(ledger), EntryId(entry), body)
+
+    found = journal_format.unpack_record(bytes(START) + packed + body + b"more", START, SEED)
+
+    assert found == (kind, ledger, entry, body, START + len(packed) + len(body))
+
+
+@pytest.mark.parametrize("packed", ONE_OF_EACH, ids=len)
+def test_no_prefix_of_a_record_is_a_record(packed: bytes) -> None:
+    for size in range(len(packed)):
+        assert journal_format.unpack_record(bytes(START) + packed[:size], START, SEED) is None
+
+
+@pytest.mark.parametrize("packed", ONE_OF_EACH, ids=len)
+def test_no_record_whose_tail_became_zeros_is_a_record(packed: bytes) -> None:
+    for size in range(len(packed)):
+        torn = packed[:size] + bytes(len(packed) - size)
+        if torn != packed:
+            assert journal_format.unpack_record(bytes(START) + torn, START, SEED) is None
+
+
+def test_a_record_with_any_flipped_bit_is_none() -> None:
+    packed = record(b"some body")
+    for bit in range(len(packed) * 8):
+        broken = bytearray(packed)
+        broken[bit // 8] ^= 1 << bit % 8
+        assert journal_format.unpack_record(bytes(START) + bytes(broken) + bytes(600), START, SEED) is None, bit
+
+
+@given(size=st.integers(min_value=0, max_value=4096), seed=st.integers(min_value=0, max_value=2**32 - 1))
+def test_zeros_are_never_a_record(size: int, seed: int) -> None:
+    assert journal_format.unpack_record(bytes(START + size), START, seed) is None
+    assert not journal_format.is_synced_beyond(bytes(START + size), START, seed)
+
+
+@given(junk=st.binary(max_size=500))
+def test_junk_is_never_a_record(junk: bytes) -> None:
+    assert journal_format.unpack_record(bytes(START) + junk, START, SEED) is None
+
+
+def test_a_record_of_another_file_is_none() -> None:
+    other = journal_format.seed_of(Header(7, b"saltsalT", 1234))
+
+    assert journal_format.unpack_record(bytes(START) + record(seed=other), START, SEED) is None
+
+
+def test_a_valid_record_of_a_later_group_proves_that_the_bytes_before_were_synced() -> None:
+    first = record(b"a" * 50)
+    second_start = START + len(first)
+    data = bytes(START) + first + record(b"b", group=second_start)
+
+    assert journal_format.is_synced_beyond(data, START, SEED)
+
+
+def test_a_valid_record_of_the_same_group_proves_nothing() -> None:
+    # A power cut may keep the second sector of a group and not the first.
+    data = bytes(START) + bytes(50) + record(b"b", group=START)
+
+    assert not journal_format.is_synced_beyond(data, START, SEED)
+
+
+def test_a_record_that_a_client_stored_as_its_payload_proves_nothing() -> None:
+    stored = record(b"b", seed=SEED + 1, group=START + 60)
+    data = bytes(START) + bytes(60) + record(b"payload " + stored)
+
+    assert not journal_format.is_synced_beyond(data, START, SEED)

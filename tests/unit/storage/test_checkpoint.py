@@ -1,0 +1,248 @@
+"""Checkpoints that fail: what they were to make durable stays, and no mark moves past it."""
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.sim.node import End
+from bookie.storage.store import EntryStore
+from storage_support import KEY, Bench, Outcome, entry, put, run
+
+LEDGER = LedgerId(7)
+
+
+def fill(bench: Bench, path: str, *, room: int = 0) -> None:
+    """Leave `room` bytes on a volume."""
+    volume = bench.node.image.volumes[path]
+    volume.total_bytes = volume.used_bytes + room
+
+
+def make_room(bench: Bench, path: str) -> None:
+    bench.node.image.volumes[path].total_bytes = 1 << 36
+
+
+def test_entries_of_a_failed_checkpoint_survive_a_later_idle_one_and_a_kill() -> None:
+    # E3 of storage.md (bp46.md T7): Java's next tick sees an empty cache, moves the mark and loses them.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(10))
+            fill(bench, "/ledgers")
+            for _ in range(2):
+                with pytest.raises(errors.DiskFull):
+                    await store.flush()
+            assert store.is_read_only
+            assert await bench.read(store, 7, 9) == entry(7, 9)
+
+        async def second(store: EntryStore) -> None:
+            assert store.stats.entries_replayed == 10
+            assert store.entry_runs(LEDGER) == [(0, 9)]
+
+        await bench.life(first, end=End.KILL)
+        make_room(bench, "/ledgers")
+        await bench.life(second)
+
+    run(story)
+
+
+def test_a_failed_checkpoint_is_finished_when_there_is_room_again() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(10))
+            await bench.fence(store, 8)
+            fill(bench, "/ledgers", room=100)
+            with pytest.raises(errors.DiskFull):
+                await store.flush()
+            with pytest.raises(errors.BookieReadOnly):
+                put(store, 7, 10)
+            await bench.put_all(store, 9, [0], is_recovery=True)
+            make_room(bench, "/ledgers")
+            await store.flush()
+            assert not store.is_read_only
+            await bench.put_all(store, 7, [10])
+
+        async def second(store: EntryStore) -> None:
+            assert store.entry_runs(LEDGER) == [(0, 10)]
+            assert store.entry_runs(LedgerId(9)) == [(0, 0)]
+            facts = store.facts(LedgerId(8))
+            assert facts is not None
+            assert facts.is_fenced
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+        assert not bench.failures
+
+    run(story)
+
+
+def test_a_full_journal_refuses_and_keeps_what_it_acknowledged() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+            fill(bench, "/journal", room=10)
+            refused = put(store, 7, 3)
+            fence = Outcome()
+            store.fence(LedgerId(8), KEY, fence)
+            await bench.settle(refused, fence)
+            assert isinstance(refused.error, errors.DiskFull)
+            assert isinstance(fence.error, errors.DiskFull)
+            with pytest.raises(errors.BookieReadOnly):
+                put(store, 7, 4, is_recovery=True)
+            with pytest.raises(errors.BookieReadOnly):
+                store.fence(LedgerId(9), KEY, Outcome())
+            make_room(bench, "/journal")
+            await store.flush()
+            assert not store.is_read_only
+            await bench.put_all(store, 7, [4])
+            await bench.fence(store, 9)
+
+        async def second(store: EntryStore) -> None:
+            # Entry 3 was refused, so it may be there or not; the checkpoint that made room kept it.
+            assert store.entry_runs(LEDGER) == [(0, 4)]
+            facts = store.facts(LedgerId(9))
+            assert facts is not None
+            assert facts.is_fenced
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+        assert not bench.failures
+
+    run(story)
+
+
+@pytest.mark.parametrize("path", [".journal", ".log"])
+def test_a_failed_sync_stops_the_node_once_and_acknowledges_nothing(path: str) -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+            bench.node.disk_faults.sync_fails_path = path
+            bench.node.disk_faults.sync_fails_per_million = 1_000_000
+            outcomes = [put(store, 7, 3), put(store, 7, 4, is_deferred=True)]
+            flushed = Outcome()
+            if path == ".log":
+                with pytest.raises(errors.DiskFailed):
+                    await store.flush()
+            await bench.settle(outcomes[0])
+            assert outcomes[0].is_ok == (path == ".log")
+            with pytest.raises(errors.StorageFailed):
+                put(store, 7, 5)
+            with pytest.raises(errors.StorageFailed):
+                store.fence(LEDGER, KEY, flushed)
+            with pytest.raises(errors.StorageFailed):
+                await store.flush()
+            bench.node.disk_faults.sync_fails_per_million = 0
+
+        async def second(store: EntryStore) -> None:
+            assert store.entry_runs(LEDGER)[0][1] >= (2 if path == ".journal" else 4)
+
+        await bench.life(first)
+        assert bench.was_clean is False
+        assert len(bench.failures) == 1
+        assert isinstance(bench.failures[0], errors.DiskFailed)
+        await bench.life(second)
+
+    run(story)
+
+
+def test_force_without_journaled_data_waits_for_a_checkpoint() -> None:
+    # bp46.md 10, 41: Java says OK and has forced nothing.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+            forced = Outcome()
+            store.force(LEDGER, forced)
+            await bench.settle(forced)
+            assert forced.is_ok
+
+        async def second(store: EntryStore) -> None:
+            assert store.entry_runs(LEDGER) == [(0, 2)]
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story, Bench(journal_write_data=False, unjournaled_flush_interval_ms=3_600_000))
+
+
+def test_force_with_journaled_data_waits_for_deferred_adds() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            deferred = [put(store, 7, entry_id, is_deferred=True) for entry_id in range(3)]
+            forced = Outcome()
+            store.force(LEDGER, forced)
+            await bench.settle(*deferred, forced)
+
+        async def second(store: EntryStore) -> None:
+            assert store.entry_runs(LEDGER) == [(0, 2)]
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story)
+
+
+def test_unjournaled_entries_are_flushed_within_their_interval() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+            await bench.simulation.loop.sleep_ns(500_000_000)
+
+        async def second(store: EntryStore) -> None:
+            assert store.entry_runs(LEDGER) == [(0, 2)]
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story, Bench(journal_write_data=False, unjournaled_flush_interval_ms=200))
+
+
+def test_journal_files_go_once_a_checkpoint_covers_them() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            for entry_id in range(20):
+                await bench.put_all(store, 7, [entry_id], payload=bytes(900))
+                if entry_id == 9:
+                    await store.flush()
+            assert len(bench.paths(".journal")) > 2
+            await store.flush()
+            assert len(bench.paths(".journal")) == 1
+            assert len(bench.paths(".log")) == 2
+            for entry_id in range(20):
+                assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(900))
+
+        await bench.life(work)
+
+    run(story, Bench(journal_file_bytes_max=4096, entry_log_bytes_max=4096))
+
+
+def test_a_checkpoint_of_an_idle_store_writes_nothing() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0])
+            await store.flush()
+            before = store.stats.checkpoints
+            await store.flush()
+            assert store.stats.checkpoints == before
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_reads_find_an_entry_in_every_phase_of_a_checkpoint() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(50), payload=bytes(2000))
+            flush = bench.node.simulation.loop.create_task(store.flush())
+            turns = 0
+            while not flush.done():
+                for entry_id in (0, 25, 49):
+                    assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(2000))
+                assert store.has_entry(LEDGER, EntryId(49))
+                assert store.entry_runs(LEDGER) == [(0, 49)]
+                turns += 1
+                await bench.simulation.loop.sleep_ns(10_000)
+            await flush
+            assert turns > 3
+
+        await bench.life(work)
+
+    run(story)

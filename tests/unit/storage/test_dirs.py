@@ -1,0 +1,86 @@
+"""Directories: layout, locks, and the DIRTY marker."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from bookie.ports.disk import Disk
+from bookie.sim.node import End, Simulation
+from bookie.storage import dirs
+from storage_support import VOLUMES, options
+
+JOURNALED = options()
+UNJOURNALED = options(journal_write_data=False)
+
+
+def lives(*works: Callable[[Disk], Awaitable[Any]]) -> None:
+    """Each work is one life on the same machine; each ends by a power cut."""
+    simulation = Simulation(3)
+    node = simulation.node("bookie", VOLUMES)
+
+    async def story() -> None:
+        for work in works:
+            world = node.begin()
+
+            async def run(disk: Disk = world.disk, work: Callable[[Disk], Awaitable[Any]] = work) -> None:
+                await work(disk)
+
+            await node.do(run())
+            node.end(End.POWER_CUT)
+
+    simulation.run(story())
+
+
+def test_looking_creates_nothing() -> None:
+    async def look(disk: Disk) -> None:
+        assert not await dirs.is_dirty(disk, JOURNALED)
+        assert not await dirs.may_have_lost(disk, JOURNALED)
+        assert await disk.list("/ledgers") == []
+
+    lives(look)
+
+
+def test_the_marker_is_durable_when_set_and_when_cleared() -> None:
+    async def mark(disk: Disk) -> None:
+        await dirs.prepare(disk, JOURNALED)
+        await dirs.mark_dirty(disk, JOURNALED)
+
+    async def clear(disk: Disk) -> None:
+        assert await dirs.is_dirty(disk, JOURNALED)
+        assert not await dirs.may_have_lost(disk, JOURNALED)
+        await dirs.clear_dirty(disk, JOURNALED)
+
+    async def look(disk: Disk) -> None:
+        assert not await dirs.is_dirty(disk, JOURNALED)
+
+    lives(mark, clear, look)
+
+
+def test_a_life_without_journaled_data_stays_marked_as_such_when_the_option_changes() -> None:
+    # bp46.md T20: journalWriteData flipped to true after a dirty stop.
+    async def unjournaled(disk: Disk) -> None:
+        await dirs.prepare(disk, UNJOURNALED)
+        await dirs.mark_dirty(disk, UNJOURNALED)
+
+    async def flipped(disk: Disk) -> None:
+        assert await dirs.may_have_lost(disk, JOURNALED)
+        await dirs.mark_dirty(disk, JOURNALED)
+
+    async def look(disk: Disk) -> None:
+        assert await dirs.may_have_lost(disk, JOURNALED)
+        await dirs.clear_dirty(disk, JOURNALED)
+        await dirs.mark_dirty(disk, JOURNALED)
+        assert not await dirs.may_have_lost(disk, JOURNALED)
+
+    lives(unjournaled, flipped, look)
+
+
+def test_a_marker_that_cannot_be_read_counts_as_the_worse_case() -> None:
+    async def scribble(disk: Disk) -> None:
+        await dirs.prepare(disk, JOURNALED)
+        file = await disk.open("/ledgers/current/DIRTY", create=True)
+        await file.close()
+        assert await dirs.may_have_lost(disk, JOURNALED)
+        await dirs.mark_dirty(disk, JOURNALED)
+        assert await dirs.may_have_lost(disk, JOURNALED)
+
+    lives(scribble)

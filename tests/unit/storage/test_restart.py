@@ -1,0 +1,377 @@
+"""Opening after a stop, a kill, a power cut, or damage."""
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.sim.node import End
+from bookie.storage.store import EntryStore
+from storage_support import KEY, Bench, Outcome, entry, explicit_lac, put, run
+
+LEDGER = LedgerId(7)
+
+
+async def nothing(store: EntryStore) -> None:
+    """A life without work."""
+
+
+def fenced(store: EntryStore, ledger_id: int) -> bool:
+    facts = store.facts(LedgerId(ledger_id))
+    return facts is not None and facts.is_fenced
+
+
+def test_facts_and_entries_survive_a_power_cut_before_any_checkpoint() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(5))
+            outcome = Outcome()
+            store.write_lac(LEDGER, explicit_lac(7, 4), KEY, outcome)
+            await bench.settle(outcome)
+            await bench.fence(store, 7)
+            assert store.stats.checkpoints == 0
+
+        async def second(store: EntryStore) -> None:
+            assert store.stats.entries_replayed == 5
+            assert fenced(store, 7)
+            assert store.last_confirmed(LEDGER) == 4
+            assert await store.read_lac(LEDGER) == (explicit_lac(7, 4), entry(7, 4))
+            assert [await bench.read(store, 7, entry_id) for entry_id in range(5)] == [entry(7, e) for e in range(5)]
+
+        async def third(store: EntryStore) -> None:
+            assert store.stats.entries_replayed == 0
+            await second_again(store)
+
+        async def second_again(store: EntryStore) -> None:
+            assert fenced(store, 7)
+            assert await bench.read(store, 7, 4) == entry(7, 4)
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second, end=End.POWER_CUT)
+        await bench.life(third)
+
+    run(story)
+
+
+@pytest.mark.parametrize("end", [End.KILL, End.POWER_CUT, End.EXIT])
+def test_a_fence_survives_an_idle_checkpoint_whatever_end_follows(end: End) -> None:
+    # E1, E1c of storage.md (bp46.md T4, T5): Java loses it, its checkpoint returns early on an empty cache.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0])
+            await store.flush()
+            await bench.fence(store, 7)
+            await store.flush()
+
+        async def second(store: EntryStore) -> None:
+            assert fenced(store, 7)
+            with pytest.raises(errors.LedgerFenced):
+                put(store, 7, 1)
+
+        await bench.life(first, end=end)
+        await bench.life(second)
+
+    run(story)
+
+
+@pytest.mark.parametrize("end", [End.KILL, End.POWER_CUT, End.EXIT])
+def test_the_fence_of_a_ledger_never_seen_survives(end: End) -> None:
+    # E2 of storage.md (bp46.md T6): the fence record carries the key, so replay needs no other.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.fence(store, 7)
+
+        async def second(store: EntryStore) -> None:
+            facts = store.facts(LEDGER)
+            assert facts is not None
+            assert (facts.is_fenced, facts.master_key) == (True, KEY)
+            with pytest.raises(errors.LedgerFenced):
+                put(store, 7, 0)
+
+        await bench.life(first, end=end)
+        await bench.life(second)
+
+    run(story)
+
+
+def test_protection_is_durable_when_it_returns() -> None:
+    # E5 of storage.md (bp46.md T8): kill right after phase one; the write cache is empty all along.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await store.protect([(LedgerId(number), True, number % 2 == 0, None) for number in range(2000)], epoch=3)
+
+        async def second(store: EntryStore) -> None:
+            for number in range(2000):
+                facts = store.facts(LedgerId(number))
+                assert facts is not None
+                assert (facts.is_fenced, facts.is_limbo) == (True, number % 2 == 0)
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story)
+
+
+@pytest.mark.parametrize("end", [End.KILL, End.POWER_CUT, End.EXIT])
+def test_limbo_once_cleared_and_flushed_does_not_come_back(end: End) -> None:
+    # E6 (bp46.md T9): the end of a full check that copied nothing.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await store.protect([(LEDGER, True, True, KEY)])
+            store.clear_limbo(LEDGER)
+            await store.flush()
+
+        async def second(store: EntryStore) -> None:
+            facts = store.facts(LEDGER)
+            assert facts is not None
+            assert (facts.is_limbo, facts.is_fenced) == (False, True)
+            with pytest.raises(errors.NoSuchEntry):
+                store.read_nowait(LEDGER, EntryId(0))
+
+        await bench.life(first, end=end)
+        await bench.life(second)
+
+    run(story)
+
+
+def test_a_copied_entry_is_durable_after_a_flush() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await store.protect([(LEDGER, True, True, KEY)])
+            store.add_copied(LEDGER, EntryId(3), entry(7, 3), KEY)
+            await store.flush()
+            store.clear_limbo(LEDGER)
+            await store.flush()
+
+        async def second(store: EntryStore) -> None:
+            assert await bench.read(store, 7, 3) == entry(7, 3)
+            assert store.entry_runs(LEDGER) == [(3, 3)]
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story)
+
+
+@pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
+def test_the_journal_option_may_change_across_a_crash(before: bool, after: bool) -> None:
+    # bp46.md T20, the storage half: what the journal holds is replayed whatever the option says now.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+            if not before:
+                await store.flush()
+            await bench.fence(store, 7)
+            await bench.put_all(store, 8, [0])
+
+        async def second(store: EntryStore) -> None:
+            assert await bench.read(store, 7, 2) == entry(7, 2)
+            assert fenced(store, 7)
+            facts = store.facts(LedgerId(8))
+            assert facts is not None
+            assert facts.master_key == KEY
+            assert store.has_entry(LedgerId(8), EntryId(0)) == before
+
+        await bench.life(first, end=End.POWER_CUT)
+        bench.change(journal_write_data=after)
+        await bench.life(second)
+
+    run(story, Bench(journal_write_data=before))
+
+
+# ---- the journal's tail and its damage -------------------------------------------------------------------------------
+
+
+async def journal_of_three_groups(bench: Bench) -> int:
+    """A life that ended by kill -9 with entries 0..2 of ledger 7, one group each; the size of its journal."""
+
+    async def first(store: EntryStore) -> None:
+        for entry_id in range(3):
+            await bench.put_all(store, 7, [entry_id])
+
+    await bench.life(first, end=End.KILL)
+    return len(bench.image(".journal").data)
+
+
+def test_a_tail_torn_at_any_byte_loses_only_the_last_group() -> None:
+    async def story(bench: Bench) -> None:
+        size = await journal_of_three_groups(bench)
+        image = bench.image(".journal")
+        whole = bytes(image.data)
+        last_group = 32 + len(entry(7, 2))
+        snapshot = {path: bench.node.image.copy_volume(path) for path in ("/journal", "/ledgers", "/index")}
+        for cut in range(size - last_group, size):
+            for tail in (b"", bytes(size - cut)):
+                for volume in snapshot.values():
+                    bench.node.image.put_back(volume)
+                image = bench.image(".journal")
+                image.data[:] = whole[:cut] + tail
+                image.durable[:] = image.data
+
+                async def after(store: EntryStore) -> None:
+                    assert store.entry_runs(LEDGER) == [(0, 1)]
+
+                await bench.life(after)
+                await bench.life(after)
+
+    run(story)
+
+
+def test_rot_before_a_synced_record_is_refused_with_file_and_offset() -> None:
+    async def story(bench: Bench) -> None:
+        size = await journal_of_three_groups(bench)
+        record = 32 + len(entry(7, 2))
+        bench.rot(".journal", size - 2 * record + 5)
+
+        with pytest.raises(errors.CorruptFile, match=rf"0001\.journal: the record at offset {size - 2 * record} "):
+            await bench.life(nothing)
+        # Refused again: nothing was cut off, nothing skipped.
+        with pytest.raises(errors.CorruptFile):
+            await bench.life(nothing)
+
+    run(story)
+
+
+def test_rot_in_the_header_of_a_journal_that_holds_records_is_refused() -> None:
+    async def story(bench: Bench) -> None:
+        await journal_of_three_groups(bench)
+        bench.rot(".journal", 20)
+
+        with pytest.raises(errors.CorruptFile, match="header at offset 0"):
+            await bench.life(nothing)
+
+    run(story)
+
+
+def test_a_journal_file_that_was_never_begun_is_begun_again() -> None:
+    async def story(bench: Bench) -> None:
+        await journal_of_three_groups(bench)
+        image = bench.image(".journal")
+        for size in (0, 10, 40):
+            fresh = type(image)(image.volume, bytes(size))
+            current = bench.node.image.volumes["/journal"].root.names["current"]
+            current.names["%016x.journal" % (int(bench.paths(".journal")[-1][-24:-8], 16) + 1)] = fresh  # type: ignore[union-attr]
+            current.durable = dict(current.names)  # type: ignore[union-attr]
+
+            async def after(store: EntryStore) -> None:
+                assert store.entry_runs(LEDGER) == [(0, 2)]
+
+            await bench.life(after, end=End.KILL)
+
+    run(story)
+
+
+def test_a_missing_journal_file_is_refused_unless_the_loss_was_granted() -> None:
+    async def story(bench: Bench) -> None:
+        await journal_of_three_groups(bench)
+        bench.node.image.wipe("/journal")
+
+        with pytest.raises(errors.CorruptFile, match=r"0001\.journal is missing"):
+            await bench.life(nothing)
+        await bench.life(nothing, accept_loss=True, end=End.KILL)
+        await bench.life(nothing)
+
+    run(story)
+
+
+def test_a_file_cut_short_between_two_records_is_seen_by_the_file_after_it() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            for entry_id in range(12):
+                await bench.put_all(store, 7, [entry_id], payload=bytes(900))
+
+        await bench.life(first, end=End.KILL)
+        names = bench.paths(".journal")
+        assert len(names) > 2
+        image = bench.image(names[0])
+        record = 32 + len(entry(7, 0, payload=bytes(900)))
+        del image.data[-record:]
+        image.durable[:] = image.data
+
+        with pytest.raises(errors.CorruptFile, match="when the next file was begun"):
+            await bench.life(nothing)
+
+    run(story, Bench(journal_file_bytes_max=4096))
+
+
+def test_an_index_that_went_back_in_time_is_refused() -> None:
+    # bp46.md 10, 8: a disk restored from a snapshot. Its own older mark asks for journal files that are gone.
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+
+        await bench.life(work)
+        old = bench.node.image.copy_volume("/index")
+        await bench.life(work)
+        await bench.life(work)
+        bench.node.image.put_back(old)
+
+        with pytest.raises(errors.CorruptFile, match="missing"):
+            await bench.life(nothing)
+
+    run(story)
+
+
+def test_other_directories_or_another_order_are_refused() -> None:
+    async def story(bench: Bench) -> None:
+        await bench.life(nothing)
+        bench.change(ledger_dirs=("/ledgers/b", "/ledgers/a"), index_dirs=())
+
+        with pytest.raises(errors.RefusedToStart, match="was ledger directory 2 of 2"):
+            await bench.life(nothing)
+
+    run(story, Bench(ledger_dirs=("/ledgers/a", "/ledgers/b"), index_dirs=()))
+
+
+# ---- damage of entry logs --------------------------------------------------------------------------------------------
+
+
+def test_a_flipped_bit_anywhere_in_an_entry_is_an_error_and_never_a_no() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0, 1])
+
+        await bench.life(first)
+        size = len(bench.image(".log").data)
+        record = 24 + len(entry(7, 1))
+
+        async def after(store: EntryStore) -> None:
+            for offset in range(size - record, size):
+                bench.rot(".log", offset)
+                with pytest.raises(errors.CorruptFile, match=r"00000000\.log: the record of entry 1 of ledger 7"):
+                    await bench.read(store, 7, 1)
+                assert not await store.check_entry(LEDGER, EntryId(1))
+                assert await store.check_entry(LEDGER, EntryId(0))
+                bench.rot(".log", offset)
+            assert await bench.read(store, 7, 1) == entry(7, 1)
+
+        await bench.life(after)
+
+    run(story)
+
+
+def test_an_entry_log_that_is_gone_is_an_error_and_its_entries_are_not_counted() -> None:
+    # bp46.md T15: data disk lost, index disk kept. Java believes the entries to be present.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+
+        await bench.life(first)
+        bench.node.image.wipe("/ledgers")
+
+        async def after(store: EntryStore) -> None:
+            with pytest.raises(errors.CorruptFile, match="missing"):
+                await bench.read(store, 7, 1)
+            assert not store.has_entry(LEDGER, EntryId(1))
+            assert not await store.check_entry(LEDGER, EntryId(1))
+            assert store.entry_runs(LEDGER) == []
+            store.add_copied(LEDGER, EntryId(1), entry(7, 1), KEY)
+            await store.flush()
+            assert await bench.read(store, 7, 1) == entry(7, 1)
+            assert store.entry_runs(LEDGER) == [(1, 1)]
+            with pytest.raises(errors.CorruptFile):
+                await bench.read(store, 7, 2)
+
+        await bench.life(after)
+        assert [path.rsplit("/", 1)[1] for path in bench.paths(".log")] == ["00000001.log"]  # ids never come back
+
+    run(story)

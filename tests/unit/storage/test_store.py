@@ -1,0 +1,401 @@
+"""What the store answers: adds, fences, LACs, reads, limbo, over a faithful simulated disk."""
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.store import EntryStore
+from storage_support import KEY, OTHER_KEY, Bench, Outcome, entry, explicit_lac, put, run
+
+LEDGER = LedgerId(7)
+
+
+def test_an_accepted_entry_is_readable_at_once_and_acknowledged_later() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            outcome = put(store, 7, 0)
+
+            assert store.read_nowait(LEDGER, EntryId(0)) == entry(7, 0)
+            assert not outcome.is_done
+            await bench.settle(outcome)
+            assert outcome.is_ok
+
+        await bench.life(work)
+
+    run(story)
+
+
+@pytest.mark.parametrize("journaled", [True, False])
+@pytest.mark.parametrize("is_deferred", [True, False])
+def test_a_completion_never_runs_inside_the_call(journaled: bool, is_deferred: bool) -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            for entry_id in range(3):
+                outcome = put(store, 7, entry_id, is_deferred=is_deferred)
+                assert not outcome.is_done
+                await bench.settle(outcome)
+            fenced = [Outcome(), Outcome()]
+            for outcome in fenced:
+                store.fence(LEDGER, KEY, outcome)
+                assert not outcome.is_done
+            await bench.settle(*fenced)
+
+        await bench.life(work)
+
+    run(story, Bench(journal_write_data=journaled))
+
+
+def test_an_entry_reads_the_same_from_cache_disk_and_after_a_restart() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(20))
+            assert await bench.read(store, 7, 11) == entry(7, 11)
+            await store.flush()
+            assert store.stats.entries_flushed == 20
+            assert await bench.read(store, 7, 11) == entry(7, 11)
+
+        async def second(store: EntryStore) -> None:
+            assert await bench.read(store, 7, 11) == entry(7, 11)
+            assert await bench.read(store, 7, -1) == entry(7, 19)
+            assert store.entry_runs(LEDGER) == [(0, 19)]
+
+        await bench.life(first)
+        assert bench.was_clean
+        await bench.life(second)
+
+    run(story)
+
+
+def test_the_wrong_master_key_is_refused_everywhere() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0])
+
+            with pytest.raises(errors.Unauthorized):
+                put(store, 7, 1, key=OTHER_KEY)
+            with pytest.raises(errors.Unauthorized):
+                put(store, 7, 1, key=b"")
+            with pytest.raises(errors.Unauthorized):
+                store.fence(LEDGER, OTHER_KEY, Outcome())
+            with pytest.raises(errors.Unauthorized):
+                store.write_lac(LEDGER, explicit_lac(7, 0), OTHER_KEY, Outcome())
+            with pytest.raises(errors.Unauthorized):
+                store.add_copied(LEDGER, EntryId(1), entry(7, 1), OTHER_KEY)
+            facts = store.facts(LEDGER)
+            assert facts is not None
+            assert (facts.master_key, facts.is_fenced) == (KEY, False)
+
+        await bench.life(work)
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"short", entry(8, 0), entry(7, 1), bytes(23)], ids=["empty", "short", "ledger", "entry", "head"]
+)
+def test_an_entry_that_says_it_is_another_is_refused(body: bytes) -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            with pytest.raises(errors.BadRequest):
+                store.add(LEDGER, EntryId(0), body, KEY, is_recovery=False, is_deferred=False, done=Outcome())
+            assert store.facts(LEDGER) is None
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_a_fenced_ledger_takes_recovery_adds_only() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0])
+            outcome = Outcome()
+            store.fence(LEDGER, KEY, outcome)
+
+            with pytest.raises(errors.LedgerFenced):  # in force at once, before it is durable
+                put(store, 7, 1)
+            await bench.settle(outcome)
+            await bench.put_all(store, 7, [1], is_recovery=True)
+            with pytest.raises(errors.LedgerFenced):
+                put(store, 7, 2)
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_absence_is_said_plainly_when_nothing_can_have_been_lost() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            with pytest.raises(errors.NoSuchLedger):
+                store.read_nowait(LEDGER, EntryId(0))
+            with pytest.raises(errors.NoSuchLedger):
+                store.last_confirmed(LEDGER)
+            await bench.fence(store, 7)
+            with pytest.raises(errors.NoSuchEntry):
+                store.read_nowait(LEDGER, EntryId(0))
+            with pytest.raises(errors.NoSuchEntry):
+                store.read_nowait(LEDGER, EntryId(-1))
+            assert await store.read_lac(LEDGER) == (None, None)
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_a_doubtful_store_never_says_no() -> None:
+    # bp46.md T10: unknown, never an explicit negative, until the marks are durable.
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0])
+            store.is_doubtful = True
+
+            assert await bench.read(store, 7, 0) == entry(7, 0)
+            for ledger_id, entry_id in ((7, 1), (7, -1), (8, 0)):
+                with pytest.raises(errors.UnknownLedgerState):
+                    store.read_nowait(LedgerId(ledger_id), EntryId(entry_id))
+            with pytest.raises(errors.UnknownLedgerState):
+                await store.read_lac(LEDGER)
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_limbo_answers_what_is_here_and_unknown_for_the_rest() -> None:
+    # bp46.md T11 and T12.
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+            await store.protect([(LEDGER, True, True, None)], epoch=4)
+
+            assert await bench.read(store, 7, 2) == entry(7, 2)
+            for entry_id in (3, -1):
+                with pytest.raises(errors.UnknownLedgerState):
+                    store.read_nowait(LEDGER, EntryId(entry_id))
+            with pytest.raises(errors.UnknownLedgerState):
+                await store.read_lac(LEDGER)
+            with pytest.raises(errors.UnknownLedgerState):
+                store.force(LEDGER, Outcome())
+            assert store.last_confirmed(LEDGER) == 1
+            facts = store.facts(LEDGER)
+            assert facts is not None
+            assert (facts.is_limbo, facts.limbo_epoch, facts.is_state_lost, facts.master_key) == (True, 4, True, KEY)
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_a_writer_meets_unknown_after_a_lost_state_and_fenced_after_a_recovery() -> None:
+    # bp46.md T14: the writer changes its ensemble instead of dying.
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await store.protect([(LEDGER, True, False, KEY)])
+
+            with pytest.raises(errors.UnknownLedgerState):
+                put(store, 7, 0)
+            await bench.fence(store, 7)
+            with pytest.raises(errors.LedgerFenced):
+                put(store, 7, 0)
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_the_first_key_said_for_a_ledger_known_without_one_becomes_its_key() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await store.protect([(LEDGER, True, True, None)])
+            await bench.fence(store, 7)
+
+        async def second(store: EntryStore) -> None:
+            with pytest.raises(errors.Unauthorized):
+                put(store, 7, 0, key=OTHER_KEY, is_recovery=True)
+
+        from bookie.sim.node import End
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story)
+
+
+def test_the_lac_is_the_highest_that_any_writer_supplied_and_watchers_are_told() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(5))
+            told: list[int] = []
+            cancel = store.watch_lac(LEDGER, told.append)
+
+            await bench.put_all(store, 7, [5], lac=2)  # older: no news
+            await bench.put_all(store, 7, [6])
+            outcome = Outcome()
+            store.write_lac(LEDGER, explicit_lac(7, 6), KEY, outcome)
+            await bench.settle(outcome)
+            cancel()
+            await bench.put_all(store, 7, [8])
+
+            assert told == [5, 6]
+            assert store.last_confirmed(LEDGER) == 7
+            assert await store.read_lac(LEDGER) == (explicit_lac(7, 6), entry(7, 8))
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_an_explicit_lac_of_another_ledger_is_refused() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            for body in (explicit_lac(8, 1), b"short"):
+                with pytest.raises(errors.BadRequest):
+                    store.write_lac(LEDGER, body, KEY, Outcome())
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_runs_join_what_is_on_disk_and_in_the_caches() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0, 1, 5])
+            await store.flush()
+            await bench.put_all(store, 7, [2, 6, 9])
+
+            assert store.entry_runs(LEDGER) == [(0, 2), (5, 6), (9, 9)]
+            assert [store.has_entry(LEDGER, EntryId(entry_id)) for entry_id in (1, 2, 3)] == [True, True, False]
+            assert not store.has_entry(LedgerId(8), EntryId(0))
+            assert list(store.ledgers()) == [7]
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_a_read_only_store_takes_recovery_adds_and_fences() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            store.set_read_only(True)
+
+            with pytest.raises(errors.BookieReadOnly):
+                put(store, 7, 0)
+            assert store.facts(LEDGER) is None
+            await bench.put_all(store, 7, [0], is_recovery=True)
+            await bench.fence(store, 7)
+            store.set_read_only(False)
+            await bench.put_all(store, 8, [0])
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_a_deleted_ledger_is_gone_now_and_after_restarts() -> None:
+    from bookie.sim.node import End
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(5))
+            await store.flush()
+            await bench.put_all(store, 7, range(5, 9))
+            await bench.put_all(store, 8, [0])
+            store.delete_ledger(LEDGER)
+            await gone(store)
+            await bench.put_all(store, 8, [1])
+
+        async def gone(store: EntryStore) -> None:
+            with pytest.raises(errors.NoSuchLedger):
+                store.read_nowait(LEDGER, EntryId(0))
+            assert list(store.ledgers()) == [8]
+            assert store.facts(LEDGER) is None
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(gone)
+        await bench.life(gone)
+
+    run(story)
+
+
+def test_a_stopping_store_refuses_and_a_second_opener_is_refused() -> None:
+    from bookie.storage import restart
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> EntryStore:
+            with pytest.raises(errors.RefusedToStart):
+                await restart.open_store(bench.options, bench.node.world, fail=bench.failures.append)
+            return store
+
+        store = await bench.life(work)
+        with pytest.raises(errors.StorageFailed):
+            put(store, 7, 0)
+        with pytest.raises(errors.StorageFailed):
+            store.fence(LEDGER, KEY, Outcome())
+
+    run(story)
+
+
+def test_adds_beyond_the_write_cache_are_refused_until_the_disk_caught_up() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            payload = bytes(4000)
+            refused = 0
+            for entry_id in range(40):
+                try:
+                    put(store, 7, entry_id, payload=payload)
+                except errors.TooManyRequests:
+                    refused += 1
+            assert refused
+            await store.flush()
+            await store.room()
+            assert not store.is_congested
+            await bench.put_all(store, 7, [99], payload=payload)
+
+        await bench.life(work)
+
+    run(story, Bench(write_cache_bytes_max=16_384))
+
+
+def test_ledgers_beyond_the_bound_leave_memory_and_come_back_from_the_index() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            for ledger_id in range(30):
+                await bench.put_all(store, ledger_id, [0, 1])
+            await store.flush()
+
+            assert len(store._partitions[0].table.known) <= 10
+            assert [store.last_confirmed(LedgerId(ledger_id)) for ledger_id in range(30)] == [0] * 30
+            with pytest.raises(errors.Unauthorized):
+                put(store, 3, 2, key=OTHER_KEY)
+
+        await bench.life(work)
+
+    run(story, Bench(ledgers_cached_max=10))
+
+
+def test_ledgers_spread_over_several_directories_and_journals() -> None:
+    from bookie.sim.node import End
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            for ledger_id in range(7):
+                await bench.put_all(store, ledger_id, range(4))
+                await bench.fence(store, ledger_id)
+
+        async def second(store: EntryStore) -> None:
+            for ledger_id in range(7):
+                assert await bench.read(store, ledger_id, 3) == entry(ledger_id, 3)
+                facts = store.facts(LedgerId(ledger_id))
+                assert facts is not None
+                assert facts.is_fenced
+            assert sorted(store.ledgers()) == list(range(7))
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+        assert bench.paths("/ledgers/a/current/00000000.log")
+        assert bench.paths("/ledgers/b/current/00000000.log")
+
+    dirs = {"journal_dirs": ("/journal/a", "/journal/b"), "ledger_dirs": ("/ledgers/a", "/ledgers/b")}
+    run(story, Bench(**dirs, index_dirs=()))

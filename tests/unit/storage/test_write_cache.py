@@ -1,0 +1,56 @@
+"""One generation of the write cache."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.write_cache import ENTRY_OVERHEAD_BYTES, Generation
+
+ENTRIES = st.dictionaries(
+    st.tuples(st.integers(0, 9), st.integers(0, 99)), st.binary(min_size=1, max_size=50), max_size=60
+)
+
+
+def filled(entries: dict[tuple[int, int], bytes]) -> Generation:
+    generation = Generation()
+    for (ledger_id, entry_id), body in entries.items():
+        generation.put(LedgerId(ledger_id), EntryId(entry_id), body)
+    return generation
+
+
+@given(entries=ENTRIES, size=st.integers(1, 2000))
+def test_batches_hold_everything_once_in_order(entries: dict[tuple[int, int], bytes], size: int) -> None:
+    batches = list(filled(entries).batches(size))
+
+    flat = [item for batch in batches for item in batch]
+    assert flat == [(ledger, entry, body) for (ledger, entry), body in sorted(entries.items())]
+    # Every batch but the last is full, and no longer than the entry that filled it.
+    for batch in batches[:-1]:
+        sizes = [len(body) + ENTRY_OVERHEAD_BYTES for _, _, body in batch]
+        assert sum(sizes) >= size > sum(sizes[:-1])
+
+
+def test_the_second_copy_of_an_entry_replaces_the_first() -> None:
+    generation = filled({(1, 2): b"old"})
+    generation.put(LedgerId(1), EntryId(2), b"new")
+
+    assert generation.get(LedgerId(1), EntryId(2)) == b"new"
+    assert generation.ids_of(LedgerId(1)) == [2]
+
+
+def test_a_ledger_dropped_between_batches_is_not_written() -> None:
+    generation = filled({(ledger, 0): b"x" for ledger in range(3)})
+    batches = generation.batches(1)
+
+    first = next(batches)
+    generation.drop(LedgerId(1))
+
+    assert first == [(0, 0, b"x")]
+    assert list(batches) == [[(2, 0, b"x")]]
+
+
+def test_the_last_entry_is_the_highest() -> None:
+    generation = filled({(1, 7): b"x", (1, 3): b"x"})
+
+    assert generation.last_of(LedgerId(1)) == 7
+    assert generation.last_of(LedgerId(2)) is None
