@@ -75,6 +75,7 @@ SETTINGS = (
     Setting("volumeProof", str, "none", "kubernetes: volumes must prove to be mounted; none: not checked"),
     Setting("allowSharedFilesystem", _list, "", "directories that may lie on the node's own disk"),
     Setting("copyRateBytesPerSecond", _rate, str(64 * MIB), "limit of repair traffic; none: as fast as it goes"),
+    Setting("metadataPatienceMs", int, "120000", "how long to wait at start for a metadata store that does not answer"),
     Setting("shutdownTimeoutMs", int, "8000", "how long the last flush may take after SIGTERM"),
     Setting("nettyMaxFrameSizeBytes", int, str(5 * MIB), "longest frame on the data port"),
     Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms"),
@@ -159,6 +160,7 @@ class Settings:
             metadata_uri=self.text("metadataServiceUri"),
             zone=self.text("zone"),
             session_timeout_ms=self.number("zkTimeout"),
+            metadata_patience_ms=self.number("metadataPatienceMs"),
             shutdown_timeout_ms=self.number("shutdownTimeoutMs"),
             frame_bytes_max=self.number("nettyMaxFrameSizeBytes"),
             storage=StorageOptions(

@@ -20,7 +20,8 @@ from bookie.ports.metadata_store import MetadataStore
 
 log = logging.getLogger(__name__)
 
-_START_TIMEOUT_S = 60.0
+# Generous: a loaded machine needs seconds for each interpreter that starts.
+_START_TIMEOUT_S = 120.0
 _POLL_S = 0.1
 _ROOT = "/ledgers"
 # One attempt to reach the store, while it starts.
@@ -104,7 +105,7 @@ async def _start_zookeeper(options: FleetOptions, stack: contextlib.AsyncExitSta
     stack.push_async_callback(child.stop)
     log.info("starting ZooKeeper port=%d pid=%d", port, child.pid)
     async with _deadline("ZooKeeper", child):
-        while not await _is_open(port):
+        while not await _is_serving(port):
             child.check()
             await asyncio.sleep(_POLL_S)
     return f"zk+hierarchical://127.0.0.1:{port}{_ROOT}"
@@ -121,13 +122,20 @@ def _port_before(folder: Path) -> int | None:
     return None
 
 
-async def _is_open(port: int) -> bool:
+async def _is_serving(port: int) -> bool:
+    """True when a ZooKeeper answers "are you ok" (its four-letter words)."""
     try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
         return False
-    writer.close()
-    return True
+    try:
+        writer.write(b"srvr")
+        async with asyncio.timeout(1):
+            return b"Mode:" in await reader.read()
+    except (OSError, TimeoutError):
+        return False
+    finally:
+        writer.close()
 
 
 async def _connect(world: World, uri: str) -> MetadataStore:

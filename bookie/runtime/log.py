@@ -5,7 +5,7 @@ import sys
 import time
 
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
-# kazoo tells its life at INFO; ours says the same once.
+# kazoo warns at every attempt to connect; our adapter says the same once.
 _QUIET = ("kazoo", "grpc")
 
 
@@ -19,4 +19,4 @@ def set_up(level: str = "INFO") -> None:
     root.handlers = [handler]
     root.setLevel(level.upper())
     for name in _QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(logging.ERROR)

@@ -34,9 +34,8 @@ log = logging.getLogger(__name__)
 
 # How often the mode (writable, read-only) is compared with what the store and the disks say.
 _MODE_INTERVAL_NS = NS_PER_S
-# Between attempts to reach a metadata store at start, and for how long: long enough for one that starts beside us.
+# Between attempts to reach a metadata store at start.
 _CONNECT_RETRY_NS = NS_PER_S
-_CONNECT_PATIENCE_NS = 120 * NS_PER_S
 _END_SESSION_S = 2.0
 
 
@@ -99,9 +98,9 @@ class Bookie:
                 await asyncio.Event().wait()
 
     async def _connect(self) -> MetadataStore:
-        """Reach the metadata store. One that is being started beside us gets two minutes."""
+        """Reach the metadata store, with patience: it may be starting beside us."""
         clock = self.world.clock
-        deadline_ns = clock.monotonic_ns() + _CONNECT_PATIENCE_NS
+        deadline_ns = clock.monotonic_ns() + self.options.metadata_patience_ms * NS_PER_MS
         while True:
             try:
                 return await self.world.metadata_stores.connect(

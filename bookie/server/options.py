@@ -26,6 +26,8 @@ class ServerOptions:
     listen_host: str = "0.0.0.0"
     zone: str = ""
     session_timeout_ms: int = 30_000
+    # At start: long enough for a metadata store that starts beside us.
+    metadata_patience_ms: int = 120_000
     # For the last flush. A stop takes 10 s at most; Kubernetes gives 30 s between SIGTERM and SIGKILL by default.
     shutdown_timeout_ms: int = 8_000
     frame_bytes_max: int = FRAME_LIMIT_BYTES
@@ -49,6 +51,7 @@ class ServerOptions:
         for name, milliseconds in (
             ("session_timeout_ms", self.session_timeout_ms),
             ("shutdown_timeout_ms", self.shutdown_timeout_ms),
+            ("metadata_patience_ms", self.metadata_patience_ms),
         ):
             if milliseconds < 1:
                 problems.append(f"{name} is {milliseconds}, at least 1")

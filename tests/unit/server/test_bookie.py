@@ -1,0 +1,345 @@
+"""One whole node in the simulator: the order of its life, and what others see of it at each step."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import server_support
+from bookie.base import errors
+from bookie.base.errors import Status
+from bookie.base.ids import BookieId
+from bookie.client import cluster
+from bookie.integrity.options import IntegrityOptions
+from bookie.metadata import paths, registration
+from bookie.ports import World
+from bookie.ports.admin import Health, State
+from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.network import Address, ByteStream
+from bookie.server.bookie import Bookie
+from bookie.server.options import ServerOptions
+from bookie.sim.node import End, Node, Simulation
+from bookie.storage.options import StorageOptions
+from bookie.wire.messages import Request, Response
+from bookie.wire.session import ClientSession
+
+URI = "zk+hierarchical://zk:2181/ledgers"
+ID = BookieId("bookie-1")
+AVAILABLE = f"{paths.available('/ledgers')}/{ID}"
+READONLY = f"{paths.readonly('/ledgers')}/{ID}"
+OPTIONS = ServerOptions(
+    bookie_id=ID,
+    host="bookie",
+    metadata_uri=URI,
+    storage=StorageOptions(journal_dirs=("/data/journal",), ledger_dirs=("/data/ledgers",)),
+    integrity=IntegrityOptions(volume_proof="none"),
+    zone="zone-a",
+    session_timeout_ms=6_000,
+    metadata_patience_ms=20_000,
+)
+
+
+class Fleet:
+    """A bookie and somebody who looks at it from another machine."""
+
+    def __init__(self, simulation: Simulation, metadata: MetadataStore, world: World, observer: Node) -> None:
+        self.simulation = simulation
+        self.metadata = metadata
+        self.world = world
+        self.observer = observer
+        self.node = simulation.node("bookie")
+        self.bookie: Bookie
+        self.outcome: list[BaseException | None] = []
+
+    def start(self, options: ServerOptions = OPTIONS) -> None:
+        """A new process on the bookie's machine."""
+        world = self.node.begin()
+
+        async def live() -> None:
+            try:
+                await self.bookie.run()
+            except errors.BookieError as error:
+                self.outcome.append(error)
+            else:
+                self.outcome.append(None)
+
+        async def build() -> None:
+            self.bookie = Bookie(options, world)
+            self.node.spawn(live(), "bookie")
+
+        self.node.spawn(build(), "build")
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        await self.simulation.until(condition, what)
+
+    async def ready(self) -> None:
+        await self.until(lambda: hasattr(self, "bookie") and self.bookie.ready.is_set(), "the bookie is ready")
+
+    async def ended(self) -> BaseException | None:
+        await self.until(lambda: bool(self.outcome), "the bookie ended")
+        return self.outcome[-1]
+
+    async def has_node(self, path: str) -> bool:
+        try:
+            await self.observer.do(self.metadata.get(path))
+        except errors.NodeMissing:
+            return False
+        return True
+
+    async def wait_node(self, path: str, *, present: bool) -> None:
+        for _ in range(6000):
+            if await self.has_node(path) is present:
+                return
+            await self.simulation.loop.sleep_ns(10_000_000)
+        raise AssertionError(f"{path}: not {'there' if present else 'gone'} in a minute")
+
+    async def dial(self) -> "Wire":
+        deadline_ns = self.world.clock.monotonic_ns() + 5_000_000_000
+        stream = await self.observer.do(self.world.network.dial(Address("bookie", 3181), deadline_ns))
+        return Wire(self, stream)
+
+
+class Wire:
+    """A raw connection: bytes in, bytes out."""
+
+    def __init__(self, fleet: Fleet, stream: ByteStream) -> None:
+        self.fleet = fleet
+        self.stream = stream
+        self.session: ClientSession[str] = ClientSession()
+
+    async def ask(self, *requests: Request) -> list[Response]:
+        """Send all requests at once; return their answers in the order of the requests."""
+        return await self.fleet.observer.do(self._ask(requests))
+
+    async def _ask(self, requests: tuple[Request, ...]) -> list[Response]:
+        for request in requests:
+            self.stream.write(self.session.send(request, "asked"))
+        answers: list[Response] = []
+        while len(answers) < len(requests):
+            chunk = await self.stream.read()
+            assert chunk, "the bookie closed the connection"
+            answers += [response for _, response in self.session.receive(chunk)]
+        return sorted(answers, key=lambda answer: answer.txn)
+
+    async def send_raw(self, data: bytes) -> bytes:
+        """Send bytes; return everything until the other side closes."""
+
+        async def talk() -> bytes:
+            self.stream.write([data])
+            found = b""
+            try:
+                while chunk := await self.stream.read():
+                    found += chunk
+            except errors.BookieUnavailable:
+                pass
+            return found
+
+        return await self.fleet.observer.do(talk())
+
+
+def run(story: Callable[[Fleet], Coroutine[Any, Any, None]], *, seed: int = 1, formatted: bool = True) -> None:
+    simulation = Simulation(seed)
+
+    async def director() -> None:
+        observer = simulation.node("observer")
+        world = observer.begin()
+        metadata = await observer.do(world.metadata_stores.connect(URI))
+        if formatted:
+            await observer.do(cluster.format_cluster(metadata, URI, world.entropy))
+        fleet = Fleet(simulation, metadata, world, observer)
+        await story(fleet)
+        fleet.node.end()
+        observer.end()
+
+    simulation.run(director())
+
+
+def test_a_new_bookie_serves_registers_and_says_where_it_is() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+
+        stored = await fleet.observer.do(fleet.metadata.get(AVAILABLE))
+        info = registration.load_service_info(ID, stored.data)
+        assert info.bookie_endpoint is not None
+        assert (info.bookie_endpoint.host, info.bookie_endpoint.port) == ("bookie", 3181)
+        assert info.property("zone") == "zone-a"
+        assert stored.owner != 0
+        wire = await fleet.dial()
+        added, read = await wire.ask(server_support.add(0), server_support.read(0))
+        assert added.status is Status.EOK  # type: ignore[union-attr]
+        assert read.body == server_support.body(0)  # type: ignore[union-attr]
+        assert fleet.bookie.is_healthy(Health.SERVING)
+
+    run(story)
+
+
+def test_a_stop_flushes_and_takes_the_record_along() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        wire = await fleet.dial()
+        await wire.ask(server_support.add(0))
+
+        fleet.bookie.request_stop()
+        assert await fleet.ended() is None
+        assert not await fleet.has_node(AVAILABLE)
+        assert fleet.bookie.state is State.STOPPING
+        fleet.node.end(End.EXIT)
+
+        fleet.start()
+        await fleet.ready()
+        report = await fleet.node.do(fleet.bookie.storage_report())
+        assert report.verdict is not None
+        assert report.verdict.value == "HEALTHY"
+        (answer,) = await (await fleet.dial()).ask(server_support.read(0))
+        assert answer.status is Status.EOK  # type: ignore[union-attr]
+
+    run(story)
+
+
+def test_a_killed_bookie_waits_out_its_old_record_and_registers_anew() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        owner = (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner
+        fleet.node.end(End.KILL)
+        del fleet.bookie
+
+        fleet.start()
+        await fleet.ready()
+
+        assert (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner != owner
+
+    run(story)
+
+
+def test_a_lost_session_is_followed_by_a_new_record() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        stored = await fleet.observer.do(fleet.metadata.get(AVAILABLE))
+
+        fleet.simulation.keeper.expire(stored.owner)
+        await fleet.wait_node(AVAILABLE, present=True)
+
+        await fleet.until(lambda: fleet.bookie.metrics.registrations == 2, "a second registration")
+        assert (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner != stored.owner
+
+    run(story)
+
+
+def test_a_read_only_bookie_moves_its_record_and_back() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        await fleet.until(lambda: fleet.bookie.state is State.SERVING, "repair is done")
+
+        state = await fleet.node.do(fleet.bookie.set_read_only(True))
+        assert state is State.READ_ONLY
+        await fleet.wait_node(READONLY, present=True)
+        await fleet.wait_node(AVAILABLE, present=False)
+
+        await fleet.node.do(fleet.bookie.set_read_only(False))
+        await fleet.wait_node(AVAILABLE, present=True)
+        await fleet.wait_node(READONLY, present=False)
+
+    run(story)
+
+
+def test_an_emptied_bookie_waits_for_a_grant_with_its_data_port_closed() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        await fleet.until(lambda: fleet.bookie.state is State.SERVING, "repair is done")
+        fleet.node.end(End.POWER_CUT)
+        fleet.node.image.wipe("/data")
+        del fleet.bookie
+
+        fleet.start()
+        await fleet.until(
+            lambda: hasattr(fleet, "bookie") and fleet.bookie.state is State.WAITING_GRANT, "it waits for a grant"
+        )
+
+        assert fleet.bookie.is_healthy(Health.PROCESS)
+        assert not fleet.bookie.is_healthy(Health.STORAGE)
+        assert not fleet.bookie.is_healthy(Health.SERVING)
+        report = await fleet.node.do(fleet.bookie.storage_report())
+        assert report.data_port_open is False
+        with pytest.raises(errors.BookieUnavailable):
+            await fleet.dial()
+        fleet.bookie.request_stop()
+        assert await fleet.ended() is None
+
+    run(story)
+
+
+def test_a_metadata_store_without_a_cluster_is_told() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+
+        error = await fleet.ended()
+
+        assert isinstance(error, errors.RefusedToStart)
+        assert "bookie cluster init" in str(error)
+
+    run(story, formatted=False)
+
+
+def test_v2_and_v3_are_served_on_one_port() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        old = await fleet.dial()
+        old.session = ClientSession(version=2)
+        new = await fleet.dial()
+
+        (added,) = await old.ask(server_support.add(0))
+        (read,) = await new.ask(server_support.read(0))
+        (read_old,) = await old.ask(server_support.read(-1))
+
+        assert added.status is Status.EOK  # type: ignore[union-attr]
+        assert read.body == server_support.body(0)  # type: ignore[union-attr]
+        assert bytes(read_old.body) == server_support.body(0)  # type: ignore[union-attr,arg-type]
+        assert read_old.entry_id == -1  # type: ignore[union-attr]
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        bytes(4),
+        (5 * 1024 * 1024).to_bytes(4, "big"),
+        b"\x00\x00\x00\x02\x0a\xff",
+        b"\x00\x00\x00\x04\x02\x05\x00\x00",
+        b"\x00\x00\x00\x0a\x0a\x06\x08\x03\x10\x0d\x18\x01\x00\x00",
+    ],
+    ids=["empty frame", "too long", "no protobuf", "v2 opcode 5", "operation 13"],
+)
+def test_what_is_no_request_closes_the_connection_without_an_answer(garbage: bytes) -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        wire = await fleet.dial()
+
+        assert await wire.send_raw(garbage) == b""
+
+        (answer,) = await (await fleet.dial()).ask(server_support.add(0))
+        assert answer.status is Status.EOK  # type: ignore[union-attr]
+
+    run(story)
+
+
+def test_a_thousand_adds_in_one_go_are_all_answered() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        wire = await fleet.dial()
+
+        answers = await wire.ask(*(server_support.add(number) for number in range(1000)))
+
+        assert {answer.status for answer in answers} == {Status.EOK}  # type: ignore[union-attr]
+        assert len({answer.txn for answer in answers}) == 1000
+
+    run(story)
