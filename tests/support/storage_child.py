@@ -3,7 +3,8 @@ acknowledged: one line per entry or fence, written with one write(2) *after* the
 
     python storage_child.py DIRECTORY ACKNOWLEDGED_LOG ROUND JOURNAL_DATA(0|1)
 
-Lines: "entry LEDGER ENTRY CRC32", "fence LEDGER", "flushed" (every entry line before it was covered by a flush).
+Lines: "entry LEDGER ENTRY CRC32", "fence LEDGER", "flushed ROUND" (a flush covered every entry line of this
+round before it).
 """
 
 import asyncio
@@ -83,7 +84,7 @@ class Writer:
                 self.fence(self.round * 100_000 + entry_id)
             if entry_id % 100 == 0:
                 await self.store.flush()
-                os.write(self.log, b"flushed\n")
+                os.write(self.log, b"flushed %d\n" % self.round)
             if self.in_flight >= WINDOW:
                 self.space.clear()
                 await self.space.wait()

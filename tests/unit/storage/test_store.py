@@ -397,5 +397,5 @@ def test_ledgers_spread_over_several_directories_and_journals() -> None:
         assert bench.paths("/ledgers/a/current/00000000.log")
         assert bench.paths("/ledgers/b/current/00000000.log")
 
-    dirs = {"journal_dirs": ("/journal/a", "/journal/b"), "ledger_dirs": ("/ledgers/a", "/ledgers/b")}
-    run(story, Bench(**dirs, index_dirs=()))
+    journals, ledgers = ("/journal/a", "/journal/b"), ("/ledgers/a", "/ledgers/b")
+    run(story, Bench(journal_dirs=journals, ledger_dirs=ledgers, index_dirs=()))
