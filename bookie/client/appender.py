@@ -197,7 +197,8 @@ class Appender:
         if isinstance(error, errors.Unauthorized):
             self.die(error)
             return
-        self.shared.pool.quarantine(target.bookie_id, error)
+        if not isinstance(error, errors.LedgerFenced):  # that may be somebody's recovery: no fault of the bookie
+            self.shared.pool.quarantine(target.bookie_id, error)
         self.adds.drop(target.slot)
         self._failed[target.slot] = error
         self._news.set()

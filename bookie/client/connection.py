@@ -21,6 +21,8 @@ from bookie.wire.messages import Buffer, ErrorResponse, Request, Response
 # A request that times out does so up to one tick late.
 TICK_MS = 250
 
+_NEVER = 1 << 62
+
 # Called once per request, on the loop, never from within `send`. The response is given with an error status too.
 OnAnswer = Callable[[Any, Response | None, BookieError | None], None]
 
@@ -46,6 +48,7 @@ class Connection:
         "_loop",
         "_outgoing",
         "_outstanding",
+        "_soonest",
         "_stream",
         "_tick",
         "_timer",
@@ -61,6 +64,7 @@ class Connection:
         self._flush_scheduled = False
         self._outstanding: dict[int, tuple[type[Response], OnAnswer, Any, int]] = {}
         self._tick = 0
+        self._soonest = _NEVER  # no request expires before this tick
         self._timer: asyncio.TimerHandle | None = None
         self._closed: BookieError | None = None
         self.answered = False  # at least one answer came: the other side is a bookie and lives
@@ -85,6 +89,8 @@ class Connection:
         # One tick more: the current one may be about to end.
         expires = self._tick + div_ceil(timeout_ms, TICK_MS) + 1
         self._outstanding[txn] = (expected, on_answer, context, expires)
+        if expires < self._soonest:
+            self._soonest = expires
         self._outgoing += frame
         if not self._flush_scheduled:
             self._flush_scheduled = True
@@ -142,10 +148,15 @@ class Connection:
     def _on_tick(self) -> None:
         self._timer = None
         self._tick += 1
+        if self._soonest <= self._tick:
+            self._expire()
+        if self._outstanding and self._closed is None and self._timer is None:
+            self._timer = self._loop.call_later(TICK_MS / 1000, self._on_tick)
+
+    def _expire(self) -> None:
         late = [txn for txn, waiting in self._outstanding.items() if waiting[3] <= self._tick]
         for txn in late:
             waiting = self._outstanding.pop(txn, None)
             if waiting is not None:
                 waiting[1](waiting[2], None, errors.RequestTimedOut(f"bookie {self._bookie_id} did not answer in time"))
-        if self._outstanding and self._closed is None and self._timer is None:
-            self._timer = self._loop.call_later(TICK_MS / 1000, self._on_tick)
+        self._soonest = min((waiting[3] for waiting in self._outstanding.values()), default=_NEVER)

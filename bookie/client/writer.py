@@ -189,7 +189,8 @@ class LedgerWriter:
                 self._lac_timer = self._loop.call_later(self._shared.options.explicit_lac_ms / 1000, self._tell_lac)
 
     def _on_error(self, error: BookieError) -> None:
-        log.warning("writer ended ledger_id=%d last_confirmed=%d reason=%s", self.id, self._appender.lac, error)
+        if not self._is_closing:
+            log.warning("writer ended ledger_id=%d last_confirmed=%d reason=%s", self.id, self._appender.lac, error)
         for place in self._waiters:
             if not place.turn.done():
                 place.turn.set_result(None)

@@ -58,11 +58,11 @@ class FakeBookie:
 
     # ---- its life ----------------------------------------------------------------------------------------------------
 
-    async def start(self, *, read_only: bool = False) -> None:
+    async def start(self, *, read_only: bool = False, port: int = PORT) -> None:
         """Listen, then register."""
-        self._listener = await self.world.network.listen(Address(str(self.id), PORT), self._serve)
+        self._listener = await self.world.network.listen(Address(str(self.id), port), self._serve)
         folder = paths.readonly(ROOT) if read_only else paths.available(ROOT)
-        info = registration.bookie_service(str(self.id), PORT, (("zone", self.zone),))
+        info = registration.bookie_service(str(self.id), port, (("zone", self.zone),))
         await self.fleet.store.create(f"{folder}/{self.id}", registration.dump_service_info(info), parents=True)
 
     async def stop(self, *, unregister: bool = True) -> None:

@@ -1,0 +1,155 @@
+"""The client, the commands and the examples against real bookies and a real ZooKeeper (`bookie local`)."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import local_support
+from bookie import blocking
+from bookie.base import errors
+from bookie.client import DigestType
+from bookie.connect import connect
+from local_support import LocalFleet
+
+ROOT = Path(__file__).resolve().parents[3]
+ENTRIES = 2_000
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
+    """Four bookies for the whole module; the last test kills one of them."""
+    folder = tmp_path_factory.mktemp("fleet")
+    with local_support.fleet(folder / "data", folder / "log", bookies=4) as running:
+        yield running
+
+
+def bookie(*words: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        [sys.executable, "-m", "bookie", *words], input=stdin, capture_output=True, timeout=120, check=False, cwd=ROOT
+    )
+
+
+@pytest.mark.parametrize("digest", list(DigestType))
+def test_every_digest_round_trips_through_real_bookies(fleet: LocalFleet, digest: DigestType) -> None:
+    async def story() -> None:
+        async with connect(fleet.uri) as client:
+            payloads = [b"%d" % number * (number % 300) for number in range(500)]
+            async with await client.create(digest_type=digest, password=b"secret") as writer:
+                await writer.append_many(payloads)
+
+            async with await client.open(writer.id, b"secret") as reader:
+                assert [entry.payload for entry in await reader.read(0, 499)] == payloads
+                assert reader.metadata.length == sum(map(len, payloads))
+
+    asyncio.run(story())
+
+
+def test_a_recoverer_fences_a_live_writer_and_keeps_all_it_acknowledged(fleet: LocalFleet) -> None:
+    async def story() -> None:
+        async with connect(fleet.uri) as writing, connect(fleet.uri) as client:
+            writer = await writing.create()
+            acknowledged = -1
+            under_way = asyncio.Event()
+
+            async def write() -> None:
+                nonlocal acknowledged
+                while True:
+                    acknowledged = await writer.append(b"x")
+                    if acknowledged == 50:
+                        under_way.set()
+
+            task = asyncio.ensure_future(write())
+            async with asyncio.timeout(60):
+                await under_way.wait()
+            reader = await client.open(writer.id)
+            await asyncio.wait([task], timeout=60)
+
+            assert isinstance(task.exception(), errors.LedgerFenced | errors.LedgerClosed)
+            assert 50 <= acknowledged <= reader.last_entry
+
+    asyncio.run(story())
+
+
+def test_the_blocking_client_says_the_same(fleet: LocalFleet) -> None:
+    with blocking.connect(fleet.uri) as client:
+        with client.create() as writer:
+            assert writer.append(b"first") == 0
+            assert writer.append_many([b"more"] * 600) == range(1, 601)
+
+        with client.open(writer.id) as reader:
+            assert len(reader.read(0, 600)) == 601
+            assert sum(1 for _ in reader.read_stream(0, 600)) == 601
+        assert writer.id in list(client.ledgers())
+        client.delete(writer.id)
+        with pytest.raises(errors.LedgerMissing):
+            client.metadata(writer.id)
+
+
+def test_the_commands_write_read_show_list_recover_and_delete(fleet: LocalFleet) -> None:
+    uri = ("--metadata-service-uri", fleet.uri)
+    lines = b"".join(b"line %d\n" % number for number in range(1_200))
+
+    written = json.loads(bookie("ledger", "write", *uri, "--json", stdin=lines).stdout)
+    ledger = str(written["ledger"])
+    left_open = bookie("ledger", "create", *uri).stdout.decode().strip()
+
+    assert written["lastEntry"] == 1_199
+    assert bookie("ledger", "read", ledger, *uri).stdout == lines
+    assert json.loads(bookie("ledger", "show", ledger, *uri, "--json").stdout)["state"] == "CLOSED"
+    assert int(ledger) in json.loads(bookie("ledger", "list", *uri, "--json").stdout)
+    assert json.loads(bookie("ledger", "recover", left_open, *uri, "--json").stdout)["lastEntry"] == -1
+    assert bookie("ledger", "delete", ledger, *uri).returncode == 4
+    assert bookie("ledger", "delete", ledger, *uri, "--yes").returncode == 0
+    gone = bookie("ledger", "show", ledger, *uri)
+    assert (gone.returncode, b"does not exist" in gone.stderr) == (3, True)
+    bookies = json.loads(bookie("cluster", "list-bookies", *uri, "--json").stdout)
+    assert [facts["state"] for facts in bookies] == ["writable"] * 4
+
+
+@pytest.mark.parametrize("example", ["quickstart", "tail", "fence"])
+def test_the_examples_run(fleet: LocalFleet, example: str) -> None:
+    done = subprocess.run(
+        [sys.executable, f"examples/{example}.py", fleet.uri], cwd=ROOT, capture_output=True, timeout=120, check=False
+    )
+
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_metadata_store_that_is_not_there_is_named() -> None:
+    async def story() -> None:
+        async with connect("zk+hierarchical://127.0.0.1:1/ledgers", session_timeout_ms=2_000):
+            raise AssertionError("there is no ZooKeeper at port 1")
+
+    with pytest.raises(errors.MetadataError, match=r"127\.0\.0\.1:1"):
+        asyncio.run(story())
+
+
+def test_writers_live_through_the_death_of_a_bookie_and_nothing_acknowledged_is_lost(fleet: LocalFleet) -> None:
+    """Kills a bookie of the fleet: the last test of this module."""
+
+    async def story() -> None:
+        async with connect(fleet.uri, request_timeout_ms=4_000) as client:
+            writers = [await client.create() for _ in range(4)]
+            await asyncio.gather(*(writer.append_many([b"before"] * ENTRIES) for writer in writers))
+
+            os.kill(fleet.bookies[0].pid, signal.SIGKILL)
+            await asyncio.gather(*(writer.append_many([b"after"] * ENTRIES) for writer in writers))
+            for writer in writers[:2]:
+                await writer.close()  # the others are left to recovery
+
+            victim = fleet.bookies[0].bookie_id
+            assert all(victim not in writer.metadata.last_segment.bookies for writer in writers)
+            async with connect(fleet.uri) as other:
+                for writer in writers:
+                    reader = await other.open(writer.id)
+                    assert reader.last_entry == 2 * ENTRIES - 1
+                    assert len(await reader.read(0, reader.last_entry)) == 2 * ENTRIES
+
+    asyncio.run(story())
