@@ -1,6 +1,6 @@
 """The order of durability: entry logs, then index, then mark, then journal trim. One task owns it.
 
-    rotate ─► append to entry logs ─► sync logs ─► index: log id, locations, deletions, rows, marks ─► flush ─► trim
+    rotate ─► append to entry logs ─► sync logs ─► index: log id, deletions, locations, rows, mark ─► flush ─► trim
               (1)                     (2)          (3)                                                 (4)      (5)
 
 CRASH, at any point: before (4) returns, the durable index is the old one (or a prefix of (3), whose locations point at
@@ -57,6 +57,9 @@ async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]]
     pairs = await _write_logs(partition, generation)
     await partition.writer.sync()
     partition.save_next_log()
+    # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of its new life.
+    for ledger_id in partition.table.deleting:
+        partition.index.forget(ledger_id, keep_row=ledger_id in partition.table.known)
     for start in range(0, len(pairs), INDEX_BATCH_COUNT):
         partition.index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
         await pause()
@@ -83,10 +86,8 @@ async def _write_logs(partition: Partition, generation: Generation) -> list[tupl
 
 
 async def _write_facts(partition: Partition, touched: Sequence[LedgerId]) -> None:
-    """Step (3) but for locations: deletions first, so that a ledger made anew keeps its row."""
+    """Of step (3): rows of ledgers whose facts or entries moved, and what each log holds of whom."""
     table, index = partition.table, partition.index
-    for ledger_id in table.deleting:
-        index.forget(ledger_id)
     rows = dict(table.flushing)
     for ledger_id in touched:  # the LAC of a ledger moves with its entries
         ledger = table.known.get(ledger_id)

@@ -71,10 +71,11 @@ class Index:
         for key, value in self.store.range(b"L", b"M"):
             yield LedgerId(_LEDGER_KEY.unpack(key)[1]), value
 
-    def forget(self, ledger_id: LedgerId) -> None:
-        """Remove a ledger: its entries and its row."""
+    def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
+        """Remove a ledger's entries, and its row unless the ledger has been made anew since."""
         self.store.delete_range(entry_key(ledger_id, EntryId(0)), _after_entries(ledger_id))
-        self.store.write([Delete(ledger_key(ledger_id))])
+        if not keep_row:
+            self.store.write([Delete(ledger_key(ledger_id))])
 
     # ---- use of logs ----------------------------------------------------------------------------------------------
 

@@ -180,8 +180,9 @@ class _Replay:
 def apply(partition: Partition, record: Record) -> None:
     """Put one record's effect into memory; twice is as good as once.
 
-    An entry of a ledger that is not known makes the ledger: its DELETE record is further on in the journal, since a
-    ledger's key record comes before its first entry and is durable whenever the entry is.
+    An entry of an unknown ledger makes the ledger, without a key: it was deleted after the entry was journaled, since a
+    ledger's key record is durable whenever its first entry is. Deletions are not journaled (one replayed after limbo
+    was set anew would take that away): the collector meets such a ledger again and deletes it again.
     """
     ledger_id = record.ledger_id
     match record.kind:
@@ -197,8 +198,6 @@ def apply(partition: Partition, record: Record) -> None:
             _ledger(partition, ledger_id, record.body).flags |= FENCED
         case journal_format.LAC:
             _ledger(partition, ledger_id, b"").take_lac(record.body)
-        case journal_format.DELETE:
-            partition.delete(ledger_id)
         case _:
             raise AssertionError(f"journal record of kind {record.kind} passed the reader")
 

@@ -436,14 +436,16 @@ class EntryStore:
         partition.table.changed(ledger)
 
     def delete_ledger(self, ledger_id: LedgerId) -> None:
-        """Forget a ledger and its entries; the caller has proof that the metadata store has it no more."""
+        """Forget a ledger and its entries, durably at the next checkpoint; after a crash before, it is here again.
+
+        The caller has proof that the metadata store has it no more, or has it without this bookie.
+        """
         self._check_accepting()
         partition = self._partition(ledger_id)
         if partition.table.find(ledger_id) is None:
             return
         partition.delete(ledger_id)
         self.stats.ledgers_deleted += 1
-        self._journal(ledger_id).put(journal_format.DELETE, ledger_id, journal_format.NO_ENTRY, b"", None)
 
     async def flush(self) -> None:
         """A full checkpoint that begins after this call: entries, facts, marks durable on return.
@@ -527,8 +529,10 @@ class EntryStore:
         )
         self._is_disk_full = fullest > limit or is_stuck
         self.stats.cache_bytes = sum(partition.active.size_bytes for partition in self._partitions)
-        if self.stats.cache_bytes <= self._cache_bytes_max * len(self._partitions):
+        if all(partition.active.size_bytes <= self._cache_bytes_max for partition in self._partitions):
             self._room.set()
+        elif not is_stuck:
+            self._checkpointer.request()
         self._settle()
 
     # ---- life -----------------------------------------------------------------------------------------------------

@@ -37,8 +37,7 @@ ENTRY = 1  # body: the entry as the client sent it
 KEY = 2  # body: the master key of a ledger seen for the first time
 FENCE = 3  # body: the master key the fencing request carried (a fence of an unknown ledger makes the ledger; E2)
 LAC = 4  # body: the explicit LAC as the client sent it
-DELETE = 5  # body: empty; the ledger's data is gone
-KINDS = frozenset((ENTRY, KEY, FENCE, LAC, DELETE))
+KINDS = frozenset((ENTRY, KEY, FENCE, LAC))
 NO_ENTRY = EntryId(-1)  # the entry field of every kind but ENTRY
 
 
