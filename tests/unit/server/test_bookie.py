@@ -167,7 +167,7 @@ def test_a_new_bookie_serves_registers_and_says_where_it_is() -> None:
         assert stored.owner != 0
         wire = await fleet.dial()
         added, read = await wire.ask(server_support.add(0), server_support.read(0))
-        assert added.status is Status.EOK  # type: ignore[union-attr]
+        assert added.status is Status.EOK
         assert read.body == server_support.body(0)  # type: ignore[union-attr]
         assert fleet.bookie.is_healthy(Health.SERVING)
 
@@ -193,7 +193,7 @@ def test_a_stop_flushes_and_takes_the_record_along() -> None:
         assert report.verdict is not None
         assert report.verdict.value == "HEALTHY"
         (answer,) = await (await fleet.dial()).ask(server_support.read(0))
-        assert answer.status is Status.EOK  # type: ignore[union-attr]
+        assert answer.status is Status.EOK
 
     run(story)
 
@@ -298,7 +298,7 @@ def test_v2_and_v3_are_served_on_one_port() -> None:
         (read,) = await new.ask(server_support.read(0))
         (read_old,) = await old.ask(server_support.read(-1))
 
-        assert added.status is Status.EOK  # type: ignore[union-attr]
+        assert added.status is Status.EOK
         assert read.body == server_support.body(0)  # type: ignore[union-attr]
         assert bytes(read_old.body) == server_support.body(0)  # type: ignore[union-attr,arg-type]
         assert read_old.entry_id == -1  # type: ignore[union-attr]
@@ -326,7 +326,7 @@ def test_what_is_no_request_closes_the_connection_without_an_answer(garbage: byt
         assert await wire.send_raw(garbage) == b""
 
         (answer,) = await (await fleet.dial()).ask(server_support.add(0))
-        assert answer.status is Status.EOK  # type: ignore[union-attr]
+        assert answer.status is Status.EOK
 
     run(story)
 
@@ -339,7 +339,7 @@ def test_a_thousand_adds_in_one_go_are_all_answered() -> None:
 
         answers = await wire.ask(*(server_support.add(number) for number in range(1000)))
 
-        assert {answer.status for answer in answers} == {Status.EOK}  # type: ignore[union-attr]
+        assert {answer.status for answer in answers} == {Status.EOK}
         assert len({answer.txn for answer in answers}) == 1000
 
     run(story)

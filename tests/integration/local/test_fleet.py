@@ -1,0 +1,167 @@
+"""`bookie local` as its users meet it: one line of JSON, bookies that serve, an orderly end, and nothing restarted."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+import local_support
+import server_support
+import wait_support
+from bookie.base.errors import Status
+from bookie.rpc import admin_pb2, admin_pb2_grpc
+from bookie.wire.messages import Request, Response
+from bookie.wire.session import ClientSession
+from local_support import LocalBookie, LocalFleet
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
+    folder = tmp_path_factory.mktemp("fleet")
+    with local_support.fleet(folder / "data", folder / "fleet.log", bookies=2) as running:
+        yield running
+
+
+def ask(bookie: LocalBookie, request: Request) -> Response:
+    """One request over a raw socket."""
+    session: ClientSession[str] = ClientSession()
+    with socket.create_connection(("127.0.0.1", bookie.port), timeout=DEADLINE_S) as connection:
+        connection.sendall(b"".join(session.send(request, "asked")))
+        while True:
+            chunk = connection.recv(65536)
+            assert chunk, "the bookie closed the connection"
+            for _, response in session.receive(chunk):
+                return response
+
+
+def health(bookie: LocalBookie, service: str) -> int:
+    with grpc.insecure_channel(bookie.admin) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=DEADLINE_S, wait_for_ready=True)
+        return int(answer.status)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_the_bookies_serve_at_once(fleet: LocalFleet) -> None:
+    for bookie in fleet.bookies:
+        assert ask(bookie, server_support.add(0)).status is Status.EOK
+        answer = ask(bookie, server_support.read(0))
+        assert answer.body == server_support.body(0)  # type: ignore[union-attr]
+
+
+def test_the_admin_port_reports_and_answers_probes(fleet: LocalFleet) -> None:
+    bookie = fleet.bookies[0]
+
+    with grpc.insecure_channel(bookie.admin) as channel:
+        stub = admin_pb2_grpc.AdminStub(channel)
+        report = stub.GetStorageReport(admin_pb2.GetStorageReportRequest(), timeout=DEADLINE_S, wait_for_ready=True)
+        last = list(stub.GetRepairStatus(admin_pb2.GetRepairStatusRequest(), timeout=DEADLINE_S))[-1]
+        refused = stub.GrantRegeneration(admin_pb2.Grant(grant_id="g"), timeout=DEADLINE_S)
+
+    assert report.bookie_id == bookie.bookie_id
+    assert report.state in (admin_pb2.SERVING, admin_pb2.REPAIRING)
+    assert report.data_port_open
+    assert [volume.role for volume in report.volumes] == ["journal", "ledgers", "index"]
+    assert last.done
+    assert (refused.accepted, refused.refused_reason) == (False, "not_waiting")
+    assert [health(bookie, name) for name in ("process", "storage", "serving", "")] == [1, 1, 1, 1]
+    with pytest.raises(grpc.RpcError) as caught:
+        health(bookie, "nonsense")
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_metrics_are_what_prometheus_reads(fleet: LocalFleet) -> None:
+    bookie = fleet.bookies[0]
+    ask(bookie, server_support.add(1))
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{bookie.metrics_port}/metrics", timeout=DEADLINE_S) as answer:
+        text = answer.read().decode()
+
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if line and line[0] != "#")
+    assert float(lines["bookie_adds_total"]) >= 1
+    assert float(lines['bookie_add_latency_seconds_bucket{le="+Inf"}']) >= 1
+    assert float(lines["process_resident_memory_bytes"]) < 150 * 1024 * 1024
+
+
+def test_a_port_in_use_is_told_and_ends_the_second_bookie(fleet: LocalFleet) -> None:
+    config = str(fleet.bookies[0].facts["config"])
+
+    done = subprocess.run(
+        [*local_support.BOOKIE, "serve", "--config", config],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{fleet.bookies[0].admin_port}" in done.stderr
+    assert "the port is in use" in done.stderr
+
+
+def test_a_killed_bookie_stays_dead_until_its_settings_file_starts_it_again(tmp_path: Path) -> None:
+    with local_support.fleet(tmp_path / "data", tmp_path / "fleet.log", bookies=1) as fleet:
+        bookie = fleet.bookies[0]
+        assert ask(bookie, server_support.add(0)).status is Status.EOK
+        os.kill(bookie.pid, signal.SIGKILL)
+        log = fleet.log
+        wait_support.wait_until(
+            lambda: "bookie-1 ended" in log.read_text(), "the fleet tells of the death", timeout_s=DEADLINE_S
+        )
+
+        again = subprocess.Popen(
+            [*local_support.BOOKIE, "serve", "--config", str(bookie.facts["config"])], stderr=subprocess.DEVNULL
+        )
+        try:
+            serving = health_pb2.HealthCheckResponse.SERVING
+            wait_support.wait_until(
+                lambda: health(bookie, "serving") == serving, "the bookie serves again", timeout_s=DEADLINE_S
+            )
+            answer = ask(bookie, server_support.read(0))
+            assert answer.body == server_support.body(0)  # type: ignore[union-attr]
+        finally:
+            again.terminate()
+            assert again.wait(timeout=DEADLINE_S) == 0
+
+
+def test_sigterm_ends_everything_with_exit_code_zero(tmp_path: Path) -> None:
+    with local_support.fleet(tmp_path / "data", tmp_path / "fleet.log", bookies=1) as fleet:
+        fleet.process.terminate()
+
+        assert fleet.process.wait(timeout=DEADLINE_S) == 0
+        assert not is_alive(fleet.bookies[0].pid)
+
+
+def test_a_missing_java_is_told() -> None:
+    environment = {**os.environ, "JAVA_HOME": "/nowhere"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "bookie", "local", "--data", "/nowhere/at/all"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        env=environment,
+    )
+
+    assert done.returncode == 2
+    assert "JAVA_HOME is /nowhere" in done.stderr

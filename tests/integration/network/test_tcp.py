@@ -1,0 +1,126 @@
+"""TCP streams: what the port suite does not ask, because only real sockets have it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.units import MIB, NS_PER_S
+from bookie.ports.network import Address, ByteStream
+from bookie.runtime import loop
+from bookie.runtime.clock import SystemClock
+from bookie.runtime.network import TcpNetwork
+
+HOST = "127.0.0.1"
+DEADLINE_S = 30
+
+
+def run(story: Callable[[TcpNetwork], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            await story(TcpNetwork(SystemClock()))
+
+    loop.run(main())
+
+
+async def dial(network: TcpNetwork, port: int) -> ByteStream:
+    return await network.dial(Address(HOST, port), SystemClock().monotonic_ns() + DEADLINE_S * NS_PER_S)
+
+
+async def fill(stream: ByteStream) -> int:
+    """Write until the other side takes no more; return how much was written."""
+    sent = 0
+    while sent < 256 * MIB:
+        stream.write([bytes(MIB)])
+        sent += MIB
+        try:
+            async with asyncio.timeout(1):
+                await stream.drained()
+        except TimeoutError:
+            break
+    return sent
+
+
+def test_a_reader_that_does_not_read_stops_the_writer() -> None:
+    async def story(network: TcpNetwork) -> None:
+        release, finished = asyncio.Event(), asyncio.Event()
+        received = bytearray()
+
+        async def slow(stream: ByteStream) -> None:
+            await release.wait()
+            while chunk := await stream.read():
+                received.extend(chunk)
+                if received.endswith(b"end"):
+                    finished.set()
+
+        listener = await network.listen(Address(HOST, 0), slow)
+        stream = await dial(network, listener.port)
+        sent = await fill(stream)
+        assert sent < 64 * MIB
+
+        release.set()
+        await stream.drained()
+        stream.write([b"end"])
+        await finished.wait()
+        assert len(received) == sent + 3
+        stream.close()
+        await listener.close()
+
+    run(story)
+
+
+def test_an_answer_that_is_queued_before_a_close_arrives() -> None:
+    async def story(network: TcpNetwork) -> None:
+        async def answer_and_close(stream: ByteStream) -> None:
+            await stream.read()
+            stream.write([b"x" * MIB])
+            stream.close()
+
+        listener = await network.listen(Address(HOST, 0), answer_and_close)
+        stream = await dial(network, listener.port)
+        stream.write([b"?"])
+
+        received = 0
+        while chunk := await stream.read():
+            received += len(chunk)
+
+        assert received == MIB
+        await listener.close()
+
+    run(story)
+
+
+def test_a_listener_that_closes_ends_its_connections_and_their_tasks() -> None:
+    async def story(network: TcpNetwork) -> None:
+        ended: list[str] = []
+        begun = asyncio.Event()
+
+        async def wait_for_ever(stream: ByteStream) -> None:
+            begun.set()
+            try:
+                await stream.read()
+            finally:
+                ended.append(stream.peer)
+
+        listener = await network.listen(Address(HOST, 0), wait_for_ever)
+        stream = await dial(network, listener.port)
+        await begun.wait()
+
+        await listener.close()
+
+        assert len(ended) == 1
+        assert await stream.read() == b""
+        with pytest.raises(errors.BookieUnavailable):
+            await dial(network, listener.port)
+
+    run(story)
+
+
+def test_a_name_that_does_not_resolve_is_unavailable() -> None:
+    async def story(network: TcpNetwork) -> None:
+        with pytest.raises(errors.BookieUnavailable, match=r"nowhere\.invalid:3181"):
+            await network.dial(Address("nowhere.invalid", 3181), SystemClock().monotonic_ns() + DEADLINE_S * NS_PER_S)
+
+    run(story)
