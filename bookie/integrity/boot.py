@@ -67,6 +67,7 @@ class Boot:
         self.state = State.STARTING
         self.inspection: Inspection | None = None
         self.record: IncarnationRecord | None = None  # ours, once this boot is the current one
+        self.store: EntryStore | None = None  # protected and open, from then on
         self._bookie_id = bookie_id
         self._storage = storage
         self._options = options
@@ -266,6 +267,7 @@ class Boot:
         self.inspection = None  # it is history: the next report looks again
         self.progress.incarnation = record.incarnation
         store.is_doubtful = False
+        self.store = store
         return store
 
     async def _open(self, fail: Callable[[BookieError], None], *, accept_loss: bool) -> EntryStore:

@@ -33,9 +33,8 @@ def with_mount(**changes: Any) -> str:
 
 def with_sentinel(**changes: Any) -> str:
     first, second = FACTS["volumes"]
-    return hash_of(
-        volumes=(first, dataclasses.replace(second, sentinel=dataclasses.replace(second.sentinel, **changes)))
-    )
+    changed = dataclasses.replace(second, sentinel=dataclasses.replace(second.sentinel, **changes))
+    return hash_of(volumes=(first, changed))
 
 
 def test_the_same_situation_gives_the_same_evidence() -> None:

@@ -6,13 +6,13 @@ import pytest
 
 import integrity_support as build
 from bookie.integrity import mounts
-from bookie.ports.admin import MountProof
+from bookie.ports.admin import MountProof, MountReport
 
 NODE_PATH = "/var/lib/kubelet/pods/uid-1/volumes/kubernetes.io~csi/pvc-1/mount"
 EMPTY_DIR = "/var/lib/kubelet/pods/uid-1/volumes/kubernetes.io~empty-dir/journal"
 
 
-def proof(*, shared_ok: bool = False, pod_uid: str = "uid-1", **changes: Any) -> mounts.MountReport:
+def proof(*, shared_ok: bool = False, pod_uid: str = "uid-1", **changes: Any) -> MountReport:
     return mounts.prove(build.mount(**changes), checks=True, shared_ok=shared_ok, pod_uid=pod_uid)
 
 
@@ -40,7 +40,7 @@ def test_nothing_mounted_is_missing_even_where_sharing_is_allowed(changes: dict[
 
 def test_the_nodes_own_disk_is_missing_unless_the_settings_allow_it() -> None:
     """A local volume whose disk was not mounted after a reboot looks like this (kubernetes#81737)."""
-    on_node = {"shares_node_disk": True, "root": "/var/local-path-provisioner/pvc-1"}
+    on_node: dict[str, Any] = {"shares_node_disk": True, "root": "/var/local-path-provisioner/pvc-1"}
 
     assert proof(**on_node).proof is MountProof.MISSING
     assert "allowSharedFilesystem" in proof(**on_node).reason

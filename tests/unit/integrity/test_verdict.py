@@ -165,7 +165,7 @@ def test_a_bootstrap_cut_before_its_cookie_begins_again() -> None:
     assert decision.verdict is Verdict.BOOTSTRAP
 
 
-# ---- worst member wins ------------------------------------------------------------------------------------------------
+# ---- worst member wins ------------------------------------------------------------------------------------------
 
 RANK = (
     (UNKNOWN, Verdict.UNKNOWN_CONTENT),

@@ -1,0 +1,629 @@
+"""Whole boots in the simulated world: every verdict, a cut between any two steps, rivals, swapped and old disks.
+
+The bookies, clients and the metadata store's port are the product's own; the oracle and the wiretap of the simulator
+watch the protocol's promises in every one of these tests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId
+from bookie.base.units import NS_PER_MS
+from bookie.client.writer import LedgerWriter
+from bookie.integrity import volumes
+from bookie.metadata import cookie, paths, serde
+from bookie.metadata.ledger import LedgerState
+from bookie.ports.admin import Contents, Grant, State, StorageReport, Verdict
+from bookie.sim.cluster import INDEX, JOURNAL, LEDGERS, ROOT, VOLUMES, BookieNode, ClientNode, SimCluster
+from bookie.sim.disk_image import Image
+from bookie.sim.node import End
+from bookie.storage.store import EntryStore, LedgerFacts
+
+GATED = "gated"
+CUTS = 24
+
+
+def payload(number: int) -> bytes:
+    return b"entry %d" % number
+
+
+async def written(app: ClientNode, count: int = 12, *, close: bool = True, **options: Any) -> LedgerWriter:
+    """A ledger with `count` acknowledged entries."""
+
+    async def work() -> LedgerWriter:
+        writer = await app.client.create(password=b"secret", **options)
+        for number in range(count):
+            await writer.append(payload(number))
+        if close:
+            await writer.close()
+        return writer
+
+    return await app(work())
+
+
+async def read_back(app: ClientNode, ledger_id: LedgerId, count: int) -> None:
+    """Every entry reads back with the same bytes."""
+
+    async def work() -> list[bytes]:
+        async with await app.client.open(ledger_id, b"secret") as reader:
+            assert reader.last_entry == count - 1
+            return [bytes(entry.payload) for entry in await reader.read(0, count - 1)]
+
+    assert await app(work()) == [payload(number) for number in range(count)]
+
+
+def member_of(cluster: SimCluster, writer: LedgerWriter, slot: int = 0) -> BookieNode:
+    metadata = cluster.metadata_of(writer.id)
+    assert metadata is not None
+    return cluster.bookies[metadata.last_segment.bookies[slot]]
+
+
+async def back(cluster: SimCluster, bookie: BookieNode) -> None:
+    """Start it; grant what it waits for; return when nothing is left to repair."""
+    if not bookie.is_running:
+        bookie.start()
+    await cluster.until(
+        lambda: bookie.is_ready or bookie.state is State.WAITING_GRANT or not bookie.is_running,
+        f"{bookie.name} ready or waiting",
+    )
+    assert bookie.is_running, bookie.ended
+    if bookie.state is State.WAITING_GRANT:
+        await bookie.grant()
+    await cluster.until_ready(bookie.name)
+    await cluster.until_repaired(bookie.name)
+
+
+async def pause(cluster: SimCluster, milliseconds: float) -> None:
+    await cluster.simulation.loop.sleep_ns(int(milliseconds * NS_PER_MS))
+
+
+def contents_of(image: Image) -> list[tuple[str, bytes]]:
+    """Every file of the machine's volumes with its bytes."""
+    return [(path, bytes(file.data)) for path in VOLUMES for path, file in sorted(image.volumes[path].root.files(path))]
+
+
+async def held_with(cluster: SimCluster, bookie: BookieNode, verdict: Verdict) -> str:
+    """Start it; it is held for `verdict`, alive, with its data port closed, and writes nothing. Returns the reason."""
+    before = contents_of(bookie.node.image)
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.HELD, f"{bookie.name} held")
+    await pause(cluster, 10_000)
+    report = await bookie.report()
+    assert (report.state, report.verdict, report.data_port_open) == (State.HELD, verdict, False)
+    assert contents_of(bookie.node.image) == before
+    with pytest.raises(errors.GrantRefused) as refused:
+        await bookie.node.do(bookie.process.grant(grant_for(report)))  # type: ignore[union-attr]
+    assert refused.value.reason == "not_waiting"
+    return report.reason
+
+
+def grant_for(report: StorageReport) -> Grant:
+    return Grant(
+        grant_id="given by hand",
+        bookie_id=report.bookie_id,
+        pod_uid=report.pod_uid,
+        evidence_hash=report.evidence_hash,
+        cookie_version=report.cookie_version,
+        new_incarnation=Incarnation(report.incarnation + 1),
+        operator_epoch=9,
+        ttl_ms=60_000,
+        issued_by="a test",
+    )
+
+
+# ---- loss and grant --------------------------------------------------------------------------------------------------
+
+
+def test_a_bookie_with_empty_volumes_waits_alive_and_writes_nothing_until_it_is_granted() -> None:
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        writer = await written(app)
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+        await pause(cluster, 30_000)
+
+        report = await bookie.report()
+        assert (report.verdict, report.cookie_present, report.data_port_open) == (Verdict.LOST, True, False)
+        assert [volume.contents for volume in report.volumes] == [Contents.EMPTY] * 3
+        assert contents_of(bookie.node.image) == []
+        assert report.evidence_hash == (await bookie.report()).evidence_hash
+
+        await back(cluster, bookie)
+        healed = await bookie.report()
+        assert (healed.verdict, healed.incarnation, healed.grant_id[:6]) == (Verdict.HEALTHY, 2, "grant-")
+        assert {volume.sentinel.incarnation for volume in healed.volumes if volume.sentinel} == {2}
+        status = bookie.process.boot.progress.snapshot(State.SERVING)  # type: ignore[union-attr]
+        assert (status.done, status.entries_copied, status.ledgers_limbo) == (True, 12, 0)
+        await read_back(app, writer.id, 12)
+
+    SimCluster(1, bookies=4, regeneration=GATED).run(story)
+
+
+def test_a_grant_for_a_situation_that_changed_is_refused_and_the_next_one_works() -> None:
+    async def story(cluster: SimCluster) -> None:
+        writer = await written(await cluster.client("app"))
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+        old = grant_for(await bookie.report())
+        bookie.crash()
+        bookie.wipe(JOURNAL)
+        bookie.start()
+        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting again")
+        assert bookie.process is not None
+        same_pod = dataclasses.replace(old, pod_uid=(await bookie.report()).pod_uid)
+        for stale, reason in (
+            (old, "wrong_pod"),
+            (same_pod, "evidence_changed"),
+        ):  # each start is a pod of its own here
+            with pytest.raises(errors.GrantRefused) as refused:
+                await bookie.node.do(bookie.process.grant(stale))
+            assert refused.value.reason == reason
+        assert contents_of(bookie.node.image) == []
+        good = grant_for(await bookie.report())
+        await bookie.node.do(bookie.process.grant(good))
+        await bookie.node.do(bookie.process.grant(good))  # its sender may not have heard the answer
+        await cluster.until_repaired(bookie.name)
+
+    SimCluster(2, bookies=4, regeneration=GATED).run(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [End.POWER_CUT, End.KILL])
+def test_a_regeneration_cut_between_any_two_steps_goes_on_and_heals(how: End) -> None:
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        closed = await written(app)
+        abandoned = await written(await cluster.client("gone"), close=False)
+        cluster.clients["gone"].crash()
+        bookie = member_of(cluster, closed)
+        for cut in range(CUTS):
+            bookie.crash(how)
+            bookie.wipe()
+            bookie.start()
+            await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+            await bookie.grant()
+            await pause(cluster, 3 * cut)  # a whole boot takes some 70 ms here
+            bookie.crash(how)
+            await back(cluster, bookie)
+            report = await bookie.report()
+            assert report.verdict is Verdict.HEALTHY, report.reason
+            await held_entries(cluster, bookie, closed.id, 12)
+        assert report.incarnation >= CUTS
+        await read_back(app, closed.id, 12)
+        await read_back(app, abandoned.id, 12)
+
+    SimCluster(3, bookies=4, regeneration=GATED).run(story)
+
+
+def store_of(bookie: BookieNode) -> EntryStore:
+    assert bookie.process is not None
+    assert bookie.process.boot.store is not None
+    return bookie.process.boot.store
+
+
+def facts_of(bookie: BookieNode, ledger_id: LedgerId) -> LedgerFacts:
+    facts = store_of(bookie).facts(ledger_id)
+    assert facts is not None
+    return facts
+
+
+async def held_entries(cluster: SimCluster, bookie: BookieNode, ledger_id: LedgerId, count: int) -> None:
+    """The bookie itself holds the ledger, whole, out of limbo, and it is fenced there."""
+    metadata = cluster.metadata_of(ledger_id)
+    assert metadata is not None
+    if metadata.names(BookieId(bookie.name)):
+        assert store_of(bookie).entry_runs(ledger_id) == [(0, count - 1)]
+        facts = facts_of(bookie, ledger_id)
+        assert (facts.is_fenced, facts.is_limbo) == (True, False)
+
+
+@pytest.mark.slow
+def test_a_first_boot_cut_between_any_two_steps_begins_again() -> None:
+    async def story(cluster: SimCluster) -> None:
+        for cut in range(CUTS):
+            bookie = cluster.bookies[f"bookie-{cut}"]
+            bookie.start()
+            await pause(cluster, 2 * cut + 1)
+            bookie.crash()
+            await back(cluster, bookie)
+            report = await bookie.report()
+            assert (report.verdict, report.incarnation) == (Verdict.HEALTHY, 1), report.reason
+
+    cluster = SimCluster(4, bookies=CUTS, regeneration=GATED)
+
+    async def without_starting() -> None:
+        await cluster.format()
+        await story(cluster)
+
+    cluster.simulation.run(without_starting())
+
+
+@pytest.mark.slow
+def test_an_unclean_boot_cut_between_any_two_steps_keeps_its_protection() -> None:
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        writer = await written(app)
+        bookie = member_of(cluster, writer)
+        for cut in range(CUTS):
+            bookie.crash()
+            bookie.start()
+            await pause(cluster, 3 * cut)
+            bookie.crash()
+            await back(cluster, bookie)
+            await held_entries(cluster, bookie, writer.id, 12)
+        await read_back(app, writer.id, 12)
+        assert (await bookie.report()).incarnation == 1
+
+    SimCluster(5, bookies=4).run(story)
+
+
+# ---- verdicts ------------------------------------------------------------------------------------------------------
+
+
+def test_a_crash_without_journaled_data_is_repaired_without_a_grant() -> None:
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        writer = await written(app)
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.start()
+        await cluster.until_ready(bookie.name)
+        assert bookie.process is not None
+        await cluster.until_repaired(bookie.name)
+        assert bookie.process.boot.progress.limbo == 0
+        assert bookie.process.boot.progress.done_count == 1
+        assert (await bookie.report()).incarnation == 1
+        await read_back(app, writer.id, 12)
+
+    SimCluster(6, bookies=4, regeneration=GATED).run(story)
+
+
+def test_an_orderly_stop_needs_no_repair() -> None:
+    async def story(cluster: SimCluster) -> None:
+        writer = await written(await cluster.client("app"))
+        bookie = member_of(cluster, writer)
+        bookie.stop()
+        await cluster.until(lambda: not bookie.is_running, "stopped")
+        await back(cluster, bookie)
+        assert bookie.process is not None
+        assert bookie.process.boot.progress.scanned == 0
+        assert (await bookie.report()).boot_epoch == 2
+
+    SimCluster(7, bookies=4, regeneration=GATED).run(story)
+
+
+def test_journaled_data_needs_no_repair_after_a_crash() -> None:
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        writer = await written(app)
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        await back(cluster, bookie)
+        assert bookie.process is not None
+        assert bookie.process.boot.progress.scanned == 0
+        await read_back(app, writer.id, 12)
+
+    SimCluster(8, bookies=4, journal_write_data=True, regeneration=GATED).run(story)
+
+
+def test_protection_still_runs_when_the_journal_was_switched_on_after_the_crash() -> None:
+    """T20: what counts is how the crashed process ran, not how this one is configured."""
+
+    async def story(cluster: SimCluster) -> None:
+        writer = await written(await cluster.client("app"))
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.settings = dataclasses.replace(bookie.settings, journal_write_data=True)
+        await back(cluster, bookie)
+        assert bookie.process is not None
+        assert bookie.process.boot.progress.done_count == 1
+        bookie.crash()  # from now on the journal is trusted
+        await back(cluster, bookie)
+        assert bookie.process.boot.progress.scanned == 0
+
+    SimCluster(9, bookies=4, regeneration=GATED).run(story)
+
+
+def test_one_lost_volume_of_three_is_granted_and_what_it_held_comes_back() -> None:
+    """T15: with the entry logs gone and the index kept, Java believes that everything is present."""
+
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        writer = await written(app)
+        bookie = member_of(cluster, writer)
+        for lost in (LEDGERS, INDEX, JOURNAL):
+            bookie.stop()
+            await cluster.until(lambda: not bookie.is_running, "stopped")
+            bookie.wipe(lost)
+            bookie.start()
+            await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+            report = await bookie.report()
+            assert report.verdict is Verdict.LOST
+            assert lost.strip("/") in report.reason
+            await back(cluster, bookie)
+            await held_entries(cluster, bookie, writer.id, 12)
+        await read_back(app, writer.id, 12)
+
+    SimCluster(10, bookies=4, regeneration=GATED).run(story)
+
+
+def test_a_volume_that_went_back_in_time_is_held() -> None:
+    async def story(cluster: SimCluster) -> None:
+        writer = await written(await cluster.client("app"))
+        bookie = member_of(cluster, writer)
+        bookie.stop()
+        await cluster.until(lambda: not bookie.is_running, "stopped")
+        snapshot = bookie.node.image.copy_volume(LEDGERS)
+        await back(cluster, bookie)
+        bookie.crash()
+        bookie.node.image.put_back(snapshot)
+        reason = await held_with(cluster, bookie, Verdict.STALE)
+        assert "went back in time" in reason
+
+    SimCluster(11, bookies=4, regeneration="local").run(story)
+
+
+def test_the_disk_of_the_life_before_is_held() -> None:
+    async def story(cluster: SimCluster) -> None:
+        writer = await written(await cluster.client("app"))
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        old = [bookie.node.image.copy_volume(path) for path in VOLUMES]
+        bookie.wipe()
+        await back(cluster, bookie)
+        bookie.crash()
+        for volume in old:
+            bookie.node.image.put_back(volume)
+        assert "incarnation 1" in await held_with(cluster, bookie, Verdict.STALE)
+
+    SimCluster(12, bookies=4).run(story)
+
+
+def test_the_volume_of_another_bookie_is_held_and_left_alone() -> None:
+    """T16: Java's stamping adopts it."""
+
+    async def story(cluster: SimCluster) -> None:
+        one, other = cluster.bookies["bookie-0"], cluster.bookies["bookie-1"]
+        one.crash()
+        other.crash()
+        one.node.image.put_back(other.node.image.copy_volume(LEDGERS))
+        assert "bookie-1" in await held_with(cluster, one, Verdict.FOREIGN)
+
+    SimCluster(13, bookies=4).run(story)
+
+
+def test_files_that_are_not_ours_are_held_and_left_alone() -> None:
+    async def story(cluster: SimCluster) -> None:
+        bookie = cluster.bookies["bookie-0"]
+        bookie.crash()
+        bookie.wipe()
+        world = bookie.node.begin()
+
+        async def plant() -> None:
+            file = await world.disk.open(f"{LEDGERS}/precious.txt", create=True)
+            await file.append([b"somebody's"])
+            await file.close()
+
+        await bookie.node.do(plant())
+        bookie.node.end(End.EXIT)
+        assert "precious.txt" in await held_with(cluster, bookie, Verdict.UNKNOWN_CONTENT)
+
+    SimCluster(14, bookies=4).run(story)
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+def test_a_deleted_cookie_does_not_make_a_known_bookie_new(wiped: bool) -> None:
+    """The delete-the-cookie workaround, which turns a lost disk into silent data loss elsewhere (bp46.md 8.3)."""
+
+    async def story(cluster: SimCluster) -> None:
+        writer = await written(await cluster.client("app"))
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        if wiped:
+            bookie.wipe()
+        cluster.simulation.keeper.tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
+        assert "restore the cookie" in await held_with(cluster, bookie, Verdict.COOKIE_MISSING)
+
+    SimCluster(15, bookies=4).run(story)
+
+
+def test_changed_directories_are_held_with_the_setting_named() -> None:
+    async def story(cluster: SimCluster) -> None:
+        bookie = cluster.bookies["bookie-0"]
+        bookie.crash()
+        path = paths.cookie(ROOT, BookieId("bookie-0"))
+        stored = cluster.simulation.keeper.tree.get(path)
+        changed = dataclasses.replace(cookie.load_cookie(stored.data), ledger_dirs=("/elsewhere",))
+        cluster.simulation.keeper.tree.put(path, cookie.dump_cookie(changed), -1)
+        assert "ledger directories" in await held_with(cluster, bookie, Verdict.UNKNOWN_CONTENT)
+
+    SimCluster(16, bookies=4).run(story)
+
+
+# ---- ledgers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_live_writer_survives_the_loss_and_its_ledger_is_repaired_without_being_closed() -> None:
+    """T14, L5: BookKeeper's own check kills it."""
+
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        writer = await written(app, close=False)
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+        await cluster.until_ready(bookie.name)
+        for number in range(12, 24):
+            await app(writer.append(payload(number)))
+        await cluster.until_repaired(bookie.name)
+        for number in range(24, 30):
+            await app(writer.append(payload(number)))
+        metadata = cluster.metadata_of(writer.id)
+        assert metadata is not None
+        assert metadata.state is LedgerState.OPEN
+        assert store_of(bookie).entry_runs(writer.id) == [(0, 11)]
+        assert not facts_of(bookie, writer.id).is_limbo
+        await app(writer.close())
+        await read_back(app, writer.id, 30)
+
+    SimCluster(17, bookies=4).run(story)
+
+
+def test_a_writer_that_waits_for_the_returning_bookie_is_not_fenced_while_it_writes() -> None:
+    """Three bookies, so that it cannot change its ensemble: its ledger stays in limbo until it closes."""
+
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        writer = await written(app, close=False)
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+        await cluster.until_ready(bookie.name)
+        for number in range(12, 40):
+            await app(writer.append(payload(number)))
+            await pause(cluster, 500)
+        assert bookie.state is State.REPAIRING
+        await app(writer.close())
+        await cluster.until_repaired(bookie.name)
+        await read_back(app, writer.id, 40)
+
+    SimCluster(18, bookies=3).run(story)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_closed_ledger_is_fenced_again_also_where_it_no_longer_names_the_bookie(gone: bool) -> None:
+    """T2, and its variant: the fragment was re-replicated while the bookie waited for its grant."""
+
+    async def story(cluster: SimCluster) -> None:
+        app, old = await cluster.client("app"), await cluster.client("old writer")
+        writer = await written(old, close=False)
+        await app(recovered(app, writer.id))
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.wipe()
+        if gone:
+            metadata = cluster.metadata_of(writer.id)
+            assert metadata is not None
+            spare = next(name for name in cluster.bookies if not metadata.names(BookieId(name)))
+            moved = metadata.replaced(EntryId(0), BookieId(bookie.name), BookieId(spare))
+            tree = cluster.simulation.keeper.tree
+            tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1)
+        bookie.start()
+        await cluster.until_ready(bookie.name)
+        assert facts_of(bookie, writer.id).is_fenced
+        with pytest.raises(errors.BookieError):
+            await old(writer.append(b"behind the end"))
+
+    SimCluster(19, bookies=4).run(story)
+
+
+async def recovered(app: ClientNode, ledger_id: LedgerId) -> None:
+    reader = await app.client.open(ledger_id, b"secret")
+    await reader.close()
+
+
+def test_a_broken_record_of_another_ledger_stops_nobody() -> None:
+    """T18 and bp46.md 9, row 29: Java aborts the whole check."""
+
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        kept, deleted = await written(app), await written(app)
+        tree = cluster.simulation.keeper.tree
+        cluster.simulation.keeper.observers.clear()  # the oracle reads every record, and would stumble
+        tree.create(
+            paths.ledger_path(ROOT, LedgerId(777)), b"not metadata", now_ms=0, owner=0, sequential=False, parents=True
+        )
+        bookie = member_of(cluster, kept)
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+        await cluster.until(lambda: bookie.is_ready, "ready")
+        tree.delete(paths.ledger_path(ROOT, deleted.id), -1)
+        await cluster.until_repaired(bookie.name)
+        await held_entries(cluster, bookie, kept.id, 12)
+
+    SimCluster(20, bookies=4).run(story)
+
+
+def test_a_ledger_that_nobody_can_end_is_reported_with_its_reason() -> None:
+    """T13: with an ack quorum of one, the lost bookie may have held the only copy; only a person can accept that."""
+
+    async def story(cluster: SimCluster) -> None:
+        lone = await cluster.client("lone")
+        writer = await written(lone, 3, close=False, ensemble_size=2, write_quorum=2, ack_quorum=1)
+        lone.crash()
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+        await cluster.until_ready(bookie.name)
+        assert bookie.process is not None
+        progress = bookie.process.boot.progress
+        await cluster.until(lambda: "cannot say" in progress.blocked.get(writer.id, ""), "blocked with a reason")
+        assert bookie.state is State.REPAIRING
+        assert not progress.is_done
+
+    SimCluster(21, bookies=4).run(story, time_limit_s=7200)
+
+
+# ---- rivals and outages --------------------------------------------------------------------------------------------
+
+
+def test_of_two_processes_with_one_identity_the_older_stops() -> None:
+    async def story(cluster: SimCluster) -> None:
+        bookie = cluster.bookies["bookie-0"]
+        path = paths.incarnation(ROOT, BookieId("bookie-0"))
+        tree = cluster.simulation.keeper.tree
+        record = cookie.load_incarnation(tree.get(path).data)
+        rival = dataclasses.replace(record, boot_epoch=BootEpoch(record.boot_epoch + 1), boot_id="rival")
+        tree.put(path, cookie.dump_incarnation(rival), -1)
+
+        await cluster.until(lambda: not bookie.is_running, "the older process stops")
+
+        assert isinstance(bookie.ended, errors.RefusedToStart)
+        assert "another process" in str(bookie.ended)
+
+    SimCluster(22, bookies=3).run(story)
+
+
+def test_a_boot_waits_out_a_silent_metadata_store() -> None:
+    async def story(cluster: SimCluster) -> None:
+        writer = await written(await cluster.client("app"))
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+        await pause(cluster, 15)
+        cluster.partition(bookie.name, "zk")
+        await pause(cluster, 40_000)
+        assert bookie.is_running
+        assert not bookie.is_ready
+        cluster.heal()
+        await cluster.until_repaired(bookie.name)
+        await held_entries(cluster, bookie, writer.id, 12)
+
+    SimCluster(23, bookies=4).run(story)
+
+
+def test_every_configured_directory_carries_the_cookie_of_the_metadata_store() -> None:
+    async def story(cluster: SimCluster) -> None:
+        bookie = cluster.bookies["bookie-0"]
+        stored = cluster.simulation.keeper.tree.get(paths.cookie(ROOT, BookieId("bookie-0"))).data
+        files = dict(contents_of(bookie.node.image))
+        assert [files[f"{path}/{volumes.COOKIE_FILE}"] for path in VOLUMES] == [stored] * 3
+        assert b"incarnation" not in stored  # Java's parser refuses unknown fields
+
+    SimCluster(24, bookies=3).run(story)
