@@ -53,6 +53,8 @@ def _of_bookie(before: BookieStatus | None, after: BookieStatus) -> Iterator[Eve
         if old is None or old.pvc_uid != volume.pvc_uid:
             text = f"claim {volume.claim} is another one (uid {volume.pvc_uid} instead of {recorded.pvc_uid})"
             yield Event("VolumeIdentityChanged", name, volume.pvc_uid or "", text)
+    if before is not None and 0 < before.incarnation < after.incarnation:
+        yield from _new_life(after)
     if before is not None and before.state == after.state:
         yield from _progress(before, after)
         return
@@ -67,24 +69,22 @@ def _of_bookie(before: BookieStatus | None, after: BookieStatus) -> Iterator[Eve
         case Stage.FENCING.value:
             yield Event("FencingStarted", name, proof, "phase one: fencing open ledgers and marking them limbo")
         case Stage.REPAIRING.value:
-            yield from _repairing(after)
+            yield Event("RepairStarted", name, f"{after.incarnation}", "phase two: recover, copy, verify while serving")
         case Stage.LIMBO.value:
             yield Event("UncleanShutdown", name, after.pod_uid or proof, "repairs after an unclean stop", True)
         case Stage.HELD.value:
             reason = _HELD_EVENTS.get(after.reason, "BookieHeld")
             yield Event(reason, name, proof, f"{after.reason}: {after.message}", True)
-        case Stage.SERVING.value if before is not None and before.state == Stage.REPAIRING.value:
-            yield Event("RepairCompleted", name, f"{after.incarnation}", f"incarnation {after.incarnation} serves")
         case _:
             return
 
 
-def _repairing(after: BookieStatus) -> Iterator[Event]:
+def _new_life(after: BookieStatus) -> Iterator[Event]:
+    """The states in between may pass faster than we look; the new incarnation says that they are behind us."""
     key = f"{after.incarnation}"
-    took = after.progress.phase_one_ms if after.progress is not None else 0
-    yield Event("FencingCompleted", after.name, key, f"phase one took {took} ms")
+    took = f" in {after.progress.phase_one_ms} ms" if after.progress is not None else ""
+    yield Event("FencingCompleted", after.name, key, f"open ledgers are fenced and in limbo{took}")
     yield Event("CookieRegenerated", after.name, key, f"incarnation {after.incarnation} is in the metadata store")
-    yield Event("RepairStarted", after.name, key, "phase two: recover, copy and verify while serving")
 
 
 def _progress(before: BookieStatus, after: BookieStatus) -> Iterator[Event]:
@@ -98,7 +98,12 @@ def _progress(before: BookieStatus, after: BookieStatus) -> Iterator[Event]:
 
 
 def _of_history(before: HistoryEntry | None, after: HistoryEntry) -> Iterator[Event]:
-    if after.result == "Void" and (before is None or before.result != "Void"):
+    if before is not None and before.result == after.result:
+        return
+    if after.result == "Healed":
+        text = f"{after.ledgers} ledgers, {after.entries} entries, {after.bytes} bytes; incarnation {after.incarnation}"
+        yield Event("RepairCompleted", after.bookie, after.grant_id, text)
+    if after.result == "Void":
         text = f"grant {after.grant_id} is void: it expired, or the facts changed"
         yield Event("RegenerationExpired", after.bookie, after.grant_id, text, True)
 

@@ -1,7 +1,7 @@
 """The operator's driver against a small world: it builds, heals, and survives its own death after any write."""
 
 import asyncio
-import copy
+import pickle
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,6 +14,10 @@ from operator_world_support import Crashed, World
 
 LOST = "ledgers-zone-b-0"
 PASSES = 30  # seconds; a heal takes about fifteen
+
+
+def clone(world: World) -> World:
+    return pickle.loads(pickle.dumps(world))  # type: ignore[no-any-return]
 
 
 def die(_: int) -> NoReturn:
@@ -31,7 +35,7 @@ def built() -> World:
 
 @pytest.fixture
 def world(built: World) -> World:
-    return copy.deepcopy(built)
+    return clone(built)
 
 
 def test_a_cluster_comes_from_nothing_to_service(world: World) -> None:
@@ -66,7 +70,7 @@ def test_a_bookie_that_lost_its_volumes_heals_under_one_grant(world: World) -> N
     world.lose(LOST)
     world.writes.clear()
 
-    asyncio.run(world.run(world.operator(), passes=PASSES))
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
 
     assert world.is_quiet()
     assert len(world.accepted) == 1
@@ -82,7 +86,7 @@ def test_the_disruption_budget_is_closed_before_the_grant_and_open_after_the_rep
     world.lose(LOST)
     world.writes.clear()
 
-    asyncio.run(world.run(world.operator(), passes=PASSES))
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
 
     assert world.writes.index(budget) < world.writes.index(f"grant/{LOST}")
     assert world.writes.count(budget) == 2
@@ -92,18 +96,24 @@ def test_the_disruption_budget_is_closed_before_the_grant_and_open_after_the_rep
 def test_the_story_is_told_in_events(world: World) -> None:
     world.lose(LOST)
 
-    asyncio.run(world.run(world.operator(), passes=PASSES))
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
 
-    told = [reason for reason in world.events() if reason != "RepairProgress"]
-    expected = ["VolumeIdentityChanged", "EmptyVolumeSuspected", "RegenerationGranted", "FencingStarted"]
-    assert [reason for reason in told if reason in expected][-4:] == expected
-    assert told[-1] == "RepairCompleted"
+    told = list(dict.fromkeys(reason for reason in world.events() if reason != "RepairProgress"))
+    assert told == [
+        "VolumeIdentityChanged",
+        "EmptyVolumeSuspected",
+        "RegenerationGranted",
+        "FencingCompleted",
+        "CookieRegenerated",
+        "RepairStarted",
+        "RepairCompleted",
+    ]
 
 
 def test_the_claims_carry_the_new_life(world: World) -> None:
     world.lose(LOST)
 
-    asyncio.run(world.run(world.operator(), passes=PASSES))
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
 
     for volume in ("journal", "ledgers", "index"):
         claim = world.objects[("PersistentVolumeClaim", f"{volume}-{LOST}")]["metadata"]
@@ -112,22 +122,23 @@ def test_the_claims_carry_the_new_life(world: World) -> None:
 
 
 def writes_of_a_heal(built: World) -> int:
-    world = copy.deepcopy(built)
+    world = clone(built)
     world.lose(LOST)
     world.writes.clear()
-    asyncio.run(world.run(world.operator(), passes=PASSES))
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
     return len(world.writes)
 
 
+@pytest.mark.slow
 def test_a_crash_after_any_write_of_the_heal_converges(built: World, tmp_path: Path) -> None:
     count = writes_of_a_heal(built)
     assert count > 10
 
     for after in range(1, count + 1):
-        world = copy.deepcopy(built)
+        world = clone(built)
         world.lose(LOST)
         crash = CrashPoint(after, str(tmp_path), die)
-        crashes = asyncio.run(world.run(world.operator(crash), passes=PASSES + 10, crash=crash))
+        crashes = asyncio.run(world.run(world.operator(crash), passes=PASSES + 10, crash=crash, until_quiet=True))
 
         assert crashes == 1, f"write {after} was not reached"
         assert world.is_quiet(), f"crash after write {after}: {world.status().bookies}"
@@ -136,6 +147,7 @@ def test_a_crash_after_any_write_of_the_heal_converges(built: World, tmp_path: P
         assert [one.result for one in world.status().history] == ["Healed"]
 
 
+@pytest.mark.slow
 def test_a_crash_after_any_write_of_the_first_build_converges(tmp_path: Path) -> None:
     world = worlds.world()
     asyncio.run(world.run(world.operator(), passes=12))
@@ -149,21 +161,16 @@ def test_a_crash_after_any_write_of_the_first_build_converges(tmp_path: Path) ->
         assert world.is_quiet(), f"crash after write {after}"
 
 
-def test_an_operator_that_dies_between_record_and_grant_leaves_a_grant_that_the_next_one_sends(
-    world: World, tmp_path: Path
-) -> None:
+def test_an_operator_that_dies_between_record_and_grant_leaves_a_grant_that_the_next_one_sends(world: World) -> None:
     world.lose(LOST)
     operator = world.operator()
+    world.refuse_grants = "test"
     while not any(one.grant for one in world.status().bookies):
-        world.bookie(LOST).is_reachable = True if LOST in {one.name for one in world.bookies.values()} else False
-        before = len(world.accepted)
-        world.refuse_grants = "test"
         asyncio.run(world.run(operator, passes=1))
-        assert len(world.accepted) == before
     recorded = next(one.grant for one in world.status().bookies if one.grant)
     world.refuse_grants = ""
 
-    asyncio.run(world.run(world.operator(), passes=PASSES))
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
 
     assert [grant.id for grant in world.accepted] == [recorded.id]
     assert world.accepted[0].epoch > recorded.epoch
@@ -185,7 +192,7 @@ def test_a_pod_that_restarts_after_the_record_voids_the_grant(world: World) -> N
     bookie.volumes = dict.fromkeys(bookie.volumes, worlds.Contents.EMPTY)
     bookie.start()
     world.refuse_grants = ""
-    asyncio.run(world.run(operator, passes=PASSES))
+    asyncio.run(world.run(operator, passes=PASSES, until_quiet=True))
 
     assert world.is_quiet()
     assert [one.result for one in world.status().history] == ["Void", "Healed"]
@@ -196,7 +203,7 @@ def test_an_unmounted_volume_is_held_for_ever_and_never_granted(world: World) ->
     world.lose(LOST)
     world.mount = Mount.MISSING
 
-    asyncio.run(world.run(world.operator(), passes=PASSES))
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
 
     entry = world.status().bookie(LOST)
     assert entry is not None
@@ -208,7 +215,7 @@ def test_two_empty_bookies_are_more_than_the_ack_quorum_survives(world: World) -
     world.lose(LOST)
     world.lose("ledgers-zone-c-0")
 
-    asyncio.run(world.run(world.operator(), passes=PASSES))
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
 
     stalled = world.status().condition("Stalled")
     assert stalled is not None
@@ -220,7 +227,7 @@ def test_a_second_loss_of_the_same_bookie_is_a_new_case_with_a_new_grant(world: 
     operator = world.operator()
     for _ in range(2):
         world.lose(LOST)
-        asyncio.run(world.run(operator, passes=PASSES))
+        asyncio.run(world.run(operator, passes=PASSES, until_quiet=True))
 
     assert world.is_quiet()
     assert [grant.new_incarnation for grant in world.accepted] == [2, 3]
