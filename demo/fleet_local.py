@@ -99,7 +99,7 @@ class LocalStage:
 
     def _restart(self, bookie: local_support.LocalBookie) -> None:
         log = self._logs / f"{bookie.bookie_id.replace(':', '-')}.log"
-        argv = [*local_support.BOOKIE, "serve", "--config", bookie.facts["config"]]
+        argv = [*local_support.BOOKIE, "serve", "--config", str(bookie.facts["config"])]
         with log.open("ab") as talk:
             process = children.spawn(argv, stderr=talk, stdout=subprocess.DEVNULL)
         self._stack.callback(children.end, process, timeout_s=STOP_TIMEOUT_S)

@@ -24,27 +24,38 @@ def copies_are_back(bookie_id: str, verdict: dict[str, Any]) -> Proof:
     return Proof("the bookie holds again every copy that metadata assigns to it", holds, seen)
 
 
-def fenced_before_cookie(history: Sequence[Observation], probe: dict[str, Any]) -> Proof:
+def protected_before_cookie(history: Sequence[Observation], at_once: dict[str, Any], at_last: dict[str, Any]) -> Proof:
     """Two witnesses: the order the bookie reported, and each ledger asked on the wire to take one more entry.
 
-    `probe` says of the ledgers open on the bookie when it was lost: how many refuse adds as fenced there, how many have
-    moved off it, and which took one.
+    `at_once`: the answers when the bookie began to serve again, about the ledgers that were open on it when it was
+    lost; `at_last`: the same after the heal. A fence and a limbo mark both refuse a writer (docs/INTEGRITY.md).
     """
-    claim = "ledgers that were open on the lost bookie were fenced before its cookie came back"
-    with_new_cookie = [seen for seen in history if seen.phase in ("cookie", "two", "done") and seen.ledgers_fenced >= 0]
-    old = next((seen.incarnation for seen in history if seen.state == "WAITING_GRANT"), 0)
-    too_early = [seen for seen in history if seen.state == "FENCING" and 0 < old < seen.incarnation]
-    seen_order = (
-        f"{with_new_cookie[0].ledgers_fenced} fences durable when the cookie was replaced"
-        if with_new_cookie
-        else "the bookie never reported the end of phase one"
+    claim = "ledgers that were open on the lost bookie were closed to writers there before its cookie came back"
+    order = _order(history)
+    probes = [f"{when}: {_answers(probe)}" for when, probe in (("at once", at_once), ("at last", at_last))]
+    holds = order.holds and all(not probe["unfenced"] and not probe["unknown"] for probe in (at_once, at_last))
+    return Proof(
+        claim, holds and not at_last["limbo"], f"{order.seen}; asked to take one more entry {'; '.join(probes)}"
     )
-    refused = f"{probe['fenced']} ledgers refuse an add there, {probe['moved']} had moved off it"
-    unfenced, unknown = probe["unfenced"], probe["unknown"]
-    seen = f"{seen_order}; {refused}" + (f"; NOT fenced: {unfenced[:5]}" if unfenced else "")
-    seen += f"; not known: {unknown[:3]}" if unknown else ""
-    seen += "; the cookie was replaced while phase one ran" if too_early else ""
-    return Proof(claim, bool(with_new_cookie) and not too_early and not unfenced and not unknown, seen)
+
+
+def _order(history: Sequence[Observation]) -> Proof:
+    """Phase one was durable when the cookie was replaced, and the cookie was the old one as long as it ran."""
+    stamped = [seen for seen in history if seen.phase in ("cookie", "two", "done") and seen.ledgers_fenced >= 0]
+    old = next((seen.incarnation for seen in history if seen.state == "WAITING_GRANT"), 0)
+    early = [seen for seen in history if seen.state == "FENCING" and 0 < old < seen.incarnation]
+    if not stamped:
+        return Proof("order", False, "the bookie never reported the end of phase one")
+    first = stamped[0]
+    seen = f"{first.ledgers_fenced} fences and {max(first.ledgers_limbo, 0)} limbo marks durable before the cookie"
+    return Proof("order", not early, seen + (", BUT it was replaced while phase one ran" if early else ""))
+
+
+def _answers(probe: dict[str, Any]) -> str:
+    words = [f"{probe[name]} {name}" for name in ("fenced", "limbo", "moved") if probe[name]]
+    words += [f"TAKEN by ledgers {probe['unfenced'][:5]}"] if probe["unfenced"] else []
+    words += [f"not known: {probe['unknown'][:3]}"] if probe["unknown"] else []
+    return ", ".join(words) or "no ledger was open on it"
 
 
 def writer_lived(before: dict[str, Any], after: dict[str, Any]) -> Proof:

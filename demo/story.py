@@ -34,8 +34,8 @@ class Story:
             oracle = self._start_writers()
             bookie_id, open_ledgers, before = self._choose(oracle)
             loss = self._lose(bookie_id)
-            self._heal(bookie_id)
-            self._prove(oracle, loss, open_ledgers, before)
+            at_once = self._heal(oracle, bookie_id, open_ledgers)
+            self._prove(oracle, loss, open_ledgers, before, at_once)
         except OracleFailed as error:
             raise DemoFailed(str(error), self._look_at) from None
         finally:
@@ -85,14 +85,20 @@ class Story:
         self._timeline.tell("loss", f"{bookie_id} killed, its volumes destroyed: {volumes}; writes go on")
         return loss
 
-    def _heal(self, bookie_id: str) -> None:
-        """Watch until the bookie is whole again, tell each change, and let the fleet decide."""
+    def _heal(self, oracle: Oracle, bookie_id: str, open_ledgers: list[int]) -> dict[str, Any]:
+        """Watch until the bookie is whole again, tell each change, and let the fleet decide.
+
+        Returns how it answered writers of `open_ledgers` as soon as it served.
+        """
         lost_s = self._timeline.now_s()
         last, told_s = Observation(), 0.0
+        at_once: dict[str, Any] = {}
 
         def look() -> Observation | None:
-            nonlocal last, told_s
+            nonlocal last, told_s, at_once
             seen = self._fleet.watch(bookie_id)
+            if seen.data_port_open and not at_once:
+                at_once = self._probe(oracle, bookie_id, open_ledgers)
             for kind, text in narrate.changes(last, seen):
                 self._timeline.tell(kind, text)
                 told_s = self._timeline.now_s()
@@ -117,19 +123,26 @@ class Story:
             poll_s=self._fleet.poll_s,
         )
         self.outcome.healed_s = self._timeline.now_s() - lost_s
+        return at_once
 
-    def _prove(self, oracle: Oracle, loss: Loss, open_ledgers: list[int], before: dict[str, Any]) -> None:
+    def _probe(self, oracle: Oracle, bookie_id: str, ledgers: list[int]) -> dict[str, Any]:
+        """Ask the bookie on the wire to take one more entry of each ledger."""
+        named = ",".join(map(str, ledgers))
+        return oracle.ask("fenced", "--bookie", bookie_id, "--ledgers", named, needs_log=False)
+
+    def _prove(
+        self, oracle: Oracle, loss: Loss, open_ledgers: list[int], before: dict[str, Any], at_once: dict[str, Any]
+    ) -> None:
         after = self._write_on(oracle, before)
         self._timeline.tell("step", "writers stop; every acknowledged entry is read back")
         oracle.stop_writing()
         words = ["--replicas-of", loss.bookie_id, "--before-ms", str(loss.wall_ms), "--json"]
         verdict = self.outcome.verdict = oracle.ask("verify", *words)
-        named = ",".join(map(str, open_ledgers))
-        probe = oracle.ask("fenced", "--bookie", loss.bookie_id, "--ledgers", named, needs_log=False)
+        at_last = self._probe(oracle, loss.bookie_id, open_ledgers)
         self.outcome.proofs = [
             proof.nothing_lost(verdict),
             proof.copies_are_back(loss.bookie_id, verdict),
-            proof.fenced_before_cookie(self.history, probe),
+            proof.protected_before_cookie(self.history, at_once, at_last),
             proof.writer_lived(before, after),
             *self._fleet.final_proofs(loss.bookie_id, loss),
         ]

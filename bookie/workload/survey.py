@@ -1,8 +1,8 @@
 """What an accident would cost, and whether a bookie still lets its past be changed: two questions to the live fleet.
 
 `survey` reads metadata only. `probe_fences` asks one bookie, ledger by ledger, to take one more entry as a writer
-would; a fenced ledger refuses (protocol, fencing). It must only be asked of ledgers that are to be fenced there: where
-the fence is missing the add succeeds, which is the finding.
+would; a fenced ledger refuses, and so does one in limbo (docs/INTEGRITY.md). It must only be asked of ledgers that are
+to be protected there: where the protection is missing the add succeeds, which is the finding.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,10 @@ class Named:
 
 @dataclass(slots=True)
 class Fences:
+    """How a bookie answers a writer, ledger by ledger. Fenced and limbo both refuse."""
+
     fenced: int = 0
+    limbo: int = 0  # it may have lost entries of the ledger, so it says neither yes nor no
     moved: int = 0  # the last segment no longer has the bookie: a live writer replaced it
     unfenced: list[int] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)  # no answer that proves anything
@@ -60,6 +63,8 @@ async def probe_fences(client: Client, bookie_id: BookieId, ledgers: Iterable[Le
             await client.bookies.add(bookie_id, ledger_id, PROBE_ENTRY, body, digest.master_key)
         except errors.LedgerFenced:
             found.fenced += 1
+        except errors.UnknownLedgerState:
+            found.limbo += 1
         except errors.BookieError as error:
             found.unknown.append(f"ledger {ledger_id}: {type(error).__name__}: {error}")
         else:

@@ -15,7 +15,7 @@ from pathlib import Path
 import java_support
 import wait_support
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 ROOT = "/ledgers"
 FAST_JVM = ("-Xmx1g", "-XX:MaxDirectMemorySize=1g")
@@ -108,6 +108,6 @@ def _settings(uri: str, home: Path, port: int, *, cache_mb: int) -> Path:
         "ledgerStorageClass=org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage\n"
         f"dbStorage_writeCacheMaxSizeMb={cache_mb}\ndbStorage_readAheadCacheMaxSizeMb={cache_mb}\n"
         "dbStorage_rocksDB_blockCacheSize=16777216\njournalSyncData=true\nautoRecoveryDaemonEnabled=false\n"
-        "httpServerEnabled=false\ndiskUsageThreshold=0.99\ndiskUsageWarnThreshold=0.98\n"
+        "httpServerEnabled=false\nzkTimeout=30000\ndiskUsageThreshold=0.99\ndiskUsageWarnThreshold=0.98\n"
     )
     return path

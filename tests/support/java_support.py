@@ -22,7 +22,7 @@ import kube_shell
 import kube_talk
 
 SOURCES = Path(__file__).parent.parent / "interop" / "java"
-SHELL_TIMEOUT_S = 60.0
+SHELL_TIMEOUT_S = 180.0
 # Small and quick to start: a test asks a few questions, it does not measure.
 SMALL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
@@ -85,7 +85,7 @@ def shell(uri: str, folder: Path, *words: str, bookie_settings: str = "") -> str
     It exits 0 even when it failed (local-cluster.md, 5), so callers judge the text. `folder` holds its settings file.
     """
     settings = folder / "shell.conf"
-    settings.write_text(f"metadataServiceUri={uri}\nzkTimeout=10000\n{bookie_settings}")
+    settings.write_text(f"metadataServiceUri={uri}\nzkTimeout=30000\n{bookie_settings}")
     argv = ["java", *SMALL_JVM, f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.xml'}", "-cp", class_path()]
     done = subprocess.run(
         [*argv, "org.apache.bookkeeper.bookie.BookieShell", "-conf", str(settings), *words],

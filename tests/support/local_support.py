@@ -18,7 +18,7 @@ from typing import Any
 
 import children
 
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 30.0
 BOOKIE = (sys.executable, "-m", "bookie")
 

@@ -39,7 +39,11 @@ final class Ledgers implements AutoCloseable {
         settings.setThrottleValue(0);
         settings.setUseV2WireProtocol(options.path("v2").asBoolean(false));
         settings.setExplictLacInterval(options.path("explicitLacMs").asInt(0));
-        settings.setZkTimeout(10_000);
+        // A busy machine is not a dead bookie: what a test kills refuses connections at once.
+        settings.setZkTimeout(30_000);
+        settings.setAddEntryTimeout(30);
+        settings.setReadEntryTimeout(30);
+        settings.setClientConnectTimeoutMillis(30_000);
         client = BookKeeper.newBuilder(settings).build();
     }
 

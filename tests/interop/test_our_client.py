@@ -1,0 +1,123 @@
+"""Our client and the official one on the same ledgers, on official bookies and on ours.
+
+Each reads what the other wrote, and each one's recovery stops the other one's writer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import java_support
+from bookie import blocking
+from bookie.base import errors
+from bookie.blocking import BlockingClient
+from bookie.client import DigestType
+from java_fleet_support import JudgedFleet
+from java_support import JavaClient
+
+pytestmark = pytest.mark.java
+
+# The metadata's numbers, by the names that the official client uses.
+DIGESTS = {"CRC32C": DigestType.CRC32C, "MAC": DigestType.HMAC, "CRC32": DigestType.CRC32, "DUMMY": DigestType.DUMMY}
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    java: JavaClient
+    ours: BlockingClient
+
+
+@pytest.fixture(scope="module", params=["java_fleet", "fleet"], ids=["official bookies", "our bookies"])
+def both(request: pytest.FixtureRequest) -> Iterator[Both]:
+    fleet: JudgedFleet = request.getfixturevalue(request.param)
+    log = fleet.folder / "both.log"
+    with java_support.JavaClient(fleet.uri, log) as java, blocking.connect(fleet.uri) as ours:
+        yield Both(java, ours)
+
+
+@pytest.mark.parametrize("digest", list(DIGESTS))
+def test_we_read_what_java_wrote(both: Both, digest: str) -> None:
+    ledger = both.java.ask("create", digest=digest, password="secret")
+    payloads = list(java_support.payloads(ledger["ledger"], 60))
+    both.java.append(ledger["handle"], payloads)
+    both.java.ask("close", handle=ledger["handle"])
+
+    with both.ours.open(ledger["ledger"], b"secret") as reader:
+        read = [entry.payload for entry in reader.read(0, 59)]
+
+    assert read == payloads
+
+
+@pytest.mark.parametrize("digest", list(DIGESTS))
+def test_java_reads_what_we_wrote(both: Both, digest: str) -> None:
+    with both.ours.create(digest_type=DIGESTS[digest], password=b"secret", custom={"by": b"us"}) as writer:
+        payloads = list(java_support.payloads(writer.id, 60))
+        for payload in payloads:
+            writer.append(payload)
+
+    reader = both.java.ask("open", ledger=writer.id, digest=digest, password="secret")
+
+    assert both.java.read(reader["handle"], 0, 59) == payloads
+    stored = both.java.ask("metadata", ledger=writer.id)
+    assert (stored["state"], stored["last"], stored["length"]) == ("CLOSED", 59, 6000)
+    assert stored["custom"] == {"by": "us"}
+
+
+def test_our_recovery_stops_a_live_java_writer(both: Both) -> None:
+    ledger = both.java.ask("create")
+    both.java.append(ledger["handle"], [b"before"])
+
+    with both.ours.open(ledger["ledger"]) as reader:
+        last = reader.last_confirmed
+        with pytest.raises(java_support.JudgeError, match=r"LedgerFenced|LedgerClosed"):
+            both.java.append(ledger["handle"], [b"too late"])
+
+        assert last == 0
+        assert [entry.payload for entry in reader.read(0, 0)] == [b"before"]
+    assert both.java.ask("metadata", ledger=ledger["ledger"])["last"] == 0
+
+
+def test_javas_recovery_stops_our_live_writer(both: Both) -> None:
+    writer = both.ours.create()
+    writer.append(b"before")
+
+    reader = both.java.ask("open", ledger=writer.id)
+
+    with pytest.raises((errors.LedgerFenced, errors.LedgerClosed)):
+        writer.append(b"too late")
+    assert reader["last"] == 0
+    assert both.java.read(reader["handle"], 0, 0) == [b"before"]
+
+
+def test_we_delete_what_java_made_and_java_no_longer_finds_it(both: Both) -> None:
+    ledger = both.java.ask("create")
+    both.java.ask("close", handle=ledger["handle"])
+
+    both.ours.delete(ledger["ledger"])
+
+    with pytest.raises(java_support.JudgeError, match="NoSuchLedger"):
+        both.java.ask("open", ledger=ledger["ledger"])
+
+
+def test_both_list_the_same_ledgers(both: Both) -> None:
+    ledger = both.java.ask("create")
+
+    ours = list(both.ours.ledgers())
+
+    assert ledger["ledger"] in ours
+    assert ours == sorted(both.java.ask("list")["ledgers"])
+
+
+def test_we_tail_what_java_is_writing(both: Both) -> None:
+    ledger = both.java.ask("create")
+    for payload in (b"zero", b"one", b"two"):
+        both.java.append(ledger["handle"], [payload])
+
+    with both.ours.open_no_recovery(ledger["ledger"]) as reader:
+        confirmed = reader.read_last_confirmed()
+        read = [entry.payload for entry in reader.read(0, confirmed)]
+
+    assert confirmed >= 1
+    assert read == [b"zero", b"one", b"two"][: confirmed + 1]
+    assert both.java.append(ledger["handle"], [b"three"]) == [3]

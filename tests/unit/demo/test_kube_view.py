@@ -1,0 +1,54 @@
+"""From the status of a BookieCluster to what the story tells."""
+
+from typing import Any
+
+import kube_view
+
+
+def status(**entry: Any) -> dict[str, Any]:
+    bookie = {"name": "demo-a-0", "bookieId": "ns.demo.a.0", "state": "Serving", "verdict": "Healthy", "incarnation": 1}
+    return {"bookies": [bookie | entry]}
+
+
+def look(found: dict[str, Any], before: int = 1) -> kube_view.Observation:
+    return kube_view.observation(found, "demo-a-0", [], incarnation_before=before)
+
+
+def test_a_bookie_that_still_shows_its_old_life_is_not_done() -> None:
+    assert not look(status()).done
+
+
+def test_serving_under_a_new_incarnation_is_done() -> None:
+    seen = look(status(incarnation=2))
+
+    assert seen.done
+    assert seen.data_port_open
+
+
+def test_a_closed_gate_is_told() -> None:
+    gates = [{"name": "G5", "message": "another bookie is down"}]
+
+    assert look(status(state="Confirmed", gates=gates)).notes == ("gate G5 closed: another bookie is down",)
+
+
+def test_the_figures_of_a_finished_repair_come_from_the_history() -> None:
+    found = status(incarnation=2) | {
+        "history": [{"bookie": "demo-a-0", "phaseOneMs": 80, "entries": 9, "bytes": 90, "ledgers": 3}]
+    }
+
+    seen = look(found)
+
+    assert (seen.phase_one_ms, seen.entries_copied, seen.bytes_copied, seen.ledgers_done) == (80, 9, 90, 3)
+
+
+def test_events_are_sentences_about_one_bookie_in_their_order() -> None:
+    events = [
+        {"reason": "RegenerationGranted", "note": "demo-a-0: granted", "eventTime": "2", "metadata": {}},
+        {"reason": "EmptyVolumeSuspected", "note": "demo-a-0: empty", "eventTime": "1", "metadata": {}},
+        {"reason": "EmptyVolumeSuspected", "note": "demo-b-0: empty", "eventTime": "1", "metadata": {}},
+    ]
+
+    assert kube_view.sentences(events, "demo-a-0") == [
+        "operator: EmptyVolumeSuspected: demo-a-0: empty",
+        "operator: RegenerationGranted: demo-a-0: granted",
+    ]
