@@ -66,6 +66,8 @@ def is_applied(desired: Manifest, live: Manifest | None) -> bool:
 
 def _contains(live: object, desired: object) -> bool:
     match desired:
+        case _ if live is None and not desired:
+            return True  # the API server drops empty maps, lists and false flags of some fields
         case dict():
             return isinstance(live, dict) and all(_contains(live.get(key), value) for key, value in desired.items())
         case list():
@@ -76,8 +78,5 @@ def _contains(live: object, desired: object) -> bool:
             )
         case str() if isinstance(live, str) and live != desired:
             return values.is_same_quantity(live, desired)
-        case None:
-            return live is None
         case _:
-            # The API server drops empty maps and false flags of some fields.
-            return live == desired or (not desired and live is None)
+            return live == desired

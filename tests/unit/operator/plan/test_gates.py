@@ -1,0 +1,268 @@
+"""Gates between a proven loss and a grant: each closed on its own, by its own sentence (operators.md 3.5)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie_operator.evidence.facts import BookieCase, Mount, PersistentVolumeFacts, State
+from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, Suspicion
+from bookie_operator.model.values import format_time
+from bookie_operator.plan import fleet, stages
+from bookie_operator.plan.fleet import Plan
+from bookie_operator.plan.observation import Leadership, Observation
+
+LOST = "ledgers-zone-a-0"
+
+
+def remembered(case: BookieCase, **changes: Any) -> BookieStatus:
+    known: dict[str, Any] = {
+        "name": case.name,
+        "bookie_id": case.bookie_id,
+        "pool": case.pool,
+        "state": "Serving",
+        "verdict": "Healthy",
+        "reason": "Serving",
+        "since": format_time(make.NOW_MS - 60_000),
+        "incarnation": 1,
+    }
+    return BookieStatus(**(known | changes))
+
+
+def confirmed(case: BookieCase) -> BookieStatus:
+    """What the status says of a bookie whose loss was seen often enough, long enough."""
+    digest = stages.assess(case, None, now_ms=0, stabilization_ms=0).evidence.digest
+    suspicion = Suspicion(evidence=digest, observations=3, since_ms=make.NOW_MS - 10_000)
+    return remembered(case, state="Confirmed", suspicion=suspicion)
+
+
+def situation(
+    first: BookieCase | None = None,
+    *,
+    others: dict[str, BookieCase] | None = None,
+    status: dict[str, Any] | None = None,
+    spec: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Observation:
+    first = first or make.lost_case()
+    bookies = make.fleet(first, **(others or {}))
+    entries = (confirmed(first), *(remembered(case) for case in bookies[1:]))
+    known = BookieClusterStatus(observed_generation=1, bookies=entries, instance_id="instance")
+    known = known.model_copy(update=status or {})
+    return make.observation(bookies, status=known, spec_changes=spec, **changes)
+
+
+def closed(plan: Plan, bookie: str = LOST) -> list[str]:
+    return [gate.name for gate in plan.closed[bookie]]
+
+
+def test_a_confirmed_loss_with_all_gates_open_is_granted() -> None:
+    plan = fleet.decide(situation())
+
+    assert closed(plan) == []
+    (send,) = plan.sends
+    assert (send.bookie, send.address, send.grant.new_incarnation) == (LOST, "10.0.0.1:3182", 2)
+    assert (send.grant.report_evidence, send.grant.cookie_version, send.grant.epoch) == ("report-hash", 0, 7)
+
+
+def test_the_same_observation_gives_the_same_grant() -> None:
+    assert fleet.decide(situation()).sends == fleet.decide(situation()).sends
+
+
+def test_g1_without_the_lease_nothing_is_granted() -> None:
+    plan = fleet.decide(situation(leadership=Leadership("me", 7, is_held=False)))
+
+    assert (closed(plan), plan.sends) == (["G1-Leader"], ())
+
+
+def test_g1_an_operator_that_a_bookie_has_outlived_grants_nothing() -> None:
+    assert closed(fleet.decide(situation(make.lost_case(operator_epoch_seen=8)))) == ["G1-Leader"]
+
+
+def test_g2_another_instance_of_the_metadata_store_closes() -> None:
+    assert closed(fleet.decide(situation(make.lost_case(instance_id="other")))) == ["G2-Metadata"]
+
+
+def test_g2_the_expected_instance_of_the_spec_wins() -> None:
+    service = {"uri": "zk://zookeeper:2181/ledgers", "expectedInstanceId": "precious"}
+
+    assert closed(fleet.decide(situation(spec={"metadataService": service}))) == ["G2-Metadata"]
+
+
+def test_g3_an_unconfirmed_loss_is_no_candidate() -> None:
+    observation = situation()
+    entries = tuple(entry.model_copy(update={"suspicion": None}) for entry in observation.cluster.status.bookies)
+    status = observation.cluster.status.model_copy(update={"bookies": entries})
+
+    plan = fleet.decide(make.observation(observation.bookies, status=status))
+
+    assert (plan.closed, plan.sends) == ({}, ())
+
+
+def test_g3_an_unproven_mount_is_never_a_candidate() -> None:
+    lost = make.lost_case()
+    volume = lost.volumes[0]
+    assert volume.report is not None
+    missing = replace(volume, report=replace(volume.report, mount=Mount.MISSING))
+
+    plan = fleet.decide(situation(replace(lost, volumes=(missing, *lost.volumes[1:]))))
+
+    assert (plan.closed, plan.sends) == ({}, ())
+
+
+def lost_sibling() -> BookieCase:
+    whole = make.sibling("zone-b", 0)
+    volumes = tuple(make.replaced(one) for one in whole.volumes)
+    report = make.report(
+        bookie_id=whole.bookie_id,
+        pod_uid="pod-ledgers-zone-b-0",
+        state=State.WAITING_GRANT,
+        claimed=make.Claimed.LOST,
+        volumes=tuple(one.report for one in volumes),
+    )
+    return replace(whole, volumes=volumes, report=report)
+
+
+def test_g4_two_empty_bookies_are_one_too_many_for_an_ack_quorum_of_two() -> None:
+    plan = fleet.decide(situation(others={"zone_b": lost_sibling()}))
+
+    assert "G4-Tolerance" in closed(plan)
+    assert plan.sends == ()
+
+
+def test_g5_a_peer_that_is_down_is_waited_for() -> None:
+    silent = replace(make.sibling("zone-b", 0), report=None, report_problem="no answer")
+
+    plan = fleet.decide(situation(others={"zone_b": silent}))
+
+    assert closed(plan) == ["G5-Peers"]
+
+
+def test_g5_opens_when_the_peer_stayed_away_longer_than_the_grace() -> None:
+    silent = replace(make.sibling("zone-b", 0), report=None, report_problem="no answer")
+    observation = situation(others={"zone_b": silent})
+    entries = tuple(
+        entry.model_copy(update={"state": "Unreachable", "since": format_time(make.NOW_MS - 601_000)})
+        if entry.name == silent.name
+        else entry
+        for entry in observation.cluster.status.bookies
+    )
+    status = observation.cluster.status.model_copy(update={"bookies": entries})
+
+    assert closed(fleet.decide(make.observation(observation.bookies, status=status))) == []
+
+
+def test_g6_an_old_volume_that_is_kept_is_better_than_a_copy() -> None:
+    old = PersistentVolumeFacts("pv-ledgers-1", "pv-uid-ledgers-1", phase="Released", reclaim_policy="Retain")
+
+    plan = fleet.decide(situation(old_volumes={old.name: old}))
+
+    assert closed(plan) == ["G6-OldVolume"]
+    assert "claimRef" in plan.closed[LOST][0].message
+
+
+@pytest.mark.parametrize("change", [{"reclaim_policy": "Delete"}, {"uid": "pv-of-the-same-name"}])
+def test_g6_a_volume_that_goes_away_or_is_another_one_holds_nobody(change: dict[str, Any]) -> None:
+    old = replace(PersistentVolumeFacts("pv-ledgers-1", "pv-uid-ledgers-1", "Released", "Retain"), **change)
+
+    assert closed(fleet.decide(situation(old_volumes={old.name: old}))) == []
+
+
+def test_g6_opens_after_the_reattach_grace() -> None:
+    old = PersistentVolumeFacts("pv-ledgers-1", "pv-uid-ledgers-1", "Released", "Retain")
+
+    plan = fleet.decide(situation(old_volumes={old.name: old}, spec={"repair": {"reattachGrace": "5s"}}))
+
+    assert closed(plan) == []
+
+
+def test_g7_one_bookie_heals_at_a_time() -> None:
+    healing = replace(
+        make.sibling("zone-b", 0),
+        report=make.report(
+            bookie_id="data.ledgers.zone-b.0",
+            pod_uid="pod-ledgers-zone-b-0",
+            state=State.REPAIRING,
+            claimed=make.Claimed.LOST,
+        ),
+    )
+
+    plan = fleet.decide(situation(others={"zone_b": healing}, spec={"quorum": {"ackQuorum": 3}}))
+
+    assert closed(plan) == ["G7-Concurrency"]
+
+
+def history(count: int, *, ago_ms: int = 1_000, incarnation: int = 9) -> tuple[HistoryEntry, ...]:
+    return tuple(
+        HistoryEntry(
+            grant_id=f"grant-{number}",
+            bookie=f"bookie-{number}",
+            incarnation=incarnation,
+            profile="Full",
+            granted_at=format_time(make.NOW_MS - ago_ms),
+        )
+        for number in range(count)
+    )
+
+
+def test_g8_the_brake_counts_one_day() -> None:
+    assert closed(fleet.decide(situation(status={"history": history(3)}))) == ["G8-Brake"]
+    assert closed(fleet.decide(situation(status={"history": history(3, ago_ms=25 * 3_600_000)}))) == []
+
+
+def test_g8_another_grant_for_the_same_incarnation_is_the_same_regeneration() -> None:
+    again = tuple(entry.model_copy(update={"bookie": LOST, "incarnation": 2}) for entry in history(3))
+
+    assert closed(fleet.decide(situation(status={"history": again}))) == []
+
+
+def test_g9_manual_waits_for_an_approval_of_exactly_this_evidence() -> None:
+    manual = {"repair": {"regeneration": "Manual"}}
+    plan = fleet.decide(situation(spec=manual))
+    digest = plan.fleet[0].evidence.digest
+    observation = situation(spec=manual)
+
+    def approved(words: str) -> Observation:
+        cluster = replace(observation.cluster, annotations={"bookie.dev/approved-evidence": words})
+        return replace(observation, cluster=cluster)
+
+    assert closed(plan) == ["G9-Policy"]
+    assert digest in plan.closed[LOST][0].message
+    assert closed(fleet.decide(approved("evidence-of-yesterday"))) == ["G9-Policy"]
+    assert closed(fleet.decide(approved(f"other, {digest}"))) == []
+
+
+def test_g11_software_that_knows_no_limbo_gets_no_grant() -> None:
+    assert closed(fleet.decide(situation(make.lost_case(capabilities=("regeneration",))))) == ["G11-Capability"]
+
+
+def test_a_paused_cluster_grants_nothing_and_changes_only_its_disruption_budget() -> None:
+    plan = fleet.decide(situation(spec={"lifecycle": {"paused": True, "terminationGrace": "2m"}}))
+
+    assert closed(plan) == ["Paused"]
+    assert [str(action) for action in plan.actions] == ["apply PodDisruptionBudget ledgers-bookies"]
+
+
+def test_while_a_bookie_is_without_data_nobody_may_evict_another() -> None:
+    assert fleet.decide(situation()).max_unavailable == 0
+    assert fleet.decide(make.observation()).max_unavailable == 1
+
+
+def test_of_two_candidates_the_longer_suspected_goes_first() -> None:
+    second = lost_sibling()
+    observation = situation(others={"zone_b": second}, spec={"quorum": {"ackQuorum": 3}})
+    entries = tuple(
+        confirmed(second).model_copy(
+            update={"suspicion": confirmed(second).suspicion.model_copy(update={"since_ms": 0})}  # type: ignore[union-attr]
+        )
+        if entry.name == second.name
+        else entry
+        for entry in observation.cluster.status.bookies
+    )
+    status = observation.cluster.status.model_copy(update={"bookies": entries})
+
+    plan = fleet.decide(make.observation(observation.bookies, status=status, spec_changes={"quorum": {"ackQuorum": 3}}))
+
+    assert [send.bookie for send in plan.sends] == [second.name]
+    assert closed(plan) == ["G7-Concurrency"]

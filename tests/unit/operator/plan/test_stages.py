@@ -1,0 +1,154 @@
+"""Where a bookie stands: stages of operators.md 3.4, stabilization, and who counts as data-less."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie_operator.evidence.facts import BookieCase, Claimed, Contents, State
+from bookie_operator.model.status import BookieStatus, Suspicion
+from bookie_operator.model.values import format_time
+from bookie_operator.plan import stages
+from bookie_operator.plan.stages import Assessed, Stage
+
+
+def before(**changes: Any) -> BookieStatus:
+    known: dict[str, Any] = {
+        "name": "ledgers-zone-a-0",
+        "bookie_id": "data.ledgers.zone-a.0",
+        "pool": "zone-a",
+        "state": "Serving",
+        "verdict": "Healthy",
+        "reason": "Serving",
+        "since": format_time(make.NOW_MS - 60_000),
+        "incarnation": 1,
+    }
+    return BookieStatus(**(known | changes))
+
+
+def assess(case: BookieCase, previous: BookieStatus | None = None, *, now_ms: int = make.NOW_MS) -> Assessed:
+    return stages.assess(case, previous, now_ms=now_ms, stabilization_ms=6_000)
+
+
+@pytest.mark.parametrize(
+    ("state", "claimed", "stage"),
+    [
+        (State.SERVING, Claimed.HEALTHY, Stage.SERVING),
+        (State.READ_ONLY, Claimed.HEALTHY, Stage.READ_ONLY),
+        (State.REPAIRING, Claimed.LOST, Stage.REPAIRING),
+        (State.REPAIRING, Claimed.UNCLEAN, Stage.LIMBO),
+        (State.FENCING, Claimed.UNCLEAN, Stage.FENCING),
+        (State.STAMPING, Claimed.LOST, Stage.STAMPING),
+        (State.STOPPING, Claimed.HEALTHY, Stage.STOPPING),
+        (State.REPLAYING, Claimed.HEALTHY, Stage.INSPECTING),
+        (State.STARTING, Claimed.VERDICT_UNSPECIFIED, Stage.INSPECTING),
+        (State.STATE_UNSPECIFIED, Claimed.HEALTHY, Stage.INSPECTING),
+        (State.HELD, Claimed.STALE, Stage.HELD),
+    ],
+)
+def test_a_report_is_a_stage(state: State, claimed: Claimed, stage: Stage) -> None:
+    assert assess(make.bookie_case(report=make.report(state=state, claimed=claimed))).stage is stage
+
+
+def test_a_new_bookie_bootstraps() -> None:
+    volumes = tuple(replace(make.replaced(one), recorded=None) for one in make.bookie_case().volumes)
+    report = make.report(
+        state=State.STARTING, claimed=Claimed.BOOTSTRAP, cookie_present=False, incarnation=0, ledgers_naming_me=0
+    )
+
+    assert assess(make.bookie_case(volumes=volumes, report=report)).stage is Stage.BOOTSTRAPPING
+
+
+def test_a_bookie_without_pod_is_provisioning_or_missing_by_its_past() -> None:
+    case = make.bookie_case(pod=None, report=None)
+
+    assert assess(case).stage is Stage.PROVISIONING
+    assert assess(case, before()).stage is Stage.MISSING
+
+
+def test_what_keeps_a_pod_from_running_is_said() -> None:
+    pod = make.pod(phase="Pending", problem="ImagePullBackOff: no such image")
+
+    one = assess(make.bookie_case(pod=pod, report=None))
+
+    assert (one.stage, one.message) == (Stage.PROVISIONING, "ImagePullBackOff: no such image")
+
+
+def test_a_pod_that_goes_is_stopping_and_one_without_report_unreachable() -> None:
+    going = make.bookie_case(pod=make.pod(is_terminating=True), report=None)
+    silent = make.bookie_case(report=None, report_problem="no answer")
+
+    assert assess(going).stage is Stage.STOPPING
+    assert assess(silent, before()).stage is Stage.UNREACHABLE
+    assert assess(silent, before()).is_unavailable
+    assert not assess(silent, before()).is_dataless
+
+
+def test_the_first_sight_of_a_loss_is_a_suspicion() -> None:
+    one = assess(make.lost_case(), before())
+
+    assert one.stage is Stage.SUSPECTED
+    assert one.suspicion is not None
+    assert (one.suspicion.observations, one.suspicion.since_ms) == (1, make.NOW_MS)
+    assert one.is_dataless
+
+
+def seen(observations: int, ago_ms: int, evidence: str = "") -> BookieStatus:
+    digest = evidence or assess(make.lost_case()).evidence.digest
+    return before(
+        state="Suspected",
+        suspicion=Suspicion(evidence=digest, observations=observations, since_ms=make.NOW_MS - ago_ms),
+    )
+
+
+@pytest.mark.parametrize(
+    ("observations", "ago_ms", "counted", "stage"),
+    [
+        (1, 2_999, 1, Stage.SUSPECTED),  # looking often is not looking long
+        (1, 3_000, 2, Stage.SUSPECTED),
+        (1, 60_000, 2, Stage.SUSPECTED),  # looking long is not looking often
+        (2, 5_999, 2, Stage.SUSPECTED),
+        (2, 6_000, 3, Stage.CONFIRMED),
+        (3, 6_000, 3, Stage.CONFIRMED),
+    ],
+)
+def test_a_loss_is_confirmed_by_three_observations_over_the_whole_time(
+    observations: int, ago_ms: int, counted: int, stage: Stage
+) -> None:
+    one = assess(make.lost_case(), seen(observations, ago_ms))
+
+    assert one.suspicion is not None
+    assert (one.suspicion.observations, one.stage) == (counted, stage)
+
+
+def test_other_evidence_starts_the_suspicion_again() -> None:
+    one = assess(make.lost_case(), seen(3, 60_000, evidence="of yesterday"))
+
+    assert one.suspicion is not None
+    assert (one.stage, one.suspicion.observations) == (Stage.SUSPECTED, 1)
+
+
+def test_a_bookie_whose_claims_were_replaced_counts_as_dataless_before_it_can_speak() -> None:
+    starting = replace(make.lost_case(), report=None, report_problem="no answer")
+    gone = replace(starting, pod=None, volumes=tuple(replace(one, claim=None) for one in starting.volumes))
+
+    assert assess(starting, before()).is_dataless
+    assert assess(gone, before()).is_dataless
+
+
+def test_a_held_bookie_with_empty_volumes_counts_as_dataless_and_one_with_data_does_not() -> None:
+    volumes = tuple(
+        replace(one, report=replace(one.report, contents=Contents.EMPTY)) if one.report else one
+        for one in make.bookie_case().volumes
+    )
+    wiped = make.bookie_case(volumes=volumes, report=make.report(state=State.HELD, claimed=Claimed.LOST))
+    stale = make.bookie_case(report=make.report(state=State.HELD, claimed=Claimed.STALE))
+
+    assert assess(wiped, before()).is_dataless
+    assert not assess(stale, before()).is_dataless
+    assert assess(stale, before()).is_unavailable
+
+
+def test_a_bookie_that_never_held_data_is_missed_by_nobody() -> None:
+    assert not assess(make.bookie_case(pod=None, report=None)).is_unavailable

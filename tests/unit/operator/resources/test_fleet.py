@@ -1,0 +1,222 @@
+"""Manifests: what safety needs of them, and when a live object counts as applied."""
+
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie_operator.model import names
+from bookie_operator.resources import common, fleet, settings
+
+
+def children(**changes: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    return {
+        (one["kind"], one["metadata"]["name"]): one for one in fleet.everything(make.cluster(**changes), make.IMAGE)
+    }
+
+
+def stateful_set(**changes: Any) -> dict[str, Any]:
+    return children(**changes)[("StatefulSet", "ledgers-zone-a")]
+
+
+def pod(**changes: Any) -> dict[str, Any]:
+    out: dict[str, Any] = stateful_set(**changes)["spec"]["template"]["spec"]
+    return out
+
+
+def environment(**changes: Any) -> dict[str, dict[str, Any]]:
+    return {entry["name"]: entry for entry in pod(**changes)["containers"][0]["env"]}
+
+
+def test_there_is_one_stateful_set_per_zone() -> None:
+    replicas = {name: one["spec"]["replicas"] for (kind, name), one in children().items() if kind == "StatefulSet"}
+
+    assert replicas == {"ledgers-zone-a": 2, "ledgers-zone-b": 1, "ledgers-zone-c": 1}
+
+
+def test_nothing_of_ours_ever_deletes_a_claim() -> None:
+    spec = stateful_set()["spec"]
+
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    assert all("ownerReferences" not in claim["metadata"] for claim in spec["volumeClaimTemplates"])
+
+
+def test_pods_start_side_by_side_and_restart_only_when_told() -> None:
+    spec = stateful_set()["spec"]
+
+    assert (spec["podManagementPolicy"], spec["updateStrategy"]) == ("Parallel", {"type": "OnDelete"})
+
+
+def test_every_child_goes_with_its_cluster() -> None:
+    for one in children().values():
+        (owner,) = one["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == ("cluster-uid", True)
+
+
+def test_pods_run_restricted_and_without_a_token() -> None:
+    spec = pod()
+    container = spec["containers"][0]
+
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_a_bookie_that_waits_is_alive_and_not_ready() -> None:
+    container = pod()["containers"][0]
+
+    assert container["livenessProbe"]["grpc"] == {"port": 3182, "service": "process"}
+    assert container["startupProbe"]["grpc"] == {"port": 3182, "service": "process"}
+    assert container["readinessProbe"]["grpc"] == {"port": 3182, "service": "serving"}
+
+
+def test_identity_comes_from_ordinal_and_pool_never_from_an_address() -> None:
+    env = environment()
+
+    assert env["BOOKIE_BOOKIE_ID"]["value"] == "data.ledgers.zone-a.$(POD_INDEX)"
+    assert env["BOOKIE_ADVERTISED_ADDRESS"]["value"] == "$(POD_NAME).ledgers-bookies.data.svc.cluster.local"
+    assert env["BOOKIE_ZONE"]["value"] == "zone-a"
+    assert list(env).index("POD_INDEX") < list(env).index("BOOKIE_BOOKIE_ID")
+
+
+def test_the_zone_may_come_from_the_pods_label() -> None:
+    path = environment(placement={"zoneSource": "PodLabel"})["BOOKIE_ZONE"]["valueFrom"]["fieldRef"]["fieldPath"]
+
+    assert path == "metadata.labels['topology.kubernetes.io/zone']"
+
+
+def test_a_zone_selects_its_nodes_by_topology_key_or_by_its_own_selector() -> None:
+    zones = [{"name": "zone-a", "nodeSelector": {"rack": "7"}}, {"name": "zone-b"}, {"name": "zone-c"}]
+
+    assert pod()["nodeSelector"] == {"topology.kubernetes.io/zone": "zone-a"}
+    assert pod(zones=zones)["nodeSelector"] == {"rack": "7"}
+
+
+def test_without_zones_there_is_one_pool_without_a_zone() -> None:
+    spec = make.spec()["storage"] | {"journalWriteData": True}
+    found = children(zones=None, storage=spec)[("StatefulSet", "ledgers-default")]["spec"]
+
+    assert found["replicas"] == 4
+    assert "nodeSelector" not in found["template"]["spec"]
+    assert "BOOKIE_ZONE" not in {entry["name"] for entry in found["template"]["spec"]["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize(
+    ("mode", "key"),
+    [
+        ("Required", "requiredDuringSchedulingIgnoredDuringExecution"),
+        ("Preferred", "preferredDuringSchedulingIgnoredDuringExecution"),
+        ("None", None),
+    ],
+)
+def test_bookies_keep_apart_as_asked(mode: str, key: str | None) -> None:
+    affinity = pod(placement={"antiAffinity": mode}).get("affinity")
+
+    assert (None if affinity is None else next(iter(affinity["podAntiAffinity"]))) == key
+
+
+def test_optional_placement_and_pull_secrets_reach_pods_and_job() -> None:
+    changes: dict[str, Any] = {
+        "imagePullSecrets": [{"name": "pull"}],
+        "placement": {"tolerations": [{"key": "storage", "operator": "Exists"}], "priorityClassName": "high"},
+        "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
+    }
+    job = children(**changes)[("Job", "ledgers-metadata")]["spec"]["template"]["spec"]
+
+    assert pod(**changes)["priorityClassName"] == "high"
+    assert pod(**changes)["containers"][0]["resources"] == {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}
+    for spec in (job, pod(**changes)):
+        assert spec["imagePullSecrets"] == [{"name": "pull"}]
+        assert spec["tolerations"] == [{"key": "storage", "operator": "Exists"}]
+
+
+def test_claims_are_used_by_one_pod_at_a_time_unless_told_otherwise() -> None:
+    (journal, *_) = stateful_set()["spec"]["volumeClaimTemplates"]
+    storage = make.spec()["storage"]
+    storage["journal"]["volumes"][0] |= {"accessMode": "ReadWriteOnce", "storageClassName": "fast"}
+    (other, *_) = stateful_set(storage=storage)["spec"]["volumeClaimTemplates"]
+
+    assert journal["spec"]["accessModes"] == ["ReadWriteOncePod"]
+    assert "storageClassName" not in journal["spec"]
+    assert (other["spec"]["accessModes"], other["spec"]["storageClassName"]) == (["ReadWriteOnce"], "fast")
+
+
+def test_settings_name_what_the_bookie_needs() -> None:
+    storage = make.spec()["storage"]
+    storage["ledgers"]["volumes"][0]["allowSharedFilesystem"] = True
+    found = settings.properties(
+        make.cluster(storage=storage, repair={"copyRate": "10M"}, config={"writerThreads": "2"}).spec
+    )
+
+    assert found["journalDirectories"] == "/bookie/journal/journal"
+    assert found["indexDirectories"] == "/bookie/index/index"
+    assert found["journalWriteData"] == "false"
+    assert found["regeneration"] == "gated"
+    assert found["volumeProof"] == "kubernetes"
+    assert found["allowSharedFilesystem"] == "/bookie/ledgers/ledgers"
+    assert found["copyRateBytesPerSecond"] == "10000000"
+    assert found["shutdownTimeoutMs"] == "110000"
+    assert found["writerThreads"] == "2"
+
+
+def test_an_index_on_the_ledger_volumes_has_no_directory_of_its_own() -> None:
+    storage = {key: value for key, value in make.spec()["storage"].items() if key != "index"}
+
+    assert "indexDirectories" not in settings.properties(make.cluster(storage=storage).spec)
+
+
+def test_changed_settings_are_a_new_revision_of_the_pods() -> None:
+    def revision(**changes: Any) -> str:
+        return str(stateful_set(**changes)["spec"]["template"]["metadata"]["annotations"][names.SETTINGS_HASH])
+
+    assert revision() != revision(config={"x": "1"})
+
+
+def test_the_metadata_job_is_made_only_when_asked_for() -> None:
+    never = children(metadataService={"uri": "zk://zookeeper:2181/ledgers"})
+
+    assert ("Job", "ledgers-metadata") in children()
+    assert ("Job", "ledgers-metadata") not in never
+
+
+def test_without_pdb_there_is_none() -> None:
+    assert ("PodDisruptionBudget", "ledgers-bookies") not in children(disruption={"pdb": False})
+
+
+def test_an_object_as_we_applied_it_needs_nothing() -> None:
+    desired = stateful_set()
+    live = {**desired, "status": {"replicas": 2}, "spec": {**desired["spec"], "minReadySeconds": 0}}
+
+    assert common.is_applied(desired, live)
+
+
+def test_a_changed_leaf_is_drift() -> None:
+    desired = stateful_set()
+    live = {**desired, "spec": {**desired["spec"], "replicas": 7}}
+
+    assert not common.is_applied(desired, live)
+    assert not common.is_applied(desired, None)
+
+
+def test_quantities_are_compared_by_value() -> None:
+    assert common.is_applied({"cpu": "1000m"}, {"cpu": "1"})
+    assert not common.is_applied({"cpu": "1000m"}, {"cpu": "2"})
+
+
+def test_what_the_api_server_drops_when_empty_is_no_drift() -> None:
+    assert common.is_applied({"a": False, "b": {}, "c": None}, {})
+
+
+def test_lists_of_another_length_are_drift() -> None:
+    assert not common.is_applied({"a": [1]}, {"a": [1, 2]})
+
+
+def test_the_mark_does_not_depend_on_the_mark() -> None:
+    desired = stateful_set()
+
+    assert common.marked(desired) == desired
