@@ -49,10 +49,6 @@ class Partition:
             body = self.flushing.get(ledger_id, entry_id)
         return body
 
-    def locate(self, ledger_id: LedgerId, entry_id: EntryId) -> Location | None:
-        """Where an entry is on disk, by the index."""
-        return self.index.locate(ledger_id, entry_id)
-
     def last_entry(self, ledger: Ledger) -> EntryId:
         """The highest entry of a ledger here, -1 when there is none."""
         if ledger.last == UNKNOWN_LAST:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import LAST_ENTRY, EntryId, LedgerId
+from bookie.base.ids import EntryId, LedgerId
 from bookie.ports import World
 from bookie.ports.disk import Buffer, Lock, Usage
 from bookie.storage import dirs, ledgers
 from bookie.storage.checkpoint import INDEX_BATCH_COUNT, Checkpointer, pause
+from bookie.storage.health import Health
 from bookie.storage.index import ledger_key
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.batch import Completion
@@ -22,6 +23,7 @@ from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.ledgers import FENCED, LIMBO, STATE_LOST, UNKNOWN_LAST, LacWatcher, Ledger, LedgerFacts
 from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
+from bookie.storage.reads import Reads
 from bookie.storage.stats import StorageStats
 from bookie.storage.write_cache import ENTRY_OVERHEAD_BYTES
 
@@ -48,25 +50,15 @@ class EntryStore:
     ) -> None:
         self.options = options
         self.stats = stats
-        # True: nothing is proven yet, so every "no" becomes "unknown" (set by integrity before its marks are durable).
-        self.is_doubtful = False
-        self._world = world
         self._partitions = tuple(partitions)
         self._journals = tuple(journals)
         self._locks = locks
-        self._fail = fail
+        self._reads = Reads(self._partitions, stats)
+        self._health = health = Health(options, world.disk, self._partitions, self._journals, fail=fail)
         self._journal_data = options.journal_write_data
         self._cache_bytes_max = options.write_cache_bytes_max
         self._pressure_bytes_max = options.pressure_bytes_max
-        self._is_refusing = False  # some refusal below holds: adds take the slow path
-        self._failure: BookieError | None = None
-        self._is_closing = False
-        self._is_read_only = False
-        self._is_disk_full = False
-        self._usage = Usage(0, 0)
         self._soon: list[Completion] = []
-        self._room = asyncio.Event()
-        self._room.set()
         self._tasks: list[asyncio.Task[None]] = []
         self._loop = asyncio.get_running_loop()
         self._checkpointer = Checkpointer(
@@ -75,11 +67,11 @@ class EntryStore:
             world.clock,
             stats,
             interval_ms=options.checkpoint_interval_ms,
-            on_trouble=self.on_trouble,
+            on_trouble=health.on_trouble,
             on_turn=self._after_checkpoint,
         )
         for journal in self._journals:
-            journal.on_trouble = self.on_trouble
+            journal.on_trouble = health.on_trouble
 
     # ---- adds -----------------------------------------------------------------------------------------------------
 
@@ -107,7 +99,7 @@ class EntryStore:
         is_known = True
         if partition.active.size_bytes > self._cache_bytes_max:
             self._relieve(partition)
-        if ledger is None or ledger.flags or ledger.master_key != master_key or self._is_refusing:
+        if ledger is None or ledger.flags or ledger.master_key != master_key or self._health.is_refusing:
             ledger = self._admit(partition, ledger_id, master_key, is_recovery=is_recovery)
             is_known = False
         active = partition.active
@@ -164,7 +156,7 @@ class EntryStore:
 
     def _admit(self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_recovery: bool) -> Ledger:
         """The slow path of `add`: every reason to refuse, then a ledger that may be written."""
-        self._check_accepting()
+        self._health.check_accepting()
         if self.is_read_only and not is_recovery:
             raise errors.BookieReadOnly("this bookie is read-only")
         ledger = partition.table.find(ledger_id)
@@ -181,17 +173,8 @@ class EntryStore:
         if partition.active.size_bytes > self._pressure_bytes_max:
             raise errors.TooManyRequests("the write cache is full: the ledger disk does not keep up")
         if partition.flushing is not None:
-            self._room.clear()
+            self._health.room.clear()
         self._checkpointer.request()
-
-    @property
-    def is_congested(self) -> bool:
-        """True while adds arrive faster than the disk takes them: stop reading sockets and await `room`."""
-        return not self._room.is_set()
-
-    async def room(self) -> None:
-        """Wait until `is_congested` is False."""
-        await self._room.wait()
 
     # ---- fences and LACs -------------------------------------------------------------------------------------------
 
@@ -201,7 +184,7 @@ class EntryStore:
         A ledger never seen is made, with the key that the fence record carries, so that replay fences it too (E2).
         Raises Unauthorized, StorageFailed.
         """
-        self._check_accepting()
+        self._health.check_accepting()
         partition = self._partition(ledger_id)
         before = partition.table.find(ledger_id)
         has_key = before is not None and bool(before.master_key)
@@ -219,7 +202,7 @@ class EntryStore:
         body = bytes(lac_body)
         if len(body) < ledgers.EXPLICIT_LAC_MIN_SIZE or _IDS.unpack_from(body)[0] != ledger_id:
             raise errors.BadRequest(f"an explicit LAC of {len(body)} bytes that is not one of ledger {ledger_id}")
-        self._check_accepting()
+        self._health.check_accepting()
         partition = self._partition(ledger_id)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
         before = ledger.lac
@@ -234,11 +217,11 @@ class EntryStore:
 
         Raises NoSuchLedger.
         """
-        return self._known(self._partition(ledger_id), ledger_id).lac
+        return self._reads.known(self._partition(ledger_id), ledger_id).lac
 
     def watch_lac(self, ledger_id: LedgerId, callback: LacWatcher) -> Callable[[], None]:
         """Call `callback(lac)` on the loop after each advance; returns what ends it. Raises NoSuchLedger."""
-        ledger = self._known(self._partition(ledger_id), ledger_id)
+        ledger = self._reads.known(self._partition(ledger_id), ledger_id)
         ledger.watchers.append(callback)
 
         def cancel() -> None:
@@ -256,8 +239,8 @@ class EntryStore:
 
         Raises NoSuchLedger, and UnknownLedgerState when entries accepted in an earlier life may be gone (bp46.md, 40).
         """
-        self._check_accepting()
-        ledger = self._known(self._partition(ledger_id), ledger_id)
+        self._health.check_accepting()
+        ledger = self._reads.known(self._partition(ledger_id), ledger_id)
         if ledger.flags & (LIMBO | STATE_LOST):
             raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
         if self._journal_data:
@@ -272,122 +255,45 @@ class EntryStore:
 
         Raises NoSuchLedger, NoSuchEntry, UnknownLedgerState, CorruptFile, StorageFailed.
         """
-        self.stats.reads += 1
-        partition = self._partition(ledger_id)
-        if entry_id == LAST_ENTRY:
-            entry_id = self._last_entry(partition, ledger_id)
-        body = partition.cached(ledger_id, entry_id)
-        if body is not None:
-            self.stats.cache_hits += 1
-            return body
-        ledger = self._known(partition, ledger_id)
-        location = partition.locate(ledger_id, entry_id)
-        if location is None:
-            raise self._missing(ledger, entry_id)
-        return partition.logs.read_nowait(location, ledger_id, entry_id)
+        return self._reads.read_nowait(ledger_id, entry_id)
 
     async def read(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
         """The entry's bytes, from the disk if need be. Raises as `read_nowait`."""
-        partition = self._partition(ledger_id)
-        if entry_id == LAST_ENTRY:
-            entry_id = self._last_entry(partition, ledger_id)
-        body = partition.cached(ledger_id, entry_id)
-        if body is not None:
-            return body
-        ledger = self._known(partition, ledger_id)
-        location = partition.locate(ledger_id, entry_id)
-        if location is None:
-            raise self._missing(ledger, entry_id)
-        self.stats.disk_reads += 1
-        return await partition.logs.read(location, ledger_id, entry_id)
+        return await self._reads.read(ledger_id, entry_id)
 
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
         """The explicit LAC and the highest entry, as far as there are any.
 
         Raises NoSuchLedger, CorruptFile, and UnknownLedgerState in limbo: never a "none" that may be untrue (T12).
         """
-        partition = self._partition(ledger_id)
-        ledger = self._known(partition, ledger_id)
-        if ledger.flags & LIMBO or self.is_doubtful:
-            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
-        explicit = ledger.explicit_lac
-        last = partition.last_entry(ledger)
-        if last < 0:
-            return explicit, None
-        body = self.read_nowait(ledger_id, last)
-        return explicit, body if body is not None else await self.read(ledger_id, last)
-
-    def _last_entry(self, partition: Partition, ledger_id: LedgerId) -> EntryId:
-        """The highest entry here. Raises UnknownLedgerState in limbo: a higher one may be gone."""
-        ledger = self._known(partition, ledger_id)
-        if ledger.flags & LIMBO or self.is_doubtful:
-            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
-        last = partition.last_entry(ledger)
-        if last < 0:
-            raise errors.NoSuchEntry(f"ledger {ledger_id} has no entry here")
-        return last
-
-    def _known(self, partition: Partition, ledger_id: LedgerId) -> Ledger:
-        ledger = partition.table.find(ledger_id) if ledger_id >= 0 else None
-        if ledger is not None:
-            return ledger
-        if self.is_doubtful:
-            raise errors.UnknownLedgerState(f"this bookie cannot say yet whether it had ledger {ledger_id}")
-        raise errors.NoSuchLedger(f"ledger {ledger_id} is not here")
-
-    def _missing(self, ledger: Ledger, entry_id: EntryId) -> BookieError:
-        """What a miss means: proof of absence only when nothing can have been lost (BP-46)."""
-        if ledger.flags & LIMBO or self.is_doubtful:
-            return errors.UnknownLedgerState(
-                f"entry {entry_id} of ledger {ledger.ledger_id} is not here; it may have been lost"
-            )
-        return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger.ledger_id} is not here")
-
-    # ---- questions of integrity and auditors ------------------------------------------------------------------------
+        return await self._reads.read_lac(ledger_id)
 
     def has_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
         """True when caches or index have it and the log it is in exists; its bytes are not looked at."""
-        partition = self._partition(ledger_id)
-        if partition.cached(ledger_id, entry_id) is not None:
-            return True
-        if partition.table.find(ledger_id) is None:
-            return False
-        location = partition.locate(ledger_id, entry_id)
-        return location is not None and partition.has_log_of(location)
+        return self._reads.has_entry(ledger_id, entry_id)
 
     async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
         """True when the entry is here and its bytes check. Raises StorageFailed when the disk cannot say."""
-        partition = self._partition(ledger_id)
-        if partition.cached(ledger_id, entry_id) is not None:
-            return True
-        if not self.has_entry(ledger_id, entry_id):
-            return False
-        try:
-            await self.read(ledger_id, entry_id)
-        except (errors.CorruptFile, errors.NoSuchEntry, errors.UnknownLedgerState):
-            return False
-        return True
+        return await self._reads.check_entry(ledger_id, entry_id)
 
     def entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
         """Which entries are here, as inclusive runs, ascending. Raises NoSuchLedger."""
-        partition = self._partition(ledger_id)
-        self._known(partition, ledger_id)
-        ids = {entry for entry, place in partition.index.locations(ledger_id) if partition.has_log_of(place)}
-        ids.update(partition.active.ids_of(ledger_id))
-        if partition.flushing is not None:
-            ids.update(partition.flushing.ids_of(ledger_id))
-        runs: list[tuple[EntryId, EntryId]] = []
-        for entry_id in sorted(ids):
-            if runs and runs[-1][1] + 1 == entry_id:
-                runs[-1] = (runs[-1][0], entry_id)
-            else:
-                runs.append((entry_id, entry_id))
-        return runs
+        return self._reads.entry_runs(ledger_id)
 
     def ledgers(self) -> Iterator[LedgerId]:
         """Every ledger known here, ascending within each ledger directory."""
-        for partition in self._partitions:
-            yield from partition.table.ids()
+        return self._reads.ledgers()
+
+    @property
+    def is_doubtful(self) -> bool:
+        """True: nothing is proven yet, so every "no" is "unknown" (integrity sets it until its marks are durable)."""
+        return self._reads.is_doubtful
+
+    @is_doubtful.setter
+    def is_doubtful(self, doubtful: bool) -> None:
+        self._reads.is_doubtful = doubtful
+
+    # ---- what integrity decides -------------------------------------------------------------------------------------
 
     def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
         """What is known of a ledger; None: this bookie has never heard of it."""
@@ -400,7 +306,7 @@ class EntryStore:
         The fence is of the kind "lost its state" (`LedgerFacts.is_state_lost`). `epoch` is kept beside each limbo mark
         that is set. Bits are only ever added here. Ledgers never seen are made; a key that is known already is kept.
         """
-        self._check_accepting()
+        self._health.check_accepting()
         rows: dict[int, list[tuple[bytes, bytes]]] = {}
         for count, (ledger_id, fence, limbo, master_key) in enumerate(wanted, 1):
             partition = self._partition(ledger_id)
@@ -431,7 +337,7 @@ class EntryStore:
         The fence stays. Raises NoSuchLedger.
         """
         partition = self._partition(ledger_id)
-        ledger = self._known(partition, ledger_id)
+        ledger = self._reads.known(partition, ledger_id)
         ledger.flags &= ~LIMBO
         partition.table.changed(ledger)
 
@@ -440,7 +346,7 @@ class EntryStore:
 
         The caller has proof that the metadata store has it no more, or has it without this bookie.
         """
-        self._check_accepting()
+        self._health.check_accepting()
         partition = self._partition(ledger_id)
         if partition.table.find(ledger_id) is None:
             return
@@ -452,7 +358,7 @@ class EntryStore:
 
         Raises DiskFull (nothing is lost; may be tried again) or what stopped the node.
         """
-        self._check_alive()
+        self._health.check_alive()
         future: asyncio.Future[None] = self._loop.create_future()
 
         def done(error: BookieError | None) -> None:
@@ -471,69 +377,29 @@ class EntryStore:
     @property
     def is_read_only(self) -> bool:
         """True when normal adds are refused: set by hand, or a disk is full."""
-        return self._is_read_only or self._is_disk_full
+        return self._health.is_read_only
 
     def set_read_only(self, read_only: bool) -> None:
         """By hand; stays until unset. Recovery adds and fences are still accepted."""
-        self._is_read_only = read_only
-        self._settle()
+        self._health.set_read_only(read_only)
 
     def usage(self) -> Usage:
         """Of all ledger directories together, as last measured (each checkpoint turn)."""
-        return self._usage
+        return self._health.usage
 
-    def on_trouble(self, error: BookieError) -> None:
-        """A journal or a checkpoint failed: a full disk makes the bookie read-only, anything else stops the node."""
-        if isinstance(error, errors.DiskFull):
-            self._is_disk_full = True  # until a checkpoint turn, at the latest one interval from now, finds room again
-            self._settle()
-        elif self._failure is None:
-            self._failure = error
-            self._settle()
-            self._room.set()
-            self._fail(error)
+    @property
+    def is_congested(self) -> bool:
+        """True while adds arrive faster than the disk takes them: stop reading sockets and await `room`."""
+        return not self._health.room.is_set()
 
-    def _settle(self) -> None:
-        self._is_refusing = (
-            self._failure is not None
-            or self._is_closing
-            or self.is_read_only
-            or any(journal.is_suspended for journal in self._journals)
-        )
-
-    def _check_alive(self) -> None:
-        if self._failure is not None:
-            raise errors.StorageFailed(f"this bookie is stopping: {self._failure}")
-        if self._is_closing:
-            raise errors.StorageFailed("this bookie is stopping")
-
-    def _check_accepting(self) -> None:
-        """Raise when nothing new can be made durable."""
-        self._check_alive()
-        if any(journal.is_suspended for journal in self._journals):
-            raise errors.BookieReadOnly("this bookie has no space left in its journal")
+    async def room(self) -> None:
+        """Wait until `is_congested` is False."""
+        await self._health.room.wait()
 
     async def _after_checkpoint(self) -> None:
-        """Measure the disks, see whether the refusals still hold."""
-        total = free = 0
-        fullest = 0.0
-        for directory in dirs.all_dirs(self.options):
-            usage = await self._world.disk.usage(directory)
-            fullest = max(fullest, 1 - usage.free_bytes / usage.total_bytes if usage.total_bytes else 0.0)
-            if directory in self.options.ledger_dirs:
-                total, free = total + usage.total_bytes, free + usage.free_bytes
-        self._usage = Usage(total, free)
-        limit = self.options.disk_used_again if self._is_disk_full else self.options.disk_used_max
-        is_stuck = any(journal.is_suspended for journal in self._journals) or any(
-            partition.flushing is not None for partition in self._partitions
-        )
-        self._is_disk_full = fullest > limit or is_stuck
         self.stats.cache_bytes = sum(partition.active.size_bytes for partition in self._partitions)
-        if all(partition.active.size_bytes <= self._cache_bytes_max for partition in self._partitions):
-            self._room.set()
-        elif not is_stuck:
+        if await self._health.measure():
             self._checkpointer.request()
-        self._settle()
 
     # ---- life -----------------------------------------------------------------------------------------------------
 
@@ -553,7 +419,7 @@ class EntryStore:
         """Our tasks end by `close` or by trouble they told of; anything else is a defect, and stops the node."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self.on_trouble(
+            self._health.on_trouble(
                 error
                 if isinstance(error, BookieError) and not isinstance(error, errors.DiskFull)
                 else errors.DiskFailed(f"{task.get_name()} died: {error!r}")
@@ -561,24 +427,22 @@ class EntryStore:
 
     async def close(self) -> bool:
         """Flush and let go. True: everything that was ever accepted is durable, the DIRTY marker may go."""
-        self._is_closing = True
-        self._settle()
+        self._health.stop()
         checkpoints, *journals = self._tasks
         for journal in self._journals:
             journal.stop()
-        if self._failure is None:
+        if self._health.failure is None:
             await asyncio.wait(journals)
         self._checkpointer.stop()
-        if self._failure is None:
+        if self._health.failure is None:
             await asyncio.wait([checkpoints])
-        is_clean = self._failure is None and all(partition.is_clean for partition in self._partitions)
+        is_clean = self._health.failure is None and all(partition.is_clean for partition in self._partitions)
         await self._let_go()
         return is_clean
 
     async def abandon(self) -> None:
         """Let go without flushing: what a crash would leave. For a node that failed, and for tests."""
-        self._is_closing = True
-        self._settle()
+        self._health.stop()
         await self._let_go()
 
     async def _let_go(self) -> None:
@@ -645,5 +509,5 @@ class EntryStore:
         try:
             await work
         except BookieError as error:
-            self.on_trouble(error)
+            self._health.on_trouble(error)
             raise

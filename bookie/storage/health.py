@@ -1,0 +1,114 @@
+"""What the store may still accept, and why not: failed disks, full disks, a full write cache, read-only, stopping.
+
+A full disk makes the bookie read-only until there is room again; a failed one stops the node, once. It decides nothing
+about ledgers, and never forgets a failure.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.ports.disk import Disk, Usage
+from bookie.storage import dirs
+from bookie.storage.journal.writer import JournalWriter
+from bookie.storage.options import StorageOptions
+from bookie.storage.partition import Partition
+
+
+class Health:
+    """`is_refusing` is the hot path's one question: False means that an add has nothing more to ask here."""
+
+    def __init__(
+        self,
+        options: StorageOptions,
+        disk: Disk,
+        partitions: Sequence[Partition],
+        journals: Sequence[JournalWriter],
+        *,
+        fail: Callable[[BookieError], None],
+    ) -> None:
+        self.is_refusing = False
+        self.failure: BookieError | None = None
+        self.usage = Usage(0, 0)
+        self.room = asyncio.Event()
+        self.room.set()
+        self._options = options
+        self._disk = disk
+        self._partitions = partitions
+        self._journals = journals
+        self._fail = fail
+        self._is_stopping = False
+        self._is_set_read_only = False
+        self._is_disk_full = False
+
+    # ---- questions --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_read_only(self) -> bool:
+        return self._is_set_read_only or self._is_disk_full
+
+    def check_alive(self) -> None:
+        """Raise StorageFailed when the node stops or has failed."""
+        if self.failure is not None:
+            raise errors.StorageFailed(f"this bookie is stopping: {self.failure}")
+        if self._is_stopping:
+            raise errors.StorageFailed("this bookie is stopping")
+
+    def check_accepting(self) -> None:
+        """Raise when nothing new can be made durable."""
+        self.check_alive()
+        if any(journal.is_suspended for journal in self._journals):
+            raise errors.BookieReadOnly("this bookie has no space left in its journal")
+
+    # ---- what changes the answers -----------------------------------------------------------------------------------
+
+    def set_read_only(self, read_only: bool) -> None:
+        self._is_set_read_only = read_only
+        self._settle()
+
+    def stop(self) -> None:
+        self._is_stopping = True
+        self._settle()
+
+    def on_trouble(self, error: BookieError) -> None:
+        """A journal or a checkpoint failed: a full disk makes the bookie read-only, anything else stops the node."""
+        if isinstance(error, errors.DiskFull):
+            self._is_disk_full = True  # until a checkpoint turn, at the latest one interval from now, finds room again
+            self._settle()
+        elif self.failure is None:
+            self.failure = error
+            self._settle()
+            self.room.set()  # whoever waits there meets the failure instead
+            self._fail(error)
+
+    async def measure(self) -> bool:
+        """Look at the disks and the caches after a checkpoint turn; True when another turn is needed at once."""
+        total = free = 0
+        fullest = 0.0
+        for directory in dirs.all_dirs(self._options):
+            usage = await self._disk.usage(directory)
+            if usage.total_bytes:
+                fullest = max(fullest, 1 - usage.free_bytes / usage.total_bytes)
+            if directory in self._options.ledger_dirs:
+                total, free = total + usage.total_bytes, free + usage.free_bytes
+        self.usage = Usage(total, free)
+        is_stuck = any(journal.is_suspended for journal in self._journals) or any(
+            partition.flushing is not None for partition in self._partitions
+        )
+        limit = self._options.disk_used_again if self._is_disk_full else self._options.disk_used_max
+        self._is_disk_full = is_stuck or fullest > limit
+        self._settle()
+        bound = self._options.write_cache_bytes_max
+        if all(partition.active.size_bytes <= bound for partition in self._partitions):
+            self.room.set()
+            return False
+        return not is_stuck
+
+    def _settle(self) -> None:
+        self.is_refusing = (
+            self.failure is not None
+            or self._is_stopping
+            or self.is_read_only
+            or any(journal.is_suspended for journal in self._journals)
+        )

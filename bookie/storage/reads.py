@@ -1,0 +1,139 @@
+"""Reading: caches first, then the index, then the entry log; and what a miss means.
+
+Must never turn damage into absence, nor say "no" while something may have been lost (limbo, or nothing proven yet).
+"""
+
+from collections.abc import Iterator, Sequence
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import LAST_ENTRY, EntryId, LedgerId
+from bookie.ports.disk import Buffer
+from bookie.storage.ledgers import LIMBO, Ledger
+from bookie.storage.location import Location
+from bookie.storage.partition import Partition
+from bookie.storage.stats import StorageStats
+
+
+class Reads:
+    """`is_doubtful`: nothing is proven yet, so every "no" is "unknown"."""
+
+    def __init__(self, partitions: Sequence[Partition], stats: StorageStats) -> None:
+        self.is_doubtful = False
+        self._partitions = partitions
+        self._count = len(partitions)
+        self._stats = stats
+
+    # ---- entries --------------------------------------------------------------------------------------------------
+
+    def read_nowait(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer | None:
+        self._stats.reads += 1
+        partition = self._partitions[ledger_id % self._count]
+        if entry_id == LAST_ENTRY:
+            entry_id = self._last_entry(partition, ledger_id)
+        body = partition.cached(ledger_id, entry_id)
+        if body is not None:
+            self._stats.cache_hits += 1
+            return body
+        location = self._locate(partition, ledger_id, entry_id)
+        return partition.logs.read_nowait(location, ledger_id, entry_id)
+
+    async def read(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
+        partition = self._partitions[ledger_id % self._count]
+        if entry_id == LAST_ENTRY:
+            entry_id = self._last_entry(partition, ledger_id)
+        body = partition.cached(ledger_id, entry_id)
+        if body is not None:
+            return body
+        location = self._locate(partition, ledger_id, entry_id)
+        self._stats.disk_reads += 1
+        return await partition.logs.read(location, ledger_id, entry_id)
+
+    async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
+        partition = self._partitions[ledger_id % self._count]
+        ledger = self.known(partition, ledger_id)
+        self._check_complete(ledger)
+        explicit = ledger.explicit_lac
+        last = partition.last_entry(ledger)
+        if last < 0:
+            return explicit, None
+        body = self.read_nowait(ledger_id, last)
+        return explicit, body if body is not None else await self.read(ledger_id, last)
+
+    def _locate(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> Location:
+        ledger = self.known(partition, ledger_id)
+        location = partition.index.locate(ledger_id, entry_id)
+        if location is None:
+            raise self._missing(ledger, entry_id)
+        return location
+
+    def _last_entry(self, partition: Partition, ledger_id: LedgerId) -> EntryId:
+        """The highest entry here. Raises UnknownLedgerState in limbo: a higher one may be gone."""
+        ledger = self.known(partition, ledger_id)
+        self._check_complete(ledger)
+        last = partition.last_entry(ledger)
+        if last < 0:
+            raise errors.NoSuchEntry(f"ledger {ledger_id} has no entry here")
+        return last
+
+    # ---- what a miss means ------------------------------------------------------------------------------------------
+
+    def known(self, partition: Partition, ledger_id: LedgerId) -> Ledger:
+        """The ledger. Raises NoSuchLedger, or UnknownLedgerState while that is not proven."""
+        ledger = partition.table.find(ledger_id) if ledger_id >= 0 else None
+        if ledger is not None:
+            return ledger
+        if self.is_doubtful:
+            raise errors.UnknownLedgerState(f"this bookie cannot say yet whether it had ledger {ledger_id}")
+        raise errors.NoSuchLedger(f"ledger {ledger_id} is not here")
+
+    def _missing(self, ledger: Ledger, entry_id: EntryId) -> BookieError:
+        """Proof of absence only when nothing can have been lost (BP-46, "responses")."""
+        if ledger.flags & LIMBO or self.is_doubtful:
+            return errors.UnknownLedgerState(
+                f"entry {entry_id} of ledger {ledger.ledger_id} is not here; it may have been lost"
+            )
+        return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger.ledger_id} is not here")
+
+    def _check_complete(self, ledger: Ledger) -> None:
+        if ledger.flags & LIMBO or self.is_doubtful:
+            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger.ledger_id}")
+
+    # ---- questions of integrity and auditors ------------------------------------------------------------------------
+
+    def has_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        partition = self._partitions[ledger_id % self._count]
+        if partition.cached(ledger_id, entry_id) is not None:
+            return True
+        if partition.table.find(ledger_id) is None:
+            return False
+        location = partition.index.locate(ledger_id, entry_id)
+        return location is not None and partition.has_log_of(location)
+
+    async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        if not self.has_entry(ledger_id, entry_id):
+            return False
+        try:
+            await self.read(ledger_id, entry_id)
+        except (errors.CorruptFile, errors.NoSuchEntry, errors.UnknownLedgerState):
+            return False
+        return True
+
+    def entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
+        partition = self._partitions[ledger_id % self._count]
+        self.known(partition, ledger_id)
+        ids = {entry for entry, place in partition.index.locations(ledger_id) if partition.has_log_of(place)}
+        ids.update(partition.active.ids_of(ledger_id))
+        if partition.flushing is not None:
+            ids.update(partition.flushing.ids_of(ledger_id))
+        runs: list[tuple[EntryId, EntryId]] = []
+        for entry_id in sorted(ids):
+            if runs and runs[-1][1] + 1 == entry_id:
+                runs[-1] = (runs[-1][0], entry_id)
+            else:
+                runs.append((entry_id, entry_id))
+        return runs
+
+    def ledgers(self) -> Iterator[LedgerId]:
+        for partition in self._partitions:
+            yield from partition.table.ids()
