@@ -158,7 +158,10 @@ async def _wait_registered(
         while True:
             for child in children:
                 child.check()
-            alive = wanted.intersection(await metadata.children(paths.available(root)))
+            try:
+                alive = wanted.intersection(await metadata.children(paths.available(root)))
+            except errors.MetadataError:  # a busy machine: the session comes back, or the deadline ends this
+                alive = set()
             if alive == wanted:
                 return
             await asyncio.sleep(_POLL_S)
