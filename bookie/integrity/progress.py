@@ -1,6 +1,7 @@
 """How far the repair is: counters that the phases advance and the admin service shows."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from bookie.base.ids import Incarnation, LedgerId
@@ -9,7 +10,9 @@ from bookie.ports.admin import BlockedLedger, RepairStatus, State
 from bookie.ports.clock import Clock
 
 BLOCKED_SHOWN_MAX = 100  # admin.proto, RepairStatus.blocked
-_RATE_WINDOW_NS = 2 * NS_PER_S
+# The rate shown is over this window, from samples this far apart.
+_RATE_WINDOW_NS = 5 * NS_PER_S
+_SAMPLE_NS = NS_PER_S // 4
 
 
 class Progress:
@@ -18,9 +21,9 @@ class Progress:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began_ns = clock.monotonic_ns()
-        self._phase_began_ns = self._began_ns
+        self._phase_one_began_ns = 0  # while it runs
         self._ended_ns = 0
-        self._rate = (self._began_ns, 0, 0.0)
+        self._samples: deque[tuple[int, int]] = deque()  # (when, bytes copied before that)
         self._changed = asyncio.Event()
         self.phase = ""
         self.phase_one_ms = 0
@@ -41,7 +44,7 @@ class Progress:
     def enter(self, phase: str) -> None:
         """A phase begins: "one", "cookie", "two" or "done"."""
         if phase == "one":
-            self._phase_began_ns = self._clock.monotonic_ns()
+            self._phase_one_began_ns = self._clock.monotonic_ns()
             self.scanned = self.total = self.member = self.fenced = self.limbo = 0
         self.phase = phase
         self.is_done = phase == "done"
@@ -53,19 +56,18 @@ class Progress:
 
     def end_phase_one(self) -> None:
         """The marks are durable."""
-        self.phase_one_ms = (self._clock.monotonic_ns() - self._phase_began_ns) // NS_PER_MS
+        self.phase_one_ms = self._phase_one_so_far_ms()
+        self._phase_one_began_ns = 0
         self.pending = self.limbo
         self.notify()
 
     def copied(self, size: int) -> None:
         """One entry of `size` bytes was fetched, verified and stored."""
+        now_ns = self._clock.monotonic_ns()
+        if not self._samples or now_ns - self._samples[-1][0] >= _SAMPLE_NS:
+            self._samples.append((now_ns, self.bytes_copied))
         self.entries_copied += 1
         self.bytes_copied += size
-        now_ns = self._clock.monotonic_ns()
-        since_ns, bytes_then, _ = self._rate
-        if now_ns - since_ns >= _RATE_WINDOW_NS:
-            rate = (self.bytes_copied - bytes_then) * NS_PER_S / (now_ns - since_ns)
-            self._rate = (now_ns, self.bytes_copied, rate)
 
     def notify(self) -> None:
         """Something that a watcher should see at once."""
@@ -73,9 +75,7 @@ class Progress:
 
     def snapshot(self, state: State) -> RepairStatus:
         now_ns = self._clock.monotonic_ns()
-        phase_one_ms = self.phase_one_ms
-        if self.phase == "one":
-            phase_one_ms = (now_ns - self._phase_began_ns) // NS_PER_MS
+        phase_one_ms = self._phase_one_so_far_ms() if self._phase_one_began_ns else self.phase_one_ms
         blocked = [BlockedLedger(ledger_id, reason) for ledger_id, reason in sorted(self.blocked.items())]
         return RepairStatus(
             state=state,
@@ -112,11 +112,13 @@ class Progress:
             except TimeoutError:
                 continue
 
+    def _phase_one_so_far_ms(self) -> int:
+        return (self._clock.monotonic_ns() - self._phase_one_began_ns) // NS_PER_MS
+
     def _bytes_per_second(self, now_ns: int) -> float:
-        since_ns, bytes_then, rate = self._rate
-        if self.is_done:
+        while self._samples and now_ns - self._samples[0][0] > _RATE_WINDOW_NS:
+            self._samples.popleft()
+        if self.is_done or not self._samples:
             return 0.0
-        young_ns = now_ns - since_ns
-        if young_ns >= _RATE_WINDOW_NS // 4 and (rate == 0.0 or young_ns > 2 * _RATE_WINDOW_NS):
-            return (self.bytes_copied - bytes_then) * NS_PER_S / young_ns
-        return rate
+        since_ns, bytes_then = self._samples[0]
+        return (self.bytes_copied - bytes_then) * NS_PER_S / max(now_ns - since_ns, _SAMPLE_NS)

@@ -70,6 +70,7 @@ class ZooKeeperStore:
         self._listeners: dict[object, Callable[[Session], None]] = {}
         self._watches: dict[object, _Watch] = {}
         self._closed = False
+        self._session_id = 0
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=_RECONNECT_DELAY_MAX_S)
         self.kazoo = KazooClient(hosts=hosts, timeout=self._deadline_s, connection_retry=retry)
         self.kazoo.add_listener(self._on_kazoo_state)
@@ -88,7 +89,8 @@ class ZooKeeperStore:
 
     @property
     def session_id(self) -> int:
-        return int(self.kazoo.client_id[0]) if self.kazoo.client_id else 0
+        """Of the current session; while it is suspended too, for its ephemeral nodes still stand."""
+        return self._session_id
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -186,13 +188,14 @@ class ZooKeeperStore:
     def _on_state(self, state: Session) -> None:
         if self._closed:
             return
-        log.info("metadata store session %s session_id=%#x", state.value, self.session_id)
         if state is Session.CONNECTED:
+            self._session_id = int(self.kazoo.client_id[0]) if self.kazoo.client_id else 0
             self._connected.set()
             for watch in list(self._watches.values()):
                 watch.fire()  # whatever changed meanwhile was not reported
         else:
             self._connected.clear()
+        log.info("metadata store session %s session_id=%#x", state.value, self._session_id)
         for on_state in list(self._listeners.values()):
             on_state(state)
 

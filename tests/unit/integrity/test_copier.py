@@ -1,0 +1,170 @@
+"""Copies: verified, from the next peer when one is corrupt or has nothing, and told when nobody has it (T19)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import integrity_support as build
+from bookie.base import errors
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.integrity.copier import Copier, EntriesUnavailable
+from bookie.integrity.progress import Progress
+from bookie.integrity.throttle import Throttle
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.storage.store import LedgerFacts
+from bookie.wire.digest import Digest, DigestType
+
+LEDGER = LedgerId(5)
+B1, B2 = BookieId("b1"), BookieId("b2")
+DIGEST = Digest(DigestType.CRC32C, b"")
+
+
+def sealed(entry_id: int, *, ledger_id: LedgerId = LEDGER, digest: Digest = DIGEST) -> bytes:
+    return b"".join(bytes(part) for part in digest.seal(ledger_id, EntryId(entry_id), -1, 7, b"payload"))
+
+
+class StillClock:
+    def monotonic_ns(self) -> int:
+        return 0
+
+    def wall_ms(self) -> int:
+        return 0
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        await asyncio.sleep(0)
+
+
+class Shelf:
+    """The questions that a copier asks of a store."""
+
+    def __init__(self, *held: int, unreadable: tuple[int, ...] = ()) -> None:
+        self.held = {EntryId(entry): b"" for entry in held}
+        self.unreadable = unreadable
+        self.keys: list[bytes] = []
+        self.refusals = 0
+
+    def entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
+        return [(entry, entry) for entry in sorted(self.held)]
+
+    async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        return entry_id not in self.unreadable
+
+    def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
+        return None
+
+    async def room(self) -> None:
+        return
+
+    async def flush(self) -> None:
+        self.refusals = 0
+
+    def add_copied(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes, master_key: bytes) -> None:
+        if self.refusals:
+            raise errors.TooManyRequests("full")
+        self.held[entry_id] = body
+        self.keys.append(master_key)
+
+
+Answer = bytes | errors.BookieError
+Answers = Callable[[BookieId, EntryId], Answer]
+
+
+class Peers:
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+        self.asked: list[tuple[BookieId, EntryId]] = []
+
+    async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+        self.asked.append((bookie_id, entry_id))
+        answer = self.answers(bookie_id, entry_id)
+        if isinstance(answer, errors.BookieError):
+            raise answer
+        return answer
+
+
+def copy(shelf: Shelf, answers: Answers, *, verify: bool = False, metadata: LedgerMetadata | None = None) -> int:
+    store: Any = shelf
+    clock = StillClock()
+    progress = Progress(clock)
+    copier = Copier(store, build.ME, Peers(answers), clock, Throttle(None), progress, concurrency=2, verify=verify)
+    copied = asyncio.run(copier.copy(LEDGER, metadata or build.a_ledger().closed(EntryId(3), 28)))
+    assert progress.entries_copied == copied
+    assert progress.entries_pending == 0
+    return copied
+
+
+def test_what_is_missing_is_fetched_and_kept_under_the_ledgers_key() -> None:
+    shelf = Shelf(1)
+
+    assert copy(shelf, lambda bookie, entry: sealed(entry)) == 3
+    assert sorted(shelf.held) == [0, 1, 2, 3]
+    assert set(shelf.keys) == {DIGEST.master_key}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda entry: sealed(entry)[:-1] + b"X",
+        lambda entry: sealed(entry + 1),
+        lambda entry: sealed(entry, ledger_id=LedgerId(6)),
+        lambda entry: sealed(entry, digest=Digest(DigestType.HMAC, b"other")),
+        lambda entry: b"",
+        lambda entry: errors.NoSuchEntry("not here"),
+        lambda entry: errors.UnknownLedgerState("limbo here too"),
+        lambda entry: errors.RequestTimedOut("silence"),
+    ],
+)
+def test_a_corrupt_empty_or_silent_peer_costs_one_more_question_and_spreads_nothing(
+    wrong: Callable[[int], Answer],
+) -> None:
+    shelf = Shelf()
+
+    copy(shelf, lambda bookie, entry: wrong(entry) if bookie == B1 else sealed(entry))
+
+    assert shelf.held == {EntryId(entry): sealed(entry) for entry in range(4)}
+
+
+def test_an_entry_that_nobody_has_is_told_after_all_others_were_copied() -> None:
+    shelf = Shelf()
+
+    with pytest.raises(
+        EntriesUnavailable, match=r"entry 1: .*b1: gone.*b2: gone|entry 1: .*b2: gone.*b1: gone"
+    ) as told:
+        copy(shelf, lambda bookie, entry: errors.NoSuchEntry("gone") if entry == 1 else sealed(entry))
+
+    assert told.value.count == 1
+    assert sorted(shelf.held) == [0, 2, 3]
+
+
+def test_peers_that_do_not_answer_end_the_attempt_at_once() -> None:
+    shelf = Shelf()
+
+    with pytest.raises(EntriesUnavailable, match="and 1 more"):
+        copy(shelf, lambda bookie, entry: errors.BookieUnavailable("down"))
+
+    assert shelf.held == {}
+
+
+def test_where_disks_were_lost_in_part_the_bytes_decide_and_not_the_index() -> None:
+    shelf = Shelf(0, 1, 2, unreadable=(1,))
+
+    assert copy(shelf, lambda bookie, entry: sealed(entry), verify=True) == 2
+    assert shelf.held[EntryId(1)] == sealed(1)
+
+
+def test_a_full_write_cache_is_flushed_and_the_copy_goes_on() -> None:
+    shelf = Shelf()
+    shelf.refusals = 1
+
+    assert copy(shelf, lambda bookie, entry: sealed(entry)) == 4
+
+
+def test_a_ledger_without_a_password_is_checked_by_its_ids() -> None:
+    old = build.a_ledger(has_password=False, digest_type=0).closed(EntryId(0), 7)
+    shelf = Shelf()
+
+    copy(shelf, lambda bookie, entry: sealed(entry + 1) if bookie == B1 else sealed(entry), metadata=old)
+
+    assert shelf.held == {EntryId(0): sealed(0)}
