@@ -23,12 +23,13 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
+from bookie.client.connection import Ack
 from bookie.client.shared import Shared
 from bookie.quorum.adds import PendingAdd, PendingAdds
 from bookie.quorum.schedule import Schedule
 from bookie.wire import v3
 from bookie.wire.digest import Digest
-from bookie.wire.messages import AddRequest, AddResponse, Buffer, Response
+from bookie.wire.messages import AddRequest, Buffer, Response
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +172,7 @@ class Appender:
         if lag_bytes > self._lag_bytes_max:
             target.fail(errors.TooManyRequests(f"bookie {target.bookie_id} lags behind by {lag_bytes} bytes"))
         else:
-            target.link.send(sent.txn, sent.frame, AddResponse, target.on_answer, add, self._timeout_ms)
+            target.link.send(sent.txn, sent.frame, Ack, target.on_answer, add, self._timeout_ms)
 
     def _confirm(self, confirmed: Sequence[Add]) -> None:
         for add in confirmed:

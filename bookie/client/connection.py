@@ -13,6 +13,7 @@ from bookie.base import errors
 from bookie.base.errors import BookieError, Status
 from bookie.base.ids import BookieId
 from bookie.base.units import div_ceil
+from bookie.client import acks
 from bookie.ports.network import ByteStream
 from bookie.wire import messages, v3
 from bookie.wire.framing import FrameSplitter
@@ -23,7 +24,15 @@ TICK_MS = 250
 
 _NEVER = 1 << 62
 
-# Called once per request, on the loop, never from within `send`. The response is given with an error status too.
+
+class Ack(messages.AddResponse):
+    """Expected in place of AddResponse by who needs no response record: the appender, three times per entry."""
+
+    __slots__ = ()
+
+
+# Called once per request, on the loop, never from within `send`. The response is given with an error status too; a
+# request that expects Ack is answered (context, None, None) when it is done.
 OnAnswer = Callable[[Any, Response | None, BookieError | None], None]
 
 RESPONSE_OF: dict[type[Request], type[Response]] = {
@@ -104,7 +113,9 @@ class Connection:
         try:
             while chunk := await self._stream.read():
                 for frame in self._frames.feed(chunk):
-                    self._deliver(v3.unpack_response(frame))
+                    txn = acks.plain_ack_txn(frame)
+                    if txn == acks.NOT_PLAIN or not self._deliver_ack(txn):
+                        self._deliver(v3.unpack_response(frame))
             reason = errors.BookieUnavailable(f"bookie {self._bookie_id} closed the connection")
         except errors.BookieUnavailable as error:
             reason = error
@@ -133,10 +144,23 @@ class Connection:
         if outgoing and self._closed is None:
             self._stream.write(outgoing)
 
+    def _deliver_ack(self, txn: int) -> bool:
+        """True when the request wanted to know only that its add is done."""
+        waiting = self._outstanding.get(txn)
+        if waiting is None or waiting[0] is not Ack:
+            return False
+        del self._outstanding[txn]
+        self.answered = True
+        waiting[1](waiting[2], None, None)
+        return True
+
     def _deliver(self, response: Response) -> None:
         waiting = self._outstanding.get(response.txn)
-        if waiting is None or (type(response) is not waiting[0] and not isinstance(response, ErrorResponse)):
-            return  # the deadline passed before the answer came, or it answers another operation (wire 9.2)
+        if waiting is None:
+            return  # the deadline passed before the answer came
+        expected = messages.AddResponse if waiting[0] is Ack else waiting[0]
+        if type(response) is not expected and not isinstance(response, ErrorResponse):
+            return  # it answers another operation (wire 9.2)
         del self._outstanding[response.txn]
         self.answered = True
         if response.status is Status.EOK:
