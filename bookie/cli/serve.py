@@ -35,6 +35,7 @@ async def _serve(loaded: settings.Settings, options: ServerOptions) -> int:
 
     async with open_world(loaded.host) as world:
         node = Bookie(options, world)
+        loop.settle_memory()
         loop.on_uncaught(node.fail)
         # Both ports are up before anything else happens: a bookie that waits or is stuck can be asked why.
         async with (

@@ -11,13 +11,13 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from bookie.base import errors, ids
 from bookie.base.units import MIB
 from bookie.integrity.options import IntegrityOptions
 from bookie.ports import Host
 from bookie.ports.network import Address
+from bookie.runtime import properties
 from bookie.server.options import ServerOptions
 from bookie.storage.options import StorageOptions
 
@@ -211,7 +211,7 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
         # In a pod an unmounted volume looks like an empty one: nothing else may be assumed there.
         values["volumeProof"] = Value(BY_NAME["volumeProof"], "kubernetes", "default where POD_UID is set")
     if getattr(arguments, "config", None):
-        for name, text, origin in read_file(arguments.config):
+        for name, text, origin in properties.read(arguments.config):
             found = BY_NAME.get(name)
             if found is None:
                 warnings.append(f"{origin}: {name} is not a setting of ours, ignored")
@@ -224,21 +224,3 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
         if given is not None:
             values[setting.key] = Value(setting, given, setting.flag)
     return Settings(values, tuple(warnings), environment)
-
-
-def read_file(path: str) -> list[tuple[str, str, str]]:
-    """Return (name, text, origin) of each line `name=text` of a properties file. Raises BadInput."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.BadInput(f"settings file {path} cannot be read: {error}") from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        name, separator, text = line.partition("=")
-        if not separator:
-            raise errors.BadInput(f"{path}:{number}: {line!r} is not of the form name=value")
-        found.append((name.strip(), text.strip(), f"{path}:{number}"))
-    return found

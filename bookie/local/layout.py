@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bookie.base import errors
-from bookie.cli import settings
+from bookie.runtime import properties
 
 _PORTS_PER_BOOKIE = 3
 _STEP = 10
@@ -65,7 +65,7 @@ def plan(data: Path, count: int, base_port: int | None) -> list[LocalBookie]:
 
 
 def _ports_in(config: Path) -> tuple[int, int, int]:
-    found = {name: text for name, text, _ in settings.read_file(str(config))}
+    found = {name: text for name, text, _ in properties.read(str(config))}
     try:
         return int(found["bookiePort"]), int(found["adminPort"]), int(found["metricsPort"])
     except (KeyError, ValueError) as error:

@@ -1,6 +1,7 @@
 """The event loop of a process: uvloop where it is installed, signals, and what happens to errors nobody caught."""
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Callable, Coroutine
@@ -15,6 +16,17 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` to its end on a new loop and return its result."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main)
+
+
+def settle_memory() -> None:
+    """Tell the collector of cycles that what is loaded now stays. Call once, when everything is imported.
+
+    With the stock thresholds it looked at every request in flight again and again: a fifth of a busy bookie's time
+    (60,000 adds of 1 KiB: 690 ms of 3,300; with these 3 % of it).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
