@@ -9,6 +9,7 @@ import struct
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.collect import plan
 from bookie.storage.entrylog.logs import EntryLogs
 from bookie.storage.entrylog.writer import LogWriter
 from bookie.storage.index import Index
@@ -98,6 +99,18 @@ class Partition:
         if self.flushing is not None:
             self.flushing.drop(ledger_id)
         self.table.delete(ledger_id)
+
+    def dead_logs(self) -> list[int]:
+        """Entry logs that nothing here points into; none while a checkpoint is under way, whose records are not whole,
+        or while a deletion waits for one."""
+        if self.flushing is not None or self.table.deleted:
+            return []
+        return plan.droppable(
+            self.logs.ids,
+            current=self.writer.current_id if self.writer.current_id >= 0 else self.writer.next_id,
+            ledgers_in=lambda log_id: (ledger_id for ledger_id, _ in self.index.use_of(log_id)),
+            is_live=lambda ledger_id: self.table.find(ledger_id) is not None,
+        )
 
     # ---- marks and shape ------------------------------------------------------------------------------------------
 

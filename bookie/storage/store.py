@@ -353,6 +353,16 @@ class EntryStore:
         partition.delete(ledger_id)
         self.stats.ledgers_deleted += 1
 
+    async def drop_dead_logs(self) -> int:
+        """Remove entry logs that hold nothing of a ledger that is here; how many. Call after `flush`."""
+        dropped = 0
+        for partition in self._partitions:
+            for log_id in partition.dead_logs():
+                await partition.logs.remove(log_id)
+                partition.index.forget_use(log_id, [ledger_id for ledger_id, _ in partition.index.use_of(log_id)])
+                dropped += 1
+        return dropped
+
     async def flush(self) -> None:
         """A full checkpoint that begins after this call: entries, facts, marks durable on return.
 

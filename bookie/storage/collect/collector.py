@@ -1,0 +1,41 @@
+"""Driver of garbage collection: forget ledgers that are proven gone, then drop entry logs that held only such.
+
+Must never delete on a doubt: a ledger in limbo, a store that is not proven yet, a metadata store that does not answer.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from bookie.base.ids import LedgerId
+from bookie.storage.store import EntryStore
+
+# Answers True only when the metadata store has confirmed that the ledger does not exist. Raises when it cannot tell.
+IsAbsent = Callable[[LedgerId], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What one run did."""
+
+    ledgers_seen: int
+    ledgers_deleted: int
+    logs_dropped: int
+
+
+async def collect(store: EntryStore, is_absent: IsAbsent) -> Collected:
+    """One run over every ledger here. Raises what `is_absent` raises, before anything more is deleted.
+
+    CRASH: logs are dropped only after the flush that made their ledgers' deletion durable; before it, the ledgers are
+    back after a restart and the next run finds them again.
+    """
+    seen = deleted = 0
+    for ledger_id in list(store.ledgers()):
+        facts = store.facts(ledger_id)
+        if facts is None or facts.is_limbo or store.is_doubtful:
+            continue
+        seen += 1
+        if await is_absent(ledger_id):
+            store.delete_ledger(ledger_id)
+            deleted += 1
+    await store.flush()
+    return Collected(seen, deleted, await store.drop_dead_logs())

@@ -1,0 +1,117 @@
+"""Garbage collection: only what is proven gone, only logs that nothing points into."""
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import LedgerId
+from bookie.sim.node import End
+from bookie.storage.collect import collector, plan
+from bookie.storage.store import EntryStore
+from storage_support import KEY, Bench, entry, run
+
+
+def test_a_log_goes_when_no_ledger_in_it_is_live_and_never_the_newest() -> None:
+    ledgers = {0: [1, 2], 1: [1], 2: [], 3: [9], 4: []}
+
+    found = plan.droppable(
+        ledgers, current=4, ledgers_in=lambda log_id: map(LedgerId, ledgers[log_id]), is_live=lambda ledger: ledger == 2
+    )
+
+    assert found == [1, 2, 3]
+
+
+def test_ledgers_proven_absent_go_with_their_logs_and_the_others_stay() -> None:
+    async def story(bench: Bench) -> None:
+        async def is_absent(ledger_id: LedgerId) -> bool:
+            return ledger_id < 10
+
+        async def first(store: EntryStore) -> None:
+            for round_ in range(3):
+                await bench.put_all(store, round_, range(5), payload=bytes(2000))
+                await bench.put_all(store, 10 + round_ % 2, [round_], payload=bytes(10))
+                if round_ == 1:
+                    await bench.put_all(store, 20, [0])
+                await store.flush()
+            assert len(bench.paths(".log")) == 3
+            found = await collector.collect(store, is_absent)
+            assert (found.ledgers_seen, found.ledgers_deleted) == (6, 3)
+
+        async def second(store: EntryStore) -> None:
+            assert list(store.ledgers()) == [10, 11, 20]
+            assert await bench.read(store, 20, 0) == entry(20, 0)
+            assert await bench.read(store, 11, 1) == entry(11, 1, payload=bytes(10))
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story, Bench(entry_log_bytes_max=4096))
+
+
+def test_a_log_without_live_ledgers_is_removed_and_its_id_never_comes_back() -> None:
+    async def story(bench: Bench) -> None:
+        async def is_absent(ledger_id: LedgerId) -> bool:
+            return ledger_id == 7
+
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(5), payload=bytes(2000))
+            await store.flush()
+            await bench.put_all(store, 8, [0])
+            await store.flush()
+            found = await collector.collect(store, is_absent)
+            assert found.logs_dropped == 1
+            assert await bench.read(store, 8, 0) == entry(8, 0)
+
+        async def second(store: EntryStore) -> None:
+            assert [path[-12:] for path in bench.paths(".log")] == ["00000001.log"]
+            assert await bench.read(store, 8, 0) == entry(8, 0)
+            await bench.put_all(store, 8, [1])
+            await store.flush()
+            assert [path[-12:] for path in bench.paths(".log")] == ["00000001.log", "00000002.log"]
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story, Bench(entry_log_bytes_max=4096))
+
+
+def test_nothing_is_deleted_on_a_doubt() -> None:
+    # bp46.md 10, 42: Java's collector does not look at limbo.
+    async def story(bench: Bench) -> None:
+        async def gone(ledger_id: LedgerId) -> bool:
+            return True
+
+        async def silent(ledger_id: LedgerId) -> bool:
+            raise errors.MetadataError("no answer")
+
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0])
+            with pytest.raises(errors.MetadataError):
+                await collector.collect(store, silent)
+            store.is_doubtful = True
+            assert (await collector.collect(store, gone)).ledgers_deleted == 0
+            store.is_doubtful = False
+            await store.protect([(LedgerId(7), True, True, KEY)])
+            assert (await collector.collect(store, gone)).ledgers_deleted == 0
+            assert await bench.read(store, 7, 0) == entry(7, 0)
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_logs_written_while_a_checkpoint_runs_are_left_alone() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(30), payload=bytes(2000))
+            flush = bench.simulation.loop.create_task(store.flush())
+            while not flush.done():
+                assert await store.drop_dead_logs() == 0
+                await bench.simulation.loop.sleep_ns(10_000)
+            await flush
+            assert await store.drop_dead_logs() == 0
+            assert store.entry_runs(LedgerId(7)) == [(0, 29)]
+            assert await bench.read(store, 7, 29) == entry(7, 29, payload=bytes(2000))
+
+        await bench.life(work)
+
+    run(story, Bench(entry_log_bytes_max=4096))
