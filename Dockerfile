@@ -7,26 +7,31 @@ RUN apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends python3 \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 
-# Everything we depend on: rebuilt when pyproject.toml changes, and only then.
+# What pyproject.toml asks for, without the rest of it, so that only a changed dependency counts.
+FROM python AS requirements
+COPY pyproject.toml .
+RUN mkdir /requirements && python3 -c "import tomllib; \
+asked = tomllib.load(open('pyproject.toml', 'rb')); \
+project = asked['project']; extras = project['optional-dependencies']; \
+runtime = project['dependencies'] + extras['bookie'] + extras['operator']; \
+open('/requirements/runtime.txt', 'w').write('\n'.join(runtime)); \
+open('/requirements/build.txt', 'w').write('\n'.join(asked['build-system']['requires']))"
+
+# Everything we depend on, as one layer.
 FROM python AS dependencies
 ARG PIP_INDEX_URL
 RUN apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends python3-venv ca-certificates \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-WORKDIR /build
-COPY pyproject.toml .
+COPY --from=requirements /requirements /requirements
 RUN python3 -m venv --without-pip /opt/bookie && python3 -m venv /opt/build \
-    && python3 -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb')); \
-extras = project['project']['optional-dependencies']; \
-print(*project['project']['dependencies'], *extras['bookie'], *extras['operator'], sep='\n', \
-file=open('runtime.txt', 'w')); \
-print(*project['build-system']['requires'], sep='\n', file=open('build.txt', 'w'))" \
-    && /opt/build/bin/pip install --quiet -r build.txt \
-    && /opt/build/bin/pip --python /opt/bookie/bin/python install --quiet -r runtime.txt
+    && /opt/build/bin/pip install --quiet -r /requirements/build.txt \
+    && /opt/build/bin/pip --python /opt/bookie/bin/python install --quiet -r /requirements/runtime.txt
 
 # The project itself, in a place of its own, so that a change of a source is a layer of its own.
 FROM dependencies AS project
+WORKDIR /build
 COPY . .
 RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels . \
     && /opt/build/bin/pip --python /opt/bookie/bin/python install --quiet --no-deps --no-index \

@@ -6,6 +6,7 @@ removed first. `down` removes what `up` started and nothing else.
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 
@@ -19,11 +20,21 @@ import kube_parts
 import kube_talk
 import kube_tools
 import kube_volumes
+import kube_wait
 
 ANSWER_TIMEOUT_S = 60.0
 """How long a cluster that should be there may take to answer before it is made anew."""
 
-READY_TIMEOUT = "180s"
+READY_TIMEOUT_S = 300.0
+READY = (
+    ("nodes are ready", ("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=20s")),
+    ("names resolve", ("rollout", "status", "-n", "kube-system", "deployment/coredns", "--timeout=20s")),
+    (
+        "volumes are made",
+        ("rollout", "status", "-n", "local-path-storage", "deployment/local-path-provisioner", "--timeout=20s"),
+    ),
+)
+"""What a new cluster must do before it is handed out, and what kubectl is asked about it."""
 
 
 def up() -> Path:
@@ -110,13 +121,8 @@ def _make_anew(home: kube_home.Home) -> None:
     home.folder.mkdir(parents=True, exist_ok=True)
     kube_kind.create(home.name, image=image, kubeconfig=home.kubeconfig, logs=home.logs)
     _install_kubectl(home)
-    with kube_talk.step("waiting until nodes, names and volumes work"):
-        for what in (
-            ("wait", "--for=condition=Ready", "nodes", "--all", f"--timeout={READY_TIMEOUT}"),
-            ("rollout", "status", "-n", "kube-system", "deployment/coredns"),
-            ("rollout", "status", "-n", "local-path-storage", "deployment/local-path-provisioner"),
-        ):
-            kube_tools.kubectl(*what)
+    for what, arguments in READY:
+        kube_wait.wait_for(what, functools.partial(kube_tools.kubectl, *arguments), timeout_s=READY_TIMEOUT_S)
     home.made_from.write_text(wanted_key())
 
 

@@ -24,6 +24,10 @@ ADDRESS_POOL = "base=198.18.0.0/16,size=24"
 """Container networks of an engine we start: a range set aside for tests (RFC 2544), so that no
 company network is shadowed. Pods and services have the other half (see kind.yaml)."""
 
+CPU_SHARES = 8192
+"""Weight of all containers together where cgroups are of version 1: as much as eight processes.
+By default they weigh as much as one, and a cluster beside a busy test run starves to death."""
+
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0
 
@@ -106,6 +110,7 @@ def _start() -> None:
     status = Path("/proc/self/status").read_text()
     if kube_host.lacks_capability(status, bit=kube_host.CAP_SYS_RESOURCE):
         argv += [f"--add-runtime=fitted={_install_wrapper()}", "--default-runtime=fitted"]
+    _weigh()
     (_home() / "pid").unlink(missing_ok=True)  # of a killed engine; its pid may be anybody's now
     with _log().open("w") as log:
         process = subprocess.Popen(
@@ -122,6 +127,13 @@ def _start() -> None:
     _wait_until_it_answers(process)
 
 
+def _weigh() -> None:
+    controller = Path("/sys/fs/cgroup/cpu")
+    if (controller / "cpu.shares").exists():
+        (controller / "docker").mkdir(exist_ok=True)  # where the engine puts its containers
+        (controller / "docker" / "cpu.shares").write_text(str(CPU_SHARES))
+
+
 def _wait_until_it_answers(process: subprocess.Popen[bytes] | None) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while not answers():
@@ -135,7 +147,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes] | None) -> None:
 
 
 def _install_wrapper() -> Path:
-    source = Path(__file__).parent / "engine" / "runc_wrapper.py"
+    source = Path(__file__).parent / "kube_runc_wrapper.py"
     wrapper = _home() / "runc_wrapper"
     wrapper.write_text(f"#!{sys.executable} -IS\n{source.read_text()}")
     wrapper.chmod(0o755)

@@ -19,7 +19,8 @@ import kube_home
 import kube_shell
 
 STORAGE_CLASS = "bookie-test-disk"
-MOUNT_ROOT = "/mnt/bookie-volumes"
+MOUNT_ROOT = "/var/bookie-volumes"
+"""On the disk that a node keeps pods and images on, as a mount point of a real machine would be."""
 LOOP_MAJOR = 7
 """Major device number of loop devices (Linux allocated devices)."""
 

@@ -1,0 +1,136 @@
+"""Names, keys and waiting of the cluster tools; nothing here needs a cluster."""
+
+from pathlib import Path
+
+import pytest
+
+import kube_cache
+import kube_errors
+import kube_home
+import kube_host
+import kube_load
+import kube_logs
+import kube_node_image
+import kube_parts
+import kube_runc_wrapper
+import kube_talk
+import kube_wait
+
+
+def test_two_checkouts_never_share_a_cluster(tmp_path: Path) -> None:
+    one, other = kube_home.of(tmp_path / "one"), kube_home.of(tmp_path / "other")
+
+    assert one != other
+    assert one == kube_home.of(tmp_path / "other" / ".." / "one")
+
+
+def test_an_unknown_kind_of_cluster_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTER", "minikube")
+
+    with pytest.raises(kube_errors.ClusterError, match=r"CLUSTER=minikube.*existing"):
+        kube_home.mode()
+
+
+def test_a_key_depends_on_content_and_names_but_not_on_the_place(tmp_path: Path) -> None:
+    for folder in ("one", "other", "renamed"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / ("b" if folder == "renamed" else "a")).write_text("content")
+
+    assert kube_cache.key(tmp_path / "one") == kube_cache.key(tmp_path / "other")
+    assert kube_cache.key(tmp_path / "one") != kube_cache.key(tmp_path / "renamed")
+    assert kube_cache.key("ab", "c") != kube_cache.key("a", "bc")
+
+
+def test_a_cache_entry_is_made_once_and_a_failed_one_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def fail(path: Path) -> None:
+        path.write_text("half")
+        raise OSError("killed")
+
+    with pytest.raises(OSError, match="killed"):
+        kube_cache.entry("part", "k", fail)
+    assert not list((tmp_path / "bookie" / "parts").iterdir())
+
+    def succeed(path: Path) -> None:
+        path.write_text("whole")
+
+    made = kube_cache.entry("part", "k", succeed)
+    assert made.read_text() == "whole"
+    assert kube_cache.entry("part", "k", fail) == made
+
+
+def test_short_image_names_are_expanded_as_kubernetes_expands_them() -> None:
+    assert kube_load.reference_of("bookie:dev") == "docker.io/library/bookie:dev"
+    assert kube_load.reference_of("team/bookie:dev") == "docker.io/team/bookie:dev"
+    assert kube_load.reference_of("registry.test/bookie:dev") == "registry.test/bookie:dev"
+    assert kube_load.reference_of("localhost:5000/bookie") == "localhost:5000/bookie"
+
+
+def test_versions_are_stamped_into_both_version_packages() -> None:
+    flags = kube_parts.version_link_flags("v1.34.4")
+
+    assert flags.count("gitVersion=v1.34.4") == 2
+    assert flags.count("gitMinor=34") == 2
+
+
+def test_the_storage_manifest_is_cut_out_of_kinds_source() -> None:
+    source = 'const image = "some/image:1"\n\nconst defaultStorageManifest = `\nimage: ` + image + `\nend\n`\n'
+
+    manifest, names = kube_node_image.storage_manifest(source)
+
+    assert manifest == "\nimage: some/image:1\nend\n"
+    assert names == ["some/image:1"]
+
+
+def test_a_missing_capability_is_read_from_the_bounding_set() -> None:
+    status = "CapEff:\tffff\nCapBnd:\t000001fffeffffff\n"
+
+    assert kube_host.lacks_capability(status, bit=kube_host.CAP_SYS_RESOURCE)
+    assert not kube_host.lacks_capability(status, bit=0)
+
+
+def test_the_runtime_wrapper_takes_out_what_the_kernel_would_refuse_and_nothing_else() -> None:
+    process = {
+        "args": ["init"],
+        "oomScoreAdj": -500,
+        "capabilities": {"bounding": ["CAP_CHOWN", "CAP_SYS_RESOURCE"]},
+    }
+
+    kept = kube_runc_wrapper.without_refused(process)
+
+    assert kept == {"args": ["init"], "capabilities": {"bounding": ["CAP_CHOWN"]}}
+    assert kube_runc_wrapper.without_refused({"oomScoreAdj": 5}) == {"oomScoreAdj": 5}
+
+
+def test_the_runtime_wrapper_finds_flags_in_both_spellings() -> None:
+    assert kube_runc_wrapper.flag_value(["create", "--bundle", "/b", "id"], ("--bundle", "-b")) == "/b"
+    assert kube_runc_wrapper.flag_value(["exec", "--process=/p"], ("--process", "-p")) == "/p"
+    assert kube_runc_wrapper.flag_value(["state", "id"], ("--bundle", "-b")) is None
+
+
+def test_a_wait_that_fails_says_what_was_last_seen() -> None:
+    def look() -> None:
+        raise kube_wait.NotYet("2 of 3 pods")
+
+    with pytest.raises(kube_wait.NeverCame, match=r"three pods.*2 of 3 pods") as caught:
+        kube_wait.wait_for("three pods", look, timeout_s=0.0)
+    assert caught.value.last_seen == "2 of 3 pods"
+
+
+def test_a_pod_that_cannot_start_says_why() -> None:
+    waiting = {"name": "bookie", "state": {"waiting": {"reason": "ErrImageNeverPull", "message": "no image"}}}
+    pod = {"status": {"phase": "Pending", "containerStatuses": [waiting]}}
+
+    assert kube_logs.why_not_ready(pod) == "container bookie: ErrImageNeverPull no image"
+    assert kube_logs.why_not_ready({"status": {"phase": "Succeeded"}}) is None
+
+
+def test_progress_is_reported_early_and_then_every_half_minute() -> None:
+    instants = [kube_talk.QUIET_S]
+    while instants[-1] < 120:
+        instants.append(kube_talk.next_report_s(instants[-1]))
+
+    assert instants == [2, 5, 10, 20, 30, 60, 90, 120]
