@@ -76,6 +76,9 @@ SETTINGS = (
     Setting("allowSharedFilesystem", _list, "", "directories that may lie on the node's own disk"),
     Setting("copyRateBytesPerSecond", _rate, str(64 * MIB), "limit of repair traffic; none: as fast as it goes"),
     Setting("metadataPatienceMs", int, "120000", "how long to wait at start for a metadata store that does not answer"),
+    Setting(
+        "openLedgerRereplicationGracePeriod", int, "30000", "silence of a writer before repair recovers its ledger, ms"
+    ),
     Setting("shutdownTimeoutMs", int, "8000", "how long the last flush may take after SIGTERM"),
     Setting("nettyMaxFrameSizeBytes", int, str(5 * MIB), "longest frame on the data port"),
     Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms"),
@@ -180,6 +183,7 @@ class Settings:
                 volume_proof=self.text("volumeProof"),
                 shared_filesystem_ok=self._names("allowSharedFilesystem"),
                 copy_rate_bytes_per_s=rate if isinstance(rate, int) else None,
+                open_ledger_grace_ms=self.number("openLedgerRereplicationGracePeriod"),
             ),
         )
 

@@ -1,5 +1,6 @@
 """The answers of the admin service as plain calls; the gRPC shell is `runtime.admin`. Knows the node's state."""
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import AsyncIterator
@@ -18,12 +19,12 @@ log = logging.getLogger(__name__)
 class NodeAdmin:
     """`ports.admin.Admin` for one bookie, answering from the first second of its life.
 
-    `store` is set while the data port is open; `is_registered` while clients can find us; `phase` before and after.
+    `store` is set while the data port is open; `registered` says while it is whether clients can find us.
     """
 
     def __init__(self, boot: Boot, world: World) -> None:
         self.store: EntryStore | None = None
-        self.is_registered = False
+        self.registered = asyncio.Event()
         self._boot = boot
         self._world = world
         self._phase = State.STARTING
@@ -56,7 +57,7 @@ class NodeAdmin:
             case Health.STORAGE:
                 return self.state.serves
             case Health.SERVING:
-                return self.state.serves and self.is_registered
+                return self.state.serves and self.registered.is_set()
 
     async def storage_report(self, *, fresh: bool = False) -> StorageReport:
         report = await self._boot.report(fresh=fresh)

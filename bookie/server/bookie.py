@@ -161,6 +161,7 @@ class Bookie:
             ("repair", self.boot.repair(store, metadata)),
         )
         self._admin.store = store
+        self._admin.registered = registrar.registered
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._supervise(part), name=name) for name, part in parts]
@@ -171,7 +172,7 @@ class Bookie:
                         task.cancel()
         finally:
             self.ready.clear()
-            self._admin.is_registered = False
+            registrar.registered.clear()
             await listener.close()
             self._admin.store = None
 
@@ -193,7 +194,6 @@ class Bookie:
         """Announce what we are: ready once registered, read-only while the store refuses adds."""
         clock = self.world.clock
         await registrar.registered.wait()
-        self._admin.is_registered = True
         self.ready.set()
         self._admin.notice()
         log.info("serving bookie_id=%s port=%d", self.options.bookie_id, self.port)
@@ -229,3 +229,19 @@ class Bookie:
     def telemetry(self) -> Iterator[Sample | Histogram]:
         """Everything there is to measure, for `runtime.metrics`."""
         yield from self.metrics.samples()
+        state, status = self.state, self.boot.progress.snapshot(self.state)
+        yield Sample("bookie_state", "gauge", "1 for the state it is in.", 1, (("state", state.value),))
+        yield Sample("bookie_incarnation", "gauge", "Which life of its volumes this is.", status.incarnation)
+        for name, value, text in (
+            ("ledgers_limbo", status.ledgers_limbo, "Ledgers that may have lost entries here."),
+            ("repair_ledgers_pending", status.ledgers_pending, "Ledgers that are not repaired yet."),
+            ("repair_bytes_copied", status.bytes_copied, "Bytes copied from other bookies by this repair."),
+            ("repair_entries_copied", status.entries_copied, "Entries copied from other bookies by this repair."),
+        ):
+            yield Sample(f"bookie_{name}", "gauge", text, value)
+        store = self._admin.store
+        if store is not None:
+            for name, value in store.stats.as_dict().items():
+                kind, suffix = ("gauge", "") if name == "cache_bytes" else ("counter", "_total")
+                text = "Of the storage engine (bookie/storage/stats.py)."
+                yield Sample(f"bookie_storage_{name}{suffix}", kind, text, value)

@@ -6,21 +6,20 @@ cannot be written here by accident.
 
 Where we differ from Java on purpose: present entries are EOK in limbo on every path; a fence is durable before *any*
 answer to it; READ_LAC and lists say "unknown" in limbo; an add that this bookie cannot judge any more (its state was
-lost) is EIO, which makes a writer change its ensemble, and not EFENCED, which would kill it.
+lost) is EIO, which makes a writer change its ensemble, and not EFENCED, which would kill it. Reads are in `reads`.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from bookie.base import errors
 from bookie.base.errors import BookieError, Status
-from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.clock import Clock
 from bookie.server.admission import Admission
-from bookie.server.ledgers import LongPolls
 from bookie.server.metrics import ServerMetrics
 from bookie.server.readers import Readers
+from bookie.server.reads import Reads, Replier, is_limbo
 from bookie.storage.store import EntryStore
 from bookie.wire import availability, codes
 from bookie.wire.messages import (
@@ -31,7 +30,6 @@ from bookie.wire.messages import (
     BatchReadRequest,
     BookieInfoRequest,
     BookieInfoResponse,
-    Buffer,
     ErrorResponse,
     ForceRequest,
     ForceResponse,
@@ -40,10 +38,8 @@ from bookie.wire.messages import (
     ReadLacRequest,
     ReadLacResponse,
     ReadRequest,
-    ReadResponse,
     RefusedRequest,
     Request,
-    Response,
     StartTlsRequest,
     StartTlsResponse,
     UnknownRequest,
@@ -52,12 +48,6 @@ from bookie.wire.messages import (
 )
 
 _EOK = Status.EOK
-
-
-class Replier(Protocol):
-    """Where answers go: one connection. A no-op once it is closed."""
-
-    def reply(self, response: Response) -> None: ...
 
 
 class Processor:
@@ -71,11 +61,11 @@ class Processor:
         self._admission = admission
         self._metrics = metrics
         self._clock = clock
-        self._polls = LongPolls(store.watch_lac)
+        self._reads = reads = Reads(store, readers, metrics, clock)
         self.on_room: Callable[[], None] = lambda: None  # called when reading sockets may go on
         self._handlers: dict[type, Callable[[Any, Replier], None]] = {
             AddRequest: self._add,
-            ReadRequest: self._read,
+            ReadRequest: reads.read,
             WriteLacRequest: self._write_lac,
             ReadLacRequest: self._read_lac,
             ForceRequest: self._force,
@@ -85,7 +75,7 @@ class Processor:
             StartTlsRequest: self._start_tls,
             UnknownRequest: self._unknown,
             RefusedRequest: self._refused,
-            BatchReadRequest: self._batch_read,
+            BatchReadRequest: reads.batch,
         }
 
     def handle(self, request: Request, to: Replier) -> None:
@@ -94,7 +84,7 @@ class Processor:
 
     def forget(self, replier: Replier) -> None:
         """A connection is gone: nobody waits for its long polls any more."""
-        self._polls.forget(replier)
+        self._reads.forget(replier)
 
     # ---- adds
 
@@ -134,135 +124,6 @@ class Processor:
     def _status_of_add(error: BookieError) -> Status:
         """A writer dies of EFENCED and EUA only; it survives EIO by an ensemble change (wire-protocol.md 5.4)."""
         return Status.EIO if isinstance(error, errors.UnknownLedgerState) else error.status
-
-    # ---- reads
-
-    def _read(self, request: ReadRequest, to: Replier) -> None:
-        self._metrics.reads += 1
-        if request.is_fencing:
-            self._fence(request, to)
-        elif request.previous_lac is not None:
-            self._long_poll(request, to)
-        else:
-            self._read_entry(request, to, request.entry_id)
-
-    def _read_entry(
-        self, request: ReadRequest, to: Replier, entry_id: EntryId, lac_update_ms: int | None = None
-    ) -> None:
-        """Answer with one entry; -1 is the highest, and is echoed as -1 (wire-protocol.md 3.5)."""
-        try:
-            body = self._store.read_nowait(request.ledger_id, entry_id)
-        except BookieError as error:
-            self._answer_read(request, to, error, entry_id)
-            return
-        if body is not None:
-            self._found(request, to, entry_id, body, lac_update_ms)
-            return
-        self._metrics.slow_reads += 1
-        if not self._readers.submit(partial(self._read_slowly, request, to, entry_id, lac_update_ms)):
-            self._answer_read(request, to, errors.TooManyRequests("too many reads wait for the disk"), entry_id)
-
-    async def _read_slowly(
-        self, request: ReadRequest, to: Replier, entry_id: EntryId, lac_update_ms: int | None
-    ) -> None:
-        try:
-            body = await self._store.read(request.ledger_id, entry_id)
-        except BookieError as error:
-            self._answer_read(request, to, error, entry_id)
-        else:
-            self._found(request, to, entry_id, body, lac_update_ms)
-
-    def _found(
-        self, request: ReadRequest, to: Replier, entry_id: EntryId, body: Buffer, lac_update_ms: int | None
-    ) -> None:
-        self._metrics.read_bytes += len(body)
-        # Never on a fencing read (wire-protocol.md 7.4), and never the highest stored id: only what writers confirmed.
-        lac = -1 if request.is_fencing else self._store.last_confirmed(request.ledger_id)
-        to.reply(
-            ReadResponse(
-                request.txn,
-                request.version,
-                _EOK,
-                request.ledger_id,
-                entry_id,
-                body,
-                lac if lac >= 0 else None,
-                lac_update_ms,
-            )
-        )
-
-    def _answer_read(self, request: ReadRequest, to: Replier, error: BookieError, entry_id: EntryId) -> None:
-        self._metrics.errors[error.status] += 1
-        to.reply(ReadResponse(request.txn, request.version, error.status, request.ledger_id, entry_id))
-
-    def _fence(self, request: ReadRequest, to: Replier) -> None:
-        try:
-            if request.master_key is None:
-                raise errors.Unauthorized("a fencing read without a master key")
-            self._store.fence(request.ledger_id, request.master_key, partial(self._fenced, request, to))
-        except BookieError as error:
-            self._answer_read(request, to, error, request.entry_id)
-
-    def _fenced(self, request: ReadRequest, to: Replier, error: BookieError | None) -> None:
-        """The fence is durable: only now may any answer leave, "no such entry" included (bp46.md 10, gap 36)."""
-        if error is not None:
-            self._answer_read(request, to, error, request.entry_id)
-            return
-        self._polls.wake(request.ledger_id)
-        self._read_entry(request, to, request.entry_id)
-
-    # ---- long polls
-
-    def _long_poll(self, request: ReadRequest, to: Replier) -> None:
-        self._metrics.long_polls += 1
-        assert request.previous_lac is not None
-        try:
-            lac = self._store.last_confirmed(request.ledger_id)
-        except BookieError as error:
-            self._answer_read(request, to, error, request.entry_id)
-            return
-        may_wait = request.timeout_ms is not None and not self._polls.is_full
-        if may_wait and lac <= request.previous_lac:
-            self._polls.wait(request, to, partial(self._poll_ended, to))
-        else:
-            self._poll_ended(to, request, False)
-
-    def _poll_ended(self, to: Replier, request: ReadRequest, is_lac_update: bool) -> None:
-        """Rule: wire-protocol.md 7.6, point 3."""
-        assert request.previous_lac is not None
-        updated_ms = self._clock.wall_ms() if is_lac_update else None
-        if not request.is_piggyback:
-            self._read_entry(request, to, request.entry_id, updated_ms)
-            return
-        if request.entry_id != -1:
-            self._answer_read(
-                request, to, errors.BadRequest("a piggybacked long poll reads entry -1"), request.entry_id
-            )
-            return
-        wanted = EntryId(request.previous_lac + 1)
-        try:
-            lac = self._store.last_confirmed(request.ledger_id)
-        except BookieError as error:
-            self._answer_read(request, to, error, request.entry_id)  # deleted here meanwhile
-            return
-        if lac > request.previous_lac and self._store.has_entry(request.ledger_id, wanted):
-            self._read_entry(request, to, wanted, updated_ms)
-        elif self._is_limbo(request.ledger_id):
-            unknown = errors.UnknownLedgerState("limbo: what is confirmed by now may have been lost here")
-            self._answer_read(request, to, unknown, request.entry_id)
-        else:
-            max_lac = lac if lac >= 0 else None
-            ids = request.ledger_id, EntryId(-1)
-            to.reply(ReadResponse(request.txn, request.version, _EOK, *ids, None, max_lac, updated_ms))
-
-    def _is_limbo(self, ledger_id: LedgerId) -> bool:
-        facts = self._store.facts(ledger_id)
-        return self._store.is_doubtful or (facts is not None and facts.is_limbo)
-
-    # ---- batch reads (v2)
-
-    def _batch_read(self, request: BatchReadRequest, to: Replier) -> None:
-        raise errors.BadInput("batch reads are not supported: closing says so (wire-protocol.md 10.5)")
 
     # ---- explicit LAC
 
@@ -315,7 +176,7 @@ class Processor:
         self._metrics.other_requests += 1
         ids = request.txn, request.version
         try:
-            if self._is_limbo(request.ledger_id):
+            if is_limbo(self._store, request.ledger_id):
                 raise errors.UnknownLedgerState("a list in limbo would deny what it leaves out")
             runs = availability.encode_runs(self._store.entry_runs(request.ledger_id))
         except BookieError as error:

@@ -11,6 +11,8 @@ from bookie.wire.codes import Operation
 from bookie.wire.messages import (
     AuthRequest,
     AuthResponse,
+    BatchReadRequest,
+    BatchReadResponse,
     BookieInfoRequest,
     BookieInfoResponse,
     ErrorResponse,
@@ -572,3 +574,46 @@ def test_requests_and_errors_are_counted() -> None:
 
     assert (metrics.adds, metrics.reads, metrics.errors[Status.EUA]) == (2, 1, 1)
     assert sum(metrics.add_latency.counts) == 1
+
+
+# ---- 3.7 batch reads (v2)
+
+
+def batch(entry_id: int, *, count_max: int = 0, size_max: int = 1 << 20, **changes: object) -> BatchReadRequest:
+    request = BatchReadRequest(0, 2, LEDGER, EntryId(entry_id), count_max, size_max)
+    for name, value in changes.items():
+        setattr(request, name, value)
+    return request
+
+
+def test_a_batch_reads_consecutive_entries_up_to_the_first_gap() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        for entry_id in (0, 1, 2, 4):
+            await asker.add(entry_id)
+
+        everything = await asker.ask(batch(0))
+        two = await asker.ask(batch(0, count_max=2))
+        first_only = await asker.ask(batch(1, size_max=0))
+        missing = await asker.ask(batch(3))
+
+        bodies = [server_support.body(entry_id) for entry_id in range(3)]
+        assert isinstance(everything, BatchReadResponse)
+        assert everything.bodies == tuple(bodies)
+        assert isinstance(two, BatchReadResponse)
+        assert two.bodies == tuple(bodies[:2])
+        assert isinstance(first_only, BatchReadResponse)
+        assert first_only.bodies == (bodies[1],)
+        assert (missing.status, missing.txn) == (Status.ENOENTRY, 4 + 4)
+
+    server_support.run(story)
+
+
+def test_a_fencing_batch_fences() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+
+        assert (await asker.ask(batch(0, is_fencing=True))).status is Status.EUA
+        assert (await asker.ask(batch(0, is_fencing=True, master_key=KEY))).status is Status.EOK
+        assert (await asker.add(1)).status is Status.EFENCED
+
+    server_support.run(story)
