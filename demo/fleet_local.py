@@ -29,6 +29,8 @@ from waiting import wait_for
 BOOKIES = 4  # one more than an ensemble, so that writers can change ensembles while one is gone
 RATE_PER_S = 300
 KILL_EVERY_S = 4
+# How long a silent writer is taken for a living one before its ledger is recovered: short, to fit into a minute.
+PATIENCE = ("--open-ledger-rereplication-grace-period", "8000")
 STOP_TIMEOUT_S = 30.0
 GRANT_TIMEOUT_S = 30.0
 
@@ -99,7 +101,7 @@ class LocalStage:
 
     def _restart(self, bookie: local_support.LocalBookie) -> None:
         log = self._logs / f"{bookie.bookie_id.replace(':', '-')}.log"
-        argv = [*local_support.BOOKIE, "serve", "--config", str(bookie.facts["config"])]
+        argv = [*local_support.BOOKIE, "serve", "--config", str(bookie.facts["config"]), *PATIENCE]
         with log.open("ab") as talk:
             process = children.spawn(argv, stderr=talk, stdout=subprocess.DEVNULL)
         self._stack.callback(children.end, process, timeout_s=STOP_TIMEOUT_S)

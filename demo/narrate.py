@@ -33,7 +33,7 @@ def changes(before: Observation, after: Observation) -> Iterator[tuple[str, str]
     if after.state and after.state != before.state:
         yield "state", f"{after.state}: {STATES.get(after.state, 'see docs/INTEGRITY.md')}"
     if after.phase_one_ms >= 0 and after.phase in ("cookie", "two", "done") and before.phase in ("", "one"):
-        marks = f"{max(after.ledgers_fenced, 0)} ledgers fenced, {max(after.ledgers_limbo, 0)} in limbo"
+        marks = f"{max(after.ledgers_fenced, 0)} ledgers closed to writers, {max(after.ledgers_limbo, 0)} in limbo"
         yield "state", f"phase one took {after.phase_one_ms / 1000:.2f} s: {marks}, durable before the cookie"
     if before.incarnation and after.incarnation > before.incarnation:
         yield "state", f"new cookie: incarnation {before.incarnation} -> {after.incarnation}"

@@ -71,7 +71,7 @@ def _came_back(outcome: Outcome) -> list[tuple[str, str]]:
     return [
         (
             "phase one (fence, limbo, durable)",
-            f"{last.phase_one_ms / 1000:.2f} s, {last.ledgers_fenced} ledgers fenced",
+            f"{last.phase_one_ms / 1000:.2f} s, {last.ledgers_fenced} ledgers closed to writers",
         ),
         ("phase two (recover, copy, verify)", narrate.copied(last)),
         ("copies read back from this bookie alone", str(verdict.get("replicas_checked", "not read"))),

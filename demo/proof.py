@@ -28,15 +28,14 @@ def protected_before_cookie(history: Sequence[Observation], at_once: dict[str, A
     """Two witnesses: the order the bookie reported, and each ledger asked on the wire to take one more entry.
 
     `at_once`: the answers when the bookie began to serve again, about the ledgers that were open on it when it was
-    lost; `at_last`: the same after the heal. A fence and a limbo mark both refuse a writer (docs/INTEGRITY.md).
+    lost; `at_last`: the same after the heal. A fence and a limbo mark both refuse a writer (docs/INTEGRITY.md); a
+    ledger that has "moved" was rid of the bookie by its writer's ensemble change.
     """
     claim = "ledgers that were open on the lost bookie were closed to writers there before its cookie came back"
     order = _order(history)
     probes = [f"{when}: {_answers(probe)}" for when, probe in (("at once", at_once), ("at last", at_last))]
     holds = order.holds and all(not probe["unfenced"] and not probe["unknown"] for probe in (at_once, at_last))
-    return Proof(
-        claim, holds and not at_last["limbo"], f"{order.seen}; asked to take one more entry {'; '.join(probes)}"
-    )
+    return Proof(claim, holds, f"{order.seen}; asked to take one more entry {'; '.join(probes)}")
 
 
 def _order(history: Sequence[Observation]) -> Proof:
@@ -47,12 +46,14 @@ def _order(history: Sequence[Observation]) -> Proof:
     if not stamped:
         return Proof("order", False, "the bookie never reported the end of phase one")
     first = stamped[0]
-    seen = f"{first.ledgers_fenced} fences and {max(first.ledgers_limbo, 0)} limbo marks durable before the cookie"
+    seen = (
+        f"{first.ledgers_fenced} ledgers protected, {max(first.ledgers_limbo, 0)} in limbo, durable before the cookie"
+    )
     return Proof("order", not early, seen + (", BUT it was replaced while phase one ran" if early else ""))
 
 
 def _answers(probe: dict[str, Any]) -> str:
-    words = [f"{probe[name]} {name}" for name in ("fenced", "limbo", "moved") if probe[name]]
+    words = [f"{probe[name]} {name}" for name in ("fenced", "refused", "moved") if probe[name]]
     words += [f"TAKEN by ledgers {probe['unfenced'][:5]}"] if probe["unfenced"] else []
     words += [f"not known: {probe['unknown'][:3]}"] if probe["unknown"] else []
     return ", ".join(words) or "no ledger was open on it"

@@ -28,10 +28,10 @@ class Named:
 
 @dataclass(slots=True)
 class Fences:
-    """How a bookie answers a writer, ledger by ledger. Fenced and limbo both refuse."""
+    """How a bookie answers a writer, ledger by ledger. Only `unfenced` took the entry."""
 
     fenced: int = 0
-    limbo: int = 0  # it may have lost entries of the ledger, so it says neither yes nor no
+    refused: int = 0  # limbo, or its state was lost: it will not judge an add, which a writer hears as EIO
     moved: int = 0  # the last segment no longer has the bookie: a live writer replaced it
     unfenced: list[int] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)  # no answer that proves anything
@@ -63,8 +63,8 @@ async def probe_fences(client: Client, bookie_id: BookieId, ledgers: Iterable[Le
             await client.bookies.add(bookie_id, ledger_id, PROBE_ENTRY, body, digest.master_key)
         except errors.LedgerFenced:
             found.fenced += 1
-        except errors.UnknownLedgerState:
-            found.limbo += 1
+        except (errors.StorageFailed, errors.UnknownLedgerState):
+            found.refused += 1
         except errors.BookieError as error:
             found.unknown.append(f"ledger {ledger_id}: {type(error).__name__}: {error}")
         else:

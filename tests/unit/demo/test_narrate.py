@@ -27,7 +27,7 @@ def test_the_end_of_phase_one_is_told_with_its_duration_and_marks() -> None:
         state="STAMPING", phase="cookie", phase_one_ms=120, ledgers_fenced=3, ledgers_limbo=5, incarnation=1
     )
 
-    assert any("0.12 s: 3 ledgers fenced, 5 in limbo" in text for text in told(fencing, stamping))
+    assert any("0.12 s: 3 ledgers closed to writers, 5 in limbo" in text for text in told(fencing, stamping))
 
 
 def test_a_new_incarnation_and_the_end_are_told() -> None:

@@ -49,7 +49,12 @@ def test_the_picture_is_well_formed_with_and_without_figures() -> None:
 def test_the_page_tells_all_and_fetches_nothing() -> None:
     text = page.page(outcome(), timeline(), "demo: OK", ok=True)
 
-    for expected in ("demo: OK", "nothing &lt;is&gt; lost", "all &amp; everything", "0.12 s, 4 ledgers fenced"):
+    for expected in (
+        "demo: OK",
+        "nothing &lt;is&gt; lost",
+        "all &amp; everything",
+        "0.12 s, 4 ledgers closed to writers",
+    ):
         assert expected in text
     assert "<script" not in text
     assert "src=" not in text
