@@ -36,6 +36,7 @@ class EntryRead:
         "_bookies",
         "_digest",
         "_is_recovery",
+        "_last_asked",
         "_on_done",
         "_plan",
         "_shared",
@@ -60,10 +61,11 @@ class EntryRead:
         negatives_needed: int,
         is_recovery: bool = False,
     ) -> None:
-        """`bookies`: the write set of the entry, in the order in which to ask."""
+        """`bookies`: the write set of the entry; healthy ones are asked first, in this order."""
         self._shared = shared
         self._digest = digest
-        self._bookies = bookies
+        self._bookies = shared.pool.by_health(bookies)
+        self._last_asked = 0
         self._on_done = on_done
         self._is_recovery = is_recovery
         self._plan = ReadPlan(range(len(bookies)), negatives_needed=negatives_needed)
@@ -83,8 +85,10 @@ class EntryRead:
         self._ask()
 
     def nudge(self) -> None:
-        """Speculate: ask the next replica although another has not answered."""
+        """Speculate: ask the next replica although another has not answered; that one is asked last from now on."""
         if not self.is_done:
+            silent = self._bookies[self._last_asked]
+            self._shared.pool.quarantine(silent, errors.RequestTimedOut(f"bookie {silent} is slow to answer reads"))
             self._ask()
 
     def cancel(self) -> None:
@@ -97,6 +101,7 @@ class EntryRead:
         self.asked_ns = self._shared.pool.now_ns()
         if replica is None:
             return
+        self._last_asked = replica
         request = messages.ReadRequest(
             0,
             v3.VERSION,

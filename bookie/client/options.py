@@ -27,7 +27,7 @@ class ClientOptions:
     prefetch_bytes_max: int = 8 * MIB
     # How long a writer waits for an ack quorum of live bookies before it gives up (Java: not at all).
     ensemble_timeout_ms: int = 30_000
-    # A bookie that failed a writer is not chosen for new ensembles for this long, if others can be had.
+    # A bookie that failed is not chosen for new ensembles for this long if others can be had, and is read from last.
     quarantine_ms: int = 30_000
     # LAC is told to bookies when a writer pauses, so that tailing readers see the last entry (explicitLacInterval).
     explicit_lac_ms: int = 250

@@ -193,9 +193,16 @@ class Pool:
         return future
 
     def quarantine(self, bookie_id: BookieId, reason: BookieError) -> None:
-        """Do not choose this bookie for new ensembles for a while."""
-        log.warning("bookie failed a writer bookie_id=%s reason=%s", bookie_id, reason)
+        """For a while: not chosen for new ensembles, asked last by readers. For bookies that failed or are silent."""
+        if not self.is_quarantined(bookie_id):
+            log.warning("bookie quarantined bookie_id=%s reason=%s", bookie_id, reason)
         self.link(bookie_id).quarantined_until_ns = self.now_ns() + self.options.quarantine_ms * NS_PER_MS
+
+    def by_health(self, bookies: Sequence[BookieId]) -> Sequence[BookieId]:
+        """The same bookies, those in quarantine last (wire 10.5 step 2, `reorderReadSequenceEnabled`)."""
+        if any(self.is_quarantined(bookie_id) for bookie_id in bookies):
+            return sorted(bookies, key=self.is_quarantined)
+        return bookies
 
     def is_quarantined(self, bookie_id: BookieId) -> bool:
         link = self._links.get(bookie_id)

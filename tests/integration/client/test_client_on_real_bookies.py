@@ -19,7 +19,7 @@ from bookie.connect import connect
 from local_support import LocalFleet
 
 ROOT = Path(__file__).resolve().parents[3]
-ENTRIES = 2_000
+ENTRIES = 500
 
 
 @pytest.fixture(scope="module")
