@@ -61,14 +61,18 @@ def ensure_programs(packages: Sequence[str], *, programs: Sequence[str], wanted_
 
 
 def apt_install(packages: Sequence[str]) -> None:
-    """Install Debian packages, refreshing the lists first when they do not have them."""
+    """Install Debian packages, mending dpkg and refreshing the lists when that fails at first.
+
+    Never killed with us: a package half installed is worse than one installed for nothing.
+    """
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-    argv = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
+    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
     try:
-        kube_shell.run(*argv, env=quiet)
+        kube_shell.run(*install, env=quiet, outlives_us=True)
     except kube_errors.CommandFailed:
-        kube_shell.run("apt-get", "update", "-qq", env=quiet)
-        kube_shell.run(*argv, env=quiet)
+        kube_shell.run("dpkg", "--configure", "-a", env=quiet, outlives_us=True)
+        kube_shell.run("apt-get", "update", "-qq", env=quiet, outlives_us=True)
+        kube_shell.run(*install, env=quiet, outlives_us=True)
 
 
 def pip(*arguments: str | Path) -> None:

@@ -6,11 +6,15 @@ This module must never decide anything about clusters, and never run a string th
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import kube_errors
+
+LEASH = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
+"""Runs a program so that the kernel ends it with us (setpriv(1), prctl(2) PR_SET_PDEATHSIG)."""
 
 
 def run(
@@ -19,16 +23,18 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     timeout_s: float | None = None,
+    outlives_us: bool = False,
 ) -> str:
     """Run `argv` to its end and return its standard output.
 
-    `env` is added to our own environment. Raises CommandFailed when it ends with anything but
+    `env` is added to our own environment. When we are killed the program is killed too, so that
+    it cannot go on beside the next run, unless it `outlives_us`. Raises CommandFailed when it ends with anything but
     zero, is not there (127), or takes longer than `timeout_s` (124).
     """
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(
-            words,
+            words if outlives_us else [*LEASH, *words],
             input=text_in,
             stdin=subprocess.DEVNULL if text_in is None else None,
             capture_output=True,
