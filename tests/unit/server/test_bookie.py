@@ -1,5 +1,6 @@
 """One whole node in the simulator: the order of its life, and what others see of it at each step."""
 
+import dataclasses
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -341,5 +342,39 @@ def test_a_thousand_adds_in_one_go_are_all_answered() -> None:
 
         assert {answer.status for answer in answers} == {Status.EOK}
         assert len({answer.txn for answer in answers}) == 1000
+
+    run(story)
+
+
+def test_a_failed_sync_stops_the_node_and_acknowledges_nothing() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        wire = await fleet.dial()
+        fleet.node.disk_faults = dataclasses.replace(
+            fleet.node.disk_faults, sync_fails_per_million=1_000_000, sync_fails_path="/data/journal"
+        )
+        fleet.node.disk.faults = fleet.node.disk_faults
+
+        (answer,) = await wire.ask(server_support.add(0))
+
+        assert answer.status is Status.EIO
+        assert isinstance(await fleet.ended(), errors.DiskFailed)
+
+    run(story)
+
+
+def test_a_metadata_store_that_is_away_for_a_while_does_not_stop_a_bookie() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.ready()
+        wire = await fleet.dial()
+
+        fleet.simulation.fabric.power_off("zk")
+        await fleet.simulation.loop.sleep_ns(3_000_000_000)
+        (answer,) = await wire.ask(server_support.add(0))
+
+        assert answer.status is Status.EOK
+        assert not fleet.outcome
 
     run(story)
