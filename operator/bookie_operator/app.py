@@ -39,13 +39,27 @@ async def configuration(kubeconfig: str) -> Configuration:
     return found
 
 
+def _connection(found: Configuration) -> kopf.ConnectionInfo:
+    """The same way to the API server, in kopf's words."""
+    token = (found.api_key or {}).get("BearerToken", "").removeprefix("Bearer ")
+    return kopf.ConnectionInfo(
+        server=found.host,
+        ca_path=found.ssl_ca_cert,
+        certificate_path=found.cert_file,
+        private_key_path=found.key_file,
+        token=token or None,
+        insecure=not found.verify_ssl,
+    )
+
+
 async def run(options: OperatorOptions) -> int:
     """Run until SIGTERM (0) or until the lease is lost (1)."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with ApiServer(await configuration(options.kubeconfig)) as kube:
+    reached = await configuration(options.kubeconfig)
+    async with ApiServer(reached) as kube:
         lease = Lease(kube, options.namespace, options.lease_name, options.identity)
         bookies = AdminPorts()
         executor = Executor(
@@ -66,7 +80,7 @@ async def run(options: OperatorOptions) -> int:
             version=__version__,
         )
         queue: WorkQueue[Key] = WorkQueue(reconciler.reconcile)
-        operator = _Operator(options, kube, lease, queue)
+        operator = _Operator(options, kube, lease, queue, _connection(reached))
         try:
             return await operator.run(stop)
         finally:
@@ -76,7 +90,15 @@ async def run(options: OperatorOptions) -> int:
 class _Operator:
     """The tasks of one process and how they end each other."""
 
-    def __init__(self, options: OperatorOptions, kube: ApiServer, lease: Lease, queue: WorkQueue[Key]) -> None:
+    def __init__(
+        self,
+        options: OperatorOptions,
+        kube: ApiServer,
+        lease: Lease,
+        queue: WorkQueue[Key],
+        connection: kopf.ConnectionInfo,
+    ) -> None:
+        self._connection = connection
         self._options = options
         self._kube = kube
         self._lease = lease
@@ -145,11 +167,12 @@ class _Operator:
     async def _watch(self) -> None:
         """kopf ends when one of its watches cannot go on; then we end too, and the kubelet starts us again."""
         await kopf.operator(
-            registry=watch.registry(lambda namespace, name: self._queue.add(Key(namespace, name))),
+            registry=watch.registry(lambda namespace, name: self._queue.add(Key(namespace, name)), self._connection),
             settings=watch.settings(),
             clusterwide=not self._options.watch_namespaces,
             namespaces=self._options.watch_namespaces,
             standalone=True,
+            identity=self._options.identity,  # else kopf asks who the user is, and a container's user has no name
         )
         raise LostLease("the watches ended")
 

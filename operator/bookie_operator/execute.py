@@ -104,7 +104,7 @@ class Executor:
             if error.is_invalid:
                 return Obstacle("ApplyRefused", f"could not {action}: {error}")
             raise
-        logger.info("done action=%s cluster=%s/%s", action, cluster.namespace, cluster.name)
+        logger.info("done cluster=%s/%s action=%s", cluster.namespace, cluster.name, action)
         self._crash.after_write(str(action))
         return None
 

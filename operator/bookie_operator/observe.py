@@ -60,7 +60,7 @@ async def _look_at_all(
         image=cluster.spec.image or image,
         bookies=tuple(task.result() for task in cases),
         children={
-            (kind, manifest["metadata"]["name"]): manifest | {"kind": kind}
+            (kind, manifest["metadata"]["name"]): manifest
             for kind, task in zip(_CHILD_KINDS, children, strict=True)
             for manifest in task.result()
         },

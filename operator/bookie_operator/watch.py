@@ -23,8 +23,11 @@ CHILDREN = (
 _TOKEN_LIFE = dt.timedelta(minutes=5)  # kopf then reads the rotated token again (kopf.md 1.12)
 
 
-def registry(enqueue: Callable[[str, str], None]) -> kopf.OperatorRegistry:
-    """Handlers that call `enqueue(namespace, cluster)`. An event of a cluster counts when its wishes changed."""
+def registry(enqueue: Callable[[str, str], None], outside: kopf.ConnectionInfo) -> kopf.OperatorRegistry:
+    """Handlers that call `enqueue(namespace, cluster)`. An event of a cluster counts when its wishes changed.
+
+    `outside`: how to reach the API server where there is no service account to read.
+    """
     handlers = kopf.OperatorRegistry()
     seen: dict[str, tuple[object, ...]] = {}
 
@@ -52,12 +55,11 @@ def registry(enqueue: Callable[[str, str], None]) -> kopf.OperatorRegistry:
         )
 
     @kopf.on.login(registry=handlers)
-    async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+    async def login(**kwargs: Any) -> kopf.ConnectionInfo:
         found = kopf.login_with_service_account(**kwargs)
-        if found is not None:
-            expiration = dt.datetime.now(dt.UTC) + _TOKEN_LIFE
-            return dataclasses.replace(found, expiration=expiration)
-        return kopf.login_with_kubeconfig(**kwargs)
+        if found is None:
+            return outside
+        return dataclasses.replace(found, expiration=dt.datetime.now(dt.UTC) + _TOKEN_LIFE)
 
     return handlers
 

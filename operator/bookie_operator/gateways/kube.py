@@ -45,6 +45,11 @@ class Resource:
     plural: str
     is_namespaced: bool = True
 
+    @property
+    def api_version(self) -> str:
+        """/apis/apps/v1 -> apps/v1; /api/v1 -> v1."""
+        return self.prefix.removeprefix("/apis/").removeprefix("/api/")
+
 
 RESOURCES: dict[str, Resource] = {
     names.KIND: Resource(f"/apis/{names.API_VERSION}", names.PLURAL),
@@ -101,8 +106,9 @@ class ApiServer:
         query = {"labelSelector": selector} if selector else {}
         answer = await self._ask("GET", kind, namespace, "", query=query)
         assert answer is not None
-        items: list[Manifest] = answer.get("items") or []
-        return items
+        # Items of a list carry neither: given back, so that they compare with what we apply.
+        typed = {"apiVersion": RESOURCES[kind].api_version, "kind": kind}
+        return [item | typed for item in answer.get("items") or ()]
 
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         metadata = manifest["metadata"]
