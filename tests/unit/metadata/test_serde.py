@@ -4,7 +4,7 @@ import base64
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bookie.base import errors
@@ -161,6 +161,7 @@ def test_a_broken_record_is_refused_as_bad_input(broken: bytes) -> None:
         serde.load_ledger(broken)
 
 
+@settings(deadline=None)  # a loaded machine is no defect
 @given(
     password=st.binary(max_size=40),
     custom=st.lists(st.tuples(st.text(max_size=10), st.binary(max_size=10)), max_size=3),
