@@ -23,6 +23,7 @@ class AdminClient:
         self._stub = admin_pb2_grpc.AdminStub(self._channel)
         self._steps: deque[admin_pb2.RepairStatus] = deque()
         self._step: admin_pb2.RepairStatus | None = None
+        self._report: admin_pb2.StorageReport | None = None
         self._closing = threading.Event()
         self._follower = threading.Thread(target=self._follow, name=f"admin {address}", daemon=True)
 
@@ -40,12 +41,11 @@ class AdminClient:
 
     def observe(self) -> Observation:
         """Return the oldest step nobody has looked at yet, beside what the report says now."""
-        report = self.report()
-        if report is None:
-            return Observation()
         if self._steps:
             self._step = self._steps.popleft()
-        return observation(report, self._step)
+        if self._report is None or not self._steps:  # a backlog of steps is told first; the report would be ahead of it
+            self._report = self.report() or self._report
+        return Observation() if self._report is None else observation(self._report, self._step)
 
     def _follow(self) -> None:
         request = admin_pb2.GetRepairStatusRequest(interval_ms=STREAM_INTERVAL_MS)

@@ -124,9 +124,10 @@ def run_workload(arguments: argparse.Namespace) -> int:
             if living.poll() is not None:
                 print(f"bookie workload: the writers ended by themselves ({living.returncode})", file=sys.stderr)
                 return EXIT_FAILED
-            if time.monotonic() > kill_s or doomed.poll() is not None:
+            has_written = sample.doomed_acknowledged > 0  # a writer that left nothing behind is no accident
+            if (has_written and time.monotonic() > kill_s) or doomed.poll() is not None:
                 _end(doomed, signal.SIGKILL)
-                sample.killed += 1
+                sample.killed, sample.doomed_acknowledged = sample.killed + 1, 0
                 doomed, kill_s = _spawn(arguments, ("doomed",)), time.monotonic() + arguments.kill_every_s
     finally:
         _end(doomed, signal.SIGKILL)

@@ -16,6 +16,8 @@ class Sample:
     closed: int = 0
     failed: int = 0
     killed: int = 0
+    doomed_acknowledged: int = 0  # by the writer that is killed next
+    doomed_ledger: int = -1
     steady_ledger: int = -1
     steady_acknowledged: int = 0
     last_failure: str = ""
@@ -27,9 +29,12 @@ class Sample:
                 self.created += 1
                 if plan == "steady":
                     self.steady_ledger, self.steady_acknowledged = ledger_id, 0
+                if plan == "doomed":
+                    self.doomed_ledger, self.doomed_acknowledged = ledger_id, 0
             case records.Ack():
                 self.acknowledged += 1
                 self.steady_acknowledged += record.ledger_id == self.steady_ledger
+                self.doomed_acknowledged += record.ledger_id == self.doomed_ledger
             case records.Close():
                 self.closed += 1
             case records.Fail(_, reason):
