@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,11 +30,11 @@ def choose_fleet() -> Fleet:
     """Return the fleet that CLUSTER asks for, or the one that can be had here."""
     if os.environ.get("CLUSTER") == "none":
         return LocalStage(LOGS, why="CLUSTER=none was asked for")
-    import cluster
+    import kube_cluster
     from fleet_kubernetes import KubernetesStage
 
     try:
-        cluster.up()
+        kube_cluster.up()
     except NoClusterHere as reason:
         if os.environ.get("CLUSTER"):
             raise
@@ -71,6 +72,9 @@ def main() -> int:
         failure = f"demo: FAILED: {error}"
     except KeyboardInterrupt:
         failure = "demo: FAILED: stopped by hand"
+    except Exception as error:  # noqa: BLE001 -- a fault of the demo itself still ends in one line and a page
+        (LOGS / "traceback.txt").write_text(traceback.format_exc())
+        failure = f"demo: FAILED: {type(error).__name__}: {error}; look at {LOGS / 'traceback.txt'}"
     ok, line = last_line(outcome)
     if failure:
         ok, line = False, failure

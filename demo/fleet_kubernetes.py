@@ -57,9 +57,9 @@ class KubernetesStage:
         kube_load.load(kube_images.build_all())
         timeline.tell("step", "the image is built from the Dockerfile and on every node")
         self.remove_remains()
+        kube_tools.kubectl("create", "namespace", NAMESPACE)
         self.install_operator()
         timeline.tell("step", "the CRD chart and the operator chart are installed")
-        kube_tools.kubectl("create", "namespace", NAMESPACE)
         self.apply(ROOT / "examples" / "zookeeper.yaml")
         self.apply(ROOT / "examples" / "bookiecluster.yaml")
         self._wait_ready()
@@ -74,10 +74,12 @@ class KubernetesStage:
         """Install or upgrade both charts; return once the operator's Deployment is rolled out."""
         image = kube_load.name_in_cluster(kube_images.BOOKIE_IMAGE)
         repository, _, tag = image.rpartition(":")
-        values = [f"image.repository={repository}", f"image.tag={tag}", *self._operator_values]
-        settings = [word for value in values for word in ("--set-string", value)]
+        # It watches the demo's namespace only: another operator of this cluster keeps its own.
+        scope = f"watch.namespaces={{{NAMESPACE}}}"
+        values = [f"image.repository={repository}", f"image.tag={tag}", scope, *self._operator_values]
+        settings = [word for value in values for word in ("--set", value)]
         with step("helm install: CRDs and operator"):
-            kube_tools.helm("upgrade", "--install", CRD_RELEASE, ROOT / "charts" / CRD_RELEASE)
+            kube_tools.helm("upgrade", "--install", CRD_RELEASE, ROOT / "charts" / CRD_RELEASE, *_crd_flags())
             kube_tools.helm(
                 "upgrade", "--install", OPERATOR_RELEASE, ROOT / "charts" / OPERATOR_RELEASE,
                 "--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout", "180s", *settings,
@@ -261,6 +263,14 @@ class KubernetesStage:
     def _pod_of(status: dict[str, Any], bookie_id: str) -> str:
         found = (entry["name"] for entry in status.get("bookies", ()) if entry["bookieId"] == bookie_id)
         return str(next(found, ""))
+
+
+def _crd_flags() -> list[str]:
+    """A CRD that somebody applied without Helm is taken over; Helm refuses that unless it is told."""
+    found = kube_tools.kubectl(
+        "get", "crd", KIND, "--ignore-not-found", "-o", "jsonpath={.metadata.name} {.metadata.labels}"
+    )
+    return ["--take-ownership"] if found.strip() and "Helm" not in found else []
 
 
 def _is_ready(pod: dict[str, Any]) -> bool:
