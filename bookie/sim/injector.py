@@ -1,0 +1,142 @@
+"""The fault injector of one run: breaks things at random, as often as the swarm says, within the atlas.
+
+It acts as misfortune does, from outside: power, kills, links, volumes, sessions. Everything it breaks it mends later,
+and `heal` mends the rest.
+"""
+
+import asyncio
+import random
+
+from bookie.ports.admin import State
+from bookie.sim.cluster import VOLUMES, BookieNode, SimCluster
+from bookie.sim.faults import Atlas, Swarm
+from bookie.sim.metadata_store import KEEPER_HOST
+from bookie.sim.node import End
+
+TICK_S = 0.5
+DOWN_S_MAX = 20.0
+HELD_S_MAX = 20.0
+
+
+class Injector:
+    """One task of the director. `down_max`: how many bookies may be down at the same time."""
+
+    def __init__(self, cluster: SimCluster, swarm: Swarm, random_: random.Random, *, down_max: int) -> None:
+        self.cluster = cluster
+        self.swarm = swarm
+        self.random = random_
+        self.atlas = Atlas()
+        self.down_max = down_max
+        self.counts: dict[str, int] = {}
+        self._restart_at: dict[str, float] = {}
+        self._release_at: list[tuple[float, str, str]] = []
+
+    async def run(self, duration_s: float) -> None:
+        """Break and mend for `duration_s`, then mend everything."""
+        loop = self.cluster.simulation.loop
+        end = loop.time() + duration_s
+        while loop.time() < end:
+            self._mend(loop.time())
+            self._break(loop.time())
+            await asyncio.sleep(TICK_S * (0.5 + self.random.random()))
+        self.heal()
+
+    def heal(self) -> None:
+        """Release all links, start all bookies, make the dials calm."""
+        simulation = self.cluster.simulation
+        self.cluster.heal()
+        self._release_at.clear()
+        network, metadata = simulation.dials.network, simulation.dials.metadata
+        network.reset_per_million = network.stall_per_million = 0
+        metadata.lost_answer_per_million = metadata.lost_request_per_million = 0
+        for bookie in self.cluster.bookies.values():
+            bookie.node.disk_faults.stall_per_million = 0
+            if not bookie.is_running:
+                bookie.start()
+        self._restart_at.clear()
+
+    # ---- mending --------------------------------------------------------------------------------------------------
+
+    def _mend(self, now: float) -> None:
+        for name in [name for name, at in self._restart_at.items() if at <= now]:
+            del self._restart_at[name]
+            self.cluster.bookies[name].start()
+        for held in [held for held in self._release_at if held[0] <= now]:
+            self._release_at.remove(held)
+            self.cluster.release(held[1], held[2])
+        for bookie in self.cluster.bookies.values():
+            if not bookie.is_running and bookie.name not in self._restart_at:
+                self._restart_at[bookie.name] = now + self.random.random() * DOWN_S_MAX  # it gave up by itself
+            if bookie.state in (State.SERVING, State.READ_ONLY):
+                self.atlas.repaired(bookie.name)
+
+    # ---- breaking -------------------------------------------------------------------------------------------------
+
+    def _break(self, now: float) -> None:
+        swarm = self.swarm
+        if self._chance(swarm.power_cut_percent):
+            self._crash(now, End.POWER_CUT)
+        if self._chance(swarm.kill_percent):
+            self._crash(now, End.KILL)
+        if self._chance(swarm.wipe_percent):
+            self._wipe(now)
+        if self._chance(swarm.partition_percent):
+            one, other = self._two_machines()
+            self._hold(now, one, other)
+            self._hold(now, other, one)
+        if self._chance(swarm.hold_percent):
+            self._hold(now, *self._two_machines())
+        if self._chance(swarm.client_crash_percent) and self.cluster.clients:
+            client = self.cluster.clients[self.random.choice(sorted(self.cluster.clients))]
+            if client.node.life is not None:
+                self._count("client crash")
+                client.crash()
+        if self._chance(swarm.session_expiry_percent) and self.cluster.simulation.keeper.sessions:
+            self._count("session expiry")
+            sessions = sorted(self.cluster.simulation.keeper.sessions)
+            self.cluster.simulation.keeper.expire(self.random.choice(sessions))
+
+    def _crash(self, now: float, how: End) -> None:
+        victim = self._victim(loses_data=not self.cluster.settings.journal_write_data)
+        if victim is not None:
+            self._count(how.value)
+            victim.crash(how)
+            self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
+
+    def _wipe(self, now: float) -> None:
+        victim = self._victim(loses_data=True)
+        if victim is not None:
+            self._count("wipe")
+            victim.crash(End.POWER_CUT)
+            lost = [path for path in VOLUMES if self.random.random() < 0.5] or list(VOLUMES)
+            victim.wipe(*lost)
+            self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
+
+    def _victim(self, *, loses_data: bool) -> BookieNode | None:
+        """A running bookie that may be taken down now; None when the atlas says no."""
+        bookies = list(self.cluster.bookies.values())
+        if sum(not bookie.is_running for bookie in bookies) >= self.down_max:
+            return None
+        allowed = [it for it in bookies if it.is_running and (not loses_data or self.atlas.may_lose(it.name))]
+        if not allowed:
+            return None
+        victim = self.random.choice(allowed)
+        if loses_data:
+            self.atlas.lost(victim.name)
+        return victim
+
+    def _two_machines(self) -> tuple[str, str]:
+        machines = [*self.cluster.bookies, *sorted(self.cluster.clients), KEEPER_HOST]
+        one, other = self.random.sample(machines, 2)
+        return one, other
+
+    def _hold(self, now: float, source: str, target: str) -> None:
+        self._count("hold")
+        self.cluster.hold(source, target)
+        self._release_at.append((now + self.random.random() * HELD_S_MAX, source, target))
+
+    def _chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1

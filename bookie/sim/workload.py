@@ -1,0 +1,213 @@
+"""Random applications of a cluster: writers, readers and recoverers, each in a process of its own, told to the oracle.
+
+An application makes do with every operating error: it gives up the ledger and takes another. What it must never see is
+for the oracle to say. Writers close some ledgers, leave some open, and are killed over some by the fault injector.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+from bookie.base.errors import BookieError
+from bookie.base.ids import EntryId, LedgerId
+from bookie.client.writer import LedgerWriter
+from bookie.sim.cluster import ClientNode, SimCluster
+from bookie.sim.node import NodeCrashed
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The shape of a workload."""
+
+    writers: int = 2
+    readers: int = 1
+    recoverers: int = 1
+    ensemble_size: int = 3
+    write_quorum: int = 3
+    ack_quorum: int = 2
+    entries_max: int = 60
+    payload_bytes_max: int = 400
+    in_flight_max: int = 8
+    pause_ms_max: int = 400
+    close_percent: int = 50
+
+
+def draw(random_: random.Random, *, bookies: int) -> Plan:
+    """Quorums are 3/3/2 mostly, striped when there are bookies enough; the rest is drawn freely."""
+    shapes = [(3, 3, 2), (3, 3, 2), (3, 2, 2)] + ([(4, 3, 2)] if bookies >= 5 else [])
+    ensemble_size, write_quorum, ack_quorum = random_.choice(shapes)
+    return Plan(
+        writers=random_.randint(1, 3),
+        readers=random_.randint(0, 2),
+        recoverers=random_.randint(0, 2),
+        ensemble_size=ensemble_size,
+        write_quorum=write_quorum,
+        ack_quorum=ack_quorum,
+        entries_max=random_.choice((5, 20, 60)),
+        payload_bytes_max=random_.choice((0, 100, 3000)),
+        in_flight_max=random_.choice((1, 4, 32)),
+        pause_ms_max=random_.choice((200, 1_000, 4_000)),
+        close_percent=random_.choice((20, 50, 80)),
+    )
+
+
+class Workload:
+    """Runs until `stop`; `finished` tells when every application has let go."""
+
+    def __init__(self, cluster: SimCluster, plan: Plan) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self.ledgers: list[LedgerId] = []
+        self.is_stopping = False
+        self.errors: dict[str, int] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start every application; they run as the director's tasks and act in their own processes."""
+        loop = self.cluster.simulation.loop
+        parts = (("writer", self.plan.writers), ("reader", self.plan.readers), ("recoverer", self.plan.recoverers))
+        for kind, count in parts:
+            for number in range(count):
+                name = f"{kind}-{number}"
+                application = Application(self, name, self.cluster.simulation.random(name))
+                self._tasks.append(loop.create_task(application.run(kind), name=name))
+
+    async def stop(self) -> None:
+        """Let every application finish what it does now."""
+        self.is_stopping = True
+        await asyncio.gather(*self._tasks)
+
+    def note(self, error: BaseException) -> None:
+        """Count what applications met, for the summary."""
+        name = type(error).__name__
+        self.errors[name] = self.errors.get(name, 0) + 1
+
+
+class Application:
+    """One application. `kind` decides what it does, over and over, also after its process was killed."""
+
+    def __init__(self, workload: Workload, name: str, random_: random.Random) -> None:
+        self.workload = workload
+        self.cluster = workload.cluster
+        self.oracle = workload.cluster.oracle
+        self.name = name
+        self.random = random_
+        self.process: ClientNode
+
+    async def run(self, kind: str) -> None:
+        work = {"writer": self.write, "reader": self.read, "recoverer": self.recover}[kind]
+        while not self.workload.is_stopping:
+            try:
+                self.process = await self.cluster.client(self.name)
+                while not self.workload.is_stopping:
+                    try:
+                        await self.process(work(self.process))
+                    except BookieError as error:
+                        self.workload.note(error)
+                        await self.pause()
+            except (NodeCrashed, BookieError) as error:
+                self.workload.note(error)
+                await self.pause()
+                if self.process.node.life is not None:
+                    self.process.crash()
+        if self.process.node.life is not None:
+            self.process.crash()
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self.random.random() * self.workload.plan.pause_ms_max / 1000)
+
+    # ---- writing --------------------------------------------------------------------------------------------------
+
+    async def write(self, process: ClientNode) -> None:
+        """One ledger from its creation to its end."""
+        plan = self.workload.plan
+        writer = await process.client.create(
+            ensemble_size=plan.ensemble_size, write_quorum=plan.write_quorum, ack_quorum=plan.ack_quorum
+        )
+        self.workload.ledgers.append(writer.id)
+        window = asyncio.Semaphore(plan.in_flight_max)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self.random.randint(0, plan.entries_max)):
+                    if self.workload.is_stopping:
+                        break
+                    await window.acquire()
+                    group.create_task(self.append(writer, window))
+                    if self.random.random() < 0.2:
+                        await self.pause()
+        except* BookieError as group_error:
+            raise group_error.exceptions[0] from None
+        if self.random.randrange(100) < plan.close_percent:
+            await writer.close()
+        await self.pause()
+
+    async def append(self, writer: LedgerWriter, window: asyncio.Semaphore) -> None:
+        payload = self.random.randbytes(self.random.randint(0, self.workload.plan.payload_bytes_max))
+        try:
+            entry_id = await writer.append(payload)
+            self.oracle.acknowledged(writer.id, entry_id, payload)
+        finally:
+            window.release()
+
+    # ---- reading --------------------------------------------------------------------------------------------------
+
+    async def read(self, process: ClientNode) -> None:
+        """Follow one ledger for a while without disturbing its writer."""
+        if not self.workload.ledgers:
+            await self.pause()
+            return
+        ledger_id = self.random.choice(self.workload.ledgers[-6:])
+        reader = await process.client.open_no_recovery(ledger_id)
+        try:
+            confirmed = reader.last_confirmed
+            for _ in range(self.random.randint(1, 5)):
+                self.oracle.confirmed(ledger_id, reader.last_confirmed, confirmed)
+                confirmed = reader.last_confirmed
+                if confirmed >= 0:
+                    first = self.random.randint(0, confirmed)
+                    async for entry in reader.read_stream(first, min(confirmed, first + 10)):
+                        self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
+                await self.pause()
+                await reader.read_last_confirmed()
+        finally:
+            await reader.close()
+
+    async def recover(self, process: ClientNode) -> None:
+        """Take a ledger over, written to or not, and read all of it."""
+        if not self.workload.ledgers:
+            await self.pause()
+            return
+        ledger_id = self.random.choice(self.workload.ledgers[-4:])
+        if self.random.random() < 0.5:
+            await self.pause()
+        reader = await process.client.open(ledger_id)
+        if reader.last_entry >= 0:
+            async for entry in reader.read_stream(0, reader.last_entry):
+                self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
+        await reader.close()
+        await self.pause()
+
+
+async def verify(cluster: SimCluster, ledgers: list[LedgerId], *, timeout_s: float = 300.0) -> None:
+    """When all is well again: every ledger can be opened and read from its first entry to its last (S2, S5, L1)."""
+    loop = cluster.simulation.loop
+    verifier = await cluster.client("verifier")
+    for ledger_id in ledgers:
+        deadline_ns = loop.now_ns + int(timeout_s * 1e9)
+        while True:
+            try:
+                entries = await verifier(_read_all(verifier, ledger_id))
+                cluster.oracle.verified(ledger_id, entries)
+                break
+            except BookieError as error:
+                if loop.now_ns > deadline_ns:
+                    cluster.oracle.unreadable(ledger_id, repr(error))
+                    break
+                await asyncio.sleep(1)
+
+
+async def _read_all(verifier: ClientNode, ledger_id: LedgerId) -> dict[EntryId, bytes]:
+    reader = await verifier.client.open(ledger_id)
+    if reader.last_entry < 0:
+        return {}
+    return {entry.entry_id: bytes(entry.payload) for entry in await reader.read(0, reader.last_entry)}
