@@ -6,6 +6,7 @@ its `script`, which may answer differently, say nothing (MUTE) or break the conn
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -54,7 +55,7 @@ class FakeBookie:
         self.requests: list[Request] = []
         self.script: Script = obey
         self._listener: Listener | None = None
-        self._streams: list[ByteStream] = []
+        self._polls: list[asyncio.Future[None]] = []
 
     # ---- its life ----------------------------------------------------------------------------------------------------
 
@@ -106,8 +107,22 @@ class FakeBookie:
                 if said == BREAK:
                     stream.close()
                     return
+                if said is None and isinstance(request, messages.ReadRequest) and request.timeout_ms is not None:
+                    self._polls.append(asyncio.ensure_future(self._poll(stream, request)))
+                    continue
                 response = _refusal(request, said) if isinstance(said, Status) else self._answer(request)
                 stream.write(session.pack_response(response))
+
+    async def _poll(self, stream: ByteStream, request: messages.ReadRequest) -> None:
+        """A long poll: answered when the LAC moves, or when its time is up (wire 7.6)."""
+        assert request.timeout_ms is not None
+        assert request.previous_lac is not None
+        loop = self.fleet.machine.loop
+        end_ns = loop.now_ns + request.timeout_ms * 1_000_000
+        known = request.ledger_id in self.keys
+        while known and loop.now_ns < end_ns and self.lac(request.ledger_id) <= request.previous_lac:
+            await loop.sleep_ns(20_000_000)
+        stream.write(session.pack_response(self._answer(request)))
 
     def _answer(self, request: Request) -> Response:
         match request:
@@ -157,7 +172,6 @@ class FakeBookie:
         return response
 
     def _long_poll(self, request: messages.ReadRequest, response: messages.ReadResponse) -> Response:
-        """Answers at once, as when the time is up."""
         assert request.previous_lac is not None
         if request.ledger_id not in self.keys:
             response.status = Status.ENOLEDGER

@@ -165,7 +165,7 @@ shapes = st.integers(1, 5).flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(shapes, steps)
 def test_any_history_confirms_what_the_model_confirms(
     shape: tuple[int, int, int], history: list[tuple[str, int, int]]

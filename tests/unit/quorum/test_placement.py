@@ -1,7 +1,7 @@
 """Which bookies an ensemble gets (metadata 12)."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bookie.base import errors
@@ -60,6 +60,7 @@ def test_members_of_the_ensemble_are_never_chosen_again_and_a_slot_may_stay_empt
     assert found == {0: "d3"}
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("abc"), min_size=5, max_size=9), st.integers(1, 5), st.data())
 def test_no_bookie_is_twice_in_an_ensemble(zones: list[str], size: int, data: st.DataObject) -> None:
     write_quorum = data.draw(st.integers(1, size))
