@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 _JOIN_BYTES_MAX = 256 * KIB
 # Answers of one chunk beyond this wait for the client to take some: requests are small, answers need not be.
 _UNSENT_BYTES_MAX = 4096 * KIB
+# Reads that wait for the disk, per connection: each may come back with an entry of any size.
+_SLOW_READS_MAX = 256
 
 
 class Gate:
@@ -65,6 +67,8 @@ class Connection:
         self._unsent_bytes = 0
         self._is_flush_due = False
         self._is_open = True
+        self._slow_reads = 0
+        self._caught_up = asyncio.Event()
 
     async def run(self) -> None:
         """Serve until the client goes, the stream breaks or the client says something that is no request."""
@@ -92,19 +96,34 @@ class Connection:
         while chunk := await stream.read():
             for request in self._session.receive(chunk):
                 handle(request, self)
-                if self._unsent_bytes > _UNSENT_BYTES_MAX:
-                    self._flush()
-                    await stream.drained()
+                if self._unsent_bytes > _UNSENT_BYTES_MAX or self._slow_reads > _SLOW_READS_MAX:
+                    await self._catch_up()
             await stream.drained()
             await self._gate.wait()
+
+    async def _catch_up(self) -> None:
+        """Let the client take what it asked for before it asks for more."""
+        self._flush()
+        while self._slow_reads > _SLOW_READS_MAX // 2:
+            self._caught_up.clear()
+            await self._caught_up.wait()
+        await self._stream.drained()
+
+    def slow_read_began(self) -> None:
+        self._slow_reads += 1
+
+    def slow_read_ended(self) -> None:
+        self._slow_reads -= 1
+        if self._slow_reads == _SLOW_READS_MAX // 2:
+            self._caught_up.set()
 
     def reply(self, response: Response) -> None:
         """Queue one answer for the write at the end of this turn."""
         if not self._is_open:
             return
-        for buffer in session.pack_response(response):
-            self._unsent.append(buffer)
-            self._unsent_bytes += len(buffer)
+        buffers = session.pack_response(response)
+        self._unsent += buffers
+        self._unsent_bytes += len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         if not self._is_flush_due:
             self._is_flush_due = True
             self._call_soon(self._flush)

@@ -105,25 +105,24 @@ class Processor:
                 done=partial(self._added, request, to, self._clock.monotonic_ns()),
             )
         except BookieError as error:
-            self._answer_add(request, to, self._status_of_add(error))
+            self._refuse_add(request, to, error)
         else:
             self._admission.take(size)
 
     def _added(self, request: AddRequest, to: Replier, began_ns: int, error: BookieError | None) -> None:
-        self._answer_add(request, to, _EOK if error is None else self._status_of_add(error))
+        if error is None:
+            to.reply(AddResponse(request.txn, request.version, _EOK, request.ledger_id, request.entry_id))
+        else:
+            self._refuse_add(request, to, error)
         self._metrics.add_latency.record(self._clock.monotonic_ns() - began_ns)
         if self._admission.give(len(request.body)):
             self.on_room()
 
-    def _answer_add(self, request: AddRequest, to: Replier, status: Status) -> None:
-        if status:
-            self._metrics.errors[status] += 1
-        to.reply(AddResponse(request.txn, request.version, status, request.ledger_id, request.entry_id))
-
-    @staticmethod
-    def _status_of_add(error: BookieError) -> Status:
+    def _refuse_add(self, request: AddRequest, to: Replier, error: BookieError) -> None:
         """A writer dies of EFENCED and EUA only; it survives EIO by an ensemble change (wire-protocol.md 5.4)."""
-        return Status.EIO if isinstance(error, errors.UnknownLedgerState) else error.status
+        status = Status.EIO if isinstance(error, errors.UnknownLedgerState) else error.status
+        self._metrics.errors[status] += 1
+        to.reply(AddResponse(request.txn, request.version, status, request.ledger_id, request.entry_id))
 
     # ---- explicit LAC
 

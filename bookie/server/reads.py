@@ -31,6 +31,12 @@ class Replier(Protocol):
 
     def reply(self, response: Response) -> None: ...
 
+    def slow_read_began(self) -> None:
+        """An answer of any size is being fetched: whoever has many of them must not ask for more."""
+        ...
+
+    def slow_read_ended(self) -> None: ...
+
 
 class Reads:
     """Answers read requests of all connections; part of the processor."""
@@ -69,7 +75,9 @@ class Reads:
             self._found(request, to, entry_id, body, lac_update_ms)
             return
         self._metrics.slow_reads += 1
-        if not self._readers.submit(partial(self._entry_from_disk, request, to, entry_id, lac_update_ms)):
+        if self._readers.submit(partial(self._entry_from_disk, request, to, entry_id, lac_update_ms)):
+            to.slow_read_began()
+        else:
             self._refuse(request, to, errors.TooManyRequests(_BUSY), entry_id)
 
     async def _entry_from_disk(
@@ -81,6 +89,7 @@ class Reads:
             self._refuse(request, to, error, entry_id)
         else:
             self._found(request, to, entry_id, body, lac_update_ms)
+        to.slow_read_ended()
 
     def _found(
         self, request: ReadRequest, to: Replier, entry_id: EntryId, body: Buffer, lac_update_ms: int | None
@@ -186,10 +195,16 @@ class Reads:
             error = errors.TooManyRequests(_BUSY)
         if error is not None:
             self._refuse_batch(request, to, error)
-        elif request.is_fencing:
+            return
+        to.slow_read_began()
+        if request.is_fencing:
             self._polls.wake(request.ledger_id)
 
     async def _batch(self, request: BatchReadRequest, to: Replier) -> None:
+        await self._fill_batch(request, to)
+        to.slow_read_ended()
+
+    async def _fill_batch(self, request: BatchReadRequest, to: Replier) -> None:
         budget_bytes = min(request.size_max, _BATCH_BYTES_MAX)
         size_bytes = _BATCH_HEAD_BYTES
         bodies: list[Buffer] = []

@@ -31,10 +31,17 @@ class Asker:
         self.processor = processor
         self.answers: dict[int, Response] = {}
         self._next_txn = 1
+        self.slow_reads = 0
 
     def reply(self, response: Response) -> None:
         assert response.txn not in self.answers, "exactly one answer"
         self.answers[response.txn] = response
+
+    def slow_read_began(self) -> None:
+        self.slow_reads += 1
+
+    def slow_read_ended(self) -> None:
+        self.slow_reads -= 1
 
     def send(self, request: Request) -> int:
         """Ask without waiting; return the transaction id."""
@@ -98,7 +105,9 @@ def run(story: Story, *, seed: int = 1) -> ServerMetrics:
         readers = Readers()
         node.spawn(readers.run(), "readers")
         processor = Processor(store, readers, Admission(), metrics, world.clock)
-        await story(Asker(node, processor), store)
+        asker = Asker(node, processor)
+        await story(asker, store)
+        assert asker.slow_reads == 0, "every slow read that began has ended"
 
     async def director() -> None:
         node = simulation.node("bookie")

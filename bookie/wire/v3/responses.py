@@ -49,15 +49,17 @@ def unpack_response(view: Buffer) -> Response:
         message = _parse(view)  # type: ignore[arg-type]  # the parser takes any buffer; its stub says bytes
     except DecodeError as error:
         raise BadInput(f"a frame that is no v3 response: {error}") from error
-    if not message.IsInitialized():
-        raise BadInput("a v3 response without a required field")
     header = message.header
     status = _STATUS[message.status]
-    if header.operation == proto.ADD_ENTRY and message.HasField("addResponse"):
-        add = message.addResponse
+    add = message.addResponse
+    # Hot, and twice as fast as a look at all required fields. A status that is missing would read as EOK, so it is
+    # never taken on trust; `addResponse` is there when its status is.
+    if header.operation == proto.ADD_ENTRY and message.HasField("status") and add.HasField("status"):
         return AddResponse(
             header.txnId, VERSION, status or _STATUS[add.status], LedgerId(add.ledgerId), EntryId(add.entryId)
         )
+    if not message.IsInitialized():
+        raise BadInput("a v3 response without a required field")
     operation = Operation(header.operation)
     unpack = _UNPACK.get(operation)
     if unpack is None or not message.HasField(unpack[0]):
@@ -168,10 +170,19 @@ def pack_response(response: Response) -> list[Buffer]:
 
 def _pack_add(response: AddResponse) -> bytes:
     status = _STATUS_VARINT[response.status]
-    sub = b"\x08%b\x10%b\x18%b" % (status, varint(response.ledger_id), varint(response.entry_id))
-    txn = varint(response.txn)
-    message = b"\x0a%c\x08\x03\x10\x02\x18%b\x10%b\xaa\x06%c%b" % (len(txn) + 5, txn, status, len(sub), sub)
-    return b"\x00\x00\x00%c%b" % (len(message), message)  # never more than 60 bytes
+    txn, ledger, entry = varint(response.txn), varint(response.ledger_id), varint(response.entry_id)
+    sub_size = 3 + len(status) + len(ledger) + len(entry)
+    size = 11 + len(txn) + len(status) + sub_size  # never more than 60 bytes: lengths are one byte each
+    return b"\x00\x00\x00%c\x0a%c\x08\x03\x10\x02\x18%b\x10%b\xaa\x06%c\x08%b\x10%b\x18%b" % (
+        size,
+        5 + len(txn),
+        txn,
+        status,
+        sub_size,
+        status,
+        ledger,
+        entry,
+    )
 
 
 def _pack_read(response: ReadResponse) -> list[Buffer]:
