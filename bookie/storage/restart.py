@@ -157,7 +157,7 @@ class _Replay:
         return last_id, last_end
 
     async def _settle(self, path: str, end: int) -> None:
-        """Make `path` end at `end`, durably."""
+        """Make `path` end at `end`, durably, and its name too: a kill may have come before the sync of either."""
         file = await self._disk.open(path)
         try:
             if file.size > end:
@@ -165,6 +165,7 @@ class _Replay:
             await file.sync()
         finally:
             await file.close()
+        await self._disk.sync_dir(path.rsplit("/", 1)[0])
 
     async def _take(self, record: Record, end: Mark) -> None:
         partition = self._partitions[record.ledger_id % len(self._partitions)]
