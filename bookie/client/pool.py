@@ -158,6 +158,7 @@ class Pool:
         # Unique in the whole client: one packed add may be sent to several bookies as it is.
         self.next_txn: Callable[[], int] = itertools.count(1).__next__
         self._links: dict[BookieId, Link] = {}
+        self._quarantine_ends_ns = 0  # of all bookies: none is in quarantine after it
 
     def link(self, bookie_id: BookieId) -> Link:
         """The link to `bookie_id`; made at first use, kept for the life of the client (a few hundred bytes)."""
@@ -196,13 +197,14 @@ class Pool:
         """For a while: not chosen for new ensembles, asked last by readers. For bookies that failed or are silent."""
         if not self.is_quarantined(bookie_id):
             log.warning("bookie quarantined bookie_id=%s reason=%s", bookie_id, reason)
-        self.link(bookie_id).quarantined_until_ns = self.now_ns() + self.options.quarantine_ms * NS_PER_MS
+        until_ns = self.now_ns() + self.options.quarantine_ms * NS_PER_MS
+        self.link(bookie_id).quarantined_until_ns = self._quarantine_ends_ns = until_ns
 
     def by_health(self, bookies: Sequence[BookieId]) -> Sequence[BookieId]:
         """The same bookies, those in quarantine last (wire 10.5 step 2, `reorderReadSequenceEnabled`)."""
-        if any(self.is_quarantined(bookie_id) for bookie_id in bookies):
-            return sorted(bookies, key=self.is_quarantined)
-        return bookies
+        if self.now_ns() >= self._quarantine_ends_ns:
+            return bookies
+        return sorted(bookies, key=self.is_quarantined)
 
     def is_quarantined(self, bookie_id: BookieId) -> bool:
         link = self._links.get(bookie_id)
