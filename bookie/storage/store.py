@@ -60,6 +60,7 @@ class EntryStore:
         self._pressure_bytes_max = options.pressure_bytes_max
         self._soon: list[Completion] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._has_let_go = False
         self._loop = asyncio.get_running_loop()
         self._checkpointer = Checkpointer(
             self._partitions,
@@ -456,6 +457,9 @@ class EntryStore:
         await self._let_go()
 
     async def _let_go(self) -> None:
+        if self._has_let_go:
+            return
+        self._has_let_go = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:

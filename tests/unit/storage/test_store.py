@@ -371,6 +371,22 @@ def test_a_stopping_store_refuses_and_a_second_opener_is_refused() -> None:
     run(story)
 
 
+def test_closing_twice_or_after_abandoning_is_fine() -> None:
+    async def story(bench: Bench) -> None:
+        async def closes(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0])
+            assert await store.close()
+
+        async def abandons(store: EntryStore) -> None:
+            await store.abandon()
+
+        await bench.life(closes)
+        assert bench.was_clean
+        await bench.life(abandons)
+
+    run(story)
+
+
 def test_adds_beyond_the_write_cache_are_refused_until_the_disk_caught_up() -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
