@@ -82,6 +82,7 @@ SETTINGS = (
     Setting("shutdownTimeoutMs", int, "8000", "how long the last flush may take after SIGTERM"),
     Setting("nettyMaxFrameSizeBytes", int, str(5 * MIB), "longest frame on the data port"),
     Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms"),
+    Setting("gcWaitTime", int, "900000", "between two looks for deleted ledgers, ms"),
     Setting("journalMaxSizeMB", int, "64", "size of a journal file, MiB"),
     Setting("logSizeLimit", int, str(1024 * MIB), "size of an entry log, bytes", ("entryLogSizeLimit",)),
     Setting("dbStorage_writeCacheMaxSizeMb", int, "64", "write cache of one ledger directory, MiB"),
@@ -165,6 +166,7 @@ class Settings:
             session_timeout_ms=self.number("zkTimeout"),
             metadata_patience_ms=self.number("metadataPatienceMs"),
             shutdown_timeout_ms=self.number("shutdownTimeoutMs"),
+            gc_interval_ms=self.number("gcWaitTime"),
             frame_bytes_max=self.number("nettyMaxFrameSizeBytes"),
             storage=StorageOptions(
                 journal_dirs=self._names("journalDirectories"),

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.units import NS_PER_MS, NS_PER_S
+from bookie.client import cluster
 from bookie.integrity.boot import Boot
 from bookie.metadata import paths, registration
 from bookie.ports import World
@@ -22,6 +23,7 @@ from bookie.ports.metrics import Histogram, Sample
 from bookie.ports.network import Address, ByteStream
 from bookie.server.admin import NodeAdmin
 from bookie.server.admission import Admission
+from bookie.server.collection import Collection
 from bookie.server.connection import Connection, Gate
 from bookie.server.metrics import ServerMetrics
 from bookie.server.options import ServerOptions
@@ -158,7 +160,7 @@ class Bookie:
             ("registration", registrar.run()),
             ("mode", self._follow_mode(store, registrar)),
             ("identity", self.boot.hold()),
-            ("repair", self.boot.repair(store, metadata)),
+            ("upkeep", self._keep_up(store, metadata)),
         )
         self._admin.store = store
         self._admin.registered = registrar.registered
@@ -200,6 +202,14 @@ class Bookie:
         while True:
             registrar.set_read_only(store.is_read_only)
             await clock.sleep_until(clock.monotonic_ns() + _MODE_INTERVAL_NS)
+
+    async def _keep_up(self, store: EntryStore, metadata: MetadataStore) -> None:
+        """First get back what was lost; then, for the rest of this life, forget what was deleted."""
+        await self.boot.repair(store, metadata)
+        assert self.boot.record is not None
+        ledgers = await cluster.open_ledgers(metadata, paths.parse_uri(self.options.metadata_uri))
+        clock, interval_ms = self.world.clock, self.options.gc_interval_ms
+        await Collection(store, ledgers, self.boot.record.instance_id, clock, interval_ms=interval_ms).run()
 
     # ---- ports.admin.Admin ------------------------------------------------------------------------------------------
 

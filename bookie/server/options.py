@@ -30,6 +30,8 @@ class ServerOptions:
     metadata_patience_ms: int = 120_000
     # For the last flush. A stop takes 10 s at most; Kubernetes gives 30 s between SIGTERM and SIGKILL by default.
     shutdown_timeout_ms: int = 8_000
+    # Java's gcWaitTime: deleted ledgers give their space back within this and a little.
+    gc_interval_ms: int = 900_000
     frame_bytes_max: int = FRAME_LIMIT_BYTES
 
     def __post_init__(self) -> None:
@@ -52,6 +54,7 @@ class ServerOptions:
             ("session_timeout_ms", self.session_timeout_ms),
             ("shutdown_timeout_ms", self.shutdown_timeout_ms),
             ("metadata_patience_ms", self.metadata_patience_ms),
+            ("gc_interval_ms", self.gc_interval_ms),
         ):
             if milliseconds < 1:
                 problems.append(f"{name} is {milliseconds}, at least 1")

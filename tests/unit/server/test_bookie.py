@@ -9,7 +9,7 @@ import pytest
 import server_support
 from bookie.base import errors
 from bookie.base.errors import Status
-from bookie.base.ids import BookieId
+from bookie.base.ids import BookieId, LedgerId
 from bookie.client import cluster
 from bookie.integrity.options import IntegrityOptions
 from bookie.metadata import paths, registration
@@ -376,5 +376,45 @@ def test_a_metadata_store_that_is_away_for_a_while_does_not_stop_a_bookie() -> N
 
         assert answer.status is Status.EOK
         assert not fleet.outcome
+
+    run(story)
+
+
+def test_a_deleted_ledger_is_forgotten_and_a_living_one_is_not() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
+        await fleet.ready()
+        wire = await fleet.dial()
+        await wire.ask(server_support.add(0))
+        other = server_support.add(0)
+        other.ledger_id = LedgerId(8)
+        other.body = server_support.body(0, ledger_id=8)
+        await wire.ask(other)
+        await fleet.observer.do(fleet.metadata.create(paths.ledger_path("/ledgers", LedgerId(8)), b"", parents=True))
+
+        await fleet.simulation.loop.sleep_ns(12_000_000_000)
+        living = server_support.read(0)
+        living.ledger_id = LedgerId(8)
+        gone, kept = await wire.ask(server_support.read(0), living)
+
+        assert gone.status is Status.ENOLEDGER
+        assert kept.status is Status.EOK
+
+    run(story)
+
+
+def test_a_metadata_store_that_was_made_anew_deletes_nothing() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
+        await fleet.ready()
+        wire = await fleet.dial()
+        await wire.ask(server_support.add(0))
+        stored = await fleet.observer.do(fleet.metadata.get(paths.instance_id("/ledgers")))
+        await fleet.observer.do(fleet.metadata.put(paths.instance_id("/ledgers"), b"another", stored.version))
+
+        await fleet.simulation.loop.sleep_ns(12_000_000_000)
+        (kept,) = await wire.ask(server_support.read(0))
+
+        assert kept.status is Status.EOK
 
     run(story)
