@@ -172,7 +172,8 @@ class _Operator:
             clusterwide=not self._options.watch_namespaces,
             namespaces=self._options.watch_namespaces,
             standalone=True,
-            identity=self._options.identity,  # else kopf asks who the user is, and a container's user has no name
+            # Else kopf asks who the user is, and a container's user has no name.
+            identity=self._options.identity,  # type: ignore[arg-type]  # kopf.Identity is not exported
         )
         raise LostLease("the watches ended")
 

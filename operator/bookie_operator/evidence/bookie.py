@@ -15,6 +15,8 @@ from bookie_operator.evidence.volume import Finding, Verdict
 _RANK = (Verdict.MOUNT_MISSING, Verdict.HELD, Verdict.UNKNOWN, Verdict.LOST_VOLUME, Verdict.BOOTSTRAP, Verdict.HEALTHY)
 assert set(_RANK) == set(Verdict)
 
+_IN_TRANSITION = (State.FENCING, State.STAMPING, State.REPLAYING)
+
 # What a bookie may hold itself for, in our words.
 _HELD_REASONS = {
     Claimed.STALE: "StaleVolume",
@@ -64,6 +66,9 @@ def _nothing(reason: str, message: str) -> Evidence:
 
 def _compared(group: Finding, report: Report) -> Finding:
     """`group` next to the bookie's own conclusion. It may only make the verdict more careful."""
+    if group.verdict is Verdict.HELD and report.state in _IN_TRANSITION:
+        # It acts on its own verdict this moment; cookie and volumes are read one after the other and may not match yet.
+        return Finding(Verdict.UNKNOWN, "InTransition", f"the bookie is {report.state.name}; {group.message}")
     if group.verdict in (Verdict.MOUNT_MISSING, Verdict.HELD):
         return group
     if report.claimed in _HELD_REASONS:

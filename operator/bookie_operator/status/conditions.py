@@ -190,9 +190,9 @@ def _repair_in_progress(plan: Plan) -> Truth:
 
 def _storage_healthy(plan: Plan) -> Truth:
     for one in plan.fleet:
-        for finding in one.evidence.volumes:
-            if finding.verdict in (Verdict.HELD, Verdict.MOUNT_MISSING):
-                return Truth("StorageHealthy", False, finding.reason, f"{one.case.name}: {finding.message}")
+        if one.evidence.verdict in (Verdict.HELD, Verdict.MOUNT_MISSING):
+            finding = one.evidence.finding
+            return Truth("StorageHealthy", False, finding.reason, f"{one.case.name}: {finding.message}")
         if one.has_loss:
             return Truth("StorageHealthy", False, "LostVolume", f"{one.case.name}: {one.message or one.reason}")
     return Truth("StorageHealthy", True, "Proven", "")

@@ -178,3 +178,11 @@ def test_the_evidence_hash_changes_with_pod_claim_and_volume() -> None:
     digests = {bookie.weigh(case).digest for case in (lost, other_pod, other_claim, other_volume)}
 
     assert len(digests) == 4
+
+
+def test_a_bookie_that_is_stamping_is_not_held_for_what_does_not_match_yet() -> None:
+    report = make.report(state=State.STAMPING, claimed=Claimed.BOOTSTRAP, cookie_present=False, incarnation=0)
+
+    evidence = bookie.weigh(make.bookie_case(report=report))
+
+    assert (evidence.verdict, evidence.finding.reason) == (Verdict.UNKNOWN, "InTransition")

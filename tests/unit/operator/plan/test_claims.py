@@ -1,0 +1,100 @@
+"""Identity on claims is written only for what is proven, under the claim's uid."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie_operator.evidence.facts import BookieCase, Contents, SentinelFacts, State
+from bookie_operator.model import names
+from bookie_operator.plan import claims, stages
+from bookie_operator.plan.actions import MarkClaim
+
+
+def marks(case: BookieCase) -> list[MarkClaim]:
+    return list(claims.marks(stages.assess(case, None, now_ms=make.NOW_MS, stabilization_ms=6_000)))
+
+
+def unmarked(**volume_changes: Any) -> BookieCase:
+    """A healthy bookie whose first claim has no mark."""
+    case = make.bookie_case()
+    first = case.volumes[0]
+    assert first.claim is not None
+    bare = replace(first, claim=replace(first.claim, marks=None), recorded=None)
+    return replace(case, volumes=(replace(bare, **volume_changes), *case.volumes[1:]))
+
+
+def test_a_marked_claim_needs_nothing() -> None:
+    assert marks(make.bookie_case()) == []
+
+
+def test_a_valid_volume_on_an_unmarked_claim_is_marked() -> None:
+    (mark,) = marks(unmarked())
+
+    assert (mark.name, mark.uid) == ("journal-ledgers-zone-a-0", "claim-journal-1")
+    assert mark.annotations == {
+        names.MARK_INCARNATION: "1",
+        names.MARK_BOOKIE_ID: "data.ledgers.zone-a.0",
+        names.MARK_INSTANCE_ID: "instance",
+        names.MARK_FSID: "fs-journal",
+        names.MARK_PV_UID: "pv-uid-journal-1",
+        names.MARK_CLAIM_UID: "claim-journal-1",
+    }
+
+
+def test_a_new_incarnation_is_marked_over_the_old() -> None:
+    case = make.bookie_case()
+    volumes = tuple(
+        replace(one, report=replace(one.report, sentinel=SentinelFacts(case.bookie_id, "instance", 2)))
+        for one in case.volumes
+        if one.report is not None
+    )
+    case = replace(case, volumes=volumes, report=make.report(incarnation=2))
+
+    assert {mark.annotations[names.MARK_INCARNATION] for mark in marks(case)} == {"2"}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        replace(unmarked(), report=make.report(state=State.STARTING)),
+        replace(unmarked(), report=make.report(incarnation=2)),
+        unmarked(report=make.volume_report("journal", "journal", sentinel=None)),
+        unmarked(report=make.volume_report("journal", "journal", contents=Contents.UNKNOWN)),
+        unmarked(claim=replace(make.volume_case("journal", "journal").claim, marks=None, is_terminating=True)),  # type: ignore[type-var]
+        unmarked(claim=replace(make.volume_case("journal", "journal").claim, marks=None, created_ms=make.NOW_MS)),  # type: ignore[type-var]
+        replace(unmarked(), report=make.report(pod_uid="another pod")),
+        unmarked(claim=None),
+    ],
+    ids=[
+        "not serving",
+        "sentinel of another life",
+        "no sentinel",
+        "unknown contents",
+        "claim goes",
+        "claim younger than the pod",
+        "report of another pod",
+        "no claim",
+    ],
+)
+def test_what_is_not_proven_is_not_marked(case: BookieCase) -> None:
+    assert marks(case) == []
+
+
+def test_the_record_keeps_the_old_identity_until_the_new_one_is_proven() -> None:
+    lost = make.lost_case()
+    one = stages.assess(lost, None, now_ms=make.NOW_MS, stabilization_ms=6_000)
+
+    assert [claims.record(one, volume) for volume in lost.volumes] == [volume.recorded for volume in lost.volumes]
+
+
+def test_a_volume_that_cannot_be_read_keeps_the_uid_that_is_known_of_the_same_claim() -> None:
+    case = make.bookie_case()
+    blind = replace(case.volumes[0], pv=None)
+    one = stages.assess(replace(case, volumes=(blind,)), None, now_ms=make.NOW_MS, stabilization_ms=6_000)
+
+    record = claims.record(one, blind)
+
+    assert record is not None
+    assert record.pv_uid == "pv-uid-journal-1"
