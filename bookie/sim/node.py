@@ -5,6 +5,7 @@ is a machine: its disks and its clock outlive its processes; each process gets a
 """
 
 import enum
+import logging
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from bookie.sim.disk import DiskFaults, SimDisk
 from bookie.sim.disk_image import Image
 from bookie.sim.entropy import SimEntropy
 from bookie.sim.faults import Dials
-from bookie.sim.loop import Life, SimFuture, SimLoop
+from bookie.sim.loop import LIFE, Life, SimFuture, SimLoop
 from bookie.sim.metadata_store import Keeper, SimMetadataStores
 from bookie.sim.network import Fabric, SimNetwork
 from bookie.sim.ordered_store import SimOrderedStores
@@ -39,6 +40,19 @@ class End(enum.Enum):
     EXIT = "stop"  # by itself
     KILL = "kill"  # kill -9: the operating system keeps what was written, synced or not
     POWER_CUT = "power cut"
+
+
+class _NoteHandler(logging.Handler):
+    """Puts the product's own log lines into the trace, on the node and at the moment where they happened."""
+
+    def __init__(self, simulation: "Simulation") -> None:
+        super().__init__()
+        self._simulation = simulation
+
+    def emit(self, record: logging.LogRecord) -> None:
+        life = LIFE.get()
+        name = life.name if life is not None else "director"
+        self._simulation.trace.note(self._simulation.loop.now_ns, name, record.getMessage())
 
 
 class Simulation:
@@ -82,11 +96,18 @@ class Simulation:
 
     def run(self, story: Coroutine[Any, Any, T], *, time_limit_s: float = 3600.0) -> T:
         """Run one story to its end and let everything go. Raises Defect for what the checkers or nobody handled."""
+        logger, handler = logging.getLogger("bookie"), _NoteHandler(self)
+        level = logger.level
+        if self.trace.keep:
+            logger.addHandler(handler)
+            logger.setLevel(logging.INFO)
         try:
             result = self.loop.run(story, time_limit_s=time_limit_s)
             self.raise_defects()
             return result
         finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
             self.loop.close()
 
     def raise_defects(self) -> None:

@@ -1,0 +1,51 @@
+"""`python -m bookie.sim SEED`: run one seed or many, replay with a trace, take the guards of BP-46 away.
+
+Exit code 0: every promise held; 1: a defect was found; its seed is in the output and finds it again.
+"""
+
+import argparse
+import logging
+import sys
+
+from bookie.sim.run import FAULTS_S, Outcome, run_seed
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m bookie.sim", description=__doc__)
+    made.add_argument("seed", type=lambda text: int(text, 0), help="a number, decimal or 0x...")
+    made.add_argument("--seeds", type=int, default=1, metavar="N", help="run N seeds, from SEED on")
+    made.add_argument("--trace", action="store_true", help="print every event, one lane per node")
+    made.add_argument("--no-fence", action="store_true", help="take the fence of phase one away (BP-46)")
+    made.add_argument("--no-limbo", action="store_true", help="take the limbo marks of phase one away")
+    made.add_argument("--faults-s", type=float, default=FAULTS_S, metavar="S", help="virtual seconds with faults")
+    return made
+
+
+def main(arguments: list[str]) -> int:
+    """Run; print one line per seed. Returns the exit code."""
+    options = parser().parse_args(arguments)
+    if not options.trace:
+        logging.disable(logging.CRITICAL)  # the product's log lines belong into a trace
+    defects: list[Outcome] = []
+    for seed in range(options.seed, options.seed + options.seeds):
+        outcome = run_seed(
+            seed,
+            guard_fence=not options.no_fence,
+            guard_limbo=not options.no_limbo,
+            keep_trace=options.trace,
+            faults_s=options.faults_s,
+        )
+        for line in outcome.trace:
+            print(line)
+        print(outcome.line(), flush=True)
+        if outcome.defect is not None:
+            defects.append(outcome)
+            print(f"  {outcome.defect}\n  again: python -m bookie.sim {seed:#x} --trace", flush=True)
+    if options.seeds > 1:
+        print(f"{options.seeds} seeds, {len(defects)} with a defect" + "".join(f" {it.seed:#x}" for it in defects))
+    return 1 if defects else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
