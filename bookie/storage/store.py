@@ -100,6 +100,9 @@ class EntryStore:
         is_known = True
         if partition.active.size_bytes > self._cache_bytes_max:
             self._relieve(partition)
+        journal = self._journals[ledger_id % len(self._journals)]
+        if journal.is_backlogged:
+            raise errors.TooManyRequests("the journal disk does not keep up")
         if ledger is None or ledger.flags or ledger.master_key != master_key or self._health.is_refusing:
             ledger = self._admit(partition, ledger_id, master_key, is_recovery=is_recovery)
             is_known = False
@@ -119,7 +122,6 @@ class EntryStore:
         stats.adds += 1
         stats.added_bytes += len(data)
         if self._journal_data:
-            journal = self._journals[ledger_id % len(self._journals)]
             journal.put(journal_format.ENTRY, ledger_id, entry_id, data, None if is_deferred else done)
             if is_deferred:
                 self._complete_soon(done)

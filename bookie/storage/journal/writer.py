@@ -10,6 +10,7 @@ from collections.abc import Callable
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import MIB
 from bookie.ports.disk import Disk, File
 from bookie.ports.entropy import Entropy
 from bookie.storage.journal import files
@@ -17,6 +18,9 @@ from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.batch import NOTHING, Batcher, Completion, Group, Mark
 from bookie.storage.journal.format import Header
 from bookie.storage.stats import StorageStats
+
+# One group in flight and one pending of at most this, whatever the disk does meanwhile.
+PENDING_BYTES_MAX = 64 * MIB
 
 
 def _nobody_listens(error: BookieError) -> None:
@@ -41,6 +45,7 @@ class JournalWriter:
         self.directory = directory
         self.synced = NOTHING  # everything put before this mark is durable
         self.is_suspended = False
+        self.is_backlogged = False  # more waits for the disk than should: adds are refused until the next group begins
         self.on_trouble: Callable[[BookieError], None] = _nobody_listens
         self._disk = disk
         self._entropy = entropy
@@ -66,7 +71,10 @@ class JournalWriter:
 
     def put(self, kind: int, ledger_id: LedgerId, entry_id: EntryId, body: bytes, done: Completion | None) -> None:
         """Queue one record; `done` runs after the sync that makes it durable, or with the error that prevented it."""
-        self._batcher.put(kind, ledger_id, entry_id, body, done)
+        batcher = self._batcher
+        batcher.put(kind, ledger_id, entry_id, body, done)
+        if batcher.pending.size_bytes > PENDING_BYTES_MAX:
+            self.is_backlogged = True
         if not self._is_awake:
             self._is_awake = True
             self._wake.set()
@@ -110,6 +118,7 @@ class JournalWriter:
                 return
 
     def _cut(self) -> tuple[Group, Header | None]:
+        self.is_backlogged = False
         pending = self._batcher.pending
         if pending.end < self._file_bytes_max:
             group, header = self._batcher.cut(), None

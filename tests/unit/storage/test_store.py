@@ -4,6 +4,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.journal import writer
 from bookie.storage.store import EntryStore
 from storage_support import KEY, OTHER_KEY, Bench, Outcome, entry, explicit_lac, put, run
 
@@ -406,6 +407,22 @@ def test_adds_beyond_the_write_cache_are_refused_until_the_disk_caught_up() -> N
         await bench.life(work)
 
     run(story, Bench(write_cache_bytes_max=16_384))
+
+
+def test_adds_are_refused_while_too_much_waits_for_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "PENDING_BYTES_MAX", 10_000)
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            accepted = [put(store, 7, entry_id, payload=bytes(3000)) for entry_id in range(4)]
+            with pytest.raises(errors.TooManyRequests, match="journal"):
+                put(store, 7, 4)
+            await bench.settle(*accepted)
+            await bench.put_all(store, 7, [4])
+
+        await bench.life(work)
+
+    run(story)
 
 
 def test_ledgers_beyond_the_bound_leave_memory_and_come_back_from_the_index() -> None:
