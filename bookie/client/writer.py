@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 # Others change an open ledger's metadata rarely (re-replication); so many conflicts in a row mean something is wrong.
 CAS_ATTEMPTS = 20
+# Prefix, header, key, entry header and digest of a v3 add, rounded up (wire 1: "about 32 + digest + 40..60 bytes").
+ADD_OVERHEAD_MAX = 256
 
 
 class _Place:
@@ -53,6 +55,7 @@ class LedgerWriter:
         self._schedule = schedule_of(metadata)
         self._entries_max = shared.options.in_flight_entries_max
         self._bytes_max = shared.options.in_flight_bytes_max
+        self._payload_max = shared.options.frame_limit_bytes - ADD_OVERHEAD_MAX
         self._appender = Appender(
             shared,
             ledger_id,
@@ -109,8 +112,8 @@ class LedgerWriter:
     async def append(self, payload: Buffer) -> EntryId:
         """Append and wait for confirmation; return the entry's id. Any number may wait at once; ids follow call order.
 
-        Raises LedgerFenced, LedgerClosed, Unauthorized, NotEnoughBookies: then the writer is dead. Cancelling does not
-        take the entry back.
+        Raises LedgerFenced, LedgerClosed, Unauthorized, NotEnoughBookies: then the writer is dead. BadInput for a
+        payload that is too large: then nothing happened. Cancelling does not take the entry back.
         """
         if self._waiters or self._is_full():
             await self._room()
@@ -119,7 +122,7 @@ class LedgerWriter:
     def append_nowait(self, payload: Buffer) -> "asyncio.Future[EntryId]":
         """Append without waiting; the future gets the id once confirmed. Raises TooManyRequests when too much is in
         flight. `payload` must not change before that."""
-        self._check_open()
+        self._check(payload)
         if self._is_full():
             raise errors.TooManyRequests(
                 f"ledger {self.id}: {len(self._appender.adds)} entries, {self._appender.in_flight_bytes} bytes are in "
@@ -141,17 +144,23 @@ class LedgerWriter:
         for payload in payloads[:-1]:
             if self._waiters or self._is_full():
                 await self._room()
-            self._check_open()
+            self._check(payload)
             entry_id = self._appender.push(payload, None)
             first = entry_id if first is None else first
         last = await self.append(payloads[-1])
         return range(last if first is None else first, last + 1)
 
-    def _check_open(self) -> None:
+    def _check(self, payload: Buffer) -> None:
+        """Raise why `payload` cannot be appended. One too large for a frame would cost us every bookie in turn, since
+        they answer it by breaking the connection."""
         if self._appender.error is not None:
             raise self._appender.error
         if self._is_closing:
             raise errors.LedgerClosed(f"ledger {self.id} was closed by this writer")
+        if len(payload) > self._payload_max:
+            raise errors.BadInput(
+                f"ledger {self.id}: an entry of {len(payload)} bytes does not fit a frame; at most {self._payload_max}"
+            )
 
     def _is_full(self) -> bool:
         appender = self._appender

@@ -359,3 +359,20 @@ def test_a_bookie_that_only_lags_does_not_fill_the_memory_of_the_writer() -> Non
             assert len(fleet[victim].asked(messages.AddRequest)) <= 10
 
     tell(story, zones="abca")
+
+
+def test_an_entry_too_large_for_a_frame_is_refused_and_costs_no_bookie() -> None:
+    """Wire 1: a bookie answers it by closing the connection."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await client.create()
+
+            with pytest.raises(errors.BadInput, match="does not fit a frame"):
+                await writer.append(bytes(5 * 1024 * 1024))
+            assert await writer.append(bytes(5 * 1024 * 1024 - 256)) == 0
+            await writer.close()
+
+            assert len((await client.metadata(writer.id)).segments) == 1
+
+    tell(story)
