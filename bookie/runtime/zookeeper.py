@@ -51,11 +51,10 @@ class ZooKeeperStores:
         """Open a session. Raises BadInput for the URI, MetadataError naming the address when nobody answers in time."""
         parsed = paths.parse_uri(uri)
         store = ZooKeeperStore(parsed.hosts, session_timeout_ms)
-        try:
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(store.close)
             await store.open()
-        except BaseException:
-            await store.close()
-            raise
+            undo.pop_all()
         return store
 
 

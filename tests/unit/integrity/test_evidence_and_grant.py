@@ -62,6 +62,7 @@ def test_anything_relevant_changes_evidence() -> None:
         hash_of(record=dataclasses.replace(record, boot_epoch=BootEpoch(8))),
         hash_of(record=dataclasses.replace(record, grant_id="else")),
         hash_of(volumes=FACTS["volumes"][:1]),
+        hash_of(volumes=(dataclasses.replace(FACTS["volumes"][0], contents=Contents.UNKNOWN), FACTS["volumes"][1])),
         hash_of(volumes=FACTS["volumes"][::-1]),
         with_mount(proof=MountProof.SHARED),
         with_mount(device="8:2"),

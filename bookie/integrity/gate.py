@@ -1,0 +1,200 @@
+"""The gate of a boot: look until the verdict, or a grant, allows to go on; answer those who ask meanwhile.
+
+Waiting is alive and harmless: nothing is written, the storage report is readable, and every look is a fresh one. A
+grant is accepted only for what a fresh inspection shows, and looked at once more before it is acted on.
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.base.units import NS_PER_MS
+from bookie.integrity import grant as grants
+from bookie.integrity.grant import Situation
+from bookie.integrity.inspection import Inspection, Inspector
+from bookie.integrity.options import IntegrityOptions
+from bookie.integrity.patience import Patience
+from bookie.integrity.progress import Progress
+from bookie.metadata.cookie import IncarnationRecord
+from bookie.ports import World
+from bookie.ports.admin import Grant, State, StorageReport, Verdict
+from bookie.storage.options import StorageOptions
+
+log = logging.getLogger(__name__)
+
+CAPABILITIES = ("limbo", "regeneration", "partial-loss", "live-writers")
+
+
+class Phase:
+    """Which part of its life a boot is in; every change is told once."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.state = State.STARTING
+        self._progress = progress
+        self.on_state: Callable[[State], None] = lambda state: None
+
+    def enter(self, state: State) -> None:
+        if state is not self.state:
+            self.state = state
+            self._progress.notify()
+        self.on_state(state)
+
+
+class Gate:
+    """Of one boot. `inspector` is set once the metadata store has answered for the first time."""
+
+    def __init__(
+        self,
+        bookie_id: BookieId,
+        storage: StorageOptions,
+        options: IntegrityOptions,
+        world: World,
+        patience: Patience,
+        phase: Phase,
+        *,
+        boot_id: str,
+    ) -> None:
+        self.inspector: Inspector | None = None
+        self._bookie_id = bookie_id
+        self._storage = storage
+        self._options = options
+        self._world = world
+        self._patience = patience
+        self._phase = phase
+        self._boot_id = boot_id
+        self._seen: Inspection | None = None
+        self._served: IncarnationRecord | None = None
+        self._granted: Grant | None = None
+        self._grant_expires_ns = 0
+        self._operator_epoch = 0
+        self._poke = asyncio.Event()
+
+    async def until_allowed(self) -> tuple[Inspection, str]:
+        """What was seen when the way was free, and what allows a new life ("" when none begins). May take for ever."""
+        while True:
+            self._poke.clear()
+            seen = await self._look()
+            if seen.decision.is_held:
+                self._phase.enter(State.HELD)
+            elif seen.decision.verdict is Verdict.BOOTSTRAP:
+                return seen, f"bootstrap-{self._boot_id}"
+            elif seen.decision.verdict is not Verdict.LOST:
+                return seen, ""
+            elif not self._options.waits_for_grant:
+                return seen, f"local-{self._boot_id}"
+            elif (granted := self._take_grant(seen)) is not None:
+                return seen, granted.grant_id
+            else:
+                self._phase.enter(State.WAITING_GRANT)
+            await self._pause()
+
+    def passed(self, record: IncarnationRecord) -> None:
+        """The boot is done: `record` is ours and current. What was seen before is history."""
+        self._served = record
+        self._seen = None
+
+    def epoch_seen(self, record: IncarnationRecord | None) -> int:
+        """The highest operator epoch that ever gave us a grant, in this process or an earlier life."""
+        return max(self._operator_epoch, record.operator_epoch if record else 0)
+
+    async def grant(self, grant: Grant) -> None:
+        """Accept, or raise GrantRefused. The same grant again is fine: its sender may not have heard the answer."""
+        received_ns = self._world.clock.monotonic_ns()
+        if grant.grant_id and grant.grant_id == self._grant_id():
+            return
+        if self._phase.state is not State.WAITING_GRANT:
+            raise errors.GrantRefused("not_waiting", f"this bookie waits for no grant; it is {self._phase.state.value}")
+        if (grant.bookie_id, grant.pod_uid) == (self._bookie_id, self._world.host.pod_uid):
+            self._operator_epoch = max(self._operator_epoch, grant.operator_epoch)
+        seen = await self._look()
+        # Everything below happens in one step of the loop: what was checked is what is accepted.
+        record = seen.identity.record
+        situation = Situation(
+            bookie_id=self._bookie_id,
+            pod_uid=self._world.host.pod_uid,
+            is_waiting=self._phase.state is State.WAITING_GRANT and self._granted is None,
+            verdict=seen.decision.verdict,
+            volumes=seen.volumes,
+            evidence_hash=seen.evidence_hash,
+            cookie_version=seen.identity.cookie_version,
+            incarnation=record.incarnation if record else Incarnation(0),
+            operator_epoch_seen=self.epoch_seen(record),
+            age_ms=(self._world.clock.monotonic_ns() - received_ns) // NS_PER_MS,
+        )
+        grants.check(grant, situation)
+        self._granted = grant
+        self._grant_expires_ns = received_ns + grant.ttl_ms * NS_PER_MS
+        log.info("grant accepted grant_id=%s issued_by=%s", grant.grant_id, grant.issued_by)
+        self._poke.set()
+
+    async def report(self, *, fresh: bool) -> StorageReport:
+        """What this bookie sees of itself; the newest inspection, or another one now."""
+        is_reachable = self.inspector is not None and self._patience.is_reachable
+        if is_reachable and (fresh or self._seen is None):
+            await self._look()
+        seen = self._seen
+        blank = StorageReport(
+            bookie_id=self._bookie_id,
+            pod_uid=self._world.host.pod_uid,
+            state=self._phase.state,
+            verdict=None,
+            reason="the metadata store has not answered yet",
+            capabilities=CAPABILITIES,
+            grant_id=self._grant_id(),
+            journal_write_data=self._storage.journal_write_data,
+            metadata_reachable=is_reachable,
+        )
+        if seen is None:
+            return blank
+        identity, record = seen.identity, self._served or seen.identity.record
+        return dataclasses.replace(
+            blank,
+            verdict=seen.decision.verdict,
+            reason=seen.decision.reason,
+            instance_id=identity.instance_id,
+            cookie_present=identity.cookie is not None,
+            cookie_version=identity.cookie_version,
+            cookie_digest=identity.cookie_digest,
+            incarnation=record.incarnation if record else Incarnation(0),
+            boot_epoch=record.boot_epoch if record else BootEpoch(0),
+            operator_epoch_seen=self.epoch_seen(record),
+            ledger_count=seen.ledger_count,
+            ledgers_naming_me=seen.ledgers_naming_me,
+            volumes=seen.volumes,
+            evidence_hash=seen.evidence_hash,
+            unclean_shutdown=seen.is_dirty and self._served is None,
+        )
+
+    def _take_grant(self, seen: Inspection) -> Grant | None:
+        """The accepted grant, if it still fits what was seen this moment."""
+        granted = self._granted
+        if granted is None:
+            return None
+        is_late = self._world.clock.monotonic_ns() >= self._grant_expires_ns
+        if is_late or granted.evidence_hash != seen.evidence_hash:
+            log.warning("grant dropped grant_id=%s late=%s", granted.grant_id, is_late)
+            self._granted = None
+            return None
+        return granted
+
+    def _grant_id(self) -> str:
+        """The grant in force or last used; "" when there is none."""
+        if self._granted is not None:
+            return self._granted.grant_id
+        return self._served.grant_id if self._served is not None else ""
+
+    async def _look(self) -> Inspection:
+        assert self.inspector is not None
+        self._seen = await self.inspector.look(is_serving=self._served is not None)
+        return self._seen
+
+    async def _pause(self) -> None:
+        """Until the next look is due, or a grant came."""
+        try:
+            async with asyncio.timeout(self._options.inspect_interval_ms / 1000):
+                await self._poke.wait()
+        except TimeoutError:
+            return
