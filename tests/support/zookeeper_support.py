@@ -47,7 +47,7 @@ class ZooKeeper:
         settings = self.folder / "zoo.cfg"
         settings.write_text(
             f"dataDir={self.folder}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\ntickTime={TICK_MS}\n"
-            "admin.enableServer=false\n4lw.commands.whitelist=ruok\nmaxClientCnxns=0\nfsync.warningthresholdms=60000\n"
+            "admin.enableServer=false\n4lw.commands.whitelist=srvr\nmaxClientCnxns=0\nfsync.warningthresholdms=60000\n"
         )
         log = (self.folder / "zookeeper.log").open("ab")
         with log:
@@ -79,8 +79,9 @@ class ZooKeeper:
             raise AssertionError(f"ZooKeeper ended at once:\n{text[-2000:]}")
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                connection.sendall(b"ruok")
-                return connection.recv(4) == b"imok"
+                # "ruok" says yes before it serves; "srvr" does not.
+                connection.sendall(b"srvr")
+                return connection.recv(64).startswith(b"Zookeeper version")
         except OSError:
             return False
 
