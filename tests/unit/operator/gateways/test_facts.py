@@ -1,0 +1,88 @@
+"""From Kubernetes objects to facts; what cannot be read is absent, and a mangled mark still says "initialised"."""
+
+from typing import Any
+
+import pytest
+
+from bookie_operator.gateways import facts
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "p",
+            "uid": "u",
+            "creationTimestamp": "2027-01-15T08:00:00Z",
+            "labels": {"controller-revision-hash": "rev-1"},
+        },
+        "spec": {"nodeName": "n"},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", **status},
+    }
+
+
+def test_a_running_pod() -> None:
+    found = facts.pod(pod(conditions=[{"type": "Ready", "status": "True"}]))
+
+    assert (found.name, found.uid, found.node, found.ip, found.revision) == ("p", "u", "n", "10.0.0.1", "rev-1")
+    assert (found.is_ready, found.is_terminating, found.problem) == (True, False, "")
+    assert found.created_ms == 1_800_000_000_000
+
+
+def test_what_the_scheduler_says_is_the_problem() -> None:
+    found = facts.pod(
+        pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}])
+    )
+
+    assert found.problem == "Unschedulable: 0/3 nodes"
+
+
+def waiting(reason: str, **container: Any) -> dict[str, Any]:
+    return pod(containerStatuses=[{"state": {"waiting": {"reason": reason, "message": "m"}}, **container}])
+
+
+def test_what_the_kubelet_says_is_the_problem() -> None:
+    assert facts.pod(waiting("ImagePullBackOff")).problem == "ImagePullBackOff: m"
+    crashed = waiting("CrashLoopBackOff", lastState={"terminated": {"exitCode": 3}})
+    assert facts.pod(crashed).problem == "CrashLoopBackOff: m (last exit code 3)"
+    assert facts.pod(waiting("ContainerCreating")).problem == ""
+
+
+def test_a_pod_of_nothing_is_pending() -> None:
+    found = facts.pod({"metadata": {"name": "p", "uid": "u", "deletionTimestamp": "2027-01-15T08:00:00Z"}})
+
+    assert (found.phase, found.is_terminating, found.created_ms) == ("Pending", True, 0)
+
+
+def claim(**annotations: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "c", "uid": "u", "annotations": {f"bookie.dev/{k}": v for k, v in annotations.items()}},
+        "spec": {"volumeName": "pv-1"},
+        "status": {"phase": "Bound"},
+    }
+
+
+def test_a_claim_without_mark_has_never_held_data() -> None:
+    found = facts.claim(claim())
+
+    assert (found.marks, found.pv_name, found.is_bound) == (None, "pv-1", True)
+
+
+def test_a_marked_claim_says_of_which_life_it_is() -> None:
+    marks = facts.claim(claim(incarnation="2", fsid="f")).marks
+
+    assert marks is not None
+    assert (marks.incarnation, marks.fsid) == (2, "f")
+
+
+@pytest.mark.parametrize("mangled", ["", "two", "-1"])
+def test_a_mangled_mark_still_says_initialised(mangled: str) -> None:
+    marks = facts.claim(claim(incarnation=mangled)).marks
+
+    assert marks is not None
+    assert marks.incarnation == 0
+
+
+def test_a_volume_without_policy_is_taken_as_kept() -> None:
+    found = facts.persistent_volume({"metadata": {"name": "pv", "uid": "u"}})
+
+    assert found.reclaim_policy == "Retain"

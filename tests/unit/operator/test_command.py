@@ -1,0 +1,149 @@
+"""The command line: crds, render, plan on recorded objects; the crash hook; options that report all problems."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import operator_support as make
+from bookie.base.errors import BadInput
+from bookie_operator import __main__ as command
+from bookie_operator import offline
+from bookie_operator.crash import CrashPoint
+from bookie_operator.model import crd
+from bookie_operator.options import OperatorOptions
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def write(path: Path, *documents: dict[str, Any]) -> str:
+    path.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+    return str(path)
+
+
+def test_crds_prints_the_crd(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["crds"]) == 0
+    assert capsys.readouterr().out == crd.text()
+
+
+def test_crds_writes_files(tmp_path: Path) -> None:
+    assert command.main(["crds", "--output", str(tmp_path / "a"), "--output", str(tmp_path / "b")]) == 0
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text() == crd.text()
+
+
+def test_the_example_renders(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["render", str(ROOT / "examples" / "bookiecluster.yaml")]) == 0
+
+    kinds = [one["kind"] for one in yaml.safe_load_all(capsys.readouterr().out)]
+    assert kinds.count("StatefulSet") == 3
+
+
+def test_a_bad_file_is_a_sentence_and_exit_code_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["render", write(tmp_path / "bad.yaml", make.manifest(replicas=1))]) == 1
+    assert "spec.replicas is less than" in capsys.readouterr().err
+    assert command.main(["render", write(tmp_path / "none.yaml", {"kind": "Pod", "metadata": {}})]) == 1
+    assert "expected one BookieCluster" in capsys.readouterr().err
+    assert command.main(["render", str(tmp_path / "absent.yaml")]) == 1
+
+
+def recorded() -> list[dict[str, Any]]:
+    """A bookie that waits for a grant, as `kubectl get -o yaml` and `grpcurl` tell it."""
+    labels = {"bookie.dev/cluster": "ledgers"}
+    pod = {
+        "kind": "Pod",
+        "metadata": {
+            "name": "ledgers-zone-a-0",
+            "namespace": "data",
+            "uid": "pod-1",
+            "labels": labels,
+            "creationTimestamp": "2027-01-15T08:00:00Z",
+        },
+        "status": {"phase": "Running", "podIP": "10.0.0.1"},
+    }
+    report = {
+        "bookieId": "data.ledgers.zone-a.0",
+        "podUid": "pod-1",
+        "state": "WAITING_GRANT",
+        "verdict": "LOST",
+        "metadataReachable": True,
+        "cookiePresent": True,
+        "incarnation": "1",
+        "volumes": [
+            {"name": name, "role": name, "mount": {"proof": "PROVEN"}, "contents": "EMPTY"}
+            for name in ("journal", "ledgers", "index")
+        ],
+    }
+    claims = [
+        {
+            "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": f"{name}-ledgers-zone-a-0",
+                "namespace": "data",
+                "uid": name,
+                "labels": labels,
+                "creationTimestamp": "2027-01-15T07:59:00Z",
+            },
+            "spec": {"volumeName": f"pv-{name}"},
+        }
+        for name in ("journal", "ledgers", "index")
+    ]
+    listed = {"kind": "List", "items": [pod, *claims]}
+    return [make.manifest(), listed, {"kind": "StorageReport", "address": "10.0.0.1:3182", "report": report}]
+
+
+def test_plan_explains_a_recorded_situation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["plan", write(tmp_path / "situation.yaml", *recorded())]) == 0
+
+    told = capsys.readouterr().out
+    assert "ledgers-zone-a-0: Suspected (LostVolume/EmptyVolume)" in told
+    assert "ledgers-zone-b-0: Provisioning" in told
+    assert "would apply Service ledgers-bookies" in told
+    assert "maxUnavailable=0" in told
+
+
+def test_plan_gives_the_status_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["plan", "--json", write(tmp_path / "situation.yaml", *recorded())]) == 0
+    assert '"state": "Suspected"' in capsys.readouterr().out
+
+
+def test_a_recording_cannot_be_written() -> None:
+    import asyncio
+
+    recording = offline.Recording([])
+    for call in (recording.apply({}, manager="m"), recording.create({}), recording.replace({})):
+        with pytest.raises(BadInput.__bases__[0]):
+            asyncio.run(call)
+
+
+def test_the_crash_hook_strikes_once_after_the_right_write(tmp_path: Path) -> None:
+    died: list[int] = []
+
+    def live() -> CrashPoint:
+        return CrashPoint(2, str(tmp_path), died.append)
+
+    first, second = live(), live()
+    for _ in range(3):
+        first.after_write("status")
+    for _ in range(3):
+        second.after_write("status")
+
+    assert died == [137]
+
+
+def test_the_crash_hook_is_off_by_default(tmp_path: Path) -> None:
+    died: list[int] = []
+    hook = CrashPoint(0, str(tmp_path), died.append)
+
+    for _ in range(50):
+        hook.after_write("status")
+
+    assert (died, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_options_report_all_problems_together() -> None:
+    with pytest.raises(BadInput) as caught:
+        OperatorOptions(namespace="", identity="", http_port=70_000, crash_after=-1)
+
+    for word in ("POD_NAMESPACE", "POD_NAME", "70000", "CRASH_AFTER"):
+        assert word in str(caught.value)

@@ -1,0 +1,150 @@
+"""The queue: each key once, never twice at a time, soon after an event, later after a failure."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bookie.base.errors import BookieError
+from bookie_operator.execute import LostLease
+from bookie_operator.workqueue import PARALLEL, WorkQueue
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - the queue tells nobody; a turn of the loop is the step
+            await asyncio.sleep(0)
+
+
+async def run(queue: WorkQueue[str], then: Callable[[], Awaitable[None]]) -> None:
+    task = asyncio.create_task(queue.run())
+    try:
+        await then()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def test_a_burst_of_events_is_one_pass() -> None:
+    seen: list[str] = []
+
+    async def handle(key: str) -> None:
+        seen.append(key)
+
+    async def story() -> None:
+        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=1)
+        for _ in range(100):
+            queue.add("a")
+        await run(queue, lambda: until(lambda: queue.passes == 1 and len(queue) == 0))
+
+    asyncio.run(story())
+
+    assert seen == ["a"]
+
+
+def test_a_key_is_never_worked_on_twice_at_a_time_and_once_more_when_added_meanwhile() -> None:
+    running = 0
+    most = 0
+
+    async def story() -> int:
+        gate = asyncio.Event()
+
+        async def handle(key: str) -> None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            await gate.wait()
+            running -= 1
+
+        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+        queue.add("a")
+
+        async def then() -> None:
+            await until(lambda: running == 1)
+            queue.add("a")
+            await asyncio.sleep(0)
+            gate.set()
+            await until(lambda: queue.passes == 2)
+
+        await run(queue, then)
+        return queue.passes
+
+    assert asyncio.run(story()) == 2
+    assert most == 1
+
+
+def test_different_keys_run_side_by_side_up_to_the_limit() -> None:
+    running: list[str] = []
+
+    async def story() -> None:
+        async def handle(key: str) -> None:
+            running.append(key)
+            await asyncio.Event().wait()
+
+        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+        for number in range(PARALLEL + 2):
+            queue.add(str(number))
+        await run(queue, lambda: until(lambda: len(running) == PARALLEL))
+
+    asyncio.run(story())
+
+    assert len(running) == PARALLEL
+
+
+def test_what_a_pass_asks_for_comes_again() -> None:
+    async def story() -> int:
+        async def handle(key: str) -> int | None:
+            return 0 if queue.passes < 3 else None
+
+        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+        queue.add("a")
+        await run(queue, lambda: until(lambda: queue.passes == 4 and len(queue) == 0))
+        return queue.passes
+
+    assert asyncio.run(story()) == 4
+
+
+@pytest.mark.parametrize("error", [BookieError("expected"), RuntimeError("a defect")])
+def test_a_failed_pass_is_tried_again_later_and_later(error: Exception) -> None:
+    async def story() -> list[int]:
+        async def handle(key: str) -> None:
+            raise error
+
+        queue: WorkQueue[str] = WorkQueue(handle)
+        delays: list[int] = []
+        queue.add = lambda key, delay_ms=None: delays.append(delay_ms)  # type: ignore[method-assign,assignment]
+        for _ in range(12):
+            await queue._work("a")
+        return delays
+
+    delays = asyncio.run(story())
+
+    assert delays[:4] == [250, 500, 1_000, 2_000]
+    assert delays[-1] == 60_000
+
+
+def test_a_fatal_error_ends_the_queue() -> None:
+    async def story() -> None:
+        async def handle(key: str) -> None:
+            raise LostLease("gone")
+
+        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+        queue.add("a")
+        await queue.run()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(story())
+    assert caught.value.subgroup(LostLease) is not None
+
+
+def test_an_earlier_promise_is_kept() -> None:
+    async def story() -> None:
+        async def handle(key: str) -> None:
+            return None
+
+        queue: WorkQueue[str] = WorkQueue(handle)
+        queue.add("a", 0)
+        queue.add("a", 3_600_000)
+        await run(queue, lambda: until(lambda: queue.passes == 1))
+
+    asyncio.run(story())
