@@ -46,7 +46,7 @@ def up() -> Path:
         case kube_home.Mode.NONE:
             raise kube_errors.NoClusterHere("CLUSTER=none asks for no cluster")
         case kube_home.Mode.EXISTING:
-            kube_tools.kubectl("get", "nodes", timeout_s=ANSWER_TIMEOUT_S)
+            _check_existing()
         case kube_home.Mode.KIND:
             home = kube_home.this()
             with kube_cache.lock(home.name):
@@ -87,6 +87,16 @@ def status() -> dict[str, object]:
 def wanted_key() -> str:
     """Return the key of what a cluster made now would be made from."""
     return kube_cache.key(kube_kind.CONFIG, kube_parts.KIND_MODULE, kube_node_image.key())
+
+
+def _check_existing() -> None:
+    try:
+        kube_tools.kubectl("get", "nodes", timeout_s=ANSWER_TIMEOUT_S)
+    except kube_errors.CommandFailed as error:
+        raise kube_errors.ClusterError(
+            "CLUSTER=existing, but the cluster of the current kubectl context does not answer"
+            f" (kubeconfig {kube_tools.kubeconfig()}): {error.stderr.strip().splitlines()[-1]}"
+        ) from error
 
 
 def _is_reusable(home: kube_home.Home) -> bool:

@@ -26,6 +26,9 @@ PUBLIC_IMAGE = "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a30
 
 FILES = Path(__file__).parent / "node"
 PROGRAMS = ("kubernetes", "etcd", "pause", "coredns", "local-path-provisioner")
+RECIPE = "1"
+"""Counted up when this module puts the same inputs together differently."""
+
 PROGRAMS_IMAGE = "bookie.test/node-programs:local"
 
 
@@ -40,13 +43,14 @@ def ensure() -> str:
     with kube_cache.lock("node-image"):
         if not kube_base.is_present(assembled):
             _assemble(assembled)
+            _forget_others(assembled)
     return assembled
 
 
 def key() -> str:
     """Return the key of everything that an assembled node image is made from."""
     parts = [kube_parts.PARTS[name].key() for name in PROGRAMS]
-    return kube_cache.key(FILES, Path(__file__), kube_parts.KIND_MODULE, *parts)
+    return kube_cache.key(FILES, RECIPE, kube_parts.KIND_MODULE, *parts)
 
 
 def _assemble(image: str) -> None:
@@ -63,6 +67,14 @@ def _assemble(image: str) -> None:
         with kube_talk.step("putting the cluster's images into the node image"):
             _tag_programs(names)
             _preload(image, names)
+
+
+def _forget_others(image: str) -> None:
+    """Remove images that earlier versions of this were, except those that containers use."""
+    repository, _, _ = image.partition(":")
+    for other in kube_shell.lines("docker", "images", "--format", "{{.Repository}}:{{.Tag}}", repository):
+        if other != image:
+            kube_shell.succeeds("docker", "rmi", other)  # refused while a cluster runs on it: fine
 
 
 def _fill_context(context: Path, programs: dict[str, Path]) -> list[str]:

@@ -57,6 +57,20 @@ def version_link_flags(version: str) -> str:
     return " ".join(["-s -w", *stamps])
 
 
+HELM_VERSION = "v3.19.0"
+HELM_LINK_FLAGS = " ".join(
+    [
+        "-s -w",
+        f"-X helm.sh/helm/v3/internal/version.version={HELM_VERSION}",
+        *(
+            f"-X helm.sh/helm/v3/pkg/{package}.k8sVersion{part}={number}"
+            for package in ("chartutil", "lint/rules")
+            for part, number in zip(("Major", "Minor"), KUBERNETES_VERSION.strip("v").split("."), strict=False)
+        ),
+    ]
+)
+"""Helm asks these when no cluster is there to ask; unstamped, it takes Kubernetes for 1.20."""
+
 PARTS = {
     part.name: part
     for part in (
@@ -66,7 +80,7 @@ PARTS = {
         Part("coredns", "github.com/coredns/coredns@v1.12.1"),
         Part("local-path-provisioner", "github.com/rancher/local-path-provisioner@v0.0.30"),
         Part("kind", KIND_MODULE),
-        Part("helm", "helm.sh/helm/v3/cmd/helm@v3.19.0"),
+        Part("helm", f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}", HELM_LINK_FLAGS),
     )
 }
 
