@@ -2,7 +2,7 @@
 
 import pytest
 
-from bookie.base.ids import LedgerId
+from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.node import End
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, put, run
@@ -15,6 +15,8 @@ class Told:
         self.entries: list[tuple[int, int]] = []
         self.fenced: list[int] = []
         self.limbo: list[int] = []
+        self.cleared: list[int] = []
+        self.deleted: list[int] = []
 
     async def work(self, bench: Bench, store: EntryStore) -> None:
         for round_ in range(3):
@@ -28,6 +30,20 @@ class Told:
             self.limbo.append(30 + round_)
             if round_ != 1:
                 await store.flush()
+            await self.repair(store, round_)
+
+    async def repair(self, store: EntryStore, round_: int) -> None:
+        """What phase two does to a ledger in limbo, and the collector to one that is gone."""
+        store.add_copied(LedgerId(30 + round_), EntryId(5), entry(30 + round_, 5, payload=bytes(700)), KEY)
+        await store.flush()
+        self.entries.append((30 + round_, 5))
+        self.limbo.remove(30 + round_)
+        store.clear_limbo(LedgerId(30 + round_))
+        self.entries.remove((10 + round_, 0))
+        store.delete_ledger(LedgerId(10 + round_))
+        await store.flush()
+        self.cleared.append(30 + round_)
+        self.deleted.append(10 + round_)
 
     async def add(self, bench: Bench, store: EntryStore, ledger_id: int, entry_ids: "range | list[int]") -> None:
         outcomes = [(entry_id, put(store, ledger_id, entry_id, payload=bytes(700))) for entry_id in entry_ids]
@@ -45,6 +61,12 @@ class Told:
             facts = store.facts(LedgerId(ledger_id))
             assert facts is not None
             assert facts.is_limbo
+        for ledger_id in self.cleared:
+            facts = store.facts(LedgerId(ledger_id))
+            assert facts is not None
+            assert (facts.is_limbo, facts.is_fenced) == (False, True)
+        for ledger_id in self.deleted:
+            assert store.facts(LedgerId(ledger_id)) is None
 
 
 @pytest.mark.parametrize("how", [End.KILL, End.POWER_CUT])
