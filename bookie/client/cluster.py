@@ -13,6 +13,8 @@ from bookie.metadata.paths import LayoutKind, MetadataUri
 from bookie.ports.entropy import Entropy
 from bookie.ports.metadata_store import CreateOp, MetadataStore
 
+_ATTEMPTS = 10  # at a change whose answer was lost
+
 
 async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
     """Make a new cluster at `uri`; return its instance id. Raises BadInput when the root exists already."""
@@ -21,22 +23,26 @@ async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
     parent = parsed.root.rsplit("/", 1)[0]
     if parent:
         await _create_if_missing(store, parent, b"")
-    try:
-        await store.transact(
-            [
-                CreateOp(parsed.root, b""),
-                CreateOp(paths.available(parsed.root), b""),
-                CreateOp(paths.readonly(parsed.root), b""),
-                CreateOp(paths.instance_id(parsed.root), made.encode()),
-            ]
-        )
-    except errors.NodeExists:
-        raise errors.BadInput(
-            f"{parsed.root} exists already in the metadata store: a cluster is there, or was; nothing was changed"
-        ) from None
-    except errors.OutcomeUnknown:
-        if await instance_id(store, parsed.root) != made:
-            raise
+    ops = [
+        CreateOp(parsed.root, b""),
+        CreateOp(paths.available(parsed.root), b""),
+        CreateOp(paths.readonly(parsed.root), b""),
+        CreateOp(paths.instance_id(parsed.root), made.encode()),
+    ]
+    for _ in range(_ATTEMPTS):
+        try:
+            await store.transact(ops)
+        except errors.OutcomeUnknown:
+            continue  # if it happened, the next attempt says so
+        except errors.NodeExists:
+            await store.sync(parsed.root)
+            if await _read(store, paths.instance_id(parsed.root)) != made.encode():
+                raise errors.BadInput(
+                    f"{parsed.root} exists already in the metadata store: a cluster is or was there; nothing was changed"
+                ) from None
+        break
+    else:
+        raise errors.OutcomeUnknown(f"making a cluster at {parsed.root}: the metadata store gave no answer")
     await open_layout(store, parsed)
     return made
 
@@ -75,15 +81,18 @@ async def open_layout(store: MetadataStore, uri: MetadataUri) -> LayoutKind:
     """How ledgers are laid out here; written if nobody has yet. Raises RefusedToStart when `uri` asks for another."""
     wanted = uri.kind or LayoutKind.HIERARCHICAL
     path = paths.layout(uri.root)
-    found = await _read(store, path)
-    if found is None:
+    for _ in range(_ATTEMPTS):
+        found = await _read(store, path)
+        if found is not None:
+            break
         try:
             await _create_if_missing(store, path, paths.dump_layout(wanted))
         except errors.NodeMissing:
             raise errors.RefusedToStart(
                 f"there is no cluster at {uri.root} in the metadata store: make one with `bookie cluster init`"
             ) from None
-        found = (await store.get(path)).data
+    else:
+        raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer")
     kind = paths.load_layout(found)
     if uri.kind is not None and kind is not uri.kind:
         raise errors.RefusedToStart(

@@ -46,8 +46,8 @@ def run_with(server: ZooKeeper, body: Body) -> None:
 class CountingEntropy:
     """Tokens that differ from call to call."""
 
-    def __init__(self) -> None:
-        self.calls = 0
+    def __init__(self, calls: int = 0) -> None:
+        self.calls = calls
 
     def randrange(self, stop: int) -> int:
         return 0
@@ -258,7 +258,7 @@ def test_a_cluster_is_made_once_and_never_over_an_old_one(shared: ZooKeeper) -> 
         assert ledgers.kind is LayoutKind.HIERARCHICAL
         assert await store.children("/deep/once") == ["INSTANCEID", "LAYOUT", "available"]
         with pytest.raises(errors.BadInput, match="nothing was changed"):
-            await cluster.format_cluster(store, "zk://unused/deep/once", CountingEntropy())
+            await cluster.format_cluster(store, "zk://unused/deep/once", CountingEntropy(100))
         with pytest.raises(errors.RefusedToStart, match="LongHierarchical"):
             await cluster.open_ledgers(store, paths.parse_uri("zk+longhierarchical://unused/deep/once"))
         with pytest.raises(errors.RefusedToStart, match="bookie cluster init"):

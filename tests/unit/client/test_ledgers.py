@@ -1,0 +1,81 @@
+"""Ledger metadata when the metadata store loses requests and answers: success or a true conflict, never a guess."""
+
+import sim_support
+from bookie.base import errors
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.client import cluster
+from bookie.client.ledgers import LedgerStore
+from bookie.metadata import ledger, paths
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.entropy import Entropy
+from bookie.ports.metadata_store import MetadataStore
+
+URI = "zk+hierarchical://zk:2181/deep/ledgers"
+
+
+def a_ledger(ctoken: int = 7) -> LedgerMetadata:
+    bookies = (BookieId("b1"), BookieId("b2"), BookieId("b3"))
+    return ledger.new_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2, bookies=bookies, ctoken=ctoken)
+
+
+async def persistent_format(store: MetadataStore, entropy: Entropy) -> None:
+    for _ in range(50):
+        try:
+            await cluster.ensure_cluster(store, URI, entropy)
+        except errors.MetadataError:
+            continue
+        return
+    raise AssertionError("the cluster could not be made")
+
+
+def test_creates_and_changes_whose_answers_are_lost_happen_exactly_once() -> None:
+    for seed in range(12):
+        machine = sim_support.Machine(seed)
+        machine.keeper.faults.lost_answer_per_million = 150_000
+        machine.keeper.faults.lost_request_per_million = 150_000
+
+        async def story(machine: sim_support.Machine = machine) -> None:
+            world = machine.begin()
+            store = await world.metadata_stores.connect(URI, session_timeout_ms=5_000)
+            await persistent_format(store, world.entropy)
+            ledgers = await cluster.open_ledgers(store, paths.parse_uri(URI))
+            made = [await ledgers.create(a_ledger(ctoken=number + 1)) for number in range(8)]
+            assert len(dict.fromkeys(made)) == 8
+            for ledger_id in made:
+                metadata, version = await ledgers.get(ledger_id)
+                version = await ledgers.put(ledger_id, metadata.in_recovery(), version)
+                version = await ledgers.put(ledger_id, metadata.in_recovery().closed(EntryId(4), 40), version)
+                assert version == 2
+            stored = [ledger_id async for ledger_id in ledgers.iterate()]
+            assert stored == sorted(made)
+
+        machine.run(story)
+
+
+def test_a_change_that_somebody_else_made_first_is_a_conflict_however_the_answer_came() -> None:
+    machine = sim_support.Machine(5)
+
+    async def story() -> None:
+        world = machine.begin()
+        store = await world.metadata_stores.connect(URI)
+        await persistent_format(store, world.entropy)
+        ledgers = LedgerStore(store, paths.parse_uri(URI).root)
+        ledger_id = await ledgers.create(a_ledger())
+        metadata, version = await ledgers.get(ledger_id)
+        await ledgers.put(ledger_id, metadata.closed(EntryId(1), 2), version)
+        machine.keeper.faults.lost_answer_per_million = 500_000
+        for _ in range(10):
+            try:
+                await ledgers.put(ledger_id, metadata.in_recovery(), version)
+            except errors.VersionConflict:
+                continue
+            raise AssertionError("a stale change went through")
+        machine.keeper.faults.lost_answer_per_million = 0
+        assert (await ledgers.get(ledger_id))[0].last_entry == 1
+        try:
+            await ledgers.get(LedgerId(999))
+        except errors.LedgerMissing:
+            return
+        raise AssertionError("a ledger that was never made was found")
+
+    machine.run(story)
