@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.base.units import NS_PER_MS
+from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client.connection import Ack
 from bookie.client.shared import Shared
 from bookie.quorum.adds import PendingAdd, PendingAdds
@@ -123,6 +123,7 @@ class Appender:
         self._failed: dict[int, BookieError] = {}  # slots without a live bookie, and why
         self._news = asyncio.Event()
         self._mending: asyncio.Task[None] | None = None
+        self._next_attempt_ns = 0
 
     @property
     def lac(self) -> EntryId:
@@ -239,6 +240,7 @@ class Appender:
         delay_s = RETRY_MIN_S
         try:
             while self._failed and self.error is None:
+                await self._breathe()
                 self._news.clear()
                 await self._change_ensemble()
                 if not self._failed or self.error is not None:
@@ -258,6 +260,13 @@ class Appender:
         finally:
             self._mending = None
             end_watch()
+
+    async def _breathe(self) -> None:
+        """Attempts begin RETRY_MIN_S apart, also those of different mends: a bookie that is tried again in its own slot
+        may fail at once, again and again (found by the simulator)."""
+        clock = self.shared.world.clock
+        await clock.sleep_until(self._next_attempt_ns)
+        self._next_attempt_ns = clock.monotonic_ns() + int(RETRY_MIN_S * NS_PER_S)
 
     async def _change_ensemble(self) -> None:
         """One attempt; slots for which nobody could be had stay in `_failed`."""

@@ -200,3 +200,19 @@ def test_a_wiped_bookie_waits_for_its_grant_then_copies_everything_back(seed: in
         assert len(await c1(reader.read(0, 19))) == 20
 
     SimCluster(seed, regeneration="gated").run(story)
+
+
+def test_a_recovery_does_not_spin_on_a_bookie_that_is_gone_and_still_registered() -> None:
+    """Found by seed 0x10: the write-back tried the dead bookie again in its own slot, at once, for ever."""
+
+    async def story(cluster: SimCluster) -> int:
+        c1, c2 = await cluster.client("c1"), await cluster.client("c2")
+        writer = await c1(c1.client.create())
+        await append(cluster, c1, writer, b"E0")
+        c1.crash()
+        cluster.bookies["bookie-1"].crash(End.KILL)
+        before = cluster.simulation.loop.steps
+        assert (await c2(c2.client.open(writer.id))).last_entry == 0
+        return cluster.simulation.loop.steps - before
+
+    assert SimCluster(1, client=QUIET).run(story) < 20_000
