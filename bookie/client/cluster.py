@@ -38,7 +38,7 @@ async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
             await store.sync(parsed.root)
             if await _read(store, paths.instance_id(parsed.root)) != made.encode():
                 raise errors.BadInput(
-                    f"{parsed.root} exists already in the metadata store: a cluster is or was there; nothing was changed"
+                    f"{parsed.root} exists already in the metadata store: nothing was changed there"
                 ) from None
         break
     else:
