@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import MIB
 from bookie.ports import World
 from bookie.server.admission import Admission
 from bookie.server.metrics import ServerMetrics
@@ -26,9 +27,10 @@ KEY = DIGEST.master_key
 class Asker:
     """One connection's worth of questions."""
 
-    def __init__(self, node: Node, processor: Processor) -> None:
+    def __init__(self, node: Node, processor: Processor, admission: Admission) -> None:
         self.node = node
         self.processor = processor
+        self.admission = admission
         self.answers: dict[int, Response] = {}
         self._next_txn = 1
         self.slow_reads = 0
@@ -92,7 +94,7 @@ def read(number: int, **changes: Any) -> ReadRequest:
 Story = Callable[[Asker, EntryStore], Coroutine[Any, Any, None]]
 
 
-def run(story: Story, *, seed: int = 1) -> ServerMetrics:
+def run(story: Story, *, seed: int = 1, in_flight_bytes_max: int = 64 * MIB) -> ServerMetrics:
     """Run `story` on one simulated machine with an open store; return what was counted."""
     simulation = Simulation(seed)
     metrics = ServerMetrics()
@@ -104,8 +106,9 @@ def run(story: Story, *, seed: int = 1) -> ServerMetrics:
         store = await restart.open_store(STORAGE, world, fail=fail)
         readers = Readers()
         node.spawn(readers.run(), "readers")
-        processor = Processor(store, readers, Admission(), metrics, world.clock)
-        asker = Asker(node, processor)
+        admission = Admission(in_flight_bytes_max)
+        processor = Processor(store, readers, admission, metrics, world.clock)
+        asker = Asker(node, processor, admission)
         await story(asker, store)
         assert asker.slow_reads == 0, "every slow read that began has ended"
 
