@@ -154,11 +154,7 @@ def test_a_broken_assumption_of_ours_is_not_swallowed() -> None:
             raise AssertionError("ours")
 
     async def story(asker: Asker, store: EntryStore) -> None:
-        connection = Connection(
-            Wrong([]), asker.processor, Gate(Admission(), store), ServerMetrics(), FRAME_LIMIT_BYTES
-        )
-
         with pytest.raises(AssertionError, match="ours"):
-            await connection.run()
+            await connection_of(asker, store, Wrong([])).run()
 
     server_support.run(story)
