@@ -627,3 +627,26 @@ def test_every_configured_directory_carries_the_cookie_of_the_metadata_store() -
         assert b"incarnation" not in stored  # Java's parser refuses unknown fields
 
     SimCluster(24, bookies=3).run(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(30, 36))
+def test_lost_answers_of_the_metadata_store_are_settled_by_looking(seed: int) -> None:
+    """Cookie, record, ledger metadata: whatever was asked may have happened; nothing is repeated blindly."""
+
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        writer = await written(app)
+        bookie = member_of(cluster, writer)
+        faults = cluster.simulation.keeper.faults
+        for life in range(2, 6):
+            bookie.crash()
+            bookie.wipe()
+            faults.lost_answer_per_million = faults.lost_request_per_million = 250_000
+            await back(cluster, bookie)
+            faults.lost_answer_per_million = faults.lost_request_per_million = 0
+            report = await bookie.report()
+            assert (report.incarnation, report.verdict) == (life, Verdict.HEALTHY), report.reason
+            await held_entries(cluster, bookie, writer.id, 12)
+
+    SimCluster(seed, bookies=4, regeneration=GATED).run(story)
