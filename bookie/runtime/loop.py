@@ -54,12 +54,16 @@ def on_stop_signals(stop: Callable[[], None]) -> None:
 
 
 def on_uncaught(fail: Callable[[BaseException], None]) -> None:
-    """Hand errors that reach the loop itself (callbacks, tasks) to `fail`: a programming error stops a node."""
+    """Hand errors that reach the loop itself (callbacks, tasks) to `fail`: a programming error stops a node.
+
+    Not operating system errors: those at this level are of sockets (no descriptor left for the next connection, a
+    wake-up that gRPC lost to another thread), and the next attempt may work.
+    """
 
     def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         log.error("uncaught error: %s", context.get("message"), exc_info=error)
-        if error is not None:
+        if error is not None and not isinstance(error, OSError):
             fail(error)
 
     asyncio.get_running_loop().set_exception_handler(handle)
