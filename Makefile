@@ -30,7 +30,7 @@ types: install  ## mypy, strict
 	@$(VENV)/mypy
 
 contracts: install  ## the import contracts
-	@$(VENV)/lint-imports --no-timings 2>&1 | tail -n 25
+	@$(VENV)/lint-imports 2>&1 | tail -n 25
 
 unit: install  ## pure tests
 	@$(PYTEST) tests/tidy tests/unit
