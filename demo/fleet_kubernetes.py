@@ -6,12 +6,15 @@ next one, by KEEP=0, or with the cluster.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import kube_cache
 import kube_cluster
 import kube_home
 import kube_images
@@ -22,6 +25,7 @@ from kube_errors import ClusterError
 from kube_talk import step
 from oracle import Oracle
 from stage import DemoFailed, Loss, LostVolume, Observation, Proof
+from steps import Steps, observed
 from timeline import Timeline
 from waiting import wait_for
 
@@ -29,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAMESPACE, OPERATOR_NAMESPACE = "bookie-demo", "bookie-system"
 CRD_RELEASE, OPERATOR_RELEASE = "bookie-operator-crds", "bookie-operator"
 KIND = "bookieclusters.bookie.dev"
+CLUSTER = "ledgers"  # its name in examples/bookiecluster.yaml
 MARK_INCARNATION = "bookie.dev/incarnation"
 READY_TIMEOUT_S = 300.0
 POD_TIMEOUT_S = 180.0
@@ -37,20 +42,27 @@ POD_TIMEOUT_S = 180.0
 class KubernetesStage:
     title = ""
     not_shown = ""
-    poll_s = 1.0  # one look is two requests to the API server
+    poll_s = 0.5  # one look is two requests to the API server
 
     def __init__(self, logs: Path, *, operator_values: Sequence[str] = ()) -> None:
         """`operator_values`: more `--set` for the operator's chart (tests crash it on purpose)."""
         self._logs = logs
         self._operator_values = list(operator_values)
         self._timeline: Timeline | None = None
-        self._cluster_name = ""
         self._incarnation_before = 0
+        self._pod_uid_before = ""
+        self._events_before: set[str] = set()
+        self._steps: Steps | None = None
+        self._step: dict[str, Any] | None = None
+        self._seen = Observation()
+        self._stack = contextlib.ExitStack()
 
     # ---- up ----------------------------------------------------------------------------------------------------------
 
     def start(self, timeline: Timeline) -> None:
         self._timeline = timeline
+        # Two runs of one checkout would share the namespace: the second one waits for the first.
+        self._stack.enter_context(kube_cache.lock(f"{kube_home.this().name}-stage"))
         kube_cluster.up()
         os.environ["KUBECONFIG"] = str(kube_tools.kubeconfig())  # for every kubectl that is followed
         timeline.tell("step", "Kubernetes is up: three nodes in three zones")
@@ -66,8 +78,11 @@ class KubernetesStage:
         timeline.tell("step", f"kubectl wait --for=condition=Ready: {self.status().get('summary', '?')} bookies serve")
 
     def remove_remains(self) -> None:
-        """Remove what an earlier run left in the demo's namespace."""
+        """Remove what an earlier run left: its namespace, and its operator, whose image may be an older one."""
         with step("removing what an earlier run left"):
+            kube_tools.helm(
+                "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--ignore-not-found", "--wait"
+            )
             kube_tools.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout_s=300.0)
 
     def install_operator(self) -> None:
@@ -104,8 +119,7 @@ class KubernetesStage:
             detail=lambda: f"{self.status().get('summary', 'nothing yet')} bookies",
             poll_s=self.poll_s,
         )
-        name = f"bookiecluster/{self._cluster_name}"
-        self.kubectl("wait", "--for=condition=Ready", name, f"--timeout={READY_TIMEOUT_S:.0f}s")
+        self.kubectl("wait", "--for=condition=Ready", f"bookiecluster/{CLUSTER}", f"--timeout={READY_TIMEOUT_S:.0f}s")
 
     # ---- the fleet ---------------------------------------------------------------------------------------------------
 
@@ -113,11 +127,14 @@ class KubernetesStage:
         return kube_tools.kubectl("--namespace", NAMESPACE, *arguments, timeout_s=timeout_s)
 
     def resource(self) -> dict[str, Any]:
-        """Return the one BookieCluster of the demo; {} while there is none."""
-        found: list[dict[str, Any]] = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", KIND)["items"]
-        if found:
-            self._cluster_name = found[0]["metadata"]["name"]
-        return found[0] if found else {}
+        """Return the demo's BookieCluster."""
+        found: dict[str, Any] = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", KIND, CLUSTER)
+        return found
+
+    @property
+    def _kubectl(self) -> list[str]:
+        """The command line that reaches the demo's namespace, for what is followed."""
+        return [str(kube_tools.kubectl_path()), "--namespace", NAMESPACE]
 
     def status(self) -> dict[str, Any]:
         status: dict[str, Any] = self.resource().get("status", {})
@@ -127,54 +144,64 @@ class KubernetesStage:
         return [entry["bookieId"] for entry in self.status().get("bookies", ())]
 
     def start_workload(self) -> Oracle:
-        self.apply(ROOT / "examples" / "workload.yaml")
         with step("starting the workload pod"):
+            self.kubectl("delete", "pod", "workload", "--ignore-not-found")
+            self.apply(ROOT / "examples" / "workload.yaml")
             self.kubectl("wait", "--for=condition=Ready", "pod/workload", f"--timeout={POD_TIMEOUT_S:.0f}s")
-        kubectl = [str(kube_tools.kubectl_path()), "--namespace", NAMESPACE]
-        command = [*kubectl, "exec", "workload", "--", "bookie", "workload"]
+        command = [*self._kubectl, "exec", "workload", "--", "bookie", "workload"]
         uri = str(self.resource()["spec"]["metadataService"]["uri"])
-        follow = [*kubectl, "logs", "--follow", "--tail=1", "workload"]
+        follow = [*self._kubectl, "logs", "--follow", "--tail=1", "workload"]
         return Oracle(follow, command, uri=uri, log="/oracle", talk=self._logs / "oracle.log", restarts=True)
 
     # ---- the accident ------------------------------------------------------------------------------------------------
 
     def destroy(self, bookie_id: str) -> Loss:
-        """Delete the claims and the pod of one bookie; return once a new pod with new claims is there."""
+        """Delete the claims and the pod of one bookie. The StatefulSet makes both anew, empty."""
         entry = self._entry(bookie_id)
         self._incarnation_before = int(entry["incarnation"])
         pod, claims = entry["name"], [volume["claim"] for volume in entry["volumes"]]
+        events = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", "events.events.k8s.io")["items"]
+        self._events_before = {event["metadata"]["uid"] for event in events}
         wall_ms = time.time_ns() // 1_000_000
-        old = self._uids(pod, claims)
         self.kubectl("delete", "pvc", *claims, "--wait=false")
         self.kubectl("delete", "pod", pod, "--grace-period=1", "--wait=false")
-
-        def look() -> bool | None:
-            new = self._uids(pod, claims)
-            return True if new and not new & old and len(new) == len(old) else None
-
-        wait_for("a new pod with new claims", look, timeout_s=POD_TIMEOUT_S, look_at="kubectl get pods,pvc", poll_s=0.5)
+        self._pod_uid_before = str(entry["podUID"])
+        self._steps = self._step = None
+        self._seen = Observation()
         volumes = [
             LostVolume(volume["name"], volume["role"], f"claim {volume['claim']} on {volume.get('pvName', '?')}")
             for volume in entry["volumes"]
         ]
         return Loss(bookie_id, wall_ms, tuple(volumes))
 
-    def _uids(self, pod: str, claims: Sequence[str]) -> set[str]:
-        """Return the UIDs of a pod and its claims, as far as they are there and stay."""
-        names = [f"pod/{pod}", *(f"pvc/{claim}" for claim in claims)]
-        found = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", *names, "--ignore-not-found")
-        items = found.get("items", [found] if found.get("metadata", {}).get("uid") else [])
-        return {item["metadata"]["uid"] for item in items if "deletionTimestamp" not in item["metadata"]}
-
     def watch(self, bookie_id: str) -> Observation:
+        if self._steps is not None and self._steps.has_more:
+            self._step = self._steps.next()
+        if self._steps is None or not self._steps.has_more:
+            self._look(bookie_id)
+        if self._step is None:
+            return self._seen
+        seen = observed(self._seen, self._step)
+        # Whole when both say so: the bookie that its repair is done, the operator that it serves again.
+        is_whole = seen.done and self._seen.done
+        return dataclasses.replace(seen, done=is_whole, data_port_open=seen.phase in ("two", "done"))
+
+    def _look(self, bookie_id: str) -> None:
+        """Read the status and the operator's events; a busy API server leaves what was seen before."""
         try:
             status = self.status()
             events = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", "events.events.k8s.io")["items"]
         except ClusterError:
-            return Observation()  # the API server was busy: the next look tells
+            return
         pod = self._pod_of(status, bookie_id)
-        notes = kube_view.sentences(events, pod)
-        return kube_view.observation(status, pod, notes, incarnation_before=self._incarnation_before)
+        entry = kube_view.entry_of(status, pod)
+        if self._steps is None and entry is not None and entry.get("podUID") not in (None, self._pod_uid_before):
+            watch = ["exec", pod, "--container", "bookie", "--", "bookie", "integrity", "status", "--watch", "--json"]
+            self._steps = Steps([*self._kubectl, *watch], self._logs / "steps.log")
+            self._stack.callback(self._steps.close)
+        fresh = [event for event in events if event["metadata"]["uid"] not in self._events_before]
+        notes = kube_view.sentences(fresh, pod)
+        self._seen = kube_view.observation(status, pod, notes, incarnation_before=self._incarnation_before)
 
     def decide(self, bookie_id: str, seen: Observation) -> None:
         """The operator decides."""
@@ -239,6 +266,7 @@ class KubernetesStage:
         return str(path)
 
     def close(self, *, keep: bool) -> str:
+        self._stack.close()
         if keep:
             return (
                 f"It stays up: export KUBECONFIG={kube_tools.kubeconfig()};"
@@ -248,8 +276,7 @@ class KubernetesStage:
             kube_cluster.down()
             return ""
         self.remove_remains()
-        with step("removing the operator and its CRDs"):
-            kube_tools.helm("uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--ignore-not-found")
+        with step("removing the CRD chart"):
             kube_tools.helm("uninstall", CRD_RELEASE, "--ignore-not-found")
         return ""
 

@@ -14,15 +14,17 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import children
 import local_support
-from admin_client import AdminClient
+from admin_client import AdminClient, observation
 from bookie.base.units import format_bytes
 from bookie.rpc import admin_pb2
 from kube_talk import step
 from oracle import Oracle
 from stage import DemoFailed, Loss, LostVolume, Observation, Proof
+from steps import Steps, observed
 from timeline import Timeline
 from waiting import wait_for
 
@@ -50,6 +52,9 @@ class LocalStage:
         self._fleet: local_support.LocalFleet | None = None
         self._timeline: Timeline | None = None
         self._admins: dict[str, AdminClient] = {}
+        self._steps: Steps | None = None
+        self._step: dict[str, Any] | None = None
+        self._seen = Observation()
         self._granted = False
 
     def start(self, timeline: Timeline) -> None:
@@ -107,10 +112,18 @@ class LocalStage:
         self._stack.callback(children.end, process, timeout_s=STOP_TIMEOUT_S)
         admin = self._admins[bookie.bookie_id] = AdminClient(bookie.admin)
         self._stack.callback(admin.close)
-        admin.follow()
+        watch = [*local_support.BOOKIE, "integrity", "status", "--watch", "--json", "--admin", bookie.admin]
+        self._steps = Steps(watch, self._logs / "steps.log")
+        self._stack.callback(self._steps.close)
 
     def watch(self, bookie_id: str) -> Observation:
-        return self._admins[bookie_id].observe()
+        assert self._steps is not None
+        if self._steps.has_more:
+            self._step = self._steps.next()
+        if not self._steps.has_more:  # a backlog of steps is told first; the report would be ahead of it
+            report = self._admins[bookie_id].report()
+            self._seen = self._seen if report is None else observation(report)
+        return self._seen if self._step is None else observed(self._seen, self._step)
 
     def decide(self, bookie_id: str, seen: Observation) -> None:
         """A person reads the report, looks whether the data port is closed, and grants: once."""

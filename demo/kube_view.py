@@ -7,6 +7,7 @@ from typing import Any
 
 from stage import Observation
 
+OPERATOR = "bookie-operator"  # reportingController of its events
 # Stages of the operator (plan/stages.py) in the words of the bookie, which the story tells.
 STATES = {
     "Inspecting": "STARTING",
@@ -61,11 +62,12 @@ def entry_of(status: Mapping[str, Any], bookie_name: str) -> dict[str, Any] | No
 
 
 def sentences(events: Iterable[Mapping[str, Any]], bookie_name: str) -> list[str]:
-    """Return events about `bookie_name` (and the whole cluster) as sentences, oldest first, each once."""
+    """Return the operator's events about `bookie_name` as sentences, oldest first, each once."""
     found: dict[str, None] = {}
-    for event in sorted(events, key=_when):
+    ours = [event for event in events if event.get("reportingController") == OPERATOR]
+    for event in sorted(ours, key=_when):
         text = event.get("note") or event.get("message") or ""
-        if bookie_name in text or bookie_name in str(event.get("metadata", {}).get("name", "")):
+        if bookie_name in text:
             found[f"operator: {event.get('reason', '')}: {text}"] = None
     return list(found)
 

@@ -43,9 +43,13 @@ def test_the_figures_of_a_finished_repair_come_from_the_history() -> None:
 
 def test_events_are_sentences_about_one_bookie_in_their_order() -> None:
     events = [
-        {"reason": "RegenerationGranted", "note": "demo-a-0: granted", "eventTime": "2", "metadata": {}},
-        {"reason": "EmptyVolumeSuspected", "note": "demo-a-0: empty", "eventTime": "1", "metadata": {}},
-        {"reason": "EmptyVolumeSuspected", "note": "demo-b-0: empty", "eventTime": "1", "metadata": {}},
+        {"reason": reason, "note": note, "eventTime": when, "metadata": {}, "reportingController": controller}
+        for reason, note, when, controller in (
+            ("RegenerationGranted", "demo-a-0: granted", "2", "bookie-operator"),
+            ("EmptyVolumeSuspected", "demo-a-0: empty", "1", "bookie-operator"),
+            ("EmptyVolumeSuspected", "demo-b-0: empty", "1", "bookie-operator"),
+            ("Scheduled", "assigned demo-a-0", "0", "scheduler"),
+        )
     ]
 
     assert kube_view.sentences(events, "demo-a-0") == [
