@@ -103,6 +103,7 @@ class World:
     leases: int = 0
     mount: Mount = Mount.SHARED
     refuse_grants: str = ""
+    epoch_seen: int = 0  # by bookies, before this story began
 
     # ---- the API server ------------------------------------------------------------------------------------------
 
@@ -250,7 +251,7 @@ class World:
             volumes=tuple(self._volume(bookie, volume, incarnation) for volume in bookie.volumes),
             evidence_hash=bookie.evidence,
             capabilities=CAPABILITIES,
-            operator_epoch_seen=max((grant.epoch for grant in self.accepted), default=0),
+            operator_epoch_seen=max((grant.epoch for grant in self.accepted), default=self.epoch_seen),
             grant_id=bookie.grant_id,
         )
 
@@ -296,17 +297,19 @@ class World:
     def operator(self, crash: CrashPoint | None = None) -> Reconciler:
         """A new operator process that has just taken the lease."""
         self.leases += 1
-        leadership = Leadership(f"operator-{self.leases}", self.leases)
-        executor = Executor(
-            self, self, Recorder(self, "operator"), crash or CrashPoint(0, ""), may_act=lambda: leadership.is_held
-        )
+        identity, epochs = f"operator-{self.leases}", [self.leases]
+        executor = Executor(self, self, Recorder(self, "operator"), crash or CrashPoint(0, ""), may_act=lambda: True)
+
+        async def raise_epoch(above: int) -> None:
+            epochs.append(above + 1)
+
         return Reconciler(
             self,
             self,
             executor,
-            lambda: leadership,
+            lambda: Leadership(identity, epochs[-1]),
             lambda: self.now_ms,
-            _never_raise_epoch,
+            raise_epoch,
             image=make.IMAGE,
             version="test",
         )
@@ -331,10 +334,6 @@ class World:
         status = self.status()
         ready = status.condition("Ready")
         return ready is not None and ready.status == "True" and all(one.state == "Serving" for one in status.bookies)
-
-
-async def _never_raise_epoch(above: int) -> None:
-    raise AssertionError(f"nobody has seen epoch {above}")
 
 
 def _copy(value: Any) -> Any:

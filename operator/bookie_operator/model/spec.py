@@ -63,7 +63,7 @@ class Repair(Model):
     )
     max_concurrent: int = Field(default=1, ge=1, le=8)
     max_per_day: int = Field(
-        default=3, ge=0, le=100, description="Brake: more regenerations than this in 24 h wait for a person."
+        default=3, ge=0, le=20, description="Brake: more regenerations than this in 24 h wait for a person."
     )
     stabilization: Duration = Field(default="90s", description="The same verdict, three times, over this long.")
     peer_grace: Duration = Field(default="10m", description="How long a grant waits for other bookies that are down.")

@@ -12,7 +12,7 @@ from bookie_operator.model.base import Model
 from bookie_operator.model.storage import BY_NAME
 
 BY_TYPE: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-HISTORY_MAX = 20
+HISTORY_MAX = 20  # not less than the greatest maxPerDay: it is the memory of the brake
 
 
 class Condition(Model):

@@ -23,7 +23,7 @@ class Observation:
     now_ms: int  # wall clock
     leadership: Leadership
     image: str  # effective
-    bookies: tuple[BookieCase, ...] = ()  # one per desired replica, and per surplus pod
+    bookies: tuple[BookieCase, ...] = ()  # one per desired replica
     children: Mapping[tuple[str, str], Manifest] = field(default_factory=dict)  # live, by (kind, name)
     old_volumes: Mapping[str, PersistentVolumeFacts] = field(default_factory=dict)  # recorded ones that still exist
     can_read_volumes: bool = True  # False: no permission for PersistentVolumes

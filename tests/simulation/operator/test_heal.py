@@ -231,3 +231,13 @@ def test_a_second_loss_of_the_same_bookie_is_a_new_case_with_a_new_grant(world: 
 
     assert world.is_quiet()
     assert [grant.new_incarnation for grant in world.accepted] == [2, 3]
+
+
+def test_a_lease_that_began_anew_catches_up_with_what_bookies_have_seen(world: World) -> None:
+    world.epoch_seen = 50
+    world.lose(LOST)
+
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
+
+    assert world.is_quiet()
+    assert world.accepted[0].epoch == 51

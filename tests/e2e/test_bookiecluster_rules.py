@@ -1,0 +1,308 @@
+"""The CRD before a real API server: its rules are accepted, refuse what they should with a sentence, and nothing else.
+
+Everything but the one object that transition rules compare with is a server-side dry run.
+"""
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import kube_cluster
+import kube_errors
+import kube_tools
+from bookie_operator import app
+from bookie_operator.gateways.kube import ApiServer, KubeError, Manifest
+from bookie_operator.model import names
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMESPACE = "bookie-rules"
+Edit = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module")
+def kubeconfig() -> Iterator[str]:
+    """A cluster with the committed CRD, and a namespace that no operator watches."""
+    try:
+        path = kube_cluster.up()
+    except kube_errors.NoClusterHere as error:
+        pytest.skip(f"no cluster can be had here: {error}")
+    kube_tools.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds" / "bookieclusters.yaml"))
+    kube_tools.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{names.PLURAL}.{names.GROUP}")
+    kube_tools.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+    kube_tools.kubectl("create", "namespace", NAMESPACE)
+    yield str(path)
+    kube_tools.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+def example() -> Manifest:
+    """The example cluster, in our namespace."""
+    manifest: Manifest = yaml.safe_load((ROOT / "examples" / "bookiecluster.yaml").read_text(encoding="utf-8"))
+    manifest["metadata"]["namespace"] = NAMESPACE
+    return manifest
+
+
+@asynccontextmanager
+async def server(kubeconfig: str) -> AsyncIterator[ApiServer]:
+    async with ApiServer(await app.configuration(kubeconfig)) as api:
+        yield api
+
+
+def try_to_create(kubeconfig: str, manifest: Manifest) -> str:
+    """ "" when the API server would take it, else its sentence."""
+
+    async def ask() -> str:
+        async with server(kubeconfig) as api:
+            try:
+                await api._ask("POST", names.KIND, NAMESPACE, "", query={"dryRun": "All"}, body=manifest)
+            except KubeError as error:
+                if not error.is_invalid:
+                    raise
+                return str(error)
+            return ""
+
+    return asyncio.run(ask())
+
+
+def volumes(spec: dict[str, Any], role: str) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = spec["storage"].setdefault(role, {"volumes": []})["volumes"]
+    return out
+
+
+# (what is wrong, the edit that makes it wrong, words of the sentence, the edit that makes it right)
+ON_CREATE: list[tuple[str, Edit, str, Edit]] = [
+    (
+        "fewer bookies than an ensemble",
+        lambda spec: spec.update(replicas=3, quorum={"ensembleSize": 4, "writeQuorum": 3, "ackQuorum": 2}),
+        "spec.replicas is less than spec.quorum.ensembleSize",
+        lambda spec: spec.update(replicas=4),
+    ),
+    (
+        "fewer bookies than zones",
+        lambda spec: spec.update(replicas=3, zones=[{"name": f"z{n}"} for n in range(4)]),
+        "spec.replicas is less than the number of spec.zones",
+        lambda spec: spec.update(replicas=4),
+    ),
+    (
+        "write quorum over ensemble",
+        lambda spec: spec["quorum"].update(writeQuorum=4),
+        "spec.quorum.writeQuorum",
+        lambda spec: spec["quorum"].update(writeQuorum=3),
+    ),
+    (
+        "ack quorum over write quorum",
+        lambda spec: spec["quorum"].update(writeQuorum=2, ackQuorum=3),
+        "spec.quorum.ackQuorum",
+        lambda spec: spec["quorum"].update(ackQuorum=2),
+    ),
+    (
+        "no journal over two zones",
+        lambda spec: spec.update(zones=spec["zones"][:2]),
+        "spec.storage.journalWriteData: false over fewer than three",
+        lambda spec: spec["storage"].update(acknowledgeNoJournal="IAcceptLossOnCorrelatedPowerFailure"),
+    ),
+    (
+        "more repairs at once than the ack quorum survives",
+        lambda spec: spec["repair"].update(maxConcurrent=2),
+        "spec.repair.maxConcurrent",
+        lambda spec: spec["quorum"].update(ackQuorum=3),
+    ),
+    (
+        "more disruption than the ack quorum survives",
+        lambda spec: spec.update(disruption={"maxUnavailable": 2}),
+        "spec.disruption.maxUnavailable",
+        lambda spec: spec["quorum"].update(ackQuorum=3),
+    ),
+    (
+        "regeneration without proof on a protected cluster",
+        lambda spec: (spec["repair"].update(regeneration="BookieLocal"), spec["lifecycle"].pop("deletionProtection")),
+        "spec.repair.regeneration: BookieLocal",
+        lambda spec: spec["lifecycle"].update(deletionProtection=False),
+    ),
+    (
+        "no time to flush",
+        lambda spec: spec["lifecycle"].update(terminationGrace="30s"),
+        "spec.lifecycle.terminationGrace is under 2m",
+        lambda spec: spec["lifecycle"].update(terminationGrace="2m"),
+    ),
+    (
+        "a key that the operator owns",
+        lambda spec: spec.update(config={"journalDirectories": "/tmp"}),
+        "spec.config sets a key",
+        lambda spec: spec.update(config={"numAddWorkerThreads": "2"}),
+    ),
+    (
+        "two indexes for three ledger volumes",
+        lambda spec: (
+            volumes(spec, "ledgers").extend([{"name": "l1", "size": "1Gi"}, {"name": "l2", "size": "1Gi"}]),
+            volumes(spec, "index").append({"name": "i1", "size": "1Gi"}),
+        ),
+        "spec.storage.index.volumes must be none, one, or as many",
+        lambda spec: volumes(spec, "index").append({"name": "i2", "size": "1Gi"}),
+    ),
+    (
+        "one name in two roles",
+        lambda spec: volumes(spec, "index")[0].update(name="journal"),
+        "a volume name is used in two roles",
+        lambda spec: volumes(spec, "index")[0].update(name="index"),
+    ),
+    (
+        "one port twice",
+        lambda spec: spec.update(network={"ports": {"admin": 3181}}),
+        "spec.network.ports: data, admin and metrics must be three different ports",
+        lambda spec: spec.update(network={"ports": {"admin": 4182}}),
+    ),
+]
+
+
+def test_the_example_is_taken(kubeconfig: str) -> None:
+    assert try_to_create(kubeconfig, example()) == ""
+
+
+@pytest.mark.parametrize(("wrong", "words", "right"), [row[1:] for row in ON_CREATE], ids=[row[0] for row in ON_CREATE])
+def test_a_bad_cluster_is_refused_by_name_of_the_field_and_a_good_one_taken(
+    kubeconfig: str, wrong: Edit, words: str, right: Edit
+) -> None:
+    manifest = example()
+
+    wrong(manifest["spec"])
+    refused = try_to_create(kubeconfig, manifest)
+    right(manifest["spec"])
+    taken = try_to_create(kubeconfig, manifest)
+
+    assert words in refused
+    assert taken == ""
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda spec: spec.pop("storage"), "spec.storage"),
+        (lambda spec: spec.update(replicas=0), "spec.replicas"),
+        (lambda spec: spec["metadataService"].update(uri="http://zookeeper"), "spec.metadataService.uri"),
+        (lambda spec: spec["repair"].update(stabilization="soon"), "spec.repair.stabilization"),
+        (lambda spec: volumes(spec, "journal")[0].update(name="Upper"), "spec.storage.journal.volumes[0].name"),
+        (lambda spec: volumes(spec, "journal").clear(), "spec.storage.journal.volumes"),
+        (lambda spec: spec["placement"].update(antiAffinity="Perhaps"), "spec.placement.antiAffinity"),
+    ],
+)
+def test_a_value_of_the_wrong_shape_is_refused_by_name_of_the_field(kubeconfig: str, edit: Edit, words: str) -> None:
+    manifest = example()
+    edit(manifest["spec"])
+
+    assert words in try_to_create(kubeconfig, manifest)
+
+
+def test_a_name_too_long_for_labels_is_refused(kubeconfig: str) -> None:
+    manifest = example()
+    manifest["metadata"]["name"] = "l" * 31
+
+    assert "metadata.name is longer than 30" in try_to_create(kubeconfig, manifest)
+
+
+@pytest.fixture(scope="module")
+def stored(kubeconfig: str) -> Manifest:
+    """A cluster that exists: what transition rules compare with."""
+
+    async def create() -> Manifest:
+        async with server(kubeconfig) as api:
+            return await api.create(example())
+
+    return asyncio.run(create())
+
+
+def try_to_change(kubeconfig: str, manifest: Manifest) -> str:
+    async def ask() -> str:
+        async with server(kubeconfig) as api:
+            name = manifest["metadata"]["name"]
+            try:
+                await api._ask("PUT", names.KIND, NAMESPACE, name, query={"dryRun": "All"}, body=manifest)
+            except KubeError as error:
+                if not error.is_invalid:
+                    raise
+                return str(error)
+            return ""
+
+    return asyncio.run(ask())
+
+
+ON_CHANGE: list[tuple[str, Edit, str]] = [
+    ("fewer bookies", lambda spec: spec.update(replicas=3), "spec.replicas cannot be lowered"),
+    ("no zones", lambda spec: (spec.pop("zones"), spec["storage"].update(journalWriteData=True)), "spec.zones cannot"),
+    ("another zone", lambda spec: spec["zones"][0].update(name="zone-x"), "spec.zones cannot change"),
+    ("one more zone", lambda spec: spec["zones"].append({"name": "zone-d"}), "spec.zones cannot change"),
+    (
+        "journal and image at once",
+        lambda spec: (spec["storage"].update(journalWriteData=True), spec.update(image="bookie:other")),
+        "changed in one edit",
+    ),
+    (
+        "another ledgers path",
+        lambda spec: spec["metadataService"].update(uri="zk+hierarchical://zookeeper:2181/other"),
+        "spec.metadataService.uri may change its hosts only",
+    ),
+    (
+        "another scheme",
+        lambda spec: spec["metadataService"].update(uri="zk://zookeeper:2181/ledgers"),
+        "spec.metadataService.uri may change its hosts only",
+    ),
+    ("a bigger volume", lambda spec: volumes(spec, "ledgers")[0].update(size="3Gi"), "spec.storage.ledgers.volumes"),
+    ("another class", lambda spec: volumes(spec, "journal")[0].update(storageClassName="x"), "spec.storage.journal"),
+    ("one volume more", lambda spec: volumes(spec, "journal").append({"name": "j", "size": "1Gi"}), "spec.storage.j"),
+    ("no index volume", lambda spec: volumes(spec, "index").clear(), "spec.storage.index.volumes cannot change"),
+    ("another kind", lambda spec: volumes(spec, "index")[0].update(kind="LocalDisk"), "spec.storage.index.volumes"),
+    ("another data port", lambda spec: spec["network"]["ports"].update(data=4181), "spec.network.ports.data"),
+]
+
+
+@pytest.mark.parametrize(("edit", "words"), [row[1:] for row in ON_CHANGE], ids=[row[0] for row in ON_CHANGE])
+def test_what_may_not_change_is_refused(kubeconfig: str, stored: Manifest, edit: Edit, words: str) -> None:
+    manifest = copy.deepcopy(stored)
+    edit(manifest["spec"])
+
+    assert words in try_to_change(kubeconfig, manifest)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda spec: spec.update(replicas=5),
+        lambda spec: spec.update(image="bookie:other"),
+        lambda spec: spec["storage"].update(journalWriteData=True),
+        lambda spec: spec["metadataService"].update(uri="zk+hierarchical://a:2181;b:2181/ledgers"),
+        lambda spec: spec["metadataService"].update(initialize="Never"),
+        lambda spec: spec["metadataService"].update(expectedInstanceId="precious"),
+        lambda spec: spec["network"]["ports"].update(metrics=9200),
+        lambda spec: volumes(spec, "index")[0].update(kind="Claim"),
+    ],
+    ids=["more bookies", "image", "journal", "hosts", "never again", "pin", "metrics port", "the default said aloud"],
+)
+def test_what_may_change_is_taken(kubeconfig: str, stored: Manifest, edit: Edit) -> None:
+    manifest = copy.deepcopy(stored)
+    edit(manifest["spec"])
+
+    assert try_to_change(kubeconfig, manifest) == ""
+
+
+def test_initialisation_cannot_be_switched_on_later_nor_a_pinned_instance_changed(kubeconfig: str) -> None:
+    async def create() -> Manifest:
+        manifest = example()
+        manifest["metadata"]["name"] = "pinned"
+        manifest["spec"]["metadataService"] |= {"initialize": "Never", "expectedInstanceId": "precious"}
+        async with server(kubeconfig) as api:
+            return await api.create(manifest)
+
+    pinned = asyncio.run(create())
+    initialize, other = copy.deepcopy(pinned), copy.deepcopy(pinned)
+    initialize["spec"]["metadataService"]["initialize"] = "IfAbsent"
+    other["spec"]["metadataService"]["expectedInstanceId"] = "other"
+
+    assert "cannot be switched to IfAbsent later" in try_to_change(kubeconfig, initialize)
+    assert "expectedInstanceId cannot change" in try_to_change(kubeconfig, other)
