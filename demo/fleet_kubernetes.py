@@ -42,11 +42,12 @@ POD_TIMEOUT_S = 180.0
 class KubernetesStage:
     title = ""
     not_shown = ""
+    namespace = NAMESPACE
     poll_s = 0.5  # one look is two requests to the API server
 
     def __init__(self, logs: Path, *, operator_values: Sequence[str] = ()) -> None:
         """`operator_values`: more `--set` for the operator's chart (tests crash it on purpose)."""
-        self._logs = logs
+        self.logs = logs
         self._operator_values = list(operator_values)
         self._timeline: Timeline | None = None
         self._incarnation_before = 0
@@ -115,7 +116,7 @@ class KubernetesStage:
             "condition=Ready of the BookieCluster",
             look,
             timeout_s=READY_TIMEOUT_S,
-            look_at=str(self._logs / "kubernetes.txt"),
+            look_at=str(self.logs / "kubernetes.txt"),
             detail=lambda: f"{self.status().get('summary', 'nothing yet')} bookies",
             poll_s=self.poll_s,
         )
@@ -143,6 +144,10 @@ class KubernetesStage:
     def bookie_ids(self) -> Sequence[str]:
         return [entry["bookieId"] for entry in self.status().get("bookies", ())]
 
+    def incarnations(self) -> dict[str, int]:
+        """Return the incarnation of every bookie, by its id."""
+        return {entry["bookieId"]: int(entry["incarnation"]) for entry in self.status().get("bookies", ())}
+
     def start_workload(self) -> Oracle:
         with step("starting the workload pod"):
             self.kubectl("delete", "pod", "workload", "--ignore-not-found")
@@ -151,7 +156,7 @@ class KubernetesStage:
         command = [*self._kubectl, "exec", "workload", "--", "bookie", "workload"]
         uri = str(self.resource()["spec"]["metadataService"]["uri"])
         follow = [*self._kubectl, "logs", "--follow", "--tail=1", "workload"]
-        return Oracle(follow, command, uri=uri, log="/oracle", talk=self._logs / "oracle.log", restarts=True)
+        return Oracle(follow, command, uri=uri, log="/oracle", talk=self.logs / "oracle.log", restarts=True)
 
     # ---- the accident ------------------------------------------------------------------------------------------------
 
@@ -197,7 +202,7 @@ class KubernetesStage:
         entry = kube_view.entry_of(status, pod)
         if self._steps is None and entry is not None and entry.get("podUID") not in (None, self._pod_uid_before):
             watch = ["exec", pod, "--container", "bookie", "--", "bookie", "integrity", "status", "--watch", "--json"]
-            self._steps = Steps([*self._kubectl, *watch], self._logs / "steps.log")
+            self._steps = Steps([*self._kubectl, *watch], self.logs / "steps.log")
             self._stack.callback(self._steps.close)
         fresh = [event for event in events if event["metadata"]["uid"] not in self._events_before]
         notes = kube_view.sentences(fresh, pod)
@@ -247,7 +252,7 @@ class KubernetesStage:
 
     def diagnose(self) -> str:
         """Write down what a person would look at first; return where."""
-        path = self._logs / "kubernetes.txt"
+        path = self.logs / "kubernetes.txt"
         questions: list[tuple[str, ...]] = [
             ("get", "all,pvc", "--namespace", NAMESPACE, "-o", "wide"),
             ("get", KIND, "--namespace", NAMESPACE, "-o", "yaml"),

@@ -29,8 +29,12 @@ class Story:
 
     def run(self) -> Outcome:
         """Tell it all. Raises DemoFailed when a step cannot be done; claims that do not hold are in the outcome."""
+        self._fleet.start(self._timeline)
+        return self.go_on()
+
+    def go_on(self) -> Outcome:
+        """Tell it on a fleet that is up: the part that may be told again and again."""
         try:
-            self._fleet.start(self._timeline)
             oracle = self._start_writers()
             bookie_id, open_ledgers, before = self._choose(oracle)
             loss = self._lose(bookie_id)

@@ -1,0 +1,46 @@
+"""One real Kubernetes with the charts installed and a fleet serving, for all tests of a run.
+
+Where no cluster can be had the tests are skipped with the reason in the last lines, and fail when CI is set. The
+cluster stays for the next run (`make cluster-down` removes it); the demo's namespace is made anew by whoever comes.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kube_cluster
+import kube_errors
+from fleet_kubernetes import KubernetesStage
+from kube_talk import say
+from stage import Outcome
+from story import Story
+from timeline import Timeline
+
+LOGS = Path(__file__).resolve().parents[2] / "var" / "e2e"
+
+
+@pytest.fixture(scope="session")
+def stage() -> Iterator[KubernetesStage]:
+    """The demo's fleet, up and serving: same functions, same image, same charts, same examples."""
+    try:
+        kube_cluster.up()
+    except kube_errors.NoClusterHere as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no Kubernetes can be had here: {missing}")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    fleet = KubernetesStage(LOGS)
+    try:
+        fleet.start(Timeline(say))
+        yield fleet
+    finally:
+        fleet.diagnose()
+        fleet.close(keep=True)
+
+
+@pytest.fixture(scope="session")
+def told(stage: KubernetesStage) -> Outcome:
+    """The demo's whole story, told once on that fleet."""
+    return Story(stage, Timeline(say), look_at=str(LOGS)).go_on()
