@@ -1,5 +1,7 @@
 """Every answer of wire-protocol.md 7, row by row, with the repairs of bp46.md 10. Names say which row."""
 
+import asyncio
+
 import pytest
 
 import server_support
@@ -42,6 +44,19 @@ def test_an_add_is_stored_and_answered_with_the_ids_of_the_request() -> None:
 
         assert (answer.status, answer.ledger_id, answer.entry_id) == (Status.EOK, LEDGER, 0)
         assert (await asker.read(0)).body == server_support.body(0)
+
+    server_support.run(story)
+
+
+def test_nothing_answers_an_add_before_it_is_durable() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        syncs = asker.node.disk.syncs
+        txn = asker.send(server_support.add(0))
+
+        await asyncio.sleep(0)
+        assert txn not in asker.answers
+        await asker.node.simulation.until(lambda: txn in asker.answers, "the answer")
+        assert asker.node.disk.syncs > syncs
 
     server_support.run(story)
 
