@@ -7,6 +7,7 @@ from dataclasses import replace
 from bookie_operator.evidence.facts import (
     BookieCase,
     ClaimFacts,
+    Contents,
     PersistentVolumeFacts,
     PodFacts,
     Report,
@@ -133,7 +134,11 @@ async def _look(bookies: Bookies, address: str, case: BookieCase) -> Report:
     )
     if report.state.serves and is_marked:
         return report
-    return await bookies.report(address, fresh=True)
+    report = await bookies.report(address, fresh=True)
+    if report.state.serves and any(volume.contents is not Contents.VALID for volume in report.volumes):
+        # It may have begun to serve while it was looking, and then the cookie is of before and the volumes of after.
+        report = await bookies.report(address, fresh=True)
+    return report
 
 
 class _Volumes:

@@ -5,6 +5,7 @@ Everything but the one object that transition rules compare with is a server-sid
 
 import asyncio
 import copy
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,6 +34,8 @@ def kubeconfig() -> Iterator[str]:
     try:
         path = kube_cluster.up()
     except kube_errors.NoClusterHere as error:
+        if os.environ.get("CI"):
+            raise
         pytest.skip(f"no cluster can be had here: {error}")
     kube_tools.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds" / "bookieclusters.yaml"))
     kube_tools.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{names.PLURAL}.{names.GROUP}")
