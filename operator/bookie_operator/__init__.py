@@ -1,0 +1,1 @@
+"""The control plane: `BookieCluster` resources in, StatefulSets, evidence and grants out. Imports nothing."""
