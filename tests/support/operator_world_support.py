@@ -103,6 +103,7 @@ class World:
     leases: int = 0
     mount: Mount = Mount.SHARED
     refuse_grants: str = ""
+    is_edited_while_read: bool = False  # somebody else changes the cluster in the middle of every pass
     epoch_seen: int = 0  # by bookies, before this story began
 
     # ---- the API server ------------------------------------------------------------------------------------------
@@ -125,6 +126,8 @@ class World:
 
     async def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
         wanted = dict(part.split("=", 1) for part in selector.split(",") if part)
+        if self.is_edited_while_read:
+            self.put(self.objects[(names.KIND, "ledgers")])
         return [
             _copy(one)
             for (its_kind, _), one in self.objects.items()

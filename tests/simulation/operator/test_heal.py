@@ -10,6 +10,7 @@ import pytest
 import operator_world_support as worlds
 from bookie_operator.crash import CrashPoint
 from bookie_operator.evidence.facts import Mount
+from bookie_operator.gateways.kube import KubeError
 from operator_world_support import Crashed, World
 
 LOST = "ledgers-zone-b-0"
@@ -241,3 +242,26 @@ def test_a_lease_that_began_anew_catches_up_with_what_bookies_have_seen(world: W
 
     assert world.is_quiet()
     assert world.accepted[0].epoch == 51
+
+
+def test_an_edit_that_lands_during_a_pass_stops_the_grant_of_that_pass(world: World) -> None:
+    """The record is stored only if nobody touched the resource since it was read; no record, no grant."""
+    world.lose(LOST)
+    operator = world.operator()
+    world.is_edited_while_read = True
+
+    async def story() -> int:
+        conflicts = 0
+        for _ in range(PASSES):
+            try:
+                await operator.reconcile(worlds.KEY)
+            except KubeError as error:
+                conflicts += error.is_conflict
+            world.settle()
+        return conflicts
+
+    conflicts = asyncio.run(story())
+
+    assert conflicts > 0
+    assert world.accepted == []
+    assert not any(write.startswith("grant/") for write in world.writes)
