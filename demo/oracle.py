@@ -53,11 +53,11 @@ class Oracle:
                 if line.startswith("{"):
                     self.latest = json.loads(line)
                     self.on_sample(self.latest)
-            self._process.wait()
             if not self._restarts or self.latest.get("stopped"):
                 return
             self._closing.wait(1.0)
             if not self._closing.is_set():
+                children.end(self._process, timeout_s=STOP_TIMEOUT_S)
                 self._spawn()
 
     @property

@@ -51,16 +51,14 @@ class Steps:
                 self._waiting.append(step)
                 if step["done"] and step["phase"] == "done":
                     self._closing.set()
-            self._process.wait()
+            children.end(self._process, timeout_s=STOP_TIMEOUT_S)
             self._closing.wait(RETRY_S)
 
     def close(self) -> None:
         self._closing.set()
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
-        self._reader.join(timeout=STOP_TIMEOUT_S)
-        if self._process is not None:
-            children.end(self._process, timeout_s=STOP_TIMEOUT_S)
+        self._reader.join(timeout=2 * STOP_TIMEOUT_S)
 
 
 def observed(base: Observation, step: dict[str, Any]) -> Observation:

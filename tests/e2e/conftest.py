@@ -4,14 +4,12 @@ Where no cluster can be had the tests are skipped with the reason in the last li
 cluster stays for the next run (`make cluster-down` removes it); the demo's namespace is made anew by whoever comes.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import kube_cluster
-import kube_errors
+import cluster_support
 from fleet_kubernetes import KubernetesStage
 from kube_talk import say
 from stage import Outcome
@@ -24,12 +22,7 @@ LOGS = Path(__file__).resolve().parents[2] / "var" / "e2e"
 @pytest.fixture(scope="session")
 def stage() -> Iterator[KubernetesStage]:
     """The demo's fleet, up and serving: same functions, same image, same charts, same examples."""
-    try:
-        kube_cluster.up()
-    except kube_errors.NoClusterHere as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no Kubernetes can be had here: {missing}")
+    cluster_support.kubeconfig_or_skip()
     LOGS.mkdir(parents=True, exist_ok=True)
     fleet = KubernetesStage(LOGS)
     try:
