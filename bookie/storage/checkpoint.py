@@ -1,11 +1,14 @@
 """The order of durability: entry logs, then index, then mark, then journal trim. One task owns it.
 
-    rotate ─► append to entry logs ─► sync logs ─► index: log id, deletions, locations, rows, mark ─► flush ─► trim
-              (1)                     (2)          (3)                                                 (4)      (5)
+    rotate ─► append to entry logs ─► sync logs ─► index: log id, deletions, use, locations, rows, mark ─► flush ─► trim
+              (1)                     (2)          (3)                                                      (4)      (5)
 
 CRASH, at any point: before (4) returns, the durable index is the old one (or a prefix of (3), whose locations point at
 bytes synced in (2), and which lacks the mark); the journal from the old mark on is untouched and replays. After (4) the
 mark and all it covers are durable together. (5) removes only files before every partition's durable mark.
+
+What a log holds of whom ("use") goes before the locations in it: copied and unjournaled entries are found again by a
+durable prefix alone, and the collector drops a log of which no use is known.
 
 A failure keeps the generation, the dirty rows and the earned marks (E3, E4): the next checkpoint finishes this one
 before it begins another, and no mark moves meanwhile. Facts are written however empty the cache is (E1, E5, E6).
@@ -60,10 +63,9 @@ async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]]
     # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of its new life.
     for ledger_id in partition.table.deleting:
         partition.index.forget(ledger_id, keep_row=ledger_id in partition.table.known)
-    for start in range(0, len(pairs), INDEX_BATCH_COUNT):
-        partition.index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
-        await pause()
-    await _write_facts(partition, touched)
+    await _put_batches(partition, partition.index.use_pairs(partition.log_use))
+    await _put_batches(partition, pairs)
+    await _write_rows(partition, touched)
     partition.save_marks()
     await partition.index.flush()
     stats.entries_flushed += len(pairs)
@@ -85,18 +87,25 @@ async def _write_logs(partition: Partition, generation: Generation) -> list[tupl
     return pairs
 
 
-async def _write_facts(partition: Partition, touched: Sequence[LedgerId]) -> None:
-    """Of step (3): rows of ledgers whose facts or entries moved, and what each log holds of whom."""
-    table, index = partition.table, partition.index
+async def _put_batches(partition: Partition, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+    for start in range(0, len(pairs), INDEX_BATCH_COUNT):
+        partition.index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
+        await pause()
+
+
+async def _write_rows(partition: Partition, touched: Sequence[LedgerId]) -> None:
+    """Of step (3): rows of ledgers whose facts or entries moved, each as it is when it is written: one packed earlier
+    would undo what `protect` put there meanwhile."""
+    table = partition.table
     rows = dict(table.flushing)
     for ledger_id in touched:  # the LAC of a ledger moves with its entries
         ledger = table.known.get(ledger_id)
         if ledger is not None:
             rows[ledger_id] = ledger
-    pairs = [(index_module.ledger_key(ledger_id), ledger.pack()) for ledger_id, ledger in rows.items()]
-    pairs += index.use_pairs(partition.log_use)
-    for start in range(0, len(pairs), INDEX_BATCH_COUNT):
-        index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
+    waiting = list(rows.values())
+    for start in range(0, len(waiting), INDEX_BATCH_COUNT):
+        batch = waiting[start : start + INDEX_BATCH_COUNT]
+        partition.index.put_many([(index_module.ledger_key(ledger.ledger_id), ledger.pack()) for ledger in batch])
         await pause()
     current = partition.writer.current_id
     partition.log_use = {key: size for key, size in partition.log_use.items() if key[0] == current}

@@ -3,7 +3,8 @@
 import pytest
 
 from bookie.base import errors
-from bookie.base.ids import LedgerId
+from bookie.base.ids import EntryId, LedgerId
+from bookie.sim.disk_image import StoreImage
 from bookie.sim.node import End
 from bookie.storage.collect import collector, plan
 from bookie.storage.store import EntryStore
@@ -115,3 +116,44 @@ def test_logs_written_while_a_checkpoint_runs_are_left_alone() -> None:
         await bench.life(work)
 
     run(story, Bench(entry_log_bytes_max=4096))
+
+
+@pytest.mark.parametrize("kept", range(10))
+def test_an_entry_found_again_after_a_cut_in_a_checkpoint_keeps_its_log(
+    kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not in the journal: a copy, whose location RocksDB flushed by itself before the power failed. Integrity finds it
+    # present and copies nothing, so the log it is in must not look dead.
+    def cut(image: StoreImage, random_: object, *, keeps_prefix: bool) -> None:
+        image.make_durable(image.settled + kept)
+        image.settled += len(image.batches)
+        image.batches.clear()
+        image.values = dict(image.durable)
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await store.protect([(LedgerId(7), False, True, KEY)])
+            for entry_id in range(3):
+                store.add_copied(LedgerId(7), EntryId(entry_id), entry(7, entry_id), KEY)
+            bench.node.disk_faults.lies_about_sync = True  # of the index only the prefix of the cut is durable
+            await store.flush()
+
+        async def second(store: EntryStore) -> None:
+            bench.node.disk_faults.lies_about_sync = False
+            found = store.entry_runs(LedgerId(7))
+            await bench.put_all(store, 8, [0])
+            await store.flush()
+            await collector.collect(store, never)
+            for start, end in found:
+                for entry_id in range(start, end + 1):
+                    assert await bench.read(store, 7, entry_id) == entry(7, entry_id)
+
+        async def never(ledger_id: LedgerId) -> bool:
+            return False
+
+        monkeypatch.setattr(StoreImage, "process_ended", cut)
+        await bench.life(first, end=End.KILL)
+        monkeypatch.undo()
+        await bench.life(second)
+
+    run(story)
