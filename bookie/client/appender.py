@@ -124,6 +124,7 @@ class Appender:
         self._news = asyncio.Event()
         self._mending: asyncio.Task[None] | None = None
         self._next_attempt_ns = 0
+        self._blocked_since_ns: int | None = None  # until an entry is confirmed
 
     @property
     def lac(self) -> EntryId:
@@ -183,6 +184,7 @@ class Appender:
             future = sent.confirmed
             if future is not None and not future.done():
                 future.set_result(add.entry_id)
+        self._blocked_since_ns = None
         self.on_confirmed()
 
     # ---- failure and mending -----------------------------------------------------------------------------------------
@@ -235,22 +237,16 @@ class Appender:
     async def _mend(self) -> None:
         """Until the ensemble is whole again or the handle is dead."""
         end_watch = self.shared.watcher.on_change(self._news.set)
-        now_ns = self.shared.world.clock.monotonic_ns
-        blocked_since_ns: int | None = None
         delay_s = RETRY_MIN_S
         try:
             while self._failed and self.error is None:
                 await self._breathe()
+                if self._is_blocked_too_long():
+                    self.die(self._not_enough_bookies())
+                    break
                 self._news.clear()
                 await self._change_ensemble()
                 if not self._failed or self.error is not None:
-                    break
-                if self.adds.can_complete_without(list(self._failed)):
-                    blocked_since_ns = None
-                elif blocked_since_ns is None:
-                    blocked_since_ns = now_ns()
-                elif now_ns() - blocked_since_ns > self.shared.options.ensemble_timeout_ms * NS_PER_MS:
-                    self.die(self._not_enough_bookies())
                     break
                 try:
                     async with asyncio.timeout(delay_s):
@@ -260,6 +256,20 @@ class Appender:
         finally:
             self._mending = None
             end_watch()
+
+    def _is_blocked_too_long(self) -> bool:
+        """True when no entry was confirmed for `ensemble_timeout_ms`, because too many slots had no live bookie.
+
+        Counts over mends: a bookie that takes its slot back and refuses again is no progress (found by the simulator).
+        """
+        now_ns = self.shared.world.clock.monotonic_ns()
+        if self.adds.can_complete_without(list(self._failed)):
+            if not self.adds:
+                self._blocked_since_ns = None
+            return False
+        if self._blocked_since_ns is None:
+            self._blocked_since_ns = now_ns
+        return now_ns - self._blocked_since_ns > self.shared.options.ensemble_timeout_ms * NS_PER_MS
 
     async def _breathe(self) -> None:
         """Attempts begin RETRY_MIN_S apart, also those of different mends: a bookie that is tried again in its own slot

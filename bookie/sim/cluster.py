@@ -188,22 +188,21 @@ class ClientNode:
         """Start the process and wait until its client is connected."""
         world = self.node.begin()
         client = Client(self.options, world)
-        connected = self.simulation.loop.create_future()
+        connected = asyncio.Event()
 
         async def main() -> None:
             async with client:
-                connected.set_result(None)
+                connected.set()
                 await self.simulation.loop.create_future()
 
-        async def guarded() -> None:
-            try:
-                await main()
-            except BookieError as error:
-                if not connected.done():
-                    connected.set_exception(error)
-
-        self.node.spawn(guarded(), f"{self.name} main")
-        await connected
+        session = self.node.do(main())
+        waiting = self.simulation.loop.create_task(session, name=f"{self.name} session")
+        started = self.simulation.loop.create_task(connected.wait(), name=f"{self.name} start")
+        await asyncio.wait([waiting, started], return_when=asyncio.FIRST_COMPLETED)
+        if not connected.is_set():
+            started.cancel()
+            await waiting
+        waiting.add_done_callback(_forget)
         self.client = client
 
     async def __call__(self, work: Coroutine[Any, Any, T]) -> T:
@@ -213,6 +212,12 @@ class ClientNode:
     def crash(self) -> None:
         """The application is gone: its ledgers stay open, its connections break."""
         self.node.end(End.KILL)
+
+
+def _forget(task: "asyncio.Task[None]") -> None:
+    """A client's session ended: killed, or given up by itself; whoever calls it next is told."""
+    if not task.cancelled():
+        task.exception()
 
 
 class SimCluster:

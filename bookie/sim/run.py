@@ -3,7 +3,6 @@
 safety under faults ──► heal ──► liveness: all bookies repaired ──► every ledger read from first entry to last
 """
 
-import asyncio
 import random
 from dataclasses import dataclass, field
 
@@ -31,6 +30,7 @@ class Outcome:
     facts: str
     broke: dict[str, int] = field(default_factory=dict)
     met: dict[str, int] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
 
     def line(self) -> str:
@@ -76,8 +76,7 @@ def run_seed(
     async def story(cluster: SimCluster) -> None:
         load.start()
         await injector.run(faults_s)
-        async with asyncio.timeout(600):
-            await load.stop()
+        await load.stop(timeout_s=600)
         await cluster.until_repaired(timeout_s=900)
         await workload.verify(cluster, load.ledgers)
 
@@ -99,5 +98,6 @@ def run_seed(
         facts=f"{swarm.facts()} bookies={bookies} {plan}",
         broke=injector.counts,
         met=load.errors,
+        violations=list(simulation.violations),
         trace=simulation.trace.table() if keep_trace else [],
     )

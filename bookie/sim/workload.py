@@ -12,7 +12,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client.writer import LedgerWriter
 from bookie.sim.cluster import ClientNode, SimCluster
-from bookie.sim.node import NodeCrashed
+from bookie.sim.node import Defect, NodeCrashed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,15 @@ class Workload:
                 application = Application(self, name, self.cluster.simulation.random(name))
                 self._tasks.append(loop.create_task(application.run(kind), name=name))
 
-    async def stop(self) -> None:
-        """Let every application finish what it does now."""
+    async def stop(self, *, timeout_s: float) -> None:
+        """Let every application finish what it does now. Raises Defect naming those that cannot."""
         self.is_stopping = True
-        await asyncio.gather(*self._tasks)
+        _, pending = await asyncio.wait(self._tasks, timeout=timeout_s)
+        if pending:
+            names = " ".join(sorted(task.get_name() for task in pending))
+            raise Defect(f"not in {timeout_s:.0f} s: the applications {names} end")
+        for task in self._tasks:
+            task.result()
 
     def note(self, error: BaseException) -> None:
         """Count what applications met, for the summary."""

@@ -216,3 +216,22 @@ def test_a_recovery_does_not_spin_on_a_bookie_that_is_gone_and_still_registered(
         return cluster.simulation.loop.steps - before
 
     assert SimCluster(1, client=QUIET).run(story) < 20_000
+
+
+def test_a_writer_gives_up_when_two_of_three_bookies_lost_its_ledger_and_refuse_for_good() -> None:
+    """Found by seed 0x1c: both took their slots back, refused again, and the writer tried for ever."""
+
+    async def story(cluster: SimCluster) -> float:
+        c1 = await cluster.client("c1")
+        writer = await c1(c1.client.create())
+        await append(cluster, c1, writer, b"E0")
+        for name in ("bookie-0", "bookie-1"):
+            cluster.bookies[name].crash(End.KILL)
+            cluster.bookies[name].start()
+            await cluster.until_ready(name)
+        before = cluster.simulation.loop.time()
+        with pytest.raises(errors.NotEnoughBookies):
+            await append(cluster, c1, writer, b"E1")
+        return cluster.simulation.loop.time() - before
+
+    assert SimCluster(1, open_ledger_grace_ms=600_000).run(story) < 60
