@@ -3,6 +3,7 @@
     look ──► HEALTHY ───────────── open ──────────────── next sentinels ─► record CAS ─► DIRTY ─► serve
       │      UNCLEAN ── note ──── open ── phase one ─── next sentinels ─► record CAS ─► DIRTY ─► serve
       │      BOOTSTRAP ─ sentinels ── open ──────────── cookie+record CAS ─► cookies, sentinels ─► DIRTY ─► serve
+      │                                   (an id that was used before: phase one after open)
       │      LOST, granted ─ sentinels, note ─ open ─ phase one ─ cookie+record CAS ─► cookies, sentinels ─► DIRTY
       │      RESUME ──── note ──── open ── phase one ── cookies, next sentinels ─► record CAS ─► DIRTY ─► serve
       └───── held, or LOST without a grant: wait, alive; write nothing; look again
@@ -134,6 +135,9 @@ class Boot:
             boot_id=self._boot_id,
         )
         is_loss = seen.decision.verdict is Verdict.LOST
+        # A record without a cookie: this id was retired, and is used again. No ledger names it any more, so no entry
+        # can be missed; but a writer that hangs since before still has it in its ensemble, and a fence is forgotten.
+        had_fences = is_loss or before is not None
         # CRASH: until the cookie is changed these volumes say "regenerating" and the store does not know it: the next
         # boot finds LOST (or BOOTSTRAP) again, whatever is in `current` by then, and needs a grant again.
         await self._stamp(seen, record, grant_id=grant_id)
@@ -141,7 +145,7 @@ class Boot:
             kept = any(volume.contents is not Contents.EMPTY for volume in seen.volumes)
             await self._note(seen, record, verify=kept)
         async with self._opened(fail, accept_loss=is_loss) as store:
-            if is_loss:
+            if had_fences:
                 await self._protect(store, Loss.VOLUMES, record)
             self._phase.enter(State.STAMPING)
             self.progress.enter("cookie")

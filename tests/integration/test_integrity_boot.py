@@ -530,6 +530,30 @@ def test_a_closed_ledger_is_fenced_again_also_where_it_no_longer_names_the_booki
     SimCluster(19, bookies=4).run(story)
 
 
+def test_a_retired_id_that_is_used_again_knows_that_it_may_have_fenced() -> None:
+    """Nothing names it any more and its cookie was deleted in order, so it is new; but writers hang for long."""
+
+    async def story(cluster: SimCluster) -> None:
+        app, old = await cluster.client("app"), await cluster.client("old writer")
+        writer = await written(old, close=False)
+        await app(recovered(app, writer.id))
+        bookie = member_of(cluster, writer)
+        bookie.crash()
+        bookie.wipe()
+        metadata = cluster.metadata_of(writer.id)
+        assert metadata is not None
+        spare = next(name for name in cluster.bookies if not metadata.names(BookieId(name)))
+        moved = metadata.replaced(EntryId(0), BookieId(bookie.name), BookieId(spare))
+        tree = cluster.simulation.keeper.tree
+        tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1)
+        tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
+        bookie.start()
+        await cluster.until_ready(bookie.name)
+        assert facts_of(bookie, writer.id).is_fenced
+
+    SimCluster(19, bookies=4).run(story)
+
+
 async def recovered(app: ClientNode, ledger_id: LedgerId) -> None:
     reader = await app.client.open(ledger_id, b"secret")
     await reader.close()
