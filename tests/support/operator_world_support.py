@@ -103,6 +103,9 @@ class World:
     leases: int = 0
     mount: Mount = Mount.SHARED
     refuse_grants: str = ""
+    forbidden: str = ""  # a kind that the operator has no right to
+    invalid: str = ""  # a kind that the API server refuses
+    has_lease: bool = True
     is_edited_while_read: bool = False  # somebody else changes the cluster in the middle of every pass
     epoch_seen: int = 0  # by bookies, before this story began
 
@@ -121,7 +124,14 @@ class World:
         self.objects[(stored["kind"], metadata["name"])] = stored
         return stored
 
+    def _check(self, kind: str) -> None:
+        if kind == self.forbidden:
+            raise KubeError(kind, 403, "forbidden")
+        if kind == self.invalid:
+            raise KubeError(kind, 422, "invalid")
+
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
+        self._check(kind)
         return _copy(self.objects.get((kind, name)))
 
     async def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
@@ -136,6 +146,7 @@ class World:
 
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         kind, metadata = manifest["kind"], manifest["metadata"]
+        self._check(kind)
         live = self.objects.get((kind, metadata["name"]))
         for precondition in ("uid", "resourceVersion"):
             wanted = metadata.get(precondition)
@@ -301,7 +312,9 @@ class World:
         """A new operator process that has just taken the lease."""
         self.leases += 1
         identity, epochs = f"operator-{self.leases}", [self.leases]
-        executor = Executor(self, self, Recorder(self, "operator"), crash or CrashPoint(0, ""), may_act=lambda: True)
+        executor = Executor(
+            self, self, Recorder(self, "operator"), crash or CrashPoint(0, ""), may_act=lambda: self.has_lease
+        )
 
         async def raise_epoch(above: int) -> None:
             epochs.append(above + 1)

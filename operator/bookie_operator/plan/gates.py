@@ -14,7 +14,7 @@ from bookie_operator.model.spec import Regeneration
 from bookie_operator.model.status import ClosedGate
 from bookie_operator.model.values import parse_duration, parse_time
 from bookie_operator.plan.observation import Observation
-from bookie_operator.plan.stages import Assessed
+from bookie_operator.plan.stages import OBSERVATIONS_NEEDED, Assessed
 
 DAY_MS = 24 * 3_600_000
 # What a bookie must be able to do before it is let loose on its ledgers (gate G11).
@@ -70,7 +70,9 @@ def _identity(candidate: Assessed) -> Iterator[tuple[str, str]]:
     """Proven: repairable verdict of every lost volume, mounts included, of exactly this pod, seen long enough."""
     if candidate.evidence.verdict is not Verdict.LOST_VOLUME:
         yield "G3-Identity", f"not proven lost: {candidate.evidence.finding.message}"
-    elif candidate.suspicion is None or candidate.suspicion.evidence != candidate.evidence.digest:
+        return
+    seen = candidate.suspicion
+    if seen is None or seen.evidence != candidate.evidence.digest or seen.observations < OBSERVATIONS_NEEDED:
         yield "G3-Identity", "the evidence was not seen often enough yet"
 
 

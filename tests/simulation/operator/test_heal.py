@@ -10,6 +10,7 @@ import pytest
 import operator_world_support as worlds
 from bookie_operator.crash import CrashPoint
 from bookie_operator.evidence.facts import Mount
+from bookie_operator.execute import LostLease
 from bookie_operator.gateways.kube import KubeError
 from operator_world_support import Crashed, World
 
@@ -265,3 +266,85 @@ def test_an_edit_that_lands_during_a_pass_stops_the_grant_of_that_pass(world: Wo
     assert conflicts > 0
     assert world.accepted == []
     assert not any(write.startswith("grant/") for write in world.writes)
+
+
+def test_without_the_right_to_read_volumes_a_shared_disk_is_never_proven_lost(world: World) -> None:
+    world.forbidden = "PersistentVolume"
+    world.lose(LOST)
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    entry, limited = world.status().bookie(LOST), world.status().condition("LimitedVisibility")
+    assert entry is not None
+    assert limited is not None
+    assert (entry.state, entry.reason, limited.status) == ("Held", "SharedVolumeUnproven", "True")
+    assert world.accepted == []
+
+
+def test_a_budget_that_may_not_be_closed_forbids_the_grant(world: World) -> None:
+    """The whole protection, or nobody is let loose."""
+    world.forbidden = "PodDisruptionBudget"
+    world.lose(LOST)
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    stalled = world.status().condition("Stalled")
+    assert stalled is not None
+    assert (stalled.status, stalled.reason) == ("True", "PermissionMissing")
+    assert world.accepted == []
+
+
+def test_what_the_api_server_will_never_take_is_said_not_repeated_in_silence() -> None:
+    world = worlds.world()
+    world.invalid = "StatefulSet"
+
+    asyncio.run(world.run(world.operator(), passes=5))
+
+    stalled = world.status().condition("Stalled")
+    assert stalled is not None
+    assert stalled.reason == "ApplyRefused"
+    assert "StatefulSet ledgers-zone-a" in stalled.message
+
+
+def test_a_bookie_that_does_not_answer_is_unreachable_and_gets_nothing(world: World) -> None:
+    world.bookie(LOST).is_reachable = False
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    entry = world.status().bookie(LOST)
+    assert entry is not None
+    assert (entry.state, entry.verdict) == ("Unreachable", "Unknown")
+    assert world.accepted == []
+
+
+def test_a_spec_that_an_older_crd_let_through_is_refused_in_status_and_nothing_is_touched(world: World) -> None:
+    world.objects[("BookieCluster", "ledgers")]["spec"]["replicas"] = 1
+    world.objects[("BookieCluster", "ledgers")]["metadata"]["generation"] = 2
+    world.writes.clear()
+
+    asyncio.run(world.run(world.operator(), passes=3))
+
+    stalled = world.status().condition("Stalled")
+    assert stalled is not None
+    assert stalled.reason == "SpecInvalid"
+    assert world.writes == ["BookieCluster/ledgers/status"]
+    assert len(world.status().bookies) == 4
+
+
+def test_a_cluster_that_is_gone_is_forgotten(world: World) -> None:
+    del world.objects[("BookieCluster", "ledgers")]
+    world.writes.clear()
+
+    assert asyncio.run(world.operator().reconcile(worlds.KEY)) is None
+    assert world.writes == []
+
+
+def test_an_operator_that_lost_its_lease_writes_nothing(world: World) -> None:
+    world.lose(LOST)
+    world.has_lease = False
+    world.writes.clear()
+
+    with pytest.raises(LostLease):
+        asyncio.run(world.operator().reconcile(worlds.KEY))
+
+    assert world.writes == []

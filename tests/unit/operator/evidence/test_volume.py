@@ -228,3 +228,23 @@ def test_the_bookies_own_words_are_in_the_message() -> None:
     finding = judge(new_claim(mount=Mount.MISSING, reason="same device as /etc/hosts"))
 
     assert "same device as /etc/hosts" in finding.message
+
+
+def test_a_claim_whose_file_system_nobody_noted_counts_as_wiped_in_place() -> None:
+    """The careful reading: not even the node's reboot could explain it away."""
+    case = same_claim(contents=Contents.EMPTY, fsid="other")
+    assert case.claim is not None
+    unnoted = replace(case, claim=replace(case.claim, marks=make.marks(case.claim.uid, "")), recorded=None)
+
+    assert judge(unnoted).reason == "WipedInPlace"
+    assert unnoted.is_initialised
+    assert not replace(unnoted, claim=None).is_initialised
+
+
+def test_the_record_remembers_the_file_system_of_the_same_claim() -> None:
+    case = same_claim(contents=Contents.EMPTY, fsid="other")
+    assert case.claim is not None
+
+    finding = judge(replace(case, claim=replace(case.claim, marks=None)))
+
+    assert finding.reason == "EmptyButInitialized"

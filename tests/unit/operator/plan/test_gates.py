@@ -9,9 +9,10 @@ import operator_support as make
 from bookie_operator.evidence.facts import BookieCase, Mount, PersistentVolumeFacts, State
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, Suspicion
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import fleet, stages
+from bookie_operator.plan import fleet, gates, stages
 from bookie_operator.plan.fleet import Plan
 from bookie_operator.plan.observation import Leadership, Observation
+from bookie_operator.status import render
 
 LOST = "ledgers-zone-a-0"
 
@@ -266,3 +267,29 @@ def test_of_two_candidates_the_longer_suspected_goes_first() -> None:
 
     assert [send.bookie for send in plan.sends] == [second.name]
     assert closed(plan) == ["G7-Concurrency"]
+
+
+def asked(first: BookieCase, previous: BookieStatus | None = None) -> list[str]:
+    """The gates for a bookie that would not even be a candidate: they do not rely on being asked rightly."""
+    candidate = stages.assess(first, previous, now_ms=make.NOW_MS, stabilization_ms=6_000)
+    return [gate.name for gate in gates.closed(situation(), (candidate,), candidate)]
+
+
+def test_gates_do_not_rely_on_being_asked_for_candidates_only() -> None:
+    lost = make.lost_case()
+    once = Suspicion(evidence=confirmed(lost).suspicion.evidence, observations=1, since_ms=make.NOW_MS)  # type: ignore[union-attr]
+
+    assert asked(make.bookie_case()) == ["G3-Identity"]
+    assert asked(lost, remembered(lost, suspicion=once)) == ["G3-Identity"]
+    assert "G2-Metadata" in asked(replace(lost, report=None))
+    assert "G2-Metadata" in asked(make.lost_case(metadata_reachable=False))
+
+
+def test_a_gate_that_time_does_not_open_stalls_the_cluster() -> None:
+    plan = fleet.decide(situation(spec={"repair": {"regeneration": "Manual"}}))
+
+    stalled = render.render(plan).condition("Stalled")
+
+    assert stalled is not None
+    assert (stalled.status, stalled.reason) == ("True", "AwaitingApproval")
+    assert "bookie.dev/approved-evidence" in stalled.message
