@@ -7,7 +7,8 @@ would otherwise hold it for as long as the servers are away. Translation of answ
     lost connection, lost session or deadline passed   a write: OutcomeUnknown     a read: MetadataError, SessionLost
     no connection when the call begins                 wait for one until the deadline, then MetadataError: nothing sent
 
-Never: a blind repetition of a write. Rules: metadata.md 16; ports.metadata_store.
+Never: a blind repetition of a write; nor a read that sees less than an earlier one of this process saw, also across
+sessions. Rules: metadata.md 16; ports.metadata_store.
 """
 
 import asyncio
@@ -71,7 +72,7 @@ class ZooKeeperStore:
         self._closed = False
         self._session_id = 0
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=_RECONNECT_DELAY_MAX_S)
-        self.kazoo = KazooClient(hosts=hosts, timeout=self._deadline_s, connection_retry=retry)
+        self.kazoo = _Kazoo(hosts=hosts, timeout=self._deadline_s, connection_retry=retry)
         self.kazoo.add_listener(self._on_kazoo_state)
 
     async def open(self) -> None:
@@ -232,6 +233,20 @@ class ZooKeeperStore:
 
         result.rawlink(lambda _: self.on_loop(settle))
         return future
+
+
+class _Kazoo(KazooClient):  # type: ignore[misc]  # kazoo has no types
+    """A session that follows a lost one begins only at a server that knows at least what this client has seen.
+
+    kazoo forgets that with the session. Then a `sync` in one session said nothing about a read in the next, which a
+    server that lags behind may answer: a ledger that is being recovered would still look OPEN, one made just now as if
+    it had been deleted.
+    """
+
+    def _reset(self) -> None:
+        seen_zxid = getattr(self, "last_zxid", 0)
+        super()._reset()
+        self.last_zxid = seen_zxid
 
 
 class _Watch:

@@ -178,6 +178,34 @@ def test_an_expired_session_is_told_and_its_watches_fire_in_the_next(shared: Zoo
     run_with(shared, body)
 
 
+def test_the_next_session_begins_only_at_a_server_that_knows_what_this_one_saw(shared: ZooKeeper) -> None:
+    # Else a read in it may be older than a sync in the one before: phase one would miss that a recovery has begun.
+    async def body(store: ZooKeeperStore) -> None:
+        offered: list[int] = []
+        store.kazoo.add_listener(lambda state: state == "LOST" and offered.append(-1))
+        connect = store.kazoo._connection._connect  # what it sends is `last_zxid` at this moment
+
+        def recorded(*args: Any) -> Any:
+            offered.append(store.kazoo.last_zxid)
+            return connect(*args)
+
+        store.kazoo._connection._connect = recorded
+        await store.create("/seen", b"")
+        await store.sync("/seen")
+        seen_zxid = store.kazoo.last_zxid
+        assert seen_zxid > 0
+
+        await asyncio.to_thread(expire, shared, store)
+
+        def is_next() -> bool:
+            return -1 in offered and len(offered) > offered.index(-1) + 1
+
+        await eventually(is_next, "no new session")
+        assert offered[offered.index(-1) + 1] >= seen_zxid
+
+    run_with(shared, body)
+
+
 def expire(server: ZooKeeper, store: ZooKeeperStore) -> None:
     """Close the session from a second connection to it."""
     second = KazooClient(hosts=server.address, client_id=store.kazoo.client_id, timeout=SESSION_MS / 1000)
