@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.protocol.states import KazooState
 
 import zookeeper_support
 from bookie.base import errors
@@ -182,7 +183,12 @@ def test_the_next_session_begins_only_at_a_server_that_knows_what_this_one_saw(s
     # Else a read in it may be older than a sync in the one before: phase one would miss that a recovery has begun.
     async def body(store: ZooKeeperStore) -> None:
         offered: list[int] = []
-        store.kazoo.add_listener(lambda state: state == "LOST" and offered.append(-1))
+
+        def on_state(state: str) -> None:
+            if state == KazooState.LOST:
+                offered.append(-1)
+
+        store.kazoo.add_listener(on_state)
         connect = store.kazoo._connection._connect  # what it sends is `last_zxid` at this moment
 
         def recorded(*args: Any) -> Any:
