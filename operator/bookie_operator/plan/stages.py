@@ -5,7 +5,7 @@ from enum import Enum
 
 from bookie_operator.evidence import bookie as bookie_evidence
 from bookie_operator.evidence.bookie import Evidence
-from bookie_operator.evidence.facts import BookieCase, Claimed, Contents, Report, State
+from bookie_operator.evidence.facts import BookieCase, Claimed, Contents, Mount, Report, State
 from bookie_operator.evidence.volume import Verdict
 from bookie_operator.model.status import BookieStatus, Grant, Suspicion
 from bookie_operator.model.values import parse_time
@@ -184,8 +184,11 @@ def _grant(
 def _has_loss(case: BookieCase, stage: Stage, grant: Grant | None) -> bool:
     if grant is not None or stage in (Stage.SUSPECTED, Stage.CONFIRMED, Stage.GRANTED, Stage.REPAIRING):
         return True
+    # What lies under a missing mount says nothing about the volume: it is presumed intact, and unavailable.
     empty = any(
-        volume.report is not None and volume.report.contents in (Contents.EMPTY, Contents.REGENERATING)
+        volume.report is not None
+        and volume.report.contents in (Contents.EMPTY, Contents.REGENERATING)
+        and volume.report.mount in (Mount.PROVEN, Mount.SHARED)
         for volume in case.volumes
     )
     has_lived = any(volume.recorded is not None and volume.recorded.incarnation > 0 for volume in case.volumes)

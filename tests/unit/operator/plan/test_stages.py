@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie_operator.evidence.facts import BookieCase, Claimed, Contents, State
+from bookie_operator.evidence.facts import BookieCase, Claimed, Contents, Mount, State
 from bookie_operator.model.status import BookieStatus, Suspicion
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import stages
@@ -152,3 +152,15 @@ def test_a_held_bookie_with_empty_volumes_counts_as_dataless_and_one_with_data_d
 
 def test_a_bookie_that_never_held_data_is_missed_by_nobody() -> None:
     assert not assess(make.bookie_case(pod=None, report=None)).is_unavailable
+
+
+def test_an_unmounted_volume_is_presumed_intact_so_its_bookie_is_unavailable_not_dataless() -> None:
+    volumes = tuple(
+        replace(one, report=replace(one.report, contents=Contents.EMPTY, mount=Mount.MISSING)) if one.report else one
+        for one in make.bookie_case().volumes
+    )
+    report = make.report(state=State.HELD, claimed=Claimed.MOUNT_MISSING, reason="not mounted")
+
+    one = assess(make.bookie_case(volumes=volumes, report=report), before())
+
+    assert (one.stage, one.is_dataless, one.is_unavailable) == (Stage.HELD, False, True)
