@@ -54,7 +54,7 @@ proto: install  ## generated modules from the .proto texts
 	@tools/proto.sh
 
 crds: install  ## crds/ and the CRD chart from the model
-	@$(VENV)/bookie-operator crds > crds/bookieclusters.yaml
+	@$(VENV)/bookie-operator crds --output crds/bookieclusters.yaml --output charts/bookie-operator-crds/templates/bookieclusters.yaml
 
 image: install  ## the container image
 	@$(VENV)/python tests/cluster/cluster.py image
