@@ -101,7 +101,6 @@ class Processor:
                 body,
                 request.master_key,
                 is_recovery=request.is_recovery,
-                is_deferred=request.is_deferred,
                 done=partial(self._added, request, to, self._clock.monotonic_ns()),
             )
         except BookieError as error:

@@ -84,14 +84,14 @@ class EntryStore:
         master_key: bytes,
         *,
         is_recovery: bool,
-        is_deferred: bool,
         done: Completion,
     ) -> None:
         """Accept one entry, or raise: Unauthorized, LedgerFenced, UnknownLedgerState, BadRequest, BookieReadOnly,
         TooManyRequests, StorageFailed. `body` is copied unless it is bytes.
 
-        `done` runs after the journal's sync; without data in the journal, and for a deferred add, on the next turn of
-        the loop (BP-46; BP-14: `force` then makes it durable).
+        `done` runs after the journal's sync; without data in the journal, on the next turn of the loop (BP-46). Adds
+        with deferred sync (BP-14) are like any other: answered before the sync, one could be gone after a crash, and
+        the next life would not know and say yes to a `force` (bp46.md, T17).
         """
         data = body if type(body) is bytes else bytes(body)
         partition = self._partitions[ledger_id % len(self._partitions)]
@@ -122,9 +122,7 @@ class EntryStore:
         stats.adds += 1
         stats.added_bytes += len(data)
         if self._journal_data:
-            journal.put(journal_format.ENTRY, ledger_id, entry_id, data, None if is_deferred else done)
-            if is_deferred:
-                self._complete_soon(done)
+            journal.put(journal_format.ENTRY, ledger_id, entry_id, data, done)
         elif is_known:
             self._complete_soon(done)
         else:

@@ -80,7 +80,7 @@ class Client:
         body = body_of(ledger_id, entry_id, entry_id - 1, self.random)
         is_recovery = self.random.random() < 0.3
         done = self.on(self.model.acknowledged, (ledger_id, entry_id))
-        self.store.add(ledger_id, entry_id, body, KEY, is_recovery=is_recovery, is_deferred=False, done=done)
+        self.store.add(ledger_id, entry_id, body, KEY, is_recovery=is_recovery, done=done)
         if not is_recovery and ledger_id in self.model.fenced:
             self.node.simulation.violation(f"ledger {ledger_id} is fenced and took entry {entry_id}")
         self.model.given[ledger_id, entry_id] = body

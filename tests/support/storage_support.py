@@ -66,7 +66,6 @@ def put(
     *,
     key: bytes = KEY,
     is_recovery: bool = False,
-    is_deferred: bool = False,
     **shape: Any,
 ) -> Outcome:
     """Hand one entry to the store."""
@@ -77,7 +76,6 @@ def put(
         entry(ledger_id, entry_id, **shape),
         key,
         is_recovery=is_recovery,
-        is_deferred=is_deferred,
         done=outcome,
     )
     return outcome

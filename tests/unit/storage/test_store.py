@@ -27,12 +27,11 @@ def test_an_accepted_entry_is_readable_at_once_and_acknowledged_later() -> None:
 
 
 @pytest.mark.parametrize("journaled", [True, False])
-@pytest.mark.parametrize("is_deferred", [True, False])
-def test_a_completion_never_runs_inside_the_call(journaled: bool, is_deferred: bool) -> None:
+def test_a_completion_never_runs_inside_the_call(journaled: bool) -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             for entry_id in range(3):
-                outcome = put(store, 7, entry_id, is_deferred=is_deferred)
+                outcome = put(store, 7, entry_id)
                 assert not outcome.is_done
                 await bench.settle(outcome)
             fenced = [Outcome(), Outcome()]
@@ -98,7 +97,7 @@ def test_an_entry_that_says_it_is_another_is_refused(body: bytes) -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             with pytest.raises(errors.BadRequest):
-                store.add(LEDGER, EntryId(0), body, KEY, is_recovery=False, is_deferred=False, done=Outcome())
+                store.add(LEDGER, EntryId(0), body, KEY, is_recovery=False, done=Outcome())
             assert store.facts(LEDGER) is None
 
         await bench.life(work)
