@@ -5,6 +5,7 @@ pod sees in its place is an empty folder on the node's disk, with the same claim
 again, everything is as it was.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -75,6 +76,21 @@ def volumes(stage: KubernetesStage) -> Iterator[dict[str, Volume]]:
             kube_volumes.destroy(volume)
 
 
+@contextlib.contextmanager
+def pod_away(stage: KubernetesStage, pod: str, node: str) -> Iterator[None]:
+    """Take the pod off its node while the body runs, so that nothing uses the volume when it comes or goes.
+
+    Mounted under a pod that uses the bare folder, a volume would be shared with the pod's own mount of that folder
+    (mount_namespaces(7), propagation), and the kubelet would unmount both when the pod ends.
+    """
+    kube_tools.kubectl("cordon", node)
+    try:
+        stage.kubectl("delete", "pod", pod)
+        yield
+    finally:
+        kube_tools.kubectl("uncordon", node)
+
+
 def status_of() -> dict[str, Any]:
     found = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", KIND, NAME)
     status: dict[str, Any] = found.get("status", {})
@@ -105,8 +121,8 @@ def test_an_unmounted_volume_is_held_and_not_one_byte_is_written(
     before = kube_volumes.files(volumes[role])
     assert before, "the bookie wrote something while its volume was mounted"
 
-    kube_volumes.unmount(volumes[role])
-    stage.kubectl("delete", "pod", pod)
+    with pod_away(stage, pod, volumes[role].node):
+        kube_volumes.unmount(volumes[role])
     held = wait_until("Held/MountMissing", lambda status: bookie(status).get("state") == "Held")
 
     entry = bookie(held)
@@ -118,8 +134,8 @@ def test_an_unmounted_volume_is_held_and_not_one_byte_is_written(
     assert not any(one["type"] == "Ready" and one["status"] == "True" for one in ready["status"]["conditions"])
     assert kube_volumes.files(volumes[role]) == []
 
-    kube_volumes.mount(volumes[role])
-    stage.kubectl("delete", "pod", pod)
+    with pod_away(stage, pod, volumes[role].node):
+        kube_volumes.mount(volumes[role])
     healed = wait_until("Serving again", lambda status: bookie(status).get("state") == "Serving")
 
     assert bookie(healed)["incarnation"] == 1
