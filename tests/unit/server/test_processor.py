@@ -451,10 +451,10 @@ def test_an_add_with_deferred_sync_is_durable_when_it_is_answered() -> None:
     # bp46.md, T17: else it is gone after a crash, and the next life says yes to a force.
     async def story(asker: Asker, store: EntryStore) -> None:
         await asker.add(0)
-        asker.node.disk_faults.sync_latency_ns = NS_PER_S
+        asker.node.disk_faults.sync_latency_ns = 60 * NS_PER_S  # on average
 
         txn = asker.send(server_support.add(1, is_deferred=True))
-        await asker.node.simulation.loop.sleep_ns(NS_PER_S // 2)
+        await asker.node.simulation.loop.sleep_ns(NS_PER_S // 10)
         assert txn not in asker.answers
         await asker.node.simulation.until(lambda: txn in asker.answers, "the answer after the sync")
 
