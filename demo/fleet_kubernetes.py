@@ -19,9 +19,11 @@ import kube_cluster
 import kube_home
 import kube_images
 import kube_load
+import kube_setup
 import kube_tools
 import kube_view
 from kube_errors import ClusterError
+from kube_setup import KIND, NAMESPACE
 from kube_talk import step
 from oracle import Oracle
 from stage import DemoFailed, Loss, LostVolume, Observation, Proof
@@ -29,10 +31,6 @@ from steps import Steps, observed
 from timeline import Timeline
 from waiting import wait_for
 
-ROOT = Path(__file__).resolve().parents[1]
-NAMESPACE, OPERATOR_NAMESPACE = "bookie-demo", "bookie-system"
-CRD_RELEASE, OPERATOR_RELEASE = "bookie-operator-crds", "bookie-operator"
-KIND = "bookieclusters.bookie.dev"
 CLUSTER = "ledgers"  # its name in examples/bookiecluster.yaml
 MARK_INCARNATION = "bookie.dev/incarnation"
 READY_TIMEOUT_S = 300.0
@@ -42,13 +40,10 @@ POD_TIMEOUT_S = 180.0
 class KubernetesStage:
     title = ""
     not_shown = ""
-    namespace = NAMESPACE
     poll_s = 0.5  # one look is two requests to the API server
 
-    def __init__(self, logs: Path, *, operator_values: Sequence[str] = ()) -> None:
-        """`operator_values`: more `--set` for the operator's chart (tests crash it on purpose)."""
+    def __init__(self, logs: Path) -> None:
         self.logs = logs
-        self._operator_values = list(operator_values)
         self._timeline: Timeline | None = None
         self._incarnation_before = 0
         self._pod_uid_before = ""
@@ -69,44 +64,14 @@ class KubernetesStage:
         timeline.tell("step", "Kubernetes is up: three nodes in three zones")
         kube_load.load(kube_images.build_all())
         timeline.tell("step", "the image is built from the Dockerfile and on every node")
-        self.remove_remains()
+        kube_setup.remove_remains()
         kube_tools.kubectl("create", "namespace", NAMESPACE)
-        self.install_operator()
+        kube_setup.install_operator()
         timeline.tell("step", "the CRD chart and the operator chart are installed")
-        self.apply(ROOT / "examples" / "zookeeper.yaml")
-        self.apply(ROOT / "examples" / "bookiecluster.yaml")
+        kube_setup.apply(kube_setup.ROOT / "examples" / "zookeeper.yaml")
+        kube_setup.apply(kube_setup.ROOT / "examples" / "bookiecluster.yaml")
         self._wait_ready()
         timeline.tell("step", f"kubectl wait --for=condition=Ready: {self.status().get('summary', '?')} bookies serve")
-
-    def remove_remains(self) -> None:
-        """Remove what an earlier run left: its namespace, and its operator, whose image may be an older one."""
-        with step("removing what an earlier run left"):
-            kube_tools.helm(
-                "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--ignore-not-found", "--wait"
-            )
-            kube_tools.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout_s=300.0)
-
-    def install_operator(self) -> None:
-        """Install or upgrade both charts; return once the operator's Deployment is rolled out."""
-        image = kube_load.name_in_cluster(kube_images.BOOKIE_IMAGE)
-        repository, _, tag = image.rpartition(":")
-        # It watches the demo's namespace only: another operator of this cluster keeps its own.
-        scope = f"watch.namespaces={{{NAMESPACE}}}"
-        values = [f"image.repository={repository}", f"image.tag={tag}", scope, *self._operator_values]
-        settings = [word for value in values for word in ("--set", value)]
-        with step("helm install: CRDs and operator"):
-            kube_tools.helm("upgrade", "--install", CRD_RELEASE, ROOT / "charts" / CRD_RELEASE, *_crd_flags())
-            kube_tools.helm(
-                "upgrade", "--install", OPERATOR_RELEASE, ROOT / "charts" / OPERATOR_RELEASE,
-                "--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout", "180s", *settings,
-            )  # fmt: skip
-
-    def apply(self, manifest: Path) -> None:
-        """Apply one of the examples with plain kubectl; only names of images change, where the cluster needs it."""
-        text = manifest.read_text()
-        for image in (kube_images.BOOKIE_IMAGE, kube_images.ZOOKEEPER_IMAGE):
-            text = text.replace(f"image: {image}", f"image: {kube_load.name_in_cluster(image)}")
-        kube_tools.kubectl("apply", "--namespace", NAMESPACE, "-f", "-", text_in=text)
 
     def _wait_ready(self) -> None:
         def look() -> bool | None:
@@ -151,7 +116,7 @@ class KubernetesStage:
     def start_workload(self) -> Oracle:
         with step("starting the workload pod"):
             self.kubectl("delete", "pod", "workload", "--ignore-not-found")
-            self.apply(ROOT / "examples" / "workload.yaml")
+            kube_setup.apply(kube_setup.ROOT / "examples" / "workload.yaml")
             self.kubectl("wait", "--for=condition=Ready", "pod/workload", f"--timeout={POD_TIMEOUT_S:.0f}s")
         command = [*self._kubectl, "exec", "workload", "--", "bookie", "workload"]
         uri = str(self.resource()["spec"]["metadataService"]["uri"])
@@ -251,24 +216,7 @@ class KubernetesStage:
         return [pod["metadata"]["name"] for pod in pods if not _is_ready(pod) and not _has_succeeded(pod)]
 
     def diagnose(self) -> str:
-        """Write down what a person would look at first; return where."""
-        path = self.logs / "kubernetes.txt"
-        questions: list[tuple[str, ...]] = [
-            ("get", "all,pvc", "--namespace", NAMESPACE, "-o", "wide"),
-            ("get", KIND, "--namespace", NAMESPACE, "-o", "yaml"),
-            ("get", "events.events.k8s.io", "--namespace", NAMESPACE),
-            ("describe", "pods", "--namespace", NAMESPACE),
-            ("logs", "--namespace", OPERATOR_NAMESPACE, f"deployment/{OPERATOR_RELEASE}", "--tail=300"),
-            ("logs", "--namespace", NAMESPACE, "-l", "app.kubernetes.io/component=bookie", "--tail=80", "--prefix"),
-        ]
-        with path.open("w") as file:
-            for question in questions:
-                try:
-                    told = kube_tools.kubectl(*question, timeout_s=60.0)
-                except ClusterError as error:
-                    told = str(error)
-                file.write(f"$ kubectl {' '.join(question)}\n{told}\n")
-        return str(path)
+        return kube_setup.diagnose(self.logs / "kubernetes.txt")
 
     def close(self, *, keep: bool) -> str:
         self._stack.close()
@@ -279,10 +227,8 @@ class KubernetesStage:
             )
         if kube_home.mode() is kube_home.Mode.KIND:
             kube_cluster.down()
-            return ""
-        self.remove_remains()
-        with step("removing the CRD chart"):
-            kube_tools.helm("uninstall", CRD_RELEASE, "--ignore-not-found")
+        else:
+            kube_setup.uninstall()
         return ""
 
     def _entry(self, bookie_id: str) -> dict[str, Any]:
@@ -295,14 +241,6 @@ class KubernetesStage:
     def _pod_of(status: dict[str, Any], bookie_id: str) -> str:
         found = (entry["name"] for entry in status.get("bookies", ()) if entry["bookieId"] == bookie_id)
         return str(next(found, ""))
-
-
-def _crd_flags() -> list[str]:
-    """A CRD that somebody applied without Helm is taken over; Helm refuses that unless it is told."""
-    found = kube_tools.kubectl(
-        "get", "crd", KIND, "--ignore-not-found", "-o", "jsonpath={.metadata.name} {.metadata.labels}"
-    )
-    return ["--take-ownership"] if found.strip() and "Helm" not in found else []
 
 
 def _is_ready(pod: dict[str, Any]) -> bool:

@@ -6,28 +6,16 @@ the writers that live; another one is killed again and again, so that ledgers ar
 
 import argparse
 import asyncio
-import contextlib
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 
 from bookie import connect
 from bookie.base import ids
-from bookie.workload import check, files, survey, verify, writer
-from bookie.workload.sample import Sample
+from bookie.workload import check, files, supervisor, survey, verify
 
-SAMPLE_S = 1.0
-STOP_FILE, STOPPED_FILE = "stop", "stopped"
-STOP_TIMEOUT_S = 60.0
 EXIT_OK, EXIT_FAILED, EXIT_NOT_FOUND = 0, 1, 3
-# Shares of the rate: one ledger that lives as long as the run, short ones that are closed, left, or cut off by a kill.
-SHARES = {"steady": 0.25, "closing": 0.35, "leaving": 0.2, "doomed": 0.2}
-LIVING = ("steady", "closing", "leaving")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -74,111 +62,30 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-# ---- one writer process ---------------------------------------------------------------------------------------------
+def run_workload(arguments: argparse.Namespace) -> int:
+    """Write and kill, a sample a second on stdout."""
+    if supervisor.supervise(_run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay):
+        return EXIT_OK
+    print("bookie workload: the writers ended by themselves; their last words are above", file=sys.stderr)
+    return EXIT_FAILED
 
 
 def run_writers(arguments: argparse.Namespace) -> int:
-    """Write by the given plans until SIGTERM; steady ledgers are closed then, the others are where they are."""
-    asyncio.run(_write(arguments))
+    """Be one writer process."""
+    asyncio.run(supervisor.write(_run_of(arguments), arguments.plans.split(",")))
     return EXIT_OK
 
 
-async def _write(arguments: argparse.Namespace) -> None:
-    plans = arguments.plans.split(",")
-    stopping = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    path = arguments.log / f"{plans[0]}-{files.wall_ms()}-{os.getpid()}{files.SUFFIX}"
-    with path.open("xb") as file:
-        log = files.FileLog(file)
-        async with connect.connect(arguments.metadata_service_uri) as client:
-            flusher = asyncio.ensure_future(log.keep_flushing())
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for name in plans:
-                        plan = writer.Plan(
-                            name, arguments.rate * SHARES[name], arguments.entries_per_ledger, os.getpid()
-                        )
-                        group.create_task(writer.write(client, plan, log, stopping))
-            finally:
-                flusher.cancel()
-                await asyncio.gather(flusher, return_exceptions=True)
-                log.flush()
-
-
-# ---- the run --------------------------------------------------------------------------------------------------------
-
-
-def run_workload(arguments: argparse.Namespace) -> int:
-    """Keep the writers going, kill the doomed one now and then, print a sample a second, until told to stop."""
-    arguments.log.mkdir(parents=True, exist_ok=True)
-    signals: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda caught, _: signals.append(caught))
-    follower, sample = files.LogFollower(arguments.log), Sample()
-    living, doomed = _spawn(arguments, LIVING), _spawn(arguments, ("doomed",))
-    kill_s = time.monotonic() + arguments.kill_every_s
-    try:
-        while not signals and not (arguments.log / STOP_FILE).exists():
-            time.sleep(SAMPLE_S)
-            _print_sample(sample, follower)
-            if living.poll() is not None:
-                print(f"bookie workload: the writers ended by themselves ({living.returncode})", file=sys.stderr)
-                return EXIT_FAILED
-            has_written = sample.doomed_acknowledged > 0  # a writer that left nothing behind is no accident
-            if (has_written and time.monotonic() > kill_s) or doomed.poll() is not None:
-                _end(doomed, signal.SIGKILL)
-                sample.killed, sample.doomed_acknowledged = sample.killed + 1, 0
-                doomed, kill_s = _spawn(arguments, ("doomed",)), time.monotonic() + arguments.kill_every_s
-    finally:
-        _end(doomed, signal.SIGKILL)
-        _end(living, signal.SIGTERM)
-    sample.stopped = True
-    _print_sample(sample, follower)
-    (arguments.log / STOPPED_FILE).touch()
-    while arguments.stay and not signals:
-        time.sleep(SAMPLE_S)
-    return EXIT_OK
-
-
-def _spawn(arguments: argparse.Namespace, plans: tuple[str, ...]) -> "subprocess.Popen[bytes]":
-    argv = [sys.executable, "-m", "bookie", "workload", "write", "--plans", ",".join(plans), "--log", arguments.log]
-    argv += ["--metadata-service-uri", arguments.metadata_service_uri, "--rate", str(arguments.rate)]
-    return subprocess.Popen(
-        [*argv, "--entries-per-ledger", str(arguments.entries_per_ledger)], stdin=subprocess.DEVNULL
-    )
-
-
-def _end(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """Signal a child of ours and wait for its end; a polite signal is followed by a kill after a while."""
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(number)
-    try:
-        process.wait(timeout=STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _print_sample(sample: Sample, follower: files.LogFollower) -> None:
-    before, before_ms = sample.acknowledged, sample.wall_ms
-    for record in follower.news():
-        sample.count(record)
-    sample.wall_ms = files.wall_ms()
-    elapsed_s = max((sample.wall_ms - before_ms) / 1000, 0.001) if before_ms else SAMPLE_S
-    sample.rate_per_s = round((sample.acknowledged - before) / elapsed_s, 1)
-    print(json.dumps(asdict(sample)), flush=True)
+def _run_of(arguments: argparse.Namespace) -> supervisor.Run:
+    return supervisor.Run(arguments.metadata_service_uri, arguments.log, arguments.rate, arguments.entries_per_ledger)
 
 
 def run_stop(arguments: argparse.Namespace) -> int:
-    """Ask the run on this log to stop; return once its writers are gone and their logs are whole."""
-    (arguments.log / STOP_FILE).touch()
-    deadline_s = time.monotonic() + 2 * STOP_TIMEOUT_S
-    while not (arguments.log / STOPPED_FILE).exists():
-        if time.monotonic() > deadline_s:
-            print(f"bookie workload: no run on {arguments.log} has stopped; is one there?", file=sys.stderr)
-            return EXIT_FAILED
-        time.sleep(0.1)
-    return EXIT_OK
+    """Ask the run on this log to stop and wait until it has."""
+    if supervisor.stop(arguments.log):
+        return EXIT_OK
+    print(f"bookie workload: no run on {arguments.log} has stopped; is one there?", file=sys.stderr)
+    return EXIT_FAILED
 
 
 # ---- the proof ------------------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+import kube_setup
 import kube_tools
-from fleet_kubernetes import OPERATOR_NAMESPACE, OPERATOR_RELEASE, KubernetesStage
+from fleet_kubernetes import KubernetesStage
 from kube_talk import say
 from story import Story
 from timeline import Timeline
@@ -32,12 +33,12 @@ DEATHS_MIN = 5  # suspicion, confirmation, grant, its sending, identity of the c
 
 def test_the_operator_is_killed_between_any_two_writes_of_a_heal(stage: KubernetesStage) -> None:
     before = stage.incarnations()
-    _die_after_every_write(stage.namespace)
+    _die_after_every_write(kube_setup.NAMESPACE)
     try:
         told = Story(stage, Timeline(say), look_at=str(stage.logs)).go_on()
         deaths = _deaths()
     finally:
-        stage.install_operator()
+        kube_setup.install_operator()
 
     assert deaths >= DEATHS_MIN
     assert [one.claim for one in told.proofs if not one.holds] == []
@@ -52,11 +53,15 @@ def _die_after_every_write(namespace: str) -> None:
     # It is down most of the time, by design: probes would only kill the loop.
     container |= {"startupProbe": None, "livenessProbe": None, "readinessProbe": None}
     patch = json.dumps({"spec": {"template": {"spec": {"containers": [container]}}}})
-    deployment = f"deployment/{OPERATOR_RELEASE}"
-    kube_tools.kubectl("--namespace", OPERATOR_NAMESPACE, "patch", deployment, "--type=strategic", "--patch", patch)
-    kube_tools.kubectl("--namespace", OPERATOR_NAMESPACE, "rollout", "status", deployment, "--timeout=180s")
+    deployment = f"deployment/{kube_setup.OPERATOR_RELEASE}"
+    kube_tools.kubectl(
+        "--namespace", kube_setup.OPERATOR_NAMESPACE, "patch", deployment, "--type=strategic", "--patch", patch
+    )
+    kube_tools.kubectl("--namespace", kube_setup.OPERATOR_NAMESPACE, "rollout", "status", deployment, "--timeout=180s")
 
 
 def _deaths() -> int:
-    logs = kube_tools.kubectl("--namespace", OPERATOR_NAMESPACE, "logs", f"deployment/{OPERATOR_RELEASE}", "--tail=-1")
+    logs = kube_tools.kubectl(
+        "--namespace", kube_setup.OPERATOR_NAMESPACE, "logs", f"deployment/{kube_setup.OPERATOR_RELEASE}", "--tail=-1"
+    )
     return logs.count("the operator died after one write")

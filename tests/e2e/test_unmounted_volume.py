@@ -19,7 +19,8 @@ import kube_load
 import kube_tools
 import kube_view
 import kube_volumes
-from fleet_kubernetes import KIND, NAMESPACE, KubernetesStage
+from fleet_kubernetes import KubernetesStage
+from kube_setup import KIND, NAMESPACE
 from kube_volumes import Volume
 from waiting import wait_for
 

@@ -1,0 +1,128 @@
+"""The processes of a run: one with the writers that live, one that is killed again and again.
+
+Each process appends to a log file of its own. This one reads what was added, prints a sample a second, and decides when
+the doomed process dies; it must never write to a log.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bookie import connect
+from bookie.workload import files, writer
+from bookie.workload.sample import Sample
+
+SAMPLE_S = 1.0
+STOP_FILE, STOPPED_FILE = "stop", "stopped"
+STOP_TIMEOUT_S = 60.0
+# Shares of the rate: one ledger that lives as long as the run, short ones that are closed, left, or cut off by a kill.
+SHARES = {"steady": 0.25, "closing": 0.35, "leaving": 0.2, "doomed": 0.2}
+LIVING = ("steady", "closing", "leaving")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run was told; the same for its writer processes."""
+
+    uri: str
+    log: Path
+    rate_per_s: float
+    entries_per_ledger: int
+
+
+async def write(run: Run, plans: list[str]) -> None:
+    """Write by the given plans until SIGTERM; steady ledgers are closed then, the others are where they are."""
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    path = run.log / f"{plans[0]}-{files.wall_ms()}-{os.getpid()}{files.SUFFIX}"
+    with path.open("xb") as file:
+        log = files.FileLog(file)
+        async with connect.connect(run.uri) as client:
+            flusher = asyncio.ensure_future(log.keep_flushing())
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for name in plans:
+                        plan = writer.Plan(name, run.rate_per_s * SHARES[name], run.entries_per_ledger, os.getpid())
+                        group.create_task(writer.write(client, plan, log, stopping))
+            finally:
+                flusher.cancel()
+                await asyncio.gather(flusher, return_exceptions=True)
+                log.flush()
+
+
+def supervise(run: Run, *, kill_every_s: float, stay: bool) -> bool:
+    """Keep the writers going and kill the doomed one now and then, until told to stop. False when they ended by
+    themselves. `stay`: return only at a signal, so that a pod can be asked to verify."""
+    run.log.mkdir(parents=True, exist_ok=True)
+    signals: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda caught, _: signals.append(caught))
+    follower, sample = files.LogFollower(run.log), Sample()
+    living, doomed = _spawn(run, LIVING), _spawn(run, ("doomed",))
+    kill_s = time.monotonic() + kill_every_s
+    try:
+        while not signals and not (run.log / STOP_FILE).exists():
+            time.sleep(SAMPLE_S)
+            _print_sample(sample, follower)
+            if living.poll() is not None:
+                return False
+            has_written = sample.doomed_acknowledged > 0  # a writer that left nothing behind is no accident
+            if (has_written and time.monotonic() > kill_s) or doomed.poll() is not None:
+                _end(doomed, signal.SIGKILL)
+                sample.killed, sample.doomed_acknowledged = sample.killed + 1, 0
+                doomed, kill_s = _spawn(run, ("doomed",)), time.monotonic() + kill_every_s
+    finally:
+        _end(doomed, signal.SIGKILL)
+        _end(living, signal.SIGTERM)
+    sample.stopped = True
+    _print_sample(sample, follower)
+    (run.log / STOPPED_FILE).touch()
+    while stay and not signals:
+        time.sleep(SAMPLE_S)
+    return True
+
+
+def stop(log: Path) -> bool:
+    """Ask the run on this log to stop; True once its writers are gone and their logs are whole."""
+    (log / STOP_FILE).touch()
+    deadline_s = time.monotonic() + 2 * STOP_TIMEOUT_S
+    while not (log / STOPPED_FILE).exists():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _spawn(run: Run, plans: tuple[str, ...]) -> "subprocess.Popen[bytes]":
+    argv = [sys.executable, "-m", "bookie", "workload", "write", "--plans", ",".join(plans), "--log", str(run.log)]
+    argv += ["--metadata-service-uri", run.uri, "--rate", str(run.rate_per_s)]
+    argv += ["--entries-per-ledger", str(run.entries_per_ledger)]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+
+
+def _end(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """Signal a child of ours and wait for its end; a polite signal is followed by a kill after a while."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(number)
+    try:
+        process.wait(timeout=STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _print_sample(sample: Sample, follower: files.LogFollower) -> None:
+    before, before_ms = sample.acknowledged, sample.wall_ms
+    for record in follower.news():
+        sample.count(record)
+    sample.wall_ms = files.wall_ms()
+    elapsed_s = max((sample.wall_ms - before_ms) / 1000, 0.001) if before_ms else SAMPLE_S
+    sample.rate_per_s = round((sample.acknowledged - before) / elapsed_s, 1)
+    print(json.dumps(asdict(sample)), flush=True)
