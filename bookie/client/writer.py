@@ -227,10 +227,13 @@ class LedgerWriter:
     async def _commit(self, lac: EntryId, failed: dict[int, BookieId]) -> tuple[BookieId, ...]:
         """Replace `failed` from LAC+1 on, by compare-and-set (P19, P20); see `appender.Commit`.
 
-        The metadata is read first: a bookie that says "fenced" is right only if somebody recovers the ledger.
+        The metadata is read first: a bookie that says "fenced" is right only if somebody recovers the ledger. And up to
+        date: an earlier change of ours, whose answer was lost, may have put another bookie where one returns now.
         """
+        ledgers = self._shared.ledgers
         for _ in range(CAS_ATTEMPTS):
-            metadata, version = await self._shared.ledgers.get(self.id)
+            await ledgers.store.sync(ledgers.path(self.id))
+            metadata, version = await ledgers.get(self.id)
             not_open = ensemble.why_not_open(metadata)
             if not_open is not None:
                 raise not_open
@@ -242,7 +245,7 @@ class LedgerWriter:
                 return bookies
             changed = ensemble.changed(metadata, lac, replacements)
             try:
-                self._version = await self._shared.ledgers.put(self.id, changed, version)
+                self._version = await ledgers.put(self.id, changed, version)
             except errors.VersionConflict:
                 continue
             self._metadata = changed

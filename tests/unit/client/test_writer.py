@@ -6,8 +6,9 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.errors import Status
+from bookie.base.ids import EntryId, LedgerId
 from bookie.client import LedgerWriter
-from bookie.metadata.ledger import LedgerState
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.wire import entry, messages
 from bookie.wire.messages import Request
 from client_support import BREAK, MUTE, Fleet, obey, tell
@@ -338,6 +339,51 @@ def test_an_ensemble_change_waits_for_the_metadata_store_while_entries_go_on() -
             fleet.machine.fabric.release("app", "zk")
             await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
             await writer.append(b"late")
+
+    tell(story, zones="abca")
+
+
+def test_an_ensemble_change_whose_answer_was_lost_is_found_also_at_a_metadata_server_that_lags() -> None:
+    """Else entries are confirmed by a bookie that the metadata has replaced, and a recovery does not ask it."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await client.create()
+            await writer.append(b"early")
+            victim, silent = in_ensemble(fleet, writer), in_ensemble(fleet, writer, 1)
+            spare = next(
+                str(bookie.id) for bookie in fleet.bookies if bookie.id not in writer.metadata.segments[0].bookies
+            )
+            ledgers, before = client.shared.ledgers, await client.shared.ledgers.get(writer.id)
+            get, put, sync = ledgers.get, ledgers.put, ledgers.store.sync
+            lagging: list[bool] = []
+
+            async def put_unheard(ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
+                result = await put(ledger_id, metadata, version)
+                if lagging:
+                    return result
+                lagging.append(True)
+                await fleet[spare].stop()
+                await fleet[victim].start()
+                raise errors.MetadataError("the connection broke before the answer came")
+
+            async def get_late(ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
+                return before if lagging == [True] else await get(ledger_id)
+
+            async def catch_up(path: str) -> None:
+                await sync(path)
+                lagging.append(False)
+
+            ledgers.put, ledgers.get, ledgers.store.sync = put_unheard, get_late, catch_up  # type: ignore[method-assign]
+            await fleet[victim].stop()
+            await fleet.until(lambda: bool(lagging), "the ensemble change")
+            fleet[silent].script = lambda request: MUTE
+
+            await writer.append(b"late")
+
+            stored, _ = await get(writer.id)
+            holders = [bookie for bookie in stored.write_set(EntryId(1)) if 1 in fleet[str(bookie)].ids(writer.id)]
+            assert len(holders) >= 2, f"confirmed, but only {holders} of {stored.last_segment.bookies} have it"
 
     tell(story, zones="abca")
 
