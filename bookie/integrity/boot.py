@@ -144,7 +144,7 @@ class Boot:
         if is_loss:
             kept = any(volume.contents is not Contents.EMPTY for volume in seen.volumes)
             await self._note(seen, record, verify=kept)
-        async with self._opened(fail, accept_loss=is_loss) as store:
+        async with self._opened(fail, accept_loss=is_loss, must_exist=False) as store:
             if had_fences:
                 await self._protect(store, Loss.VOLUMES, record)
             self._phase.enter(State.STAMPING)
@@ -169,7 +169,7 @@ class Boot:
         is_healthy = seen.decision.verdict is Verdict.HEALTHY
         if not is_healthy:
             await self._note(seen, record, verify=False)
-        async with self._opened(fail, accept_loss=is_resumed) as store:
+        async with self._opened(fail, accept_loss=is_resumed, must_exist=True) as store:
             if not is_healthy:
                 await self._protect(store, Loss.VOLUMES if is_resumed else Loss.UNFLUSHED, record)
                 # CRASH: the marks and the note are durable and outlive the marker; a boot that journals its data may
@@ -190,10 +190,12 @@ class Boot:
         return store
 
     @contextlib.asynccontextmanager
-    async def _opened(self, fail: Fail, *, accept_loss: bool) -> AsyncIterator[EntryStore]:
+    async def _opened(self, fail: Fail, *, accept_loss: bool, must_exist: bool) -> AsyncIterator[EntryStore]:
         """The store, doubting everything; let go again, unflushed, when the body does not come to its end."""
         self._phase.enter(State.REPLAYING)
-        store = await restart.open_store(self._storage, self._world, fail=fail, accept_loss=accept_loss)
+        store = await restart.open_store(
+            self._storage, self._world, fail=fail, accept_loss=accept_loss, must_exist=must_exist
+        )
         store.is_doubtful = True
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(store.abandon)

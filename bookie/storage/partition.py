@@ -142,10 +142,18 @@ def next_log_id(index: Index, logs: EntryLogs) -> int:
     return max([stored, *(log_id + 1 for log_id in sorted(logs.ids))])
 
 
-def check_shape(index: Index, *, number: int, partitions: int, journals: int) -> None:
-    """Refuse an index that was written with another number or order of directories: ledgers would not be found."""
+def check_shape(index: Index, *, number: int, partitions: int, journals: int, must_exist: bool) -> None:
+    """Refuse an index that was written with another number or order of directories: ledgers would not be found.
+
+    `must_exist`: a new one was made in the place of one that is gone. Raises RefusedToStart, CorruptFile.
+    """
     expected = _SHAPE.pack(number, partitions, journals)
     found = index.get_meta(_SHAPE_NAME)
+    if found is None and must_exist:
+        raise errors.CorruptFile(
+            f"the index of ledger directory {number + 1} is empty, though this volume has held one;"
+            " restore it, or treat this volume as lost"
+        )
     if found is None:
         index.put_meta(_SHAPE_NAME, expected)
     elif found != expected:

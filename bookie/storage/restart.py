@@ -36,11 +36,13 @@ async def open_store(
     *,
     fail: Callable[[BookieError], None],
     accept_loss: bool = False,
+    must_exist: bool = False,
 ) -> EntryStore:
     """Open or create the store. `fail` is called once, when the node must stop.
 
     `accept_loss`: integrity has a grant to go on without a volume that is gone; journal files the marks ask for may be
-    missing then (what is there is still checked). Raises RefusedToStart, CorruptFile, StorageFailed.
+    missing then (what is there is still checked). `must_exist`: integrity knows that there is a store; an index that is
+    empty is damage then, not a beginning. Raises RefusedToStart, CorruptFile, StorageFailed.
     """
     disk, clock = world.disk, world.clock
     stats = StorageStats()
@@ -51,7 +53,7 @@ async def open_store(
         undo.callback(dirs.release, locks)
         partitions = []
         for number in range(len(options.ledger_dirs)):
-            partition = await _open_partition(options, world, number)
+            partition = await _open_partition(options, world, number, must_exist=must_exist)
             undo.push_async_callback(partition.index.close)
             undo.push_async_callback(partition.logs.close)
             partitions.append(partition)
@@ -81,7 +83,7 @@ async def open_store(
     return store
 
 
-async def _open_partition(options: StorageOptions, world: World, number: int) -> Partition:
+async def _open_partition(options: StorageOptions, world: World, number: int, *, must_exist: bool) -> Partition:
     index_directory = f"{dirs.current(options.index_dirs_used[number])}/{dirs.INDEX}"
     index = Index(await world.ordered_stores.open(index_directory))
     async with contextlib.AsyncExitStack() as undo:
@@ -90,7 +92,11 @@ async def _open_partition(options: StorageOptions, world: World, number: int) ->
         # the journal is trimmed by what it said (found by the simulator).
         await world.disk.sync_dir(dirs.current(options.index_dirs_used[number]))
         partition_module.check_shape(
-            index, number=number, partitions=len(options.ledger_dirs), journals=len(options.journal_dirs)
+            index,
+            number=number,
+            partitions=len(options.ledger_dirs),
+            journals=len(options.journal_dirs),
+            must_exist=must_exist,
         )
         logs = EntryLogs(world.disk, dirs.current(options.ledger_dirs[number]))
         await logs.load()

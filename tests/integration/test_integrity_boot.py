@@ -20,7 +20,7 @@ from bookie.metadata import cookie, paths, serde
 from bookie.metadata.ledger import LedgerState
 from bookie.ports.admin import Contents, Grant, State, StorageReport, Verdict
 from bookie.sim.cluster import INDEX, JOURNAL, LEDGERS, ROOT, VOLUMES, BookieNode, ClientNode, SimCluster
-from bookie.sim.disk_image import Image
+from bookie.sim.disk_image import DirImage, Image
 from bookie.sim.node import End
 from bookie.storage.store import EntryStore, LedgerFacts
 
@@ -299,6 +299,24 @@ def test_an_orderly_stop_needs_no_repair() -> None:
         assert bookie.process is not None
         assert bookie.process.boot.progress.scanned == 0
         assert (await bookie.report()).boot_epoch == 2
+
+    SimCluster(7, bookies=4, regeneration=GATED).run(story)
+
+
+def test_an_index_that_is_gone_from_a_whole_volume_is_not_made_anew() -> None:
+    """fsck put it into lost+found, say. Cookie and sentinel are there, so nobody asks integrity to doubt anything."""
+
+    async def story(cluster: SimCluster) -> None:
+        writer = await written(await cluster.client("app"))
+        bookie = member_of(cluster, writer)
+        bookie.stop()
+        await cluster.until(lambda: not bookie.is_running, "stopped")
+        current = bookie.node.image.volumes[INDEX].root.names["current"]
+        assert isinstance(current, DirImage)
+        current.change("index", "", None)
+        bookie.start()
+        await cluster.until(lambda: bookie.is_ready or not bookie.is_running, "the end of its boot")
+        assert isinstance(bookie.ended, errors.CorruptFile)
 
     SimCluster(7, bookies=4, regeneration=GATED).run(story)
 
