@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import children
+import kube_host
 import local_support
 from admin_client import AdminClient, observation
 from bookie.base.units import format_bytes
 from bookie.rpc import admin_pb2
+from kube_errors import ClusterError
 from kube_talk import step
 from oracle import Oracle
 from stage import DemoFailed, Loss, LostVolume, Observation, Proof
@@ -59,6 +61,7 @@ class LocalStage:
 
     def start(self, timeline: Timeline) -> None:
         self._timeline = timeline
+        _ensure_java()
         shutil.rmtree(self._data, ignore_errors=True)  # of a run before; its processes ended with it
         arguments = ["--journal-write-data", "false"]
         with step(f"starting ZooKeeper and {BOOKIES} bookies"):
@@ -189,6 +192,16 @@ class LocalStage:
 
     def _bookie(self, bookie_id: str) -> local_support.LocalBookie:
         return next(bookie for bookie in self.fleet.bookies if bookie.bookie_id == bookie_id)
+
+
+def _ensure_java() -> None:
+    """ZooKeeper needs it; where we may, we install it."""
+    if os.environ.get("JAVA_HOME"):
+        return
+    try:
+        kube_host.ensure_programs(["openjdk-17-jre-headless"], programs=["java"], wanted_for="ZooKeeper")
+    except ClusterError as error:
+        raise DemoFailed(str(error), "the package registry") from None
 
 
 def _is_gone(pid: int) -> bool:
