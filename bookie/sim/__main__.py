@@ -18,6 +18,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--trace", action="store_true", help="print every event, one lane per node")
     made.add_argument("--no-fence", action="store_true", help="take the fence of phase one away (BP-46)")
     made.add_argument("--no-limbo", action="store_true", help="take the limbo marks of phase one away")
+    made.add_argument("--accidents", action="store_true", help="a small cluster, and only the faults of BP-46")
     made.add_argument("--faults-s", type=float, default=FAULTS_S, metavar="S", help="virtual seconds with faults")
     return made
 
@@ -35,6 +36,7 @@ def main(arguments: list[str]) -> int:
             guard_limbo=not options.no_limbo,
             keep_trace=options.trace,
             faults_s=options.faults_s,
+            accidents=options.accidents,
         )
         for line in outcome.trace:
             print(line)

@@ -56,7 +56,6 @@ class Swarm:
     is_skewed: bool
     has_chaos: bool
     chop_percent: int
-    sync_dir_is_slow: bool = False
 
     def facts(self) -> str:
         """The faults that exist, for the first line of a trace."""
@@ -88,6 +87,28 @@ def draw(random_: random.Random) -> Swarm:
         is_skewed=random_.random() < 0.5,
         has_chaos=random_.random() < 0.5,
         chop_percent=maybe(5, 80),
+    )
+
+
+def accidents(random_: random.Random) -> Swarm:
+    """The faults that BP-46 is about, and no others: bookies and volumes lost, messages late, applications gone."""
+    return Swarm(
+        power_cut_percent=random_.randint(0, 10),
+        kill_percent=random_.randint(5, 25),
+        partition_percent=0,
+        hold_percent=random_.randint(5, 25),
+        wipe_percent=random_.randint(0, 10),
+        client_crash_percent=random_.randint(0, 20),
+        session_expiry_percent=0,
+        reset_per_million=0,
+        stall_per_million=0,
+        lost_answer_per_million=0,
+        lost_request_per_million=0,
+        slow_disk_factor=0,
+        disk_stall_per_million=0,
+        is_skewed=False,
+        has_chaos=False,
+        chop_percent=0,
     )
 
 
