@@ -22,6 +22,8 @@ from bookie.ports.admin import Contents, Grant, State, StorageReport, Verdict
 from bookie.sim.cluster import INDEX, JOURNAL, LEDGERS, ROOT, VOLUMES, BookieNode, ClientNode, SimCluster
 from bookie.sim.disk_image import DirImage, Image
 from bookie.sim.node import End
+from bookie.storage.index import ledger_key
+from bookie.storage.ledgers import unpack_row
 from bookie.storage.store import EntryStore, LedgerFacts
 
 GATED = "gated"
@@ -204,6 +206,52 @@ def test_a_regeneration_cut_between_any_two_steps_goes_on_and_heals(how: End) ->
         await read_back(app, abandoned.id, 12)
 
     SimCluster(3, bookies=4, regeneration=GATED).run(story)
+
+
+def test_every_mark_is_on_disk_at_the_moment_the_cookie_changes() -> None:
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        closed, open_ = await written(app), await written(app, close=False)
+        bookie = member_of(cluster, closed)
+        named = [writer.id for writer in (closed, open_) if _names(cluster, writer, bookie)]
+        cookie_path = paths.cookie(ROOT, BookieId(bookie.name))
+        seen: list[dict[LedgerId, LedgerFacts | None]] = []
+
+        def look(path: str) -> None:
+            if path == cookie_path:
+                seen.append({ledger_id: durable_facts(bookie, ledger_id) for ledger_id in named})
+
+        cluster.simulation.keeper.observers.append(look)
+
+        bookie.crash()
+        bookie.wipe()
+        await back(cluster, bookie)
+
+        assert len(seen) == 1
+        assert closed.id in seen[0]
+        for facts in seen[0].values():
+            assert facts is not None
+            assert facts.is_limbo
+        found = seen[0][closed.id]
+        assert found is not None
+        assert found.is_fenced
+
+    SimCluster(4, bookies=4, regeneration=GATED).run(story)
+
+
+def _names(cluster: SimCluster, writer: LedgerWriter, bookie: BookieNode) -> bool:
+    metadata = cluster.metadata_of(writer.id)
+    return metadata is not None and metadata.names(BookieId(bookie.name))
+
+
+def durable_facts(bookie: BookieNode, ledger_id: LedgerId) -> LedgerFacts | None:
+    """What a power cut at this very moment would leave of a ledger's facts."""
+    for path in VOLUMES:
+        for store in bookie.node.image.volumes[path].root.stores():
+            row = store.durable.get(ledger_key(ledger_id))
+            if row is not None:
+                return unpack_row(ledger_id, row).facts()
+    return None
 
 
 def store_of(bookie: BookieNode) -> EntryStore:
@@ -692,3 +740,46 @@ def test_lost_answers_of_the_metadata_store_are_settled_by_looking(seed: int) ->
             await held_entries(cluster, bookie, writer.id, 12)
 
     SimCluster(seed, bookies=4, regeneration=GATED).run(story)
+
+
+def test_a_bookie_that_a_recovery_brought_in_and_that_lost_what_it_took_gets_it_back() -> None:
+    """A recovery names its replacements in the metadata only when it closes the ledger. One that crashed before, and
+    looked at the metadata before, must not think that it holds nothing of the ledger."""
+
+    async def story(cluster: SimCluster) -> None:
+        old, app = await cluster.client("old writer"), await cluster.client("app")
+
+        async def many() -> LedgerWriter:
+            writer = await old.client.create(password=b"secret", ack_quorum=3)
+            await writer.append_many([payload(number) for number in range(100)])  # none tells of another's confirmation
+            return writer
+
+        writer = await old(many())
+        gone = member_of(cluster, writer)
+        metadata = cluster.metadata_of(writer.id)
+        assert metadata is not None
+        spare = next(bookie for name, bookie in cluster.bookies.items() if not metadata.names(BookieId(name)))
+        gone.crash()
+        recovery = cluster.simulation.loop.create_task(app(recovered(app, writer.id)))
+        await cluster.until(lambda: state_of(cluster, writer.id) is LedgerState.IN_RECOVERY, "the recovery")
+        cluster.hold("app", "zk")
+        await cluster.until(lambda: store_of(spare).has_entry(writer.id, EntryId(99)), "the write-back")
+        await pause(cluster, 100)  # all of it is acknowledged; what is left is to close the ledger
+        spare.crash()
+        spare.start()
+        await cluster.until(lambda: spare.process is not None and spare.process.boot.store is not None, "its marks")
+        cluster.simulation.fabric.release("app", "zk")
+        await recovery
+        await cluster.until_ready(spare.name)
+        await cluster.until_repaired(spare.name)
+        metadata = cluster.metadata_of(writer.id)
+        assert metadata is not None
+        assert metadata.segments[0].bookies.count(BookieId(spare.name)), "the story went another way"
+        await held_entries(cluster, spare, writer.id, 100)
+
+    SimCluster(23, bookies=4).run(story)
+
+
+def state_of(cluster: SimCluster, ledger_id: LedgerId) -> LedgerState | None:
+    metadata = cluster.metadata_of(ledger_id)
+    return None if metadata is None else metadata.state
