@@ -7,6 +7,8 @@ The marks (phase one), by what the metadata store says *after* the loss:
                                             change, which precedes every fence, still tells. Not naming us proves
                                             nothing: the fragment may have been replaced or re-replicated since.
     any                   in some ensemble  limbo: entries of ours may be gone, so never say no
+    IN_RECOVERY           no                limbo too: a recovery names the bookies that it brought in only when it
+                                            closes the ledger, and we may have taken entries as one of them
     OPEN                  in the last one   limbo alone: no recovery began, so no fence of ours is lost; limbo refuses
                                             normal adds with "unknown", and the writer lives on by an ensemble change
 
@@ -41,9 +43,10 @@ def marks(
     """The marks for one ledger. The guards are off only in simulation."""
     is_named = metadata.names(me)
     is_open = metadata.state is LedgerState.OPEN
-    fence = guard_fence and not is_open and (is_named or loss is Loss.VOLUMES)
+    may_hold = is_named or metadata.state is LedgerState.IN_RECOVERY
+    fence = guard_fence and not is_open and (may_hold or loss is Loss.VOLUMES)
     # Limbo refuses normal adds too. Where one guard is off, the other must not do its work.
-    limbo = guard_limbo and is_named and (guard_fence or not metadata.is_closed)
+    limbo = guard_limbo and may_hold and (guard_fence or not metadata.is_closed)
     if guard_fence and not guard_limbo and is_open:
         fence = metadata.last_segment_names(me)
     return Marks(fence=fence, limbo=limbo)
@@ -70,15 +73,17 @@ def next_step(metadata: LedgerMetadata | None, me: BookieId, *, may_have_writer:
     """`metadata` None: deleted. `may_have_writer`: somebody may be writing it still (only asked when OPEN).
 
     A fragment is sealed when the ledger is closed or a later segment begins: then its end is decided, without any
-    answer of ours (S9).
+    answer of ours (S9). While a ledger is being recovered, nobody but that recovery knows whom it will name.
     """
-    if metadata is None or not metadata.names(me):
+    if metadata is None:
+        return Step.CLEAR
+    if metadata.state is LedgerState.IN_RECOVERY:
+        return Step.RECOVER
+    if not metadata.names(me):
         return Step.CLEAR
     if metadata.is_closed or not metadata.last_segment_names(me):
         return Step.COPY
-    if metadata.state is LedgerState.OPEN and may_have_writer:
-        return Step.WAIT
-    return Step.RECOVER
+    return Step.WAIT if may_have_writer else Step.RECOVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def in_state(state: LedgerState, *segments: tuple[int, str]) -> LedgerMetadata:
         (OPEN, NOWHERE, False, False),
         (IN_RECOVERY, LAST, True, True),
         (IN_RECOVERY, EARLIER, True, True),
-        (IN_RECOVERY, NOWHERE, True, False),
+        (IN_RECOVERY, NOWHERE, True, True),
         (CLOSED, LAST, True, True),
         (CLOSED, EARLIER, True, True),
         (CLOSED, NOWHERE, True, False),
@@ -41,9 +41,11 @@ def test_after_the_loss_of_volumes(
     assert ledgers.marks(in_state(state, *segments), ME, Loss.VOLUMES) == Marks(fence, limbo)
 
 
-def test_after_a_crash_that_kept_the_journal_only_ledgers_naming_us_are_marked() -> None:
+def test_after_a_crash_that_kept_the_journal_ledgers_that_name_us_or_may_come_to_name_us_are_marked() -> None:
+    """A recovery names the bookies that it brought in only when it closes the ledger."""
     for state in LedgerState:
-        assert ledgers.marks(in_state(state, *NOWHERE), ME, Loss.UNFLUSHED) == Marks(False, False)
+        may_hold = state is IN_RECOVERY
+        assert ledgers.marks(in_state(state, *NOWHERE), ME, Loss.UNFLUSHED) == Marks(may_hold, may_hold)
         assert ledgers.marks(in_state(state, *LAST), ME, Loss.UNFLUSHED).limbo
 
 
@@ -68,7 +70,8 @@ def test_an_unreadable_record_is_about_us_only_if_it_contains_our_id() -> None:
         (in_state(OPEN, *NOWHERE), Step.CLEAR),
         (in_state(CLOSED, *LAST), Step.COPY),
         (in_state(OPEN, *EARLIER), Step.COPY),
-        (in_state(IN_RECOVERY, *EARLIER), Step.COPY),
+        (in_state(IN_RECOVERY, *EARLIER), Step.RECOVER),
+        (in_state(IN_RECOVERY, *NOWHERE), Step.RECOVER),
         (in_state(IN_RECOVERY, *LAST), Step.RECOVER),
         (in_state(OPEN, *LAST), Step.WAIT),
     ],
