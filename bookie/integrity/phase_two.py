@@ -126,7 +126,13 @@ class Repair:
             now_ns = self._clock.monotonic_ns()
             due = [ledger_id for ledger_id, work in self._work.items() if work.due_ns <= now_ns]
             for start in range(0, len(due), _CLEARED_TOGETHER):
-                await self._clear(await self._whole(due[start : start + _CLEARED_TOGETHER]))
+                whole = await self._whole(due[start : start + _CLEARED_TOGETHER])
+                try:
+                    await self._clear(whole)
+                except errors.DiskFull as error:
+                    for ledger_id in whole:  # the marks stand, and nothing is lost: when there is room again
+                        self._work[ledger_id].failures += 1
+                        self._later(ledger_id, self._work[ledger_id], str(error))
             if self._work:
                 await self._clock.sleep_until(min(work.due_ns for work in self._work.values()))
         log.info("phase two done ledgers=%d entries=%d", progress.done_count, progress.entries_copied)

@@ -36,7 +36,7 @@ class Collection:
             await self._clock.sleep_until(self._clock.monotonic_ns() + self._interval_ns)
             try:
                 done = await collector.collect(self._store, self._is_absent)
-            except errors.MetadataError as error:
+            except (errors.MetadataError, errors.DiskFull, errors.BookieReadOnly) as error:
                 log.warning("garbage collection given up reason=%s", error)
             else:
                 if done.ledgers_deleted or done.logs_dropped:

@@ -33,6 +33,7 @@ class Village:
         self.log: list[str] = []
         self.now_ns = 0
         self.fails: list[errors.BookieError] = []  # of the next recoveries or reads, in turn
+        self.is_full: list[errors.BookieError] = []  # so many flushes find no room
         self.lac = 0
         self.writer_stops_at_ns = 0
         self.root = ""
@@ -79,6 +80,8 @@ class Village:
         self.log.append(f"keep {ledger_id}/{entry_id}")
 
     async def flush(self) -> None:
+        if self.is_full:
+            raise self.is_full.pop()
         self.log.append("flush")
 
     def clear_limbo(self, ledger_id: LedgerId) -> None:
@@ -203,3 +206,13 @@ def test_a_failing_disk_ends_the_repair_and_the_node() -> None:
 
     with pytest.raises(errors.DiskFailed):
         village.repair()
+
+
+def test_a_full_disk_delays_the_repair_and_ends_nothing() -> None:
+    village = Village(l1=CLOSED, l2=None)
+    village.is_full = [errors.DiskFull("no space left")] * 2
+
+    progress = village.repair()
+
+    assert progress.done_count == 2
+    assert not village.limbo
