@@ -1,10 +1,10 @@
 """The operator dies after every single write of a heal, and the fleet heals all the same.
 
 Its container runs it in a loop in which each life ends without warning, in turn right after its first and its second
-write to the API server or to a bookie (`BOOKIE_OPERATOR_CRASH_AFTER`). The first write of a life is always a status, in
-which its lease's new epoch stands; so the lives of one write die between a promise and its deed, those of two between a
-deed and the next promise: between any two writes that the heal consists of. The loop stands in for the kubelet, whose
-back-off between restarts would only make the test longer.
+write to the API server or to a bookie (`BOOKIE_OPERATOR_CRASH_AFTER`). A life begins with a status, in which its
+lease's new epoch stands, unless there are claims to mark; so lives of one write die between a promise and its deed,
+those of two between a deed and the next promise: between any two writes that the heal consists of. The loop stands in
+for the kubelet, whose back-off between restarts would only make the test longer.
 """
 
 import json
