@@ -263,7 +263,13 @@ class Boot:
         """Phase two; returns when nothing is left to repair. Run it beside serving: recoveries talk to us too."""
         note = await notes.read(self._world.disk, self._volumes)
         assert self._ledgers is not None
-        async with Client(ClientOptions(metadata_uri=self._metadata_uri), self._world, store=metadata) as client:
+        options = ClientOptions(metadata_uri=self._metadata_uri)
+        async with contextlib.AsyncExitStack() as stack:
+            # Entering changes nothing, so it may be repeated: a metadata store that is silent just now is no reason to
+            # stop a bookie, which would lose what it has not flushed (found by the simulator).
+            client = await self._patience.read(
+                lambda: stack.enter_async_context(Client(options, self._world, store=metadata))
+            )
             repair = Repair(
                 store,
                 self._ledgers,

@@ -11,6 +11,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import NS_PER_MS
 from bookie.client import LedgerWriter
 from bookie.ports.admin import State
 from bookie.sim.cluster import ClientNode, SimCluster
@@ -235,3 +236,21 @@ def test_a_writer_gives_up_when_two_of_three_bookies_lost_its_ledger_and_refuse_
         return cluster.simulation.loop.time() - before
 
     assert SimCluster(1, open_ledger_grace_ms=600_000).run(story) < 60
+
+
+def test_a_bookie_outlives_a_metadata_store_that_is_silent_while_it_begins_to_repair() -> None:
+    """Found by seed 0x26: the bookie stopped, and lost what it had not flushed."""
+
+    async def story(cluster: SimCluster) -> None:
+        bookie = cluster.bookies["bookie-1"]
+        bookie.crash(End.KILL)
+        cluster.simulation.dials.metadata.latency_ns = 200 * NS_PER_MS
+        bookie.start()
+        await cluster.until(lambda: bookie.process is not None and bookie.process.port > 0, "the data port is open")
+        cluster.partition("bookie-1", "zk")
+        await asyncio.sleep(15)
+        assert bookie.is_running
+        cluster.heal()
+        await cluster.until_repaired("bookie-1")
+
+    SimCluster(1).run(story)
