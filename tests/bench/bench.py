@@ -27,7 +27,7 @@ import local_support  # noqa: E402
 
 RATIO_MIN = 0.6  # of the official bookie's adds a second; issue 3, "Least figures"
 IDLE_RSS_MB_MAX = 150  # the same
-WARM_UP_ROUNDS = 2  # a Java process doubles its speed in its first ten seconds; both sides have one
+WARM_UP_ROUNDS = 4  # a Java process gets faster for its first twenty seconds; client and bookie are both one
 
 
 @dataclass(frozen=True, slots=True)
