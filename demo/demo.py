@@ -11,6 +11,7 @@ import sys
 import traceback
 from pathlib import Path
 
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # its remarks about fork are not part of the story
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "cluster"), str(ROOT / "demo")]
 

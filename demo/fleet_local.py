@@ -32,7 +32,7 @@ from waiting import wait_for
 
 BOOKIES = 4  # one more than an ensemble, so that writers can change ensembles while one is gone
 RATE_PER_S = 300
-KILL_EVERY_S = 4
+KILL_EVERY_S = 2
 # How long a silent writer is taken for a living one before its ledger is recovered: short, to fit into a minute.
 PATIENCE = ("--open-ledger-rereplication-grace-period", "8000")
 STOP_TIMEOUT_S = 30.0

@@ -143,14 +143,12 @@ def _throughput(samples: Sequence[Sample], axis: Axis) -> Iterator[str]:
 
 def _copying(progress: Sequence[Progress], axis: Axis) -> Iterator[str]:
     yield f'<line x1="{LEFT}" y1="{AXIS_Y}" x2="{WIDTH - RIGHT}" y2="{AXIS_Y}" class="base"/>'
-    title = "phase two: bytes copied (line), ledgers still to repair (dashed)"
-    yield _text(LEFT, COPY_TOP - 10, title, kind="title")
-    if not progress:
-        return
     copied = max([one.bytes_copied for one in progress] + [1])
     pending = max([one.ledgers_pending for one in progress] + [1])
-    yield _text(LEFT - 8, COPY_TOP + 4, f"{copied / 1e6:.1f} MB", anchor="end")
-    yield _text(LEFT - 8, COPY_TOP + 20, f"{pending} l.", anchor="end")
+    title = (
+        f"phase two: bytes copied (line, up to {copied / 1e6:.1f} MB), ledgers to repair (dashed, at most {pending})"
+    )
+    yield _text(LEFT, COPY_TOP - 10, title if progress else "phase two: nothing was reported", kind="title")
     for figure, top, kind in (("bytes_copied", copied, "copied"), ("ledgers_pending", pending, "pending")):
         points = " ".join(
             f"{axis.x(one.at_s):.1f},{AXIS_Y - getattr(one, figure) / top * COPY_HEIGHT:.1f}" for one in progress

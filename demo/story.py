@@ -12,6 +12,7 @@ from timeline import Progress, Sample, Timeline
 from waiting import wait_for
 
 WARM_UP_ENTRIES = 400  # acknowledged before the accident, so that there is something to lose
+KILLED_MIN = 3  # writers: each leaves a ledger that only recovery can close
 AFTERWARDS_ENTRIES = 40  # of the steady writer, after the fleet has healed
 WARM_UP_TIMEOUT_S = 120.0
 HEAL_TIMEOUT_S = 900.0
@@ -56,7 +57,7 @@ class Story:
             if oracle.has_ended:
                 raise DemoFailed("the writers ended by themselves", self._look_at)
             told = oracle.latest
-            enough = oracle.acknowledged >= WARM_UP_ENTRIES and told["closed"] > 0 and told["killed"] > 0
+            enough = oracle.acknowledged >= WARM_UP_ENTRIES and told["closed"] > 0 and told["killed"] >= KILLED_MIN
             return True if enough else None
 
         wait_for(
