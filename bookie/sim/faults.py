@@ -45,6 +45,9 @@ class Swarm:
     partition_percent: int
     hold_percent: int
     wipe_percent: int
+    sync_failure_percent: int
+    full_percent: int
+    rot_percent: int
     client_crash_percent: int
     session_expiry_percent: int
     reset_per_million: int
@@ -76,6 +79,9 @@ def draw(random_: random.Random) -> Swarm:
         partition_percent=maybe(1, 10),
         hold_percent=maybe(1, 15),
         wipe_percent=maybe(1, 6, 0.3),
+        sync_failure_percent=maybe(1, 4, 0.3),
+        full_percent=maybe(1, 4, 0.3),
+        rot_percent=maybe(1, 4, 0.2),
         client_crash_percent=maybe(1, 6),
         session_expiry_percent=maybe(1, 4, 0.3),
         reset_per_million=maybe(100, 20_000),
@@ -98,6 +104,9 @@ def accidents(random_: random.Random) -> Swarm:
         partition_percent=0,
         hold_percent=random_.randint(5, 25),
         wipe_percent=random_.randint(0, 10),
+        sync_failure_percent=0,
+        full_percent=0,
+        rot_percent=0,
         client_crash_percent=random_.randint(0, 20),
         session_expiry_percent=0,
         reset_per_million=0,
@@ -114,7 +123,7 @@ def accidents(random_: random.Random) -> Swarm:
 
 def calm() -> Swarm:
     """No faults at all."""
-    return Swarm(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, is_skewed=False, has_chaos=False, chop_percent=0)
+    return Swarm(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, is_skewed=False, has_chaos=False, chop_percent=0)
 
 
 def dials(swarm: Swarm, seed: int | str) -> Dials:
@@ -167,14 +176,16 @@ class Atlas:
 
     def __init__(self) -> None:
         self.holder: str | None = None
+        self.is_for_good = False  # the holder lost something that it does not know of
 
     def may_lose(self, bookie: str) -> bool:
         return self.holder in (None, bookie)
 
-    def lost(self, bookie: str) -> None:
+    def lost(self, bookie: str, *, for_good: bool = False) -> None:
+        self.is_for_good |= for_good
         assert self.may_lose(bookie), f"{bookie} lost data while {self.holder} was not repaired"
         self.holder = bookie
 
     def repaired(self, bookie: str) -> None:
-        if self.holder == bookie:
+        if self.holder == bookie and not self.is_for_good:
             self.holder = None

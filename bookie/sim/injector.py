@@ -9,6 +9,7 @@ import random
 
 from bookie.ports.admin import State
 from bookie.sim.cluster import VOLUMES, BookieNode, SimCluster
+from bookie.sim.disk_image import Volume
 from bookie.sim.faults import Atlas, Swarm
 from bookie.sim.metadata_store import KEEPER_HOST
 from bookie.sim.node import End
@@ -30,6 +31,7 @@ class Injector:
         self.counts: dict[str, int] = {}
         self._restart_at: dict[str, float] = {}
         self._release_at: list[tuple[float, str, str]] = []
+        self._room_at: list[tuple[float, Volume, int]] = []
 
     async def run(self, duration_s: float) -> None:
         """Break and mend for `duration_s`, then mend everything."""
@@ -46,11 +48,13 @@ class Injector:
         simulation = self.cluster.simulation
         self.cluster.heal()
         self._release_at.clear()
+        self._make_room(float("inf"))
         network, metadata = simulation.dials.network, simulation.dials.metadata
         network.reset_per_million = network.stall_per_million = 0
         metadata.lost_answer_per_million = metadata.lost_request_per_million = 0
         for bookie in self.cluster.bookies.values():
             bookie.node.disk_faults.stall_per_million = 0
+            bookie.node.disk_faults.sync_fails_per_million = 0
             if not bookie.is_running:
                 bookie.start()
         self._restart_at.clear()
@@ -58,8 +62,10 @@ class Injector:
     # ---- mending --------------------------------------------------------------------------------------------------
 
     def _mend(self, now: float) -> None:
+        self._make_room(now)
         for name in [name for name, at in self._restart_at.items() if at <= now]:
             del self._restart_at[name]
+            self.cluster.bookies[name].node.disk_faults.sync_fails_per_million = 0
             self.cluster.bookies[name].start()
         for held in [held for held in self._release_at if held[0] <= now]:
             self._release_at.remove(held)
@@ -69,6 +75,11 @@ class Injector:
                 self._restart_at[bookie.name] = now + self.random.random() * DOWN_S_MAX  # it gave up by itself
             if bookie.state in (State.SERVING, State.READ_ONLY):
                 self.atlas.repaired(bookie.name)
+
+    def _make_room(self, now: float) -> None:
+        for full in [full for full in self._room_at if full[0] <= now]:
+            self._room_at.remove(full)
+            full[1].total_bytes = full[2]
 
     # ---- breaking -------------------------------------------------------------------------------------------------
 
@@ -80,6 +91,12 @@ class Injector:
             self._crash(now, End.KILL)
         if self._chance(swarm.wipe_percent):
             self._wipe(now)
+        if self._chance(swarm.sync_failure_percent):
+            self._fail_syncs()
+        if self._chance(swarm.full_percent):
+            self._fill(now)
+        if self._chance(swarm.rot_percent):
+            self._rot()
         if self._chance(swarm.partition_percent):
             one, other = self._two_machines()
             self._hold(now, one, other)
@@ -108,9 +125,35 @@ class Injector:
         if victim is not None:
             self._count("wipe")
             victim.crash(End.POWER_CUT)
+            self._make_room(float("inf"))  # the new volumes are as large as the old ones were built
             lost = [path for path in VOLUMES if self.random.random() < 0.5] or list(VOLUMES)
             victim.wipe(*lost)
             self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
+
+    def _fail_syncs(self) -> None:
+        """Every sync of one bookie fails from now on: the next one stops it, unclean, and it is restarted later."""
+        victim = self._victim(loses_data=True)
+        if victim is not None:
+            self._count("sync failure")
+            victim.node.disk_faults.sync_fails_per_million = 1_000_000
+
+    def _fill(self, now: float) -> None:
+        """A volume has room for a few more entries only, for a while. The bookie may turn read-only, or stop."""
+        victim = self._victim(loses_data=True)
+        if victim is not None:
+            volume = victim.node.image.volumes[self.random.choice(VOLUMES)]
+            if any(full[1] is volume for full in self._room_at):
+                return
+            self._count("full")
+            self._room_at.append((now + self.random.random() * DOWN_S_MAX, volume, volume.total_bytes))
+            volume.total_bytes = volume.used_bytes + self.random.randrange(20_000)
+
+    def _rot(self) -> None:
+        """One bit of one entry log, which nobody notices until it is read; so nobody else may lose anything after."""
+        victim = self._victim(loses_data=True)
+        if victim is not None and victim.node.image.rot(self.random, ".log") is not None:
+            self._count("rot")
+            self.atlas.lost(victim.name, for_good=True)
 
     def _victim(self, *, loses_data: bool) -> BookieNode | None:
         """A running bookie that may be taken down now; None when the atlas says no."""
