@@ -32,24 +32,25 @@ def protected_before_cookie(history: Sequence[Observation], at_once: dict[str, A
     ledger that has "moved" was rid of the bookie by its writer's ensemble change.
     """
     claim = "ledgers that were open on the lost bookie were closed to writers there before its cookie came back"
-    order = _order(history)
+    order = _order(history, protected_min=at_once["fenced"] + at_once["refused"])
     probes = [f"{when}: {_answers(probe)}" for when, probe in (("at once", at_once), ("at last", at_last))]
     holds = order.holds and all(not probe["unfenced"] and not probe["unknown"] for probe in (at_once, at_last))
     return Proof(claim, holds, f"{order.seen}; asked to take one more entry {'; '.join(probes)}")
 
 
-def _order(history: Sequence[Observation]) -> Proof:
-    """Phase one was durable when the cookie was replaced, and the cookie was the old one as long as it ran."""
-    stamped = [seen for seen in history if seen.phase in ("cookie", "two", "done") and seen.ledgers_fenced >= 0]
-    old = next((seen.incarnation for seen in history if seen.state == "WAITING_GRANT"), 0)
-    early = [seen for seen in history if seen.state == "FENCING" and 0 < old < seen.incarnation]
+def _order(history: Sequence[Observation], *, protected_min: int) -> Proof:
+    """Phase one had ended, with enough ledgers protected, when the bookie first told of a cookie or of a new life."""
+    old = max((seen.incarnation for seen in history if seen.state == "WAITING_GRANT"), default=0)
+    stamped = [seen for seen in history if seen.phase in ("cookie", "two", "done") or 0 < old < seen.incarnation]
     if not stamped:
         return Proof("order", False, "the bookie never reported the end of phase one")
     first = stamped[0]
-    seen = (
-        f"{first.ledgers_fenced} ledgers protected, {max(first.ledgers_limbo, 0)} in limbo, durable before the cookie"
-    )
-    return Proof("order", not early, seen + (", BUT it was replaced while phase one ran" if early else ""))
+    protected, limbo = max(first.ledgers_fenced, 0), max(first.ledgers_limbo, 0)
+    seen = f"{protected} ledgers protected, {limbo} in limbo, durable when the cookie was replaced"
+    late = any(seen.state == "FENCING" for seen in history[history.index(first) :])
+    if late:
+        seen += ", AND phase one ran after that"
+    return Proof("order", not late and protected >= protected_min, seen)
 
 
 def _answers(probe: dict[str, Any]) -> str:

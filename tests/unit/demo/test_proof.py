@@ -11,8 +11,8 @@ VERDICT = {
 }  # fmt: skip
 WAITS = Observation(state="WAITING_GRANT", incarnation=1)
 FENCES = Observation(state="FENCING", phase="one", incarnation=1, ledgers_fenced=1)
-STAMPS = Observation(state="STAMPING", phase="cookie", incarnation=1, ledgers_fenced=3, ledgers_limbo=5)
-SERVES = Observation(state="REPAIRING", phase="two", incarnation=2, ledgers_fenced=3, ledgers_limbo=5)
+STAMPS = Observation(state="STAMPING", phase="cookie", incarnation=1, ledgers_fenced=8, ledgers_limbo=5)
+SERVES = Observation(state="REPAIRING", phase="two", incarnation=2, ledgers_fenced=8, ledgers_limbo=5)
 
 
 def probe(**found: Any) -> dict[str, Any]:
@@ -44,15 +44,23 @@ def test_marks_before_the_cookie_and_refused_writers_prove_the_order() -> None:
     found = proof.protected_before_cookie([WAITS, FENCES, STAMPS, SERVES], probe(refused=5), probe(fenced=5))
 
     assert found.holds, found.seen
-    assert "3 ledgers protected, 5 in limbo" in found.seen
+    assert "8 ledgers protected, 5 in limbo" in found.seen
 
 
-def test_a_cookie_replaced_while_phase_one_ran_fails() -> None:
-    early = Observation(state="FENCING", phase="one", incarnation=2, ledgers_fenced=0)
+def test_a_cookie_replaced_before_or_while_phase_one_ran_fails() -> None:
+    early = Observation(state="STAMPING", phase="cookie", incarnation=1, ledgers_fenced=0)
+    ran_on = Observation(state="FENCING", phase="one", incarnation=2, ledgers_fenced=0)
+    refuses = (probe(refused=5), probe(fenced=5))
 
-    found = proof.protected_before_cookie([WAITS, early, STAMPS, SERVES], probe(fenced=5), probe(fenced=5))
+    assert not proof.protected_before_cookie([WAITS, early, FENCES, SERVES], *refuses).holds
+    assert not proof.protected_before_cookie([WAITS, ran_on, STAMPS, SERVES], *refuses).holds
+    assert not proof.protected_before_cookie([WAITS, FENCES], *refuses).holds
 
-    assert not found.holds
+
+def test_fewer_marks_at_the_cookie_than_ledgers_that_refuse_fails() -> None:
+    few = Observation(state="STAMPING", phase="cookie", incarnation=1, ledgers_fenced=2)
+
+    assert not proof.protected_before_cookie([WAITS, FENCES, few], probe(refused=5), probe(fenced=5)).holds
 
 
 def test_an_add_that_was_taken_fails_at_once_and_at_last() -> None:
