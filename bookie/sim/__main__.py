@@ -6,6 +6,7 @@ Exit code 0: every promise held; 1: a defect was found; its seed is in the outpu
 import argparse
 import logging
 import sys
+from collections.abc import Callable
 
 from bookie.sim.run import FAULTS_S, Outcome, run_seed
 
@@ -26,10 +27,28 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     """Run; print one line per seed. Returns the exit code."""
     options = parser().parse_args(arguments)
+    silenced = logging.root.manager.disable
     if not options.trace:
         logging.disable(logging.CRITICAL)  # the product's log lines belong into a trace
-    defects: list[Outcome] = []
-    for seed in range(options.seed, options.seed + options.seeds):
+    try:
+        defects = [outcome for outcome in map(_run(options), _seeds(options)) if outcome.defect is not None]
+    finally:
+        logging.disable(silenced)
+    if options.seeds > 1:
+        print(f"{options.seeds} seeds, {len(defects)} with a defect" + "".join(f" {it.seed:#x}" for it in defects))
+    return 1 if defects else 0
+
+
+def _seeds(options: argparse.Namespace) -> range:
+    return range(options.seed, options.seed + options.seeds)
+
+
+def _run(options: argparse.Namespace) -> Callable[[int], Outcome]:
+    flags = "".join(
+        f" --{name}" for name in ("accidents", "no-fence", "no-limbo") if vars(options)[name.replace("-", "_")]
+    )
+
+    def run(seed: int) -> Outcome:
         outcome = run_seed(
             seed,
             guard_fence=not options.no_fence,
@@ -42,11 +61,10 @@ def main(arguments: list[str]) -> int:
             print(line)
         print(outcome.line(), flush=True)
         if outcome.defect is not None:
-            defects.append(outcome)
-            print(f"  {outcome.defect}\n  again: python -m bookie.sim {seed:#x} --trace", flush=True)
-    if options.seeds > 1:
-        print(f"{options.seeds} seeds, {len(defects)} with a defect" + "".join(f" {it.seed:#x}" for it in defects))
-    return 1 if defects else 0
+            print(f"  {outcome.defect}\n  again: python -m bookie.sim {seed:#x}{flags} --trace", flush=True)
+        return outcome
+
+    return run
 
 
 if __name__ == "__main__":

@@ -99,9 +99,13 @@ class Oracle:
             history.is_deleted = True
             return
         before, history.metadata = history.metadata, metadata
-        firsts = [segment.first_entry for segment in metadata.segments]
-        if firsts != sorted(set(firsts)):
-            self._report(f"S14: ledger {ledger_id} has segments from {firsts}")
+        if before is not None and metadata.state is LedgerState.OPEN and metadata.segments != before.segments:
+            first = metadata.last_segment.first_entry
+            if first <= history.last_acknowledged:
+                self._report(
+                    f"S14: the writer of ledger {ledger_id} moved entries from {first} on to other bookies,"
+                    f" and entry {history.last_acknowledged} was acknowledged"
+                )
         if before is not None and before.state is LedgerState.IN_RECOVERY and metadata.state is LedgerState.OPEN:
             self._report(f"S4: ledger {ledger_id} went from recovery back to open")
         if history.closed is not None:

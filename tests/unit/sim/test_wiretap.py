@@ -1,0 +1,111 @@
+"""The wiretap decodes what bookies say and reports a broken S7 or S8; on one bookie's wire, message by message."""
+
+from bookie.base.errors import Status
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.ports.network import Address
+from bookie.sim.network import SimStream
+from bookie.sim.wiretap import Wiretap
+from bookie.wire import v3
+from bookie.wire.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, Request, Response
+from sim_support import Machine
+
+ME = LedgerId(7)
+BOOKIES = tuple(BookieId(f"bookie-{number}") for number in range(3))
+
+
+class Wire:
+    """Connections to bookie-1, and the stored metadata of one ledger."""
+
+    def __init__(self) -> None:
+        self.reports: list[str] = []
+        self.metadata: LedgerMetadata | None = new_ledger(
+            ensemble_size=3, write_quorum=3, ack_quorum=2, bookies=BOOKIES, digest_type=3, password=b""
+        )
+        self.tap = Wiretap(self.reports.append, lambda ledger_id: self.metadata)
+        self.machine = Machine()
+        self.stream = self.connect()
+        self.txn = 0
+
+    def connect(self) -> SimStream:
+        fabric, life = self.machine.fabric, self.machine.loop.director
+        return SimStream(fabric, life, "bookie-1", Address("client", 1), is_accepted=True)
+
+    def ask(self, request: Request) -> int:
+        self.txn += 1
+        request.txn = self.txn
+        self.tap.received(self.stream, b"".join(bytes(part) for part in v3.pack_request(request)))
+        return self.txn
+
+    def say(self, response: Response) -> None:
+        self.tap.sent(self.stream, b"".join(bytes(part) for part in v3.pack_response(response)))
+
+    def add(self, entry: int, *, status: Status = Status.EOK, is_recovery: bool = False) -> None:
+        request = AddRequest(0, v3.VERSION, ME, EntryId(entry), b"", b"body", is_recovery=is_recovery)
+        self.say(AddResponse(self.ask(request), v3.VERSION, status, ME, EntryId(entry)))
+
+    def read(self, entry: int, status: Status, *, is_fencing: bool = False) -> None:
+        request = ReadRequest(0, v3.VERSION, ME, EntryId(entry), b"", is_fencing=is_fencing)
+        body = b"body" if status is Status.EOK else None
+        self.say(ReadResponse(self.ask(request), v3.VERSION, status, ME, EntryId(entry), body, None, None))
+
+    @property
+    def rules(self) -> list[str]:
+        return [report.partition(":")[0] for report in self.reports]
+
+
+def test_a_normal_add_after_a_fence_is_reported_also_on_another_connection() -> None:
+    wire = Wire()
+    wire.add(0)
+    wire.read(-1, Status.EOK, is_fencing=True)
+    wire.stream = wire.connect()
+
+    wire.add(1, is_recovery=True)
+    wire.add(1, status=Status.EFENCED)
+    assert wire.rules == []
+    wire.add(1)
+    assert wire.rules == ["S7"]
+
+
+def test_an_add_that_arrived_before_the_fence_may_be_answered_after_it() -> None:
+    wire = Wire()
+    early = wire.ask(AddRequest(0, v3.VERSION, ME, EntryId(0), b"", b"body"))
+    wire.read(-1, Status.EOK, is_fencing=True)
+
+    wire.say(AddResponse(early, v3.VERSION, Status.EOK, ME, EntryId(0)))
+
+    assert wire.rules == []
+
+
+def test_a_bookie_that_denies_what_it_acknowledged_is_reported() -> None:
+    for status in (Status.ENOENTRY, Status.ENOLEDGER):
+        wire = Wire()
+        wire.add(0)
+
+        wire.read(0, status)
+
+        assert wire.rules == ["S8"]
+
+
+def test_not_knowing_is_no_denial_and_beyond_the_end_nothing_matters() -> None:
+    wire = Wire()
+    wire.add(0)
+    wire.add(1)
+    wire.read(0, Status.EUNKNOWNLEDGERSTATE)
+    assert wire.metadata is not None
+    wire.metadata = wire.metadata.closed(EntryId(0), 1)
+
+    wire.read(1, Status.ENOENTRY)
+
+    assert wire.rules == []
+
+
+def test_a_bookie_that_was_replaced_may_forget() -> None:
+    wire = Wire()
+    wire.add(5)
+    assert wire.metadata is not None
+    wire.metadata = wire.metadata.with_ensemble(EntryId(5), (BOOKIES[0], BookieId("bookie-9"), BOOKIES[2]))
+
+    wire.read(5, Status.ENOENTRY)
+
+    assert wire.rules == []
