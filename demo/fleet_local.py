@@ -136,7 +136,8 @@ class LocalStage:
         assert self._timeline is not None
         bookie = self._bookie(bookie_id)
         report = self._admins[bookie_id].report(fresh=True)
-        assert report is not None
+        if report is None:
+            raise DemoFailed(f"no storage report from {bookie_id}: {self._admins[bookie_id].error}", str(self._logs))
         for volume in report.volumes:
             self._timeline.tell("state", f"  report: {volume.name} ({volume.role}) {_words(volume)}")
         with socket.socket() as probe:
