@@ -229,7 +229,7 @@ def _rename(names: dict[str, FileImage | DirImage], change: NameChange) -> None:
         names[found] = node
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Volume:
     """One file system and where it is mounted. `root` is its top directory."""
 

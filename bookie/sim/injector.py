@@ -32,6 +32,7 @@ class Injector:
         self._restart_at: dict[str, float] = {}
         self._release_at: list[tuple[float, str, str]] = []
         self._room_at: list[tuple[float, Volume, int]] = []
+        self._calm_at: dict[str, float] = {}  # until when every sync of a bookie fails
 
     async def run(self, duration_s: float) -> None:
         """Break and mend for `duration_s`, then mend everything."""
@@ -54,7 +55,7 @@ class Injector:
         metadata.lost_answer_per_million = metadata.lost_request_per_million = 0
         for bookie in self.cluster.bookies.values():
             bookie.node.disk_faults.stall_per_million = 0
-            bookie.node.disk_faults.sync_fails_per_million = 0
+            self._calm(bookie)
             if not bookie.is_running:
                 bookie.start()
         self._restart_at.clear()
@@ -65,7 +66,7 @@ class Injector:
         self._make_room(now)
         for name in [name for name, at in self._restart_at.items() if at <= now]:
             del self._restart_at[name]
-            self.cluster.bookies[name].node.disk_faults.sync_fails_per_million = 0
+            self._calm(self.cluster.bookies[name])
             self.cluster.bookies[name].start()
         for held in [held for held in self._release_at if held[0] <= now]:
             self._release_at.remove(held)
@@ -73,8 +74,20 @@ class Injector:
         for bookie in self.cluster.bookies.values():
             if not bookie.is_running and bookie.name not in self._restart_at:
                 self._restart_at[bookie.name] = now + self.random.random() * DOWN_S_MAX  # it gave up by itself
-            if bookie.state in (State.SERVING, State.READ_ONLY):
+            if self._calm_at.get(bookie.name, now) < now:
+                self._calm(bookie)
+            if bookie.state in (State.SERVING, State.READ_ONLY) and not self._is_threatened(bookie):
                 self.atlas.repaired(bookie.name)
+
+    def _calm(self, bookie: BookieNode) -> None:
+        """Let syncs succeed again."""
+        self._calm_at.pop(bookie.name, None)
+        bookie.node.disk_faults.sync_fails_per_million = 0
+
+    def _is_threatened(self, bookie: BookieNode) -> bool:
+        """True while something is broken there that may still cost it its data."""
+        volumes = list(bookie.node.image.volumes.values())
+        return bookie.name in self._calm_at or any(full[1] in volumes for full in self._room_at)
 
     def _make_room(self, now: float) -> None:
         for full in [full for full in self._room_at if full[0] <= now]:
@@ -92,7 +105,7 @@ class Injector:
         if self._chance(swarm.wipe_percent):
             self._wipe(now)
         if self._chance(swarm.sync_failure_percent):
-            self._fail_syncs()
+            self._fail_syncs(now)
         if self._chance(swarm.full_percent):
             self._fill(now)
         if self._chance(swarm.rot_percent):
@@ -130,11 +143,12 @@ class Injector:
             victim.wipe(*lost)
             self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
 
-    def _fail_syncs(self) -> None:
-        """Every sync of one bookie fails from now on: the next one stops it, unclean, and it is restarted later."""
+    def _fail_syncs(self, now: float) -> None:
+        """Every sync of one bookie fails for a while: the next one stops it, unclean, and it is restarted later."""
         victim = self._victim(loses_data=True)
         if victim is not None:
             self._count("sync failure")
+            self._calm_at[victim.name] = now + self.random.random() * DOWN_S_MAX
             victim.node.disk_faults.sync_fails_per_million = 1_000_000
 
     def _fill(self, now: float) -> None:
