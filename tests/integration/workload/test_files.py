@@ -1,4 +1,4 @@
-"""The oracle's log on a real disk: what is flushed is there, a torn line waits, all writers' files are one expectation."""
+"""The oracle's log on a real disk: what is flushed is there, a torn line waits, all files are one expectation."""
 
 from pathlib import Path
 
