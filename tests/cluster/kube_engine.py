@@ -125,6 +125,7 @@ def _start() -> None:
     # CRASH: killed here, an engine runs that we do not know as ours: it is then left running.
     _record().write_text(f"{process.pid} {_start_ticks(process.pid)}")
     _wait_until_it_answers(process)
+    process.returncode = 0  # it outlives us on purpose: nobody waits for it, and nobody is to warn about that
 
 
 def _weigh() -> None:
