@@ -38,4 +38,4 @@ def test_something_was_really_lost_and_copied_back(told: Outcome) -> None:
     assert told.loss is not None
     assert {volume.role for volume in told.loss.volumes} == {"journal", "ledgers", "index"}
     assert told.last.entries_copied > 0
-    assert told.last.incarnation == 2
+    assert told.last.incarnation >= 2
