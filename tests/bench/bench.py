@@ -44,7 +44,7 @@ class Side:
     rounds: list[Round]
 
     def median(self, figure: str) -> float:
-        return statistics.median(getattr(one, figure) for one in self.rounds)
+        return float(statistics.median(getattr(one, figure) for one in self.rounds))
 
 
 def rss_mb(pid: int) -> float:
