@@ -146,6 +146,8 @@ class Bookie:
         """Open the data port, register, repair; close the port on the way out, before anything is flushed."""
         options, admission, readers = self.options, Admission(), Readers()
         processor = Processor(store, readers, admission, self.metrics, self.world.clock)
+        if self.boot.record is not None:
+            processor.life = self.boot.record.incarnation, self.boot.record.boot_epoch
         gate = Gate(admission, store)
         processor.on_room = gate.open
 

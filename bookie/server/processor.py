@@ -15,6 +15,7 @@ from typing import Any
 
 from bookie.base import errors
 from bookie.base.errors import BookieError, Status
+from bookie.base.ids import BootEpoch, Incarnation
 from bookie.ports.clock import Clock
 from bookie.server.admission import Admission
 from bookie.server.metrics import ServerMetrics
@@ -63,6 +64,7 @@ class Processor:
         self._clock = clock
         self._reads = reads = Reads(store, readers, metrics, clock)
         self.on_room: Callable[[], None] = lambda: None  # called when reading sockets may go on
+        self.life: tuple[Incarnation, BootEpoch] | None = None  # of this process; None: nobody stamped it (tests)
         self._handlers: dict[type, Callable[[Any, Replier], None]] = {
             AddRequest: self._add,
             ReadRequest: reads.read,
@@ -185,6 +187,7 @@ class Processor:
     def _bookie_info(self, request: BookieInfoRequest, to: Replier) -> None:
         self._metrics.other_requests += 1
         usage = self._store.usage()
+        life = self.life if request.requested & codes.INFO_LIFE else None
         to.reply(
             BookieInfoResponse(
                 request.txn,
@@ -192,6 +195,7 @@ class Processor:
                 _EOK,
                 usage.total_bytes if request.requested & codes.INFO_TOTAL_DISK_CAPACITY else None,
                 usage.free_bytes if request.requested & codes.INFO_FREE_DISK_SPACE else None,
+                *(life or ()),
             )
         )
 

@@ -206,11 +206,15 @@ class ListEntriesResponse:
 
 @dataclass(slots=True)
 class BookieInfoResponse:
+    """`incarnation` and `boot_epoch`: only when `codes.INFO_LIFE` was asked for, and of our bookies only."""
+
     txn: int
     version: int
     status: Status
     total_bytes: int | None = None
     free_bytes: int | None = None
+    incarnation: int | None = None
+    boot_epoch: int | None = None
 
 
 @dataclass(slots=True)

@@ -118,6 +118,8 @@ def _unpack_info(txn: int, status: Status, message: proto.Response) -> Response:
         status or _STATUS[info.status],
         info.totalDiskCapacity if info.HasField("totalDiskCapacity") else None,
         info.freeDiskSpace if info.HasField("freeDiskSpace") else None,
+        info.incarnation if info.HasField("incarnation") else None,
+        info.bootEpoch if info.HasField("bootEpoch") else None,
     )
 
 
@@ -248,6 +250,10 @@ def _pack_info(message: proto.Response, response: BookieInfoResponse) -> None:
         info.totalDiskCapacity = response.total_bytes
     if response.free_bytes is not None:
         info.freeDiskSpace = response.free_bytes
+    if response.incarnation is not None:
+        info.incarnation = response.incarnation
+    if response.boot_epoch is not None:
+        info.bootEpoch = response.boot_epoch
 
 
 def _pack_auth(message: proto.Response, response: AuthResponse) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 import server_support
 from bookie.base.errors import Status
-from bookie.base.ids import EntryId, LedgerId
+from bookie.base.ids import BootEpoch, EntryId, Incarnation, LedgerId
 from bookie.base.units import NS_PER_S
 from bookie.storage.store import EntryStore
-from bookie.wire import availability
+from bookie.wire import availability, codes
 from bookie.wire.codes import Operation
 from bookie.wire.messages import (
     AuthRequest,
@@ -496,6 +496,21 @@ def test_bookie_info_tells_what_was_asked_for() -> None:
 
         assert both == BookieInfoResponse(both.txn, 3, Status.EOK, usage.total_bytes, usage.free_bytes)
         assert neither == BookieInfoResponse(neither.txn, 3, Status.EOK)
+
+    server_support.run(story)
+
+
+def test_who_asks_is_told_which_life_answers_and_nobody_else_is() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        asker.processor.life = Incarnation(3), BootEpoch(9)
+
+        asked = await asker.ask(BookieInfoRequest(0, 3, codes.INFO_LIFE))
+        java = await asker.ask(BookieInfoRequest(0, 3, codes.INFO_TOTAL_DISK_CAPACITY))
+
+        assert isinstance(asked, BookieInfoResponse)
+        assert isinstance(java, BookieInfoResponse)
+        assert (asked.incarnation, asked.boot_epoch, asked.total_bytes) == (3, 9, None)
+        assert (java.incarnation, java.boot_epoch) == (None, None)
 
     server_support.run(story)
 

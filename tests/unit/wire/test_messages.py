@@ -62,6 +62,7 @@ RESPONSES: list[Response] = [
     ForceResponse(4, 3, Status.EOK, LEDGER),
     ListEntriesResponse(5, 3, Status.EOK, LEDGER, b"list"),
     BookieInfoResponse(6, 3, Status.EOK, 100, 50),
+    BookieInfoResponse(6, 3, Status.EOK, incarnation=2, boot_epoch=0),
     AuthResponse(7, 3, Status.EOK, "plugin", b""),
     StartTlsResponse(8, 3, Status.EBADREQ),
     ErrorResponse(9, 3, Operation.BATCH_READ_ENTRY, Status.EBADREQ),
