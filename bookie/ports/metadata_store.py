@@ -14,12 +14,16 @@ ANY_VERSION = -1
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One node. `version` counts changes of the data from 0. `owner` is a session id, 0 when persistent."""
+    """One node. `version` counts changes of the data from 0. `owner` is a session id, 0 when persistent.
+
+    Times are the store's own, in milliseconds since 1970; `modified_ms` is that of the last change of the data.
+    """
 
     data: bytes
     version: int
     created_ms: int = 0
     owner: int = 0
+    modified_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

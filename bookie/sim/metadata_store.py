@@ -140,7 +140,8 @@ class SimMetadataStore:
         )
 
     async def put(self, path: str, data: bytes, version: int) -> int:
-        return await self._change(f"put {path}", lambda: self._keeper.tree.put(path, data, version))
+        keeper = self._keeper
+        return await self._change(f"put {path}", lambda: keeper.tree.put(path, data, version, now_ms=keeper.now_ms()))
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         await self._change(f"delete {path}", lambda: self._keeper.tree.delete(path, version))

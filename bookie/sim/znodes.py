@@ -13,12 +13,12 @@ from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp
 class Znode:
     """One node. `children` keeps insertion order; names are sorted when listed."""
 
-    __slots__ = ("children", "created_ms", "data", "next_sequence", "owner", "version")
+    __slots__ = ("children", "created_ms", "data", "modified_ms", "next_sequence", "owner", "version")
 
     def __init__(self, data: bytes, created_ms: int, owner: int) -> None:
         self.data = data
         self.version = 0
-        self.created_ms = created_ms
+        self.created_ms = self.modified_ms = created_ms
         self.owner = owner
         self.children: dict[str, None] = {}
         self.next_sequence = 0
@@ -34,7 +34,7 @@ class Tree:
 
     def get(self, path: str) -> Stored:
         node = self._node(path)
-        return Stored(node.data, node.version, node.created_ms, node.owner)
+        return Stored(node.data, node.version, node.created_ms, node.owner, node.modified_ms)
 
     def children(self, path: str) -> list[str]:
         return sorted(self._node(path).children)
@@ -60,10 +60,11 @@ class Tree:
         self._committed(path, parent_path)
         return path
 
-    def put(self, path: str, data: bytes, version: int) -> int:
+    def put(self, path: str, data: bytes, version: int, *, now_ms: int) -> int:
         node = self._checked(path, version)
         node.data = bytes(data)
         node.version += 1
+        node.modified_ms = now_ms
         self._committed(path)
         return node.version
 
@@ -98,11 +99,11 @@ class Tree:
                 return lambda: self.delete(path, ANY_VERSION)
             case PutOp(path, data, version):
                 node = self._checked(path, version)
-                before = (node.data, node.version)
-                self.put(path, data, version)
+                before = (node.data, node.version, node.modified_ms)
+                self.put(path, data, version, now_ms=now_ms)
 
                 def restore() -> None:
-                    node.data, node.version = before
+                    node.data, node.version, node.modified_ms = before
 
                 return restore
             case DeleteOp(path, version):

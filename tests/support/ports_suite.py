@@ -528,6 +528,18 @@ async def versions_count_changes_and_guard_them(bench: Bench) -> None:
     await store.close()
 
 
+async def a_change_moves_the_time_of_change_and_not_that_of_creation(bench: Bench) -> None:
+    store = await bench.world.metadata_stores.connect(bench.uri)
+    await store.create("/timed", b"")
+    made = await store.get("/timed")
+    assert made.modified_ms == made.created_ms > 1_600_000_000_000
+    await bench.world.clock.sleep_until(bench.world.clock.monotonic_ns() + 2_000_000)
+    await store.put("/timed", b"1", 0)
+    changed = await store.get("/timed")
+    assert changed.created_ms == made.created_ms < changed.modified_ms
+    await store.close()
+
+
 async def names_exist_once_and_have_parents(bench: Bench) -> None:
     store = await bench.world.metadata_stores.connect(bench.uri)
     await store.create("/names", b"")
@@ -620,6 +632,7 @@ async def an_unusable_uri_is_bad_input(bench: Bench) -> None:
 
 METADATA_STORE: list[Examination] = [
     versions_count_changes_and_guard_them,
+    a_change_moves_the_time_of_change_and_not_that_of_creation,
     names_exist_once_and_have_parents,
     sequential_names_count_upwards,
     ephemeral_nodes_go_with_their_session,
