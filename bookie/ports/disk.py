@@ -96,8 +96,9 @@ class Lock(Protocol):
 class Disk(Protocol):
     """Names and files of one node."""
 
-    async def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> File:
-        """Open for reading and appending. `create` makes it if missing; `exclusive` refuses an existing one."""
+    async def open(self, path: str, *, create: bool = False, exclusive: bool = False, read_only: bool = False) -> File:
+        """Open for reading and appending. `create` makes it if missing; `exclusive` refuses an existing one;
+        `read_only`: for reading alone, also where nothing may be written."""
         ...
 
     async def read(self, path: str) -> bytes:

@@ -64,3 +64,10 @@ class OrderedStores(Protocol):
     async def open(self, directory: str) -> OrderedStore:
         """Open or create. One opener at a time. Raises CorruptFile, StorageFailed."""
         ...
+
+    async def open_read_only(self, directory: str) -> OrderedStore:
+        """Open what a stopped process left, without changing a byte of it; writing to it is an error of ours.
+
+        Raises FileMissing, CorruptFile, StorageFailed.
+        """
+        ...

@@ -204,8 +204,11 @@ class SystemDisk:
 
     # ---- the port -------------------------------------------------------------------------------------------------
 
-    async def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> SystemFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
+    async def open(
+        self, path: str, *, create: bool = False, exclusive: bool = False, read_only: bool = False
+    ) -> SystemFile:
+        flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
+        flags |= (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
 
         def call() -> tuple[int, int]:
             fd = os.open(path, flags, 0o644)

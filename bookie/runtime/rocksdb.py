@@ -6,6 +6,7 @@ rocksdict raises plain `Exception` with RocksDB's text; it is translated here, o
 """
 
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 
 import rocksdict
@@ -66,10 +67,17 @@ def _translate(directory: str, error: Exception, *, is_write: bool) -> errors.Bo
 class RocksStore:
     """One open database. Reads and writes run on the caller's thread (microseconds); flush and close in our own."""
 
-    def __init__(self, directory: str, database: rocksdict.Rdict, worker: Worker) -> None:
+    def __init__(
+        self,
+        directory: str,
+        database: rocksdict.Rdict,
+        worker: Worker,
+        view: "tempfile.TemporaryDirectory[str] | None" = None,
+    ) -> None:
         self._directory = directory
         self._database = database
         self._worker = worker
+        self._view = view  # what was made to read it, gone with it
         self._write_options = _unlogged()
         self._is_closed = False
 
@@ -161,6 +169,8 @@ class RocksStore:
         self._is_closed = True
         await self._worker.call(self._database.close)
         self._worker.stop()
+        if self._view is not None:
+            self._view.cleanup()
 
 
 class RocksStores:
@@ -175,6 +185,34 @@ class RocksStores:
             worker.stop()
             raise
         return RocksStore(directory, database, worker)
+
+    async def open_read_only(self, directory: str) -> RocksStore:
+        """Open what a stopped process left. Raises FileMissing, CorruptFile, StorageFailed."""
+        view = tempfile.TemporaryDirectory(prefix="bookie-index-")
+        worker = Worker(f"index {directory}")
+        try:
+            database = await worker.call(_open_view, directory, view.name)
+        except errors.BookieError:
+            worker.stop()
+            view.cleanup()
+            raise
+        return RocksStore(directory, database, worker, view)
+
+
+def _open_view(directory: str, view: str) -> rocksdict.Rdict:
+    """Open a folder of links to the database's files: rocksdict rewrites a file of its own even when it only reads."""
+    try:
+        if not os.path.exists(f"{directory}/CURRENT"):
+            raise errors.FileMissing(f"{directory}: there is no index")
+        for name in os.listdir(directory):
+            if name != "rocksdict-config.json":
+                os.symlink(os.path.abspath(f"{directory}/{name}"), f"{view}/{name}")
+    except OSError as error:
+        raise errors.StorageFailed(f"{directory}: {error.strerror}") from error
+    try:
+        return rocksdict.Rdict(view, _options(), access_type=rocksdict.AccessType.read_only())
+    except Exception as error:
+        raise _translate(directory, error, is_write=False) from error
 
 
 def _open(directory: str) -> rocksdict.Rdict:

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 from bookie.ports import Host, World
 from bookie.ports.chaos import Calm
+from bookie.ports.ordered_store import OrderedStore
 from bookie.runtime.clock import SystemClock
 from bookie.runtime.disk import SystemDisk
 from bookie.runtime.entropy import SystemEntropy
 from bookie.runtime.network import TcpNetwork
-from bookie.runtime.rocksdb import RocksStores
 from bookie.runtime.zookeeper import ZooKeeperStores
 
 
@@ -25,7 +25,7 @@ async def open_world(host: Host | None = None) -> AsyncIterator[World]:
         yield World(
             clock=clock,
             disk=disk,
-            ordered_stores=RocksStores(),
+            ordered_stores=_RocksStores(),
             network=TcpNetwork(clock),
             metadata_stores=ZooKeeperStores(),
             entropy=SystemEntropy(),
@@ -34,3 +34,17 @@ async def open_world(host: Host | None = None) -> AsyncIterator[World]:
         )
     finally:
         disk.close()
+
+
+class _RocksStores:
+    """RocksDB, imported when an index is opened: it comes with the extra `bookie`, which clients need not have."""
+
+    async def open(self, directory: str) -> OrderedStore:
+        from bookie.runtime.rocksdb import RocksStores
+
+        return await RocksStores().open(directory)
+
+    async def open_read_only(self, directory: str) -> OrderedStore:
+        from bookie.runtime.rocksdb import RocksStores
+
+        return await RocksStores().open_read_only(directory)

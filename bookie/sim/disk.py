@@ -61,7 +61,10 @@ class SimDisk:
 
     # ---- files ----------------------------------------------------------------------------------------------------
 
-    async def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> "SimFile":
+    async def open(
+        self, path: str, *, create: bool = False, exclusive: bool = False, read_only: bool = False
+    ) -> "SimFile":
+        assert not (read_only and create)
         await self.wait(self.faults.write_latency_ns)
         directory, name = self._parent(path)
         node = directory.names.get(name)
@@ -196,6 +199,11 @@ class SimDisk:
         )
 
     # ---- paths ----------------------------------------------------------------------------------------------------
+
+    def find_dir(self, path: str) -> DirImage | None:
+        """The directory of that name; for ports that keep something of their own in directories."""
+        node = self._find(path)
+        return node if isinstance(node, DirImage) else None
 
     def _find(self, path: str) -> FileImage | DirImage | None:
         volume = self.image.volume_of(path)

@@ -28,6 +28,16 @@ class SimOrderedStores:
         self._open.append(node.store)
         return SimOrderedStore(self._disk, directory, node.store, self._open)
 
+    async def open_read_only(self, directory: str) -> "SimOrderedStore":
+        await self._disk.wait(self._disk.faults.write_latency_ns)
+        node = self._disk.find_dir(directory)
+        if node is None or node.store is None:
+            raise errors.FileMissing(f"{directory}: there is no index")
+        if node.store.is_corrupt:
+            raise errors.CorruptFile(f"{directory}: the store does not check")
+        self._open.append(node.store)
+        return SimOrderedStore(self._disk, directory, node.store, self._open)
+
 
 class SimOrderedStore:
     """bookie.ports.ordered_store.OrderedStore. Keys are kept sorted beside the dictionary that holds the values."""

@@ -61,6 +61,12 @@ class Index:
         for key, value in self.store.range(entry_key(ledger_id, EntryId(0)), _after_entries(ledger_id)):
             yield EntryId(_ENTRY_KEY.unpack(key)[2]), location.unpack(value)
 
+    def all_locations(self) -> Iterator[tuple[LedgerId, EntryId, Location]]:
+        """All indexed entries of all ledgers, ascending."""
+        for key, value in self.store.range(b"E", b"F"):
+            _, ledger_id, entry_id = _ENTRY_KEY.unpack(key)
+            yield LedgerId(ledger_id), EntryId(entry_id), location.unpack(value)
+
     # ---- ledgers --------------------------------------------------------------------------------------------------
 
     def row(self, ledger_id: LedgerId) -> bytes | None:
@@ -88,6 +94,12 @@ class Index:
         start = _USE_KEY.pack(b"G", log_id, 0)
         for key, value in self.store.range(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"):
             yield LedgerId(_USE_KEY.unpack(key)[2]), _SIZE.unpack(value)[0]
+
+    def all_use(self) -> Iterator[tuple[int, LedgerId, int]]:
+        """Every (log, ledger, bytes), ascending."""
+        for key, value in self.store.range(b"G", b"H"):
+            _, log_id, ledger_id = _USE_KEY.unpack(key)
+            yield log_id, LedgerId(ledger_id), _SIZE.unpack(value)[0]
 
     def forget_use(self, log_id: int, ledger_ids: Sequence[LedgerId]) -> None:
         self.store.write([Delete(_USE_KEY.pack(b"G", log_id, ledger_id)) for ledger_id in ledger_ids])

@@ -125,14 +125,29 @@ class Partition:
             self.durable_next_log = self.writer.next_id
 
 
+def stored_marks(index: Index) -> tuple[Mark, ...]:
+    """The durable marks in `index`, one per journal; none before the first checkpoint."""
+    data = index.get_meta(_MARKS) or b""
+    if len(data) % _MARK.size:
+        raise errors.CorruptFile(f"index: marks of {len(data)} bytes; one has {_MARK.size}")
+    return tuple(Mark(*pair) for pair in _MARK.iter_unpack(data))
+
+
 def load_marks(index: Index, journals: int) -> tuple[Mark, ...]:
     """The partition's durable marks, one per journal."""
-    data = index.get_meta(_MARKS)
+    marks = stored_marks(index)
+    if marks and len(marks) != journals:
+        raise errors.CorruptFile(f"index: {len(marks)} marks for {journals} journals")
+    return marks or (NOTHING,) * journals
+
+
+def stored_shape(index: Index) -> tuple[int, int, int] | None:
+    """(number of the directory from 0, ledger directories, journal directories) that `index` was made for."""
+    data = index.get_meta(_SHAPE_NAME)
     if data is None:
-        return (NOTHING,) * journals
-    if len(data) != journals * _MARK.size:
-        raise errors.CorruptFile(f"index: marks of {len(data)} bytes for {journals} journals")
-    return tuple(Mark(*_MARK.unpack_from(data, _MARK.size * journal)) for journal in range(journals))
+        return None
+    number, partitions, journals = _SHAPE.unpack(data)
+    return number, partitions, journals
 
 
 def next_log_id(index: Index, logs: EntryLogs) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from bookie.base.errors import BookieError
@@ -148,6 +148,21 @@ class Bench:
         store.fence(LedgerId(ledger_id), key, outcome)
         await self.settle(outcome)
         assert outcome.is_ok, outcome.error
+
+    async def write_lac(self, store: EntryStore, ledger_id: int, lac: int, key: bytes = KEY) -> None:
+        """Write an explicit LAC and wait until that is durable."""
+        outcome = Outcome()
+        store.write_lac(LedgerId(ledger_id), explicit_lac(ledger_id, lac), key, outcome)
+        await self.settle(outcome)
+        assert outcome.is_ok, outcome.error
+
+    async def look(self, work: Coroutine[Any, Any, T]) -> T:
+        """A process that opens no store: `work` uses `node.world` as it likes."""
+        self.node.begin()
+        try:
+            return await self.node.do(work)
+        finally:
+            self.node.end(End.EXIT)
 
     async def read(self, store: EntryStore, ledger_id: int, entry_id: int) -> bytes:
         """Read as the server does: without waiting if that is possible."""

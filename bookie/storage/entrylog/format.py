@@ -60,6 +60,11 @@ def is_record(data: bytes, log_id: int, ledger_id: LedgerId, entry_id: EntryId) 
     )
 
 
+def claimed_size(head: bytes) -> int:
+    """The body's size as the head says, checked by nothing yet; 0 for a head that is not whole."""
+    return int(_HEAD.unpack_from(head, _CRC.size)[0]) if len(head) >= RECORD_HEAD_SIZE else 0
+
+
 class ScannedRecord(NamedTuple):
     ledger_id: LedgerId
     entry_id: EntryId

@@ -11,7 +11,7 @@ import storage_child
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.runtime.world import open_world
-from bookie.storage import restart
+from bookie.storage import inspect, restart
 from storage_support import KEY, Outcome, entry, put
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -116,3 +116,35 @@ def test_a_flipped_bit_on_disk_is_an_error_and_never_an_answer(tmp_path: Path) -
     data[-1] ^= 1
     log.write_bytes(data)
     asyncio.run(read())
+
+
+def test_looking_into_a_stopped_bookie_changes_no_byte(tmp_path: Path) -> None:
+    options = storage_child.options_in(str(tmp_path))
+
+    async def write() -> None:
+        async with open_world() as world:
+            store = await restart.open_store(options, world, fail=unexpected)
+            await settled(*(put(store, 1, number) for number in range(100)))
+            assert await store.close()
+
+    async def look() -> None:
+        async with open_world() as world:
+            (log_id,) = await inspect.log_ids(world.disk, options.ledger_dirs[0])
+            logged = [found async for found in inspect.log_entries(world.disk, options.ledger_dirs[0], log_id)]
+            async with inspect.open_index(world.ordered_stores, options.index_dirs_used[0]) as index:
+                assert [ledger_id for ledger_id, _ in index.ledgers()] == [1]
+                assert [one[1] for one in index.entries(LedgerId(1))] == list(range(100))
+            assert len(logged) == 100
+            for file_id in await inspect.journal_ids(world.disk, options.journal_dirs[0]):
+                records = inspect.journal_records(world.disk, options.journal_dirs[0], file_id, is_last=True)
+                assert not [found async for found in records if isinstance(found, inspect.Damage)]
+
+    def contents() -> dict[str, tuple[int, bytes]]:
+        files = (path for path in sorted(tmp_path.rglob("*")) if path.is_file())
+        return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+    asyncio.run(write())
+    before = contents()
+    asyncio.run(look())
+
+    assert contents() == before

@@ -1,0 +1,184 @@
+"""Looking into the directories of a stopped bookie without changing a byte of them: journal, entry logs, index.
+
+For people and their tools. Never repairs, never concludes; damage is told where it is met, and what is readable beside
+it is still shown. Directories are the configured ones (everything is in `current/` below). A running bookie's files may
+be read too, but then what they say may be older than what it knows.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.disk import Disk
+from bookie.ports.ordered_store import OrderedStores
+from bookie.storage import dirs, ledgers
+from bookie.storage import partition as partition_module
+from bookie.storage.entrylog import logs as log_files
+from bookie.storage.entrylog import scan as log_scan
+from bookie.storage.index import Index
+from bookie.storage.journal import files as journal_files
+from bookie.storage.journal import format as journal_format
+from bookie.storage.journal import reader as journal_reader
+from bookie.storage.journal.batch import Mark
+from bookie.storage.ledgers import LedgerFacts
+from bookie.storage.location import Location
+
+KIND_NAMES = {
+    journal_format.ENTRY: "entry",
+    journal_format.KEY: "key",
+    journal_format.FENCE: "fence",
+    journal_format.LAC: "lac",
+}
+
+
+class Damage(NamedTuple):
+    """Bytes that do not check. `is_tail`: as a crash leaves the end of a file; nobody was told of what was there."""
+
+    path: str
+    offset: int
+    reason: str
+    is_tail: bool
+
+
+class JournalRecord(NamedTuple):
+    """One record of a journal file; `kind` is entry, key, fence or lac, `entry_id` -1 for all but entries."""
+
+    path: str
+    offset: int
+    kind: str
+    ledger_id: LedgerId
+    entry_id: EntryId
+    body: bytes
+
+
+class LogEntry(NamedTuple):
+    """One record of an entry log, whether the index still points at it or not."""
+
+    path: str
+    location: Location
+    ledger_id: LedgerId
+    entry_id: EntryId
+    body: bytes
+
+
+# ---- the journal ----------------------------------------------------------------------------------------------------
+
+
+async def journal_ids(disk: Disk, directory: str) -> list[int]:
+    """Ids of the files of one journal directory, ascending."""
+    return await journal_files.list_ids(disk, dirs.current(directory))
+
+
+async def journal_records(
+    disk: Disk, directory: str, file_id: int, *, is_last: bool = False
+) -> AsyncIterator[JournalRecord | Damage]:
+    """Every whole record of one file. `is_last`: no file follows, so its end may be torn. Raises FileMissing."""
+    where = dirs.current(directory)
+    path = journal_files.path_of(where, file_id)
+    try:
+        file = await journal_reader.load_file(
+            disk, where, file_id, is_last=is_last, previous_end=None, accept_loss=True
+        )
+    except errors.CorruptFile as error:
+        yield Damage(path, 0, str(error), is_tail=False)
+        return
+    if file is None:
+        yield Damage(path, 0, "the header was never whole", is_tail=True)
+        return
+    offset = end = journal_format.HEADER_SIZE
+    try:
+        for record in file.records(0):
+            if record.end != end:  # entries that came together are one record: they share its place
+                offset, end = end, record.end
+            kind = KIND_NAMES.get(record.kind, f"kind {record.kind}")
+            yield JournalRecord(path, offset, kind, record.ledger_id, record.entry_id, record.body)
+    except errors.CorruptFile as error:
+        yield Damage(path, end, str(error), is_tail=False)
+    else:
+        if end < len(file.data):
+            yield Damage(path, end, f"{len(file.data) - end} bytes of a torn tail", is_tail=True)
+
+
+# ---- entry logs -----------------------------------------------------------------------------------------------------
+
+
+async def log_ids(disk: Disk, directory: str) -> list[int]:
+    """Ids of the entry logs of one ledger directory, ascending."""
+    logs = log_files.EntryLogs(disk, dirs.current(directory))
+    await logs.load()
+    return sorted(logs.ids)
+
+
+async def log_entries(disk: Disk, directory: str, log_id: int) -> AsyncIterator[LogEntry | Damage]:
+    """Every record of one entry log, in the order written. Raises FileMissing."""
+    path = log_files.path_of(dirs.current(directory), log_id)
+    file = await disk.open(path, read_only=True)
+    try:
+        async for found in log_scan.scan(file, log_id):
+            if isinstance(found, log_scan.BadRecord):
+                yield Damage(path, found.offset, found.reason, is_tail=found.is_end)
+            else:
+                yield LogEntry(path, found.location, found.ledger_id, found.entry_id, found.body)
+    finally:
+        await file.close()
+
+
+async def read_entry(disk: Disk, directory: str, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+    """One entry by the location that the index has of it. Raises CorruptFile, also when its log is gone."""
+    logs = log_files.EntryLogs(disk, dirs.current(directory))
+    await logs.load()
+    try:
+        return bytes(await logs.read(location, ledger_id, entry_id))
+    finally:
+        await logs.close()
+
+
+# ---- the index ------------------------------------------------------------------------------------------------------
+
+
+class IndexView:
+    """The index of one ledger directory, as its last flush left it. All rows ascending."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def ledgers(self) -> Iterator[tuple[LedgerId, LedgerFacts]]:
+        """Every ledger with its durable facts. Raises CorruptFile for a row that is not one of ours."""
+        for ledger_id, row in self._index.rows():
+            yield ledger_id, ledgers.unpack_row(ledger_id, row).facts()
+
+    def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
+        row = self._index.row(ledger_id)
+        return None if row is None else ledgers.unpack_row(ledger_id, row).facts()
+
+    def entries(self, ledger_id: LedgerId | None = None) -> Iterator[tuple[LedgerId, EntryId, Location]]:
+        """Where every entry is; of one ledger, or of all."""
+        if ledger_id is None:
+            yield from self._index.all_locations()
+            return
+        for entry_id, location in self._index.locations(ledger_id):
+            yield ledger_id, entry_id, location
+
+    def log_use(self) -> Iterator[tuple[int, LedgerId, int]]:
+        """How many bytes of which ledger were written to which log; rewritten and deleted ones are counted still."""
+        return self._index.all_use()
+
+    def marks(self) -> tuple[Mark, ...]:
+        """The position in each journal before which everything of this directory is in logs and index."""
+        return partition_module.stored_marks(self._index)
+
+    def shape(self) -> tuple[int, int, int] | None:
+        """(number of this ledger directory from 0, ledger directories, journal directories) it was made for."""
+        return partition_module.stored_shape(self._index)
+
+
+@contextlib.asynccontextmanager
+async def open_index(stores: OrderedStores, directory: str) -> AsyncIterator[IndexView]:
+    """Open the index below a configured index directory. Raises FileMissing, CorruptFile, StorageFailed."""
+    index = Index(await stores.open_read_only(f"{dirs.current(directory)}/{dirs.INDEX}"))
+    try:
+        yield IndexView(index)
+    finally:
+        await index.close()
