@@ -11,9 +11,9 @@ from typing import Protocol
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.throttle import Throttle
 from bookie.integrity import ledgers as rules
 from bookie.integrity.progress import Progress
-from bookie.integrity.throttle import Throttle
 from bookie.integrity.together import together
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.clock import Clock

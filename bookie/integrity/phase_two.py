@@ -15,6 +15,7 @@ from typing import Protocol
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
+from bookie.base.throttle import Throttle
 from bookie.base.units import NS_PER_MS
 from bookie.client.client import Client
 from bookie.client.ledgers import LedgerStore
@@ -24,7 +25,6 @@ from bookie.integrity.ledgers import Silence, Step
 from bookie.integrity.options import IntegrityOptions
 from bookie.integrity.patience import Patience
 from bookie.integrity.progress import Progress
-from bookie.integrity.throttle import Throttle
 from bookie.integrity.together import together
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports import World

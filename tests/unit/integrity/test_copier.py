@@ -9,9 +9,9 @@ import pytest
 import integrity_support as build
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.throttle import Throttle
 from bookie.integrity.copier import Copier, EntriesUnavailable
 from bookie.integrity.progress import Progress
-from bookie.integrity.throttle import Throttle
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.storage.store import LedgerFacts
 from bookie.wire.digest import Digest, DigestType

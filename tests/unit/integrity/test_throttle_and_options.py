@@ -3,9 +3,9 @@
 import pytest
 
 from bookie.base import errors
+from bookie.base.throttle import Throttle
 from bookie.base.units import NS_PER_S
 from bookie.integrity.options import IntegrityOptions
-from bookie.integrity.throttle import Throttle
 
 
 def test_without_a_rate_nothing_waits() -> None:

@@ -1,4 +1,4 @@
-"""How long to wait before the next bytes, so that repair does not starve the clients. Pure: the caller has a clock."""
+"""How long to wait before the next piece of background work, so that clients are not starved. The caller has a clock."""
 
 from bookie.base.units import NS_PER_S
 
@@ -7,14 +7,14 @@ _BURST_S = 0.1
 
 
 class Throttle:
-    """A token bucket in bytes. `rate_bytes_per_s` None: no limit."""
+    """A token bucket of bytes, or entries, a second. `rate_per_s` None: no limit."""
 
-    def __init__(self, rate_bytes_per_s: int | None) -> None:
-        self._rate = rate_bytes_per_s
+    def __init__(self, rate_per_s: int | None) -> None:
+        self._rate = rate_per_s
         self._free_at_ns = 0
 
     def take(self, size: int, now_ns: int) -> int:
-        """Account for `size` bytes; return the instant (ns) at which they may be used, `now_ns` or later."""
+        """Account for `size` of them; return the instant (ns) at which they may be used, `now_ns` or later."""
         if self._rate is None:
             return now_ns
         earliest_ns = now_ns - int(_BURST_S * NS_PER_S)
