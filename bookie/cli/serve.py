@@ -2,10 +2,12 @@
 
 import argparse
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bookie.cli import settings
-from bookie.server.options import ServerOptions
+
+if TYPE_CHECKING:
+    from bookie.cli.server_options import Effective
 
 log = logging.getLogger(__name__)
 
@@ -17,31 +19,32 @@ def add_parser(nouns: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from bookie.cli import server_options
     from bookie.runtime import log as runtime_log
     from bookie.runtime import loop
 
     loaded = settings.load(arguments)
-    options = loaded.server_options()
+    effective = server_options.build(loaded)
     runtime_log.set_up(loaded.text("logLevel"))
     for warning in loaded.warnings:
         log.warning("%s", warning)
-    return loop.run(_serve(loaded, options))
+    for value in effective.settings.values.values():
+        if not value.is_default:
+            log.info("setting %s=%s origin=%s", value.setting.key, value.shown, value.origin)
+    return loop.run(_serve(effective))
 
 
-async def _serve(loaded: settings.Settings, options: ServerOptions) -> int:
+async def _serve(effective: "Effective") -> int:
     from bookie.runtime import admin, loop, metrics
     from bookie.runtime.world import open_world
     from bookie.server.bookie import Bookie
 
-    async with open_world(loaded.host) as world:
-        node = Bookie(options, world)
+    async with open_world(effective.host) as world:
+        node = Bookie(effective.options, world)
         loop.settle_memory()
         loop.on_uncaught(node.fail)
         # Both ports are up before anything else happens: a bookie that waits or is stuck can be asked why.
-        async with (
-            admin.serve(node, loaded.address("adminPort")),
-            metrics.serve(node.telemetry, loaded.address("metricsPort")),
-        ):
+        async with admin.serve(node, effective.admin), metrics.serve(node.telemetry, effective.metrics):
             loop.on_stop_signals(node.request_stop)
             await node.run()
     return 0

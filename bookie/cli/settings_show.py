@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import sys
 from typing import Any
 
+from bookie.base import errors
 from bookie.cli import settings
 
 
@@ -12,18 +14,29 @@ def add_parser(nouns: Any) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
     verb = verbs.add_parser("show", help="every setting, its value and where the value came from")
     settings.add_flags(verb)
+    verb.add_argument("--changed", action="store_true", help="only what is not a default")
     verb.add_argument("--json", action="store_true", help="one object, for programs")
     verb.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from bookie.cli import server_options
+
     loaded = settings.load(arguments)
+    completed, _ = server_options.complete(loaded)
+    shown = [value for value in completed.values.values() if not (arguments.changed and value.is_default)]
     if arguments.json:
-        values = loaded.values.values()
-        print(json.dumps({value.setting.key: {"value": value.text, "origin": value.origin} for value in values}))
-        return 0
-    width = max(map(len, loaded.values))
-    for key, value in loaded.values.items():
-        print(f"{key:<{width}} = {value.text}  # {value.origin}")
-    loaded.server_options()  # the problems, if there are any
+        print(json.dumps({value.setting.key: {"value": value.shown, "origin": value.origin} for value in shown}))
+    else:
+        width = max((len(value.setting.key) for value in shown), default=0)
+        for value in shown:
+            print(f"{value.setting.key:<{width}} = {value.shown}  # {value.origin}")
+    for warning in loaded.warnings:
+        print(f"bookie: {warning}", file=sys.stderr)
+    try:
+        server_options.build(loaded)
+    except errors.BadInput:
+        if arguments.json:
+            return 0  # programs ask for values; `bookie serve` tells the problems
+        raise
     return 0

@@ -14,6 +14,8 @@ from bookie.metadata.proto.metadata_pb2 import BookieServiceInfoFormat
 
 BOOKIE_ENDPOINT = "bookie"
 BOOKIE_PROTOCOL = "bookie-rpc"
+HTTP_ENDPOINT = "httpserver"
+HTTP_PROTOCOL = "http"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,14 @@ class BookieServiceInfo:
         return dict(self.properties).get(key, default)
 
 
-def bookie_service(host: str, port: int, properties: tuple[tuple[str, str], ...] = ()) -> BookieServiceInfo:
-    """The record of a bookie that serves at `host`:`port`."""
-    return BookieServiceInfo((Endpoint(BOOKIE_ENDPOINT, host, port, BOOKIE_PROTOCOL),), properties)
+def bookie_service(
+    host: str, port: int, properties: tuple[tuple[str, str], ...] = (), *, http_port: int | None = None
+) -> BookieServiceInfo:
+    """The record of a bookie that serves at `host`:`port`, and its admin paths at `http_port` if it has one."""
+    endpoints = [Endpoint(BOOKIE_ENDPOINT, host, port, BOOKIE_PROTOCOL)]
+    if http_port is not None:
+        endpoints.append(Endpoint(HTTP_ENDPOINT, host, http_port, HTTP_PROTOCOL))
+    return BookieServiceInfo(tuple(endpoints), properties)
 
 
 def dump_service_info(info: BookieServiceInfo) -> bytes:

@@ -1,23 +1,55 @@
-"""Properties files, as Java's bk_server.conf: `name=value` lines, `#` comments."""
+"""Properties files, as Java's bk_server.conf: `name=value` lines, `#` comments, `\\` at the end to go on."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from bookie.base import errors
 
+# As java.util.Properties splits: the first '=' or ':'.
+_LINE = re.compile(r"([^=:\s]+)\s*[=:]\s*(.*)")
+
 
 def read(path: str) -> list[tuple[str, str, str]]:
-    """Return (name, text, origin) of each line; `origin` is "file:line". Raises BadInput."""
+    """Return (name, text, origin) of each line; `origin` is "file:line". Raises BadInput with all problems."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise errors.BadInput(f"settings file {path} cannot be read: {error}") from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        line = line.strip()
-        if not line or line[0] in "#!":
+    found: list[tuple[str, str, str]] = []
+    before: dict[str, tuple[str, str]] = {}
+    problems: list[str] = []
+    for number, line in _logical_lines(text):
+        origin = f"{path}:{number}"
+        match = _LINE.fullmatch(line)
+        if match is None:
+            problems.append(f"{origin}: {line!r} is not of the form name=value")
             continue
-        name, separator, text = line.partition("=")
-        if not separator:
-            raise errors.BadInput(f"{path}:{number}: {line!r} is not of the form name=value")
-        found.append((name.strip(), text.strip(), f"{path}:{number}"))
+        name, value = match.group(1), match.group(2)
+        if "${" in value:
+            # Java's reader would put another value in here; taken literally it would become a directory of that name.
+            problems.append(f"{origin}: {name} refers to another value ({value}): write the value itself")
+        elif before.setdefault(name, (value, origin))[0] != value:
+            problems.append(f"{origin}: {name} is set again, and differently ({before[name][1]}): keep one of them")
+        else:
+            found.append((name, value, origin))
+    if problems:
+        raise errors.BadInput("; ".join(problems))
     return found
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, without comments and blank ones; those that end in a backslash are joined."""
+    began, held = 0, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not held and (not line or line[0] in "#!"):
+            continue
+        began = began if held else number
+        if line.endswith("\\"):
+            held += line[:-1].rstrip()
+            continue
+        yield began, held + line
+        held = ""
+    if held:
+        yield began, held

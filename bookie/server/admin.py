@@ -22,11 +22,12 @@ class NodeAdmin:
     `store` is set while the data port is open; `registered` says while it is whether clients can find us.
     """
 
-    def __init__(self, boot: Boot, world: World) -> None:
+    def __init__(self, boot: Boot, world: World, *, force_read_only: bool = False) -> None:
         self.store: EntryStore | None = None
         self.registered = asyncio.Event()
         self._boot = boot
         self._world = world
+        self._force_read_only = force_read_only
         self._phase = State.STARTING
         self._began_ns = world.clock.monotonic_ns()
 
@@ -78,6 +79,8 @@ class NodeAdmin:
         return self._boot.progress.watch(lambda: self.state, interval_ms)
 
     async def set_read_only(self, read_only: bool) -> State:
+        if self._force_read_only and not read_only:
+            raise errors.BadInput("this bookie was started with forceReadOnlyBookie=true and stays read-only")
         self._open_store().set_read_only(read_only)
         self.notice()
         return self.state

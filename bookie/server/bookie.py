@@ -51,7 +51,7 @@ class Bookie:
         self.ready = asyncio.Event()
         self.port = 0  # of the data port, once it is open
         self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.metadata_uri)
-        self._admin = NodeAdmin(self.boot, world)
+        self._admin = NodeAdmin(self.boot, world, force_read_only=options.force_read_only)
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -157,6 +157,9 @@ class Bookie:
         listener = await self.world.network.listen(Address(options.listen_host, options.port), on_connect)
         self.port = listener.port
         registrar = self._make_registration(metadata, listener.port)
+        if options.force_read_only:
+            store.set_read_only(True)
+        registrar.set_read_only(store.is_read_only)  # before the first record: a writer must not choose us
         parts = (
             ("readers", readers.run()),
             ("registration", registrar.run()),
@@ -183,7 +186,7 @@ class Bookie:
     def _make_registration(self, metadata: MetadataStore, port: int) -> Registration:
         options = self.options
         properties = (("zone", options.zone),) if options.zone else ()
-        info = registration.bookie_service(options.host, port, properties)
+        info = registration.bookie_service(options.host, port, properties, http_port=options.http_port)
         return Registration(
             metadata,
             paths.parse_uri(options.metadata_uri).root,

@@ -25,6 +25,10 @@ class ServerOptions:
     port: int = 3181
     listen_host: str = "0.0.0.0"
     zone: str = ""
+    # Told to whoever looks this bookie up, as Java's bookie tells it; the server itself is the command line's business.
+    http_port: int | None = None
+    # Read-only for this whole life: nobody can make it writable (Java's forceReadOnlyBookie).
+    force_read_only: bool = False
     session_timeout_ms: int = 30_000
     # At start: long enough for a metadata store that starts beside us.
     metadata_patience_ms: int = 120_000

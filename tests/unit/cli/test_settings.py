@@ -1,31 +1,13 @@
 """Settings: file, then environment, then flags; each value knows where it came from; problems are told together."""
 
-import argparse
 from pathlib import Path
 
 import pytest
 
 from bookie.base import errors
-from bookie.cli import settings
-from bookie.cli.settings import Settings
+from bookie.cli import setting_table
 from bookie.integrity.options import IntegrityOptions
-
-NEEDED = (
-    "journalDirectories=/j\nledgerDirectories=/a,/b\nindexDirectories=/x,/y\n"
-    "metadataServiceUri=zk+hierarchical://zk:2181/ledgers\n"
-)
-
-
-def load(
-    text: str = "", *flags: str, folder: Path | None = None, environment: dict[str, str] | None = None
-) -> Settings:
-    parser = argparse.ArgumentParser()
-    settings.add_flags(parser)
-    words = list(flags)
-    if folder is not None:
-        (folder / "bk.conf").write_text(text)
-        words += ["--config", str(folder / "bk.conf")]
-    return settings.load(parser.parse_args(words), environment or {})
+from settings_support import NEEDED, build, load
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
@@ -48,27 +30,24 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     assert loaded.values["zkTimeout"].origin == "default"
 
 
-def test_a_java_bookie_s_file_is_taken_with_its_names(tmp_path: Path) -> None:
-    text = (
-        "# comment\njournalDirectory=/j\nledgerDirectories=/a\nzkServers=zk:2181\n" + NEEDED[NEEDED.index("metadata") :]
-    )
+def test_nothing_after_the_sign_is_nothing_said(tmp_path: Path) -> None:
+    loaded = load(NEEDED + "bookiePort=\nadvertisedAddress=h\n", folder=tmp_path)
 
-    loaded = load(text, folder=tmp_path)
-
-    assert loaded.server_options().storage.journal_dirs == ("/j",)
-    assert loaded.warnings == (f"{tmp_path}/bk.conf:4: zkServers is not a setting of ours, ignored",)
+    assert loaded.values["bookiePort"].origin == "default"
+    assert build(loaded).options.port == 3181
 
 
 def test_everything_reaches_the_options(tmp_path: Path) -> None:
     text = NEEDED + (
         "bookieId=b-1\nadvertisedAddress=host\nbookiePort=4000\nzone=z\njournalWriteData=false\nzkTimeout=5000\n"
-        "regeneration=local\nallowSharedFilesystem=/a,/b\ncopyRateBytesPerSecond=none\n"
+        "regeneration=local\nallowSharedFilesystem=/a,/b\ncopyRateBytesPerSecond=none\nforceReadOnlyBookie=true\n"
     )
 
-    options = load(text, folder=tmp_path).server_options()
+    options = build(load(text, folder=tmp_path)).options
 
     assert (options.bookie_id, options.host, options.port, options.zone) == ("b-1", "host", 4000, "z")
     assert options.session_timeout_ms == 5000
+    assert options.force_read_only is True
     assert options.storage.journal_write_data is False
     assert options.storage.index_dirs == ("/x", "/y")
     assert options.integrity == IntegrityOptions(
@@ -76,38 +55,86 @@ def test_everything_reaches_the_options(tmp_path: Path) -> None:
     )
 
 
-def test_the_id_is_the_address_unless_it_is_given(tmp_path: Path) -> None:
-    options = load(NEEDED + "advertisedAddress=10.0.0.5\n", folder=tmp_path).server_options()
-
-    assert options.bookie_id == "10.0.0.5:3181"
-
-
 def test_in_a_pod_volumes_must_prove_to_be_mounted(tmp_path: Path) -> None:
-    inside = load(NEEDED, folder=tmp_path, environment={"POD_UID": "u-1"})
-    told = load(NEEDED + "volumeProof=none\n", folder=tmp_path, environment={"POD_UID": "u-1"})
+    inside = build(load(NEEDED, folder=tmp_path, environment={"POD_UID": "u-1"}))
+    told = build(load(NEEDED + "volumeProof=none\n", folder=tmp_path, environment={"POD_UID": "u-1"}))
 
-    assert inside.server_options().integrity.volume_proof == "kubernetes"
+    assert inside.options.integrity.volume_proof == "kubernetes"
     assert inside.host.pod_uid == "u-1"
-    assert told.server_options().integrity.volume_proof == "none"
+    assert told.options.integrity.volume_proof == "none"
 
 
 def test_what_is_missing_is_named_with_the_way_to_set_it() -> None:
     with pytest.raises(errors.BadInput, match=r"journalDirectories.*metadataServiceUri.*BOOKIE_LEDGER_DIRECTORIES"):
-        load().server_options()
+        build(load())
 
 
-def test_values_that_cannot_be_are_told_together_with_their_origin(tmp_path: Path) -> None:
-    text = NEEDED + "bookiePort=many\njournalWriteData=perhaps\n"
+def test_all_problems_of_all_kinds_are_told_together_with_their_origin(tmp_path: Path) -> None:
+    text = NEEDED + "bookiePort=many\njournalWriteData=perhaps\nzkEnableSecurity=true\n"
 
     with pytest.raises(errors.BadInput) as caught:
-        load(text, folder=tmp_path).server_options()
+        build(load(text, folder=tmp_path))
 
     assert f"bookiePort is 'many' ({tmp_path}/bk.conf:5)" in str(caught.value)
     assert "journalWriteData is 'perhaps'" in str(caught.value)
+    assert f"{tmp_path}/bk.conf:7: zkEnableSecurity=true: " in str(caught.value)
 
 
-def test_a_file_that_is_not_there_and_a_line_that_is_none_are_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("adminPort=3181", "bookiePort and adminPort are both 3181"),
+        ("httpServerEnabled=true\nhttpServerPort=9100", "metricsPort and httpServerPort are both 9100"),
+        ("bookiePort=70000", "bookiePort is 70000, not between 0 and 65535"),
+        ("diskUsageThreshold=0.8\ndiskUsageLwmThreshold=0.9", r"diskUsageLwmThreshold \(0.9\) is above"),
+        ("diskUsageThreshold=0.8\ndiskUsageWarnThreshold=0.9", r"diskUsageWarnThreshold \(0.9\) is above"),
+        ("readOnlyModeEnabled=false", "readOnlyModeEnabled=false wants a bookie that ends"),
+        ("permittedStartupUsers=root,alice", "user 'bookie' may not start this bookie"),
+        ("useShortHostName=true", "useShortHostName=true without useHostNameAsBookieID=true"),
+        ("skipReplayJournalInvalidRecord=true", "never skipped"),
+        ("dataIntegrityStampMissingCookies=true", "say regeneration=gated"),
+    ],
+)
+def test_unsafe_combinations_are_refused(tmp_path: Path, lines: str, told: str) -> None:
+    with pytest.raises(errors.BadInput, match=told):
+        build(load(f"{NEEDED}{lines}\n", folder=tmp_path))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "bookiePort=0\nadminPort=0\nmetricsPort=0",
+        "httpServerPort=9100",  # not enabled
+        "diskUsageThreshold=0.9\ndiskUsageLwmThreshold=0.9",
+        "permittedStartupUsers=bookie",
+        "dataIntegrityStampMissingCookies=true\nregeneration=gated",
+        "dataIntegrityStampMissingCookies=false",
+    ],
+)
+def test_what_is_safe_is_not(tmp_path: Path, lines: str) -> None:
+    build(load(f"{NEEDED}{lines}\n", folder=tmp_path))
+
+
+def test_a_file_that_is_not_there_and_lines_that_are_none_are_told(tmp_path: Path) -> None:
     with pytest.raises(errors.BadInput, match="nowhere"):
         load("", "--config", "/nowhere")
     with pytest.raises(errors.BadInput, match=r"bk\.conf:1: 'word' is not of the form name=value"):
         load("word\n", folder=tmp_path)
+    with pytest.raises(errors.BadInput, match=r"zone is set again, and differently \(.*bk.conf:1\)"):
+        load("zone=a\nzone=b\n", folder=tmp_path)
+    with pytest.raises(errors.BadInput, match=r"ledgerDirectories refers to another value"):
+        load("ledgerDirectories=${base}/ledgers\n", folder=tmp_path)
+
+
+def test_a_value_may_go_on_in_the_next_line(tmp_path: Path) -> None:
+    loaded = load("ledgerDirectories : /a,\\\n   # no comment here,\\\n  /b\nzone=z", folder=tmp_path)
+
+    assert loaded.names("ledgerDirectories") == ("/a", "# no comment here", "/b")
+    assert loaded.values["zone"].origin.endswith("bk.conf:4")
+
+
+def test_every_name_makes_its_own_flag_and_variable() -> None:
+    settings = setting_table.SETTINGS
+
+    assert len({setting.flag for setting in settings}) == len(settings)
+    assert len({setting.variable for setting in settings}) == len(settings)

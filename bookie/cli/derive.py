@@ -1,0 +1,80 @@
+"""What a bookie is when nobody said it outright: its metadata URI and its identity, by the rules of Java's bookie.
+
+An id stands in cookies and in every ledger's metadata for ever, so the same file must give the same id under both.
+Rules: ServerConfiguration.getMetadataServiceUri, BookieImpl.getBookieAddress; metadata.md 1.1 and 6.1.
+"""
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bookie.base import errors
+
+_LAYOUTS = ("hierarchical", "longhierarchical", "flat")
+
+
+@dataclass(frozen=True, slots=True)
+class HostLookup:
+    """How the system is asked: the address of an interface ("" for the default one), and the name of an address."""
+
+    address_of: Callable[[str], str]
+    name_of: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the settings say about identity."""
+
+    bookie_id: str
+    port: int
+    advertised: str
+    interface: str
+    use_name: bool
+    use_short_name: bool
+    allow_loopback: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """`bookie_id`: for ever. `host`: what clients dial. `origins`: which settings each came from."""
+
+    bookie_id: str
+    host: str
+    id_origin: str
+    host_origin: str
+
+
+def identity(wanted: Wanted, lookup: HostLookup) -> Identity:
+    """Raises BadInput when only a loopback address was found and nobody allowed it."""
+    host, origin = wanted.advertised, "advertisedAddress"
+    if not host:
+        host, origin = _own_host(wanted, lookup)
+    if wanted.bookie_id:
+        return Identity(wanted.bookie_id, host, "bookieId", origin)
+    return Identity(f"{host}:{wanted.port}", host, f"{origin} and bookiePort", origin)
+
+
+def _own_host(wanted: Wanted, lookup: HostLookup) -> tuple[str, str]:
+    address = lookup.address_of(wanted.interface)
+    origin = f"address of {wanted.interface}" if wanted.interface else "address of this machine"
+    if ipaddress.ip_address(address).is_loopback and not wanted.allow_loopback:
+        raise errors.BadInput(
+            f"the {origin} is {address}, a loopback address that no other machine can dial: set advertisedAddress (or"
+            " listeningInterface), or allowLoopback=true for a fleet on one machine"
+        )
+    if not wanted.use_name:
+        return address, origin
+    name = lookup.name_of(address)
+    return (name.split(".")[0] if wanted.use_short_name else name), f"name of this machine, {origin} ({address})"
+
+
+def metadata_uri(servers: str, root: str, layout: str) -> str:
+    """The URI that zkServers, zkLedgersRootPath and ledgerManagerFactoryClass mean together. Raises BadInput.
+
+    `layout`: a factory's class name, a short name, or "" for whatever the cluster has.
+    """
+    kind = layout.rsplit(".", 1)[-1].removesuffix("LedgerManagerFactory").lower()
+    if kind and kind not in _LAYOUTS:
+        raise errors.BadInput(f"ledgerManagerFactoryClass {layout!r} is not known here: one of {', '.join(_LAYOUTS)}")
+    hosts = ";".join(host.strip() for host in servers.split(",") if host.strip())
+    return f"zk+{kind or 'null'}://{hosts}{root}"

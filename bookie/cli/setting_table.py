@@ -1,0 +1,115 @@
+"""Every setting of a bookie: its name (Java's, where bk_server.conf has it), how its text is read, its default.
+
+`BOOKIE_<UPPER_SNAKE>` in the environment and `--kebab-case` on the command line are made from the name.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bookie.base.units import MIB
+
+_SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.lower() == "true"
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+def _rate(text: str) -> int | None:
+    return None if text in ("none", "0") else int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `aliases`: other names it has in bk_server.conf. `is_secret`: its text is never shown."""
+
+    key: str
+    parse: Callable[[str], object]
+    default: str
+    help: str
+    aliases: tuple[str, ...] = ()
+    is_secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        return f"BOOKIE_{_SNAKE.sub('_', self.key).upper()}"
+
+    @property
+    def flag(self) -> str:
+        return f"--{_SNAKE.sub('-', self.key).lower()}"
+
+
+SETTINGS = (
+    # ---- who it is -------------------------------------------------------------------------------------------------
+    Setting("bookieId", str, "", "name of this bookie in the cluster, for ever; default: its address and bookiePort"),
+    Setting("bookiePort", int, "3181", "data port"),
+    Setting("advertisedAddress", str, "", "host that clients dial; default: this machine's address"),
+    Setting("useHostNameAsBookieID", _bool, "false", "without advertisedAddress: this machine's name, not its address"),
+    Setting("useShortHostName", _bool, "false", "with useHostNameAsBookieID: the name up to its first dot"),
+    Setting("listeningInterface", str, "", "network interface whose address is ours, and the only one to bind"),
+    Setting(
+        "allowLoopback", _bool, "false", "this machine's own address may be a loopback one (a fleet on one machine)"
+    ),
+    Setting("listeningAddress", str, "", "address to bind; default: listeningInterface's, or all"),
+    Setting("zone", str, "", "failure domain of this bookie"),
+    Setting("permittedStartupUsers", _list, "", "users that may start it; default: all"),
+    # ---- the metadata store ----------------------------------------------------------------------------------------
+    Setting("metadataServiceUri", str, "", "zk+hierarchical://HOST:PORT[;HOST:PORT]/ROOT"),
+    Setting("zkServers", str, "", "the older way to say metadataServiceUri: HOST:PORT[,HOST:PORT]"),
+    Setting("zkLedgersRootPath", str, "/ledgers", "with zkServers: the cluster's root"),
+    Setting(
+        "ledgerManagerFactoryClass",
+        str,
+        "",
+        "with zkServers: the ledger layout; default: as the cluster says",
+        ("ledgerManagerType",),
+    ),
+    Setting("zkTimeout", int, "30000", "session time-out, ms"),
+    Setting("metadataPatienceMs", int, "120000", "how long to wait at start for a metadata store that does not answer"),
+    # ---- directories -----------------------------------------------------------------------------------------------
+    Setting("journalDirectories", _list, "", "journal directories, comma-separated", ("journalDirectory",)),
+    Setting("ledgerDirectories", _list, "", "ledger directories, comma-separated"),
+    Setting("indexDirectories", _list, "", "index directories; default: the ledger directories"),
+    Setting("volumeProof", str, "none", "kubernetes: volumes must prove to be mounted; none: not checked"),
+    Setting("allowSharedFilesystem", _list, "", "directories that may lie on the node's own disk"),
+    # ---- journal and storage ---------------------------------------------------------------------------------------
+    Setting("journalWriteData", _bool, "true", "false: entries skip the journal; a crash is then healed from peers"),
+    Setting("journalMaxSizeMB", int, "64", "size of a journal file, MiB"),
+    Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms"),
+    Setting("logSizeLimit", int, str(1024 * MIB), "size of an entry log, bytes", ("entryLogSizeLimit",)),
+    Setting("dbStorage_writeCacheMaxSizeMb", int, "64", "write cache of one ledger directory, MiB"),
+    Setting("gcWaitTime", int, "900000", "between two looks for deleted ledgers, ms"),
+    Setting("diskUsageThreshold", float, "0.95", "read-only above this share of a disk"),
+    Setting(
+        "diskUsageWarnThreshold", float, "", "must not be above diskUsageThreshold; otherwise without meaning here"
+    ),
+    Setting("diskUsageLwmThreshold", float, "", "writable again below this share; default: 0.01 below the threshold"),
+    # ---- read-only -------------------------------------------------------------------------------------------------
+    Setting("forceReadOnlyBookie", _bool, "false", "read-only for its whole life"),
+    Setting(
+        "readOnlyModeEnabled", _bool, "true", "must be true: a full disk makes this bookie read-only, never ends it"
+    ),
+    # ---- repair ----------------------------------------------------------------------------------------------------
+    Setting("regeneration", str, "gated", "who lets empty volumes take over: gated, manual or local"),
+    Setting("copyRateBytesPerSecond", _rate, str(64 * MIB), "limit of repair traffic; none: as fast as it goes"),
+    Setting(
+        "openLedgerRereplicationGracePeriod", int, "30000", "silence of a writer before repair recovers its ledger, ms"
+    ),
+    # ---- the process -----------------------------------------------------------------------------------------------
+    Setting("adminPort", int, "3182", "gRPC admin and health port"),
+    Setting("metricsPort", int, "9100", "port of /metrics"),
+    Setting("httpServerEnabled", _bool, "false", "the admin paths of Java's bookie over HTTP"),
+    Setting("httpServerPort", int, "8080", "their port"),
+    Setting("httpServerHost", str, "", "their address; default: loopback"),
+    Setting("shutdownTimeoutMs", int, "8000", "how long the last flush may take after SIGTERM"),
+    Setting("nettyMaxFrameSizeBytes", int, str(5 * MIB), "longest frame on the data port"),
+    Setting("logLevel", str, "INFO", "DEBUG, INFO, WARNING or ERROR"),
+)
+BY_NAME = {name: setting for setting in SETTINGS for name in (setting.key, *setting.aliases)}
