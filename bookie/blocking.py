@@ -5,13 +5,15 @@
             writer.append(b"hello")
 
 A composition root, like `bookie.connect`. Any number of threads may use one client; each call hands its work to the
-loop thread and waits. An interrupted call (Ctrl-C) is cancelled there too.
+loop thread and waits. An interrupted call (Ctrl-C) is cancelled there too. A client that should outlive a `with` block
+(one per process) is `open_client`, and its owner closes it.
 """
 
 import asyncio
 import concurrent.futures
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -35,27 +37,33 @@ class _LoopThread:
     def __init__(self, uri: str, options: dict[str, Any]) -> None:
         self._uri = uri
         self._options = options
-        self._executor = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="bookie client")
-        self._running: concurrent.futures.Future[None]
+        # A daemon: whoever forgets to close a client can still end the process, and `atexit` may close it.
+        self._thread = threading.Thread(target=self._run, name="bookie client", daemon=True)
+        self._running: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._started: concurrent.futures.Future[Client] = concurrent.futures.Future()
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
 
     def start(self) -> Client:
         """Raises what `bookie.connect` raises."""
-        self._running = self._executor.submit(loop.run, self._main())
+        self._thread.start()
         either: list[concurrent.futures.Future[Any]] = [self._started, self._running]
         concurrent.futures.wait(either, return_when=concurrent.futures.FIRST_COMPLETED)
         if not self._started.done():
-            self._executor.shutdown()
+            self._thread.join()
             self._running.result()
         return self._started.result()
+
+    @property
+    def is_running(self) -> bool:
+        return not self._running.done()
 
     def stop(self) -> None:
         """End the client and wait for its thread. Raises what went wrong inside it meanwhile."""
         if not self._running.done():
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._executor.shutdown()
+            with contextlib.suppress(RuntimeError):  # it ended in this moment
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
         self._running.result()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -69,6 +77,14 @@ class _LoopThread:
         finally:
             future.cancel()  # does something only when we were interrupted
 
+    def _run(self) -> None:
+        try:
+            loop.run(self._main())
+        except BaseException as error:  # noqa: BLE001  # raised again in `start` or `stop`
+            self._running.set_exception(error)
+        else:
+            self._running.set_result(None)
+
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
@@ -80,12 +96,17 @@ class _LoopThread:
 @contextlib.contextmanager
 def connect(uri: str, **options: Any) -> "Iterator[BlockingClient]":
     """Connect to the cluster at `uri`; `options` are the fields of ClientOptions. Raises as `bookie.connect` does."""
-    thread = _LoopThread(uri, options)
-    client = thread.start()
+    client = open_client(uri, **options)
     try:
-        yield BlockingClient(client, thread)
+        yield client
     finally:
-        thread.stop()
+        client.close()
+
+
+def open_client(uri: str, **options: Any) -> "BlockingClient":
+    """The same without a `with` block: the caller owns the client and calls `close`."""
+    thread = _LoopThread(uri, options)
+    return BlockingClient(thread.start(), thread)
 
 
 class BlockingClient:
@@ -94,6 +115,14 @@ class BlockingClient:
     def __init__(self, client: Client, thread: _LoopThread) -> None:
         self._client = client
         self._thread = thread
+
+    @property
+    def is_open(self) -> bool:
+        return self._thread.is_running
+
+    def close(self) -> None:
+        """End the client, its connections and its session. Raises what went wrong inside it meanwhile."""
+        self._thread.stop()
 
     def create(self, **options: Any) -> "BlockingWriter":
         """See Client.create."""
@@ -120,6 +149,10 @@ class BlockingClient:
     def ledgers(self) -> Iterator[LedgerId]:
         """The ids of all ledgers, ascending."""
         return _iterate(self._thread, self._client.ledgers, BATCH)
+
+    def snapshot(self, ledger_ids: Iterable[LedgerId] | None = None) -> Iterator[tuple[LedgerId, LedgerMetadata, int]]:
+        """See ClusterAdmin.snapshot."""
+        return _iterate(self._thread, lambda: self._client.admin.snapshot(ledger_ids), BATCH)
 
     def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """Run any coroutine function of the async client on its loop: for what has no blocking name here."""

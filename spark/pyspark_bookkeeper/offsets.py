@@ -1,0 +1,63 @@
+"""Where reading of each ledger starts and ends, as a query says it: `{"17": 120, "18": -2}`, "earliest", "latest".
+
+An offset is the id of the next entry to read, so a start is included and an end is not (as in Spark's Kafka source).
+-2 is the first entry, -1 the one after the last confirmed. The offsets of streams will stand beside these.
+"""
+
+import json
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.ids import LedgerId, parse_ledger_id
+
+EARLIEST = -2
+LATEST = -1
+_WORDS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """`default` is for every ledger that `named` does not name."""
+
+    default: int
+    named: tuple[tuple[LedgerId, int], ...] = ()
+
+    def of(self, ledger_id: LedgerId) -> int:
+        return dict(self.named).get(ledger_id, self.default)
+
+
+def parse_starting(text: str) -> Offsets:
+    """Raises ValueError. A batch read that starts at the latest entry would always be empty: refused."""
+    return _parse(text, default=EARLIEST, refused=LATEST, why="a batch read that starts at the latest entry is empty")
+
+
+def parse_ending(text: str) -> Offsets:
+    """Raises ValueError. A read that ends at the earliest entry would always be empty: refused."""
+    return _parse(text, default=LATEST, refused=EARLIEST, why="a read that ends at the earliest entry is empty")
+
+
+def _parse(text: str, *, default: int, refused: int, why: str) -> Offsets:
+    word = text.strip().lower()
+    offsets = Offsets(_WORDS[word]) if word in _WORDS else Offsets(default, _parse_named(text))
+    if refused in (offsets.default, *dict(offsets.named).values()):
+        raise ValueError(f"{text!r}: {why}")
+    return offsets
+
+
+def _parse_named(text: str) -> tuple[tuple[LedgerId, int], ...]:
+    shape = f'{text!r} is neither "earliest", "latest" nor JSON like {{"17": 120, "18": -2}}'
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise ValueError(shape) from None
+    if not isinstance(found, dict):
+        raise ValueError(shape)
+    named = []
+    for key, offset in found.items():
+        if not isinstance(offset, int) or isinstance(offset, bool) or offset < EARLIEST:
+            raise ValueError(f"{text!r}: the offset of ledger {key} must be an entry id, -1 (latest) or -2 (earliest)")
+        try:
+            named.append((parse_ledger_id(key), offset))
+        except errors.BadInput as error:
+            raise ValueError(str(error)) from None
+    return tuple(named)

@@ -1,0 +1,65 @@
+"""A Spark session with the settings that this package wants, for jobs and notebooks that have no session of their own.
+
+Nothing of the source needs it: it works in any session. It is here so that the traps are stepped over in one place:
+workers that run another Python than the driver, and 40 ms that each task loses on a TCP socket.
+"""
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from bookie.base import errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONF = {
+    # Filters on ids reach the source, so that it fetches nothing that they drop. Off by default in Spark.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # 20 to 35 ms per task instead of 55 to 90 (SPARK-51688).
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+}
+
+
+def check_java() -> None:
+    """Raises BadInput when there is no Java at all; Spark itself says so in twenty lines."""
+    home = os.environ.get("JAVA_HOME", "")
+    if home and not os.access(os.path.join(home, "bin", "java"), os.X_OK):
+        raise errors.BadInput(f"Spark needs Java 17: JAVA_HOME is {home}, where there is no bin/java: correct it")
+    if not home and shutil.which("java") is None:
+        raise errors.BadInput(
+            "Spark needs Java 17, which is neither on PATH nor in JAVA_HOME: install it (Debian: apt-get install "
+            "openjdk-17-jre-headless)"
+        )
+
+
+@contextlib.contextmanager
+def open_session(
+    name: str, *, master: str | None = "local[*]", conf: Mapping[str, str] | None = None
+) -> "Iterator[SparkSession]":
+    """A session until the end of the block. `conf` goes above CONF; `master` None is what spark-submit says.
+
+    Workers run this very Python unless PYSPARK_PYTHON says otherwise. Raises BadInput without Java.
+    """
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master is not None and master.startswith("local"):
+        # A laptop whose name does not resolve, or resolves to a network that comes and goes.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in {**CONF, **(conf or {})}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
