@@ -70,9 +70,16 @@ class BookieClient:
     async def list_entries(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int]]:
         """Runs (first, last), inclusive, of the entries the bookie holds. A Java bookie on DbLedgerStorage never
         answers (wire 4.2): RequestTimedOut."""
+        return availability.decode(await self._list(bookie_id, ledger_id))
+
+    async def list_groups(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int, int, int]]:
+        """The same as it was sent: groups (first start, last start, size, period), period 0 for a single run."""
+        return availability.decode_groups(await self._list(bookie_id, ledger_id))
+
+    async def _list(self, bookie_id: BookieId, ledger_id: LedgerId) -> bytes:
         response = await self._pool.call(bookie_id, messages.ListEntriesRequest(0, v3.VERSION, ledger_id))
         assert isinstance(response, messages.ListEntriesResponse)
-        return availability.decode(response.availability or b"")
+        return response.availability or b""
 
     async def info(self, bookie_id: BookieId) -> tuple[int, int]:
         """(total, free) bytes of its ledger disks."""

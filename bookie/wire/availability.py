@@ -12,6 +12,9 @@ from collections.abc import Iterable
 
 from bookie.base.errors import BadInput
 
+Group = tuple[int, int, int, int]
+"""firstSequenceStart, lastSequenceStart, sequenceSize, sequencePeriod."""
+
 _HEADER = struct.Struct(">ii56x")
 _GROUP = struct.Struct(">qqii")
 _VERSION = 0
@@ -37,32 +40,41 @@ def decode(data: bytes) -> list[tuple[int, int]]:
 
     Raises BadInput for anything that is not such an encoding.
     """
+    runs: list[tuple[int, int]] = []
+    for first_start, last_start, size, period in decode_groups(data):
+        starts = range(first_start, last_start + 1, period or 1)
+        if len(runs) + len(starts) > _RUNS_MAX:
+            raise BadInput(f"a list of entries with more than {_RUNS_MAX} runs")
+        for start in starts:
+            if runs and start == runs[-1][1] + 1:
+                runs[-1] = (runs[-1][0], start + size - 1)
+            else:
+                runs.append((start, start + size - 1))
+    return runs
+
+
+def decode_groups(data: bytes) -> list[Group]:
+    """Return the groups in `data` as they stand, ascending, none reaching into the next.
+
+    A striped replica is thousands of runs and may be one group. A group of one run has period 0. Raises BadInput.
+    """
     if len(data) < _HEADER.size:
         raise BadInput(f"a list of entries of {len(data)} bytes cannot hold its header of {_HEADER.size}")
     version, count = _HEADER.unpack_from(data)
     if version != _VERSION or count < 0 or len(data) != _HEADER.size + count * _GROUP.size:
         raise BadInput(f"a list of entries: version {version}, {count} groups do not fit {len(data)} bytes")
-    runs: list[tuple[int, int]] = []
+    groups: list[Group] = []
+    end = -1
     for first_start, last_start, size, period in _GROUP.iter_unpack(data[_HEADER.size :]):
-        _append_group(runs, first_start, last_start, size, period)
-    return runs
-
-
-def _append_group(runs: list[tuple[int, int]], first_start: int, last_start: int, size: int, period: int) -> None:
-    span = last_start - first_start
-    is_repeated = period >= size and span % period == 0 if period > 0 else span == 0
-    if first_start < 0 or span < 0 or size <= 0 or not is_repeated:
-        raise BadInput(f"a list of entries: group ({first_start}, {last_start}, {size}, {period}) is not legal")
-    if period in (0, size):
-        starts, size = range(first_start, first_start + 1), span + size
-    else:
-        starts = range(first_start, last_start + 1, period)
-    if len(runs) + len(starts) > _RUNS_MAX:
-        raise BadInput(f"a list of entries with more than {_RUNS_MAX} runs")
-    for start in starts:
-        if runs and start <= runs[-1][1]:
-            raise BadInput(f"a list of entries: the run at {start} does not follow {runs[-1]}")
-        if runs and start == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], start + size - 1)
-        else:
-            runs.append((start, start + size - 1))
+        span = last_start - first_start
+        is_repeated = period >= size and span % period == 0 if period > 0 else span == 0
+        if span < 0 or size <= 0 or not is_repeated:
+            raise BadInput(f"a list of entries: group ({first_start}, {last_start}, {size}, {period}) is not legal")
+        if first_start <= end:
+            raise BadInput(f"a list of entries: the run at {first_start} does not follow the one that ends at {end}")
+        end = last_start + size - 1
+        is_one_run = period in (0, size) or span == 0
+        groups.append(
+            (first_start, first_start, span + size, 0) if is_one_run else (first_start, last_start, size, period)
+        )
+    return groups

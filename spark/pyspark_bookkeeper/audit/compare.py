@@ -1,0 +1,171 @@
+"""What the metadata promises of one ledger against what bookies say they hold: findings. Pure.
+
+A bookie that does not know is never taken for one that does not have: its replicas are `unreachable`, with the reason,
+and neither missing nor seen.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bookie.base import errors
+from bookie.base.ids import BookieId
+from bookie.metadata.ledger import LedgerMetadata, Segment
+from pyspark_bookkeeper.audit import bitmaps, risk
+from pyspark_bookkeeper.audit.bitmaps import Group, Ranges
+
+MISSING, UNEXPECTED, UNREACHABLE = "missing", "unexpected", "unreachable"
+KINDS = (MISSING, UNEXPECTED, UNREACHABLE)
+
+ENTRIES_MAX = 1 << 36
+"""Of a ledger that can be audited: beyond it somebody's record is wrong, and bitmaps would never end."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """Entries first..last of a ledger, `count` of them, on one bookie. The replicas between that are not counted are
+    either not this bookie's, or on another finding."""
+
+    ledger: int
+    bookie: str
+    kind: str
+    first: int
+    last: int
+    count: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A bookie's answer that proves nothing: not reached, in limbo, failed. `reason` is one sentence."""
+
+    reason: str
+
+
+Holding = Sequence[Group] | Unknown
+"""What one bookie says it has of one ledger. An explicit "no such ledger" is the empty sequence."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """One bookie's share of one ledger, in entries."""
+
+    expected: int = 0
+    missing: Ranges = field(default_factory=Ranges)
+    unexpected: Ranges = field(default_factory=Ranges)
+    unreachable: Ranges = field(default_factory=Ranges)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One ledger of `entries` entries. `replicas_min`: replicas seen of the entry that has the fewest;
+    `survivors[zone]`: the same without the bookies of `zone`. An empty ledger has all it needs."""
+
+    entries: int
+    replicas: dict[BookieId, Replica]
+    reasons: dict[BookieId, str]
+    replicas_min: int
+    survivors: dict[str, int]
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing at all to tell."""
+        return not any(r.missing.count or r.unexpected.count or r.unreachable.count for r in self.replicas.values())
+
+    def findings(self, ledger: int) -> Iterator[Finding]:
+        """By bookie, kind and first entry."""
+        for bookie, replica in sorted(self.replicas.items()):
+            for kind in KINDS:
+                reason = self.reasons.get(bookie, "") if kind == UNREACHABLE else ""
+                for first, last, count in getattr(replica, kind).found:
+                    yield Finding(ledger, bookie, kind, first, last, count, reason)
+
+
+def compare(
+    metadata: LedgerMetadata,
+    end: int,
+    holdings: Mapping[BookieId, Holding],
+    zones: Mapping[BookieId, str],
+    *,
+    window: int = bitmaps.WINDOW,
+) -> Comparison:
+    """Compare entries 0..end-1 of a ledger; of one that is closed, also what is held beyond.
+
+    `end` is last entry + 1 of a closed ledger, LAC + 1 of an open one: nothing above it is judged there. `holdings` has
+    every bookie that the metadata names; others may be in it. Raises BadInput for ids that cannot be.
+    """
+    groups = [group for held in holdings.values() if not isinstance(held, Unknown) for group in held]
+    held_end = max((group[1] + group[2] for group in groups), default=0)
+    stop = max(end, held_end) if metadata.is_closed else end
+    if stop > ENTRIES_MAX:
+        raise errors.BadInput(f"entry {stop - 1} is beyond {ENTRIES_MAX}: the ledger's record or a bookie's is wrong")
+    whole = metadata.write_quorum
+    result = Comparison(
+        entries=end,
+        replicas={bookie: Replica() for bookie in holdings},
+        reasons={bookie: held.reason for bookie, held in holdings.items() if isinstance(held, Unknown)},
+        replicas_min=whole,
+        survivors=dict.fromkeys(sorted({zones.get(b, risk.NO_ZONE) for b in holdings if metadata.names(b)}), whole),
+    )
+    for start in range(0, stop, window):
+        _window(result, metadata, holdings, zones, start, min(start + window, stop))
+    return result
+
+
+def _window(
+    result: Comparison,
+    metadata: LedgerMetadata,
+    holdings: Mapping[BookieId, Holding],
+    zones: Mapping[BookieId, str],
+    start: int,
+    stop: int,
+) -> None:
+    end = min(stop, result.entries)
+    wanted = expected(metadata, start, end)
+    seen: dict[BookieId, int] = {}
+    for bookie, held in holdings.items():
+        replica, should = result.replicas[bookie], wanted.get(bookie, 0)
+        replica.expected += should.bit_count()
+        if isinstance(held, Unknown):
+            replica.unreachable.add(should, should, start)
+            seen[bookie] = 0
+        else:
+            has = bitmaps.drawn(held, start, stop)
+            replica.missing.add(should & ~has if has != should else 0, should, start)
+            replica.unexpected.add(has & ~should if has != should else 0, has, start)
+            seen[bookie] = should & has
+    if start >= end:
+        return
+    if any(seen[bookie] != should for bookie, should in wanted.items()):
+        _weigh(result, metadata, seen, end - start, zones)
+        return
+    for _, first, last in _pieces(metadata, start, end):
+        # Stripes repeat, so one round of a whole segment is as good as all of it.
+        count = min(last - first + 1, metadata.ensemble_size)
+        _weigh(result, metadata, expected(metadata, first, first + count), count, zones)
+
+
+def _weigh(
+    result: Comparison, metadata: LedgerMetadata, seen: dict[BookieId, int], count: int, zones: Mapping[BookieId, str]
+) -> None:
+    entries, whole = bitmaps.ones(count), metadata.write_quorum
+    result.replicas_min = min(result.replicas_min, risk.fewest(seen.values(), entries, whole))
+    for zone, least in result.survivors.items():
+        result.survivors[zone] = min(least, risk.fewest(risk.outside(zone, seen, zones), entries, whole))
+
+
+def expected(metadata: LedgerMetadata, start: int, end: int) -> dict[BookieId, int]:
+    """Return which entries of start..end-1 each bookie of the ledger must hold (bit 0 = `start`)."""
+    wanted: dict[BookieId, int] = {}
+    for segment, first, last in _pieces(metadata, start, end):
+        for index, bookie in enumerate(segment.bookies):
+            mask = bitmaps.striped(metadata.ensemble_size, metadata.write_quorum, index, first, last)
+            wanted[bookie] = wanted.get(bookie, 0) | mask << (first - start)
+    return wanted
+
+
+def _pieces(metadata: LedgerMetadata, start: int, end: int) -> Iterator[tuple[Segment, int, int]]:
+    """The parts of segments that lie in start..end-1, with their first and last entries."""
+    for segment, first, last in metadata.segment_ranges():
+        low, high = max(first, start), end - 1 if last is None else min(last, end - 1)
+        if low <= high:
+            yield segment, low, high
