@@ -23,15 +23,15 @@ class Admission:
         self.in_flight_bytes = 0
         self.is_full = False
 
-    def take(self, body_bytes: int) -> None:
-        """One request with a body of this size was accepted."""
-        self.in_flight_bytes += body_bytes + REQUEST_OVERHEAD_BYTES
+    def take(self, body_bytes: int, count: int) -> None:
+        """So many requests with bodies of this size together were accepted."""
+        self.in_flight_bytes += body_bytes + count * REQUEST_OVERHEAD_BYTES
         if self.in_flight_bytes > self._limit_bytes:
             self.is_full = True
 
-    def give(self, body_bytes: int) -> bool:
-        """The same request was answered; True exactly when reading may go on again."""
-        self.in_flight_bytes -= body_bytes + REQUEST_OVERHEAD_BYTES
+    def give(self, body_bytes: int, count: int) -> bool:
+        """The same requests were answered; True exactly when reading may go on again."""
+        self.in_flight_bytes -= body_bytes + count * REQUEST_OVERHEAD_BYTES
         assert self.in_flight_bytes >= 0, "answered more than was accepted"
         if self.is_full and self.in_flight_bytes <= self._reopen_bytes:
             self.is_full = False

@@ -15,7 +15,7 @@ from bookie.server.metrics import ServerMetrics
 from bookie.server.processor import Processor
 from bookie.storage.store import EntryStore
 from bookie.wire import session
-from bookie.wire.messages import Buffer, Response
+from bookie.wire.messages import Buffer, Outgoing
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Connection:
         if self._slow_reads == _SLOW_READS_MAX // 2:
             self._caught_up.set()
 
-    def reply(self, response: Response) -> None:
+    def reply(self, response: Outgoing) -> None:
         """Queue one answer for the write at the end of this turn."""
         if not self._is_open:
             return

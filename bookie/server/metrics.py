@@ -20,11 +20,11 @@ class Latency:
         self.counts = [0] * _BUCKETS
         self.sum_ns = 0
 
-    def record(self, elapsed_ns: int) -> None:
+    def record(self, elapsed_ns: int, count: int) -> None:
         # Bucket i holds (2^(i-1), 2^i] microseconds, as nearly as a shift can tell.
         index = (elapsed_ns // 1000).bit_length()
-        self.counts[index if index < _BUCKETS else _BUCKETS - 1] += 1
-        self.sum_ns += elapsed_ns
+        self.counts[index if index < _BUCKETS else _BUCKETS - 1] += count
+        self.sum_ns += count * elapsed_ns
 
     def sample(self, name: str, text: str) -> Histogram:
         return Histogram(name, text, _BOUNDS, tuple(self.counts), self.sum_ns / NS_PER_S)

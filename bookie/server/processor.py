@@ -22,10 +22,10 @@ from bookie.server.metrics import ServerMetrics
 from bookie.server.readers import Readers
 from bookie.server.reads import Reads, Replier, is_limbo
 from bookie.storage.store import EntryStore
-from bookie.wire import availability, codes
+from bookie.wire import adds, availability, codes
 from bookie.wire.messages import (
-    AddRequest,
-    AddResponse,
+    AddRun,
+    AddRunResponse,
     AuthRequest,
     AuthResponse,
     BatchReadRequest,
@@ -34,13 +34,13 @@ from bookie.wire.messages import (
     ErrorResponse,
     ForceRequest,
     ForceResponse,
+    Incoming,
     ListEntriesRequest,
     ListEntriesResponse,
     ReadLacRequest,
     ReadLacResponse,
     ReadRequest,
     RefusedRequest,
-    Request,
     StartTlsRequest,
     StartTlsResponse,
     UnknownRequest,
@@ -66,7 +66,7 @@ class Processor:
         self.on_room: Callable[[], None] = lambda: None  # called when reading sockets may go on
         self.life: tuple[Incarnation, BootEpoch] | None = None  # of this process; None: nobody stamped it (tests)
         self._handlers: dict[type, Callable[[Any, Replier], None]] = {
-            AddRequest: self._add,
+            AddRun: self._add,
             ReadRequest: reads.read,
             WriteLacRequest: self._write_lac,
             ReadLacRequest: self._read_lac,
@@ -80,8 +80,8 @@ class Processor:
             BatchReadRequest: reads.batch,
         }
 
-    def handle(self, request: Request, to: Replier) -> None:
-        """Answer `request` through `to.reply`, now or later, exactly once."""
+    def handle(self, request: Incoming, to: Replier) -> None:
+        """Answer `request` through `to.reply`, now or later, exactly once; the adds of a run may be told apart."""
         self._handlers[type(request)](request, to)
 
     def forget(self, replier: Replier) -> None:
@@ -90,40 +90,49 @@ class Processor:
 
     # ---- adds
 
-    def _add(self, request: AddRequest, to: Replier) -> None:
-        body = request.body
-        metrics = self._metrics
-        metrics.adds += 1
-        size = len(body)
-        metrics.add_bytes += size
+    def _add(self, run: AddRun, to: Replier) -> None:
+        size = sum(map(len, run.bodies))
+        self._metrics.adds += len(run.bodies)
+        self._metrics.add_bytes += size
+        self._keep(run, size, to)
+
+    def _keep(self, run: AddRun, size: int, to: Replier) -> None:
+        count = len(run.bodies)
         try:
             self._store.add(
-                request.ledger_id,
-                request.entry_id,
-                body,
-                request.master_key,
-                is_recovery=request.is_recovery,
-                done=partial(self._added, request, to, self._clock.monotonic_ns()),
+                run.ledger_id,
+                run.entry_ids,
+                run.bodies,
+                run.master_key,
+                is_recovery=run.is_recovery,
+                done=partial(self._added, run, size, to, self._clock.monotonic_ns()),
             )
+        except errors.BadRequest as error:
+            if count == 1:
+                self._refuse_adds(run, to, error)
+            else:  # one of them is bad: the others are not to suffer for it
+                for alone in adds.split(run):
+                    self._keep(alone, len(alone.bodies[0]), to)
         except BookieError as error:
-            self._refuse_add(request, to, error)
+            self._refuse_adds(run, to, error)
         else:
-            self._admission.take(size)
+            self._admission.take(size, count)
 
-    def _added(self, request: AddRequest, to: Replier, began_ns: int, error: BookieError | None) -> None:
+    def _added(self, run: AddRun, size: int, to: Replier, began_ns: int, error: BookieError | None) -> None:
         if error is None:
-            to.reply(AddResponse(request.txn, request.version, _EOK, request.ledger_id, request.entry_id))
+            to.reply(AddRunResponse(run.version, _EOK, run))
         else:
-            self._refuse_add(request, to, error)
-        self._metrics.add_latency.record(self._clock.monotonic_ns() - began_ns)
-        if self._admission.give(len(request.body)):
+            self._refuse_adds(run, to, error)
+        count = len(run.bodies)
+        self._metrics.add_latency.record(self._clock.monotonic_ns() - began_ns, count)
+        if self._admission.give(size, count):
             self.on_room()
 
-    def _refuse_add(self, request: AddRequest, to: Replier, error: BookieError) -> None:
+    def _refuse_adds(self, run: AddRun, to: Replier, error: BookieError) -> None:
         """A writer dies of EFENCED and EUA only; it survives EIO by an ensemble change (wire-protocol.md 5.4)."""
         status = Status.EIO if isinstance(error, errors.UnknownLedgerState) else error.status
-        self._metrics.errors[status] += 1
-        to.reply(AddResponse(request.txn, request.version, status, request.ledger_id, request.entry_id))
+        self._metrics.errors[status] += len(run.bodies)
+        to.reply(AddRunResponse(run.version, status, run))
 
     # ---- explicit LAC
 

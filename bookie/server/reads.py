@@ -16,7 +16,7 @@ from bookie.server.ledgers import LongPolls
 from bookie.server.metrics import ServerMetrics
 from bookie.server.readers import Readers
 from bookie.storage.store import EntryStore
-from bookie.wire.messages import BatchReadRequest, BatchReadResponse, Buffer, ReadRequest, ReadResponse, Response
+from bookie.wire.messages import BatchReadRequest, BatchReadResponse, Buffer, Outgoing, ReadRequest, ReadResponse
 
 _EOK = Status.EOK
 _BUSY = "too many reads wait for the disk"
@@ -29,7 +29,7 @@ _BATCH_BYTES_MAX = 5 * MIB  # maxBatchReadSize
 class Replier(Protocol):
     """Where answers go: one connection. A no-op once it is closed."""
 
-    def reply(self, response: Response) -> None: ...
+    def reply(self, response: Outgoing) -> None: ...
 
     def slow_read_began(self) -> None:
         """An answer of any size is being fetched: whoever has many of them must not ask for more."""

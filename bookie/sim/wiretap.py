@@ -14,7 +14,7 @@ from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.sim.network import SimStream, Tap
 from bookie.wire import v3
 from bookie.wire.framing import FrameSplitter
-from bookie.wire.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, Request
+from bookie.wire.messages import AddResponse, AddRun, Incoming, ReadRequest, ReadResponse
 from bookie.wire.session import ServerSession
 
 NEGATIVE = (Status.ENOENTRY, Status.ENOLEDGER)
@@ -28,7 +28,7 @@ class _Conversation:
 
     session: ServerSession = field(default_factory=ServerSession)
     answers: FrameSplitter = field(default_factory=FrameSplitter)
-    waiting: dict[int, tuple[Request, int]] = field(default_factory=dict)
+    waiting: dict[int, tuple[Incoming, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -60,7 +60,8 @@ class Wiretap(Tap):
         conversation = self._conversation(stream)
         for request in conversation.session.receive(data):
             self._moment += 1
-            conversation.waiting[request.txn] = (request, self._moment)
+            for txn in request.txns if isinstance(request, AddRun) else (request.txn,):
+                conversation.waiting[txn] = (request, self._moment)
 
     def sent(self, stream: SimStream, data: bytes) -> None:
         conversation = self._conversation(stream)
@@ -70,19 +71,19 @@ class Wiretap(Tap):
             response = v3.unpack_response(frame)
             request, arrived = conversation.waiting.pop(response.txn, (None, 0))
             bookie = self._bookies.setdefault(stream.host, _Bookie())
-            if isinstance(request, AddRequest) and isinstance(response, AddResponse):
+            if isinstance(request, AddRun) and isinstance(response, AddResponse):
                 self._added(stream.host, bookie, request, response, arrived)
             elif isinstance(request, ReadRequest) and isinstance(response, ReadResponse):
                 self._was_read(stream.host, bookie, request, response)
 
-    def _added(self, name: str, bookie: _Bookie, request: AddRequest, response: AddResponse, arrived: int) -> None:
+    def _added(self, name: str, bookie: _Bookie, request: AddRun, response: AddResponse, arrived: int) -> None:
         if response.status is not Status.EOK:
             return
-        bookie.acknowledged[request.ledger_id, request.entry_id] = None
+        bookie.acknowledged[response.ledger_id, response.entry_id] = None
         fenced_at = bookie.fenced.get(request.ledger_id)
         if fenced_at is not None and arrived > fenced_at and not request.is_recovery:
             self._report(
-                f"S7: {name} answered a fence of ledger {request.ledger_id}, then accepted entry {request.entry_id}"
+                f"S7: {name} answered a fence of ledger {request.ledger_id}, then accepted entry {response.entry_id}"
             )
 
     def _was_read(self, name: str, bookie: _Bookie, request: ReadRequest, response: ReadResponse) -> None:

@@ -25,7 +25,6 @@ from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
 from bookie.storage.reads import Reads
 from bookie.storage.stats import StorageStats
-from bookie.storage.write_cache import ENTRY_OVERHEAD_BYTES
 
 # The head of an entry: ledger id, entry id, LAC (wire-protocol.md; DigestManager). Digest and payload are not ours.
 _ENTRY_HEAD = struct.Struct(">qqq")
@@ -79,23 +78,22 @@ class EntryStore:
     def add(
         self,
         ledger_id: LedgerId,
-        entry_id: EntryId,
-        body: Buffer,
+        entry_ids: Sequence[EntryId],
+        bodies: Sequence[bytes],
         master_key: bytes,
         *,
         is_recovery: bool,
         done: Completion,
     ) -> None:
-        """Accept one entry, or raise: Unauthorized, LedgerFenced, UnknownLedgerState, BadRequest, BookieReadOnly,
-        TooManyRequests, StorageFailed. `body` is copied unless it is bytes.
+        """Accept entries of one ledger, at least one, all of them or, raising, none: Unauthorized, LedgerFenced,
+        UnknownLedgerState, BadRequest, BookieReadOnly, TooManyRequests, StorageFailed.
 
         `done` runs after the journal's sync; without data in the journal, on the next turn of the loop (BP-46). Adds
         with deferred sync (BP-14) are like any other: answered before the sync, one could be gone after a crash, and
         the next life would not know and say yes to a `force` (bp46.md, T17).
         """
-        data = body if type(body) is bytes else bytes(body)
         partition = self._partitions[ledger_id % len(self._partitions)]
-        lac = self._check_entry_head(ledger_id, entry_id, data)
+        lac = _check_entry_heads(ledger_id, entry_ids, bodies)
         ledger = partition.table.known.get(ledger_id)
         is_known = True
         if partition.active.size_bytes > self._cache_bytes_max:
@@ -106,23 +104,18 @@ class EntryStore:
         if ledger is None or ledger.flags or ledger.master_key != master_key or self._health.is_refusing:
             ledger = self._admit(partition, ledger_id, master_key, is_recovery=is_recovery)
             is_known = False
-        active = partition.active
-        entries = active.ledgers.get(ledger_id)
-        if entries is None:
-            entries = active.ledgers[ledger_id] = {}
-        entries[entry_id] = data
-        active.size_bytes += len(data) + ENTRY_OVERHEAD_BYTES
-        if ledger.lac < lac < entry_id:
-            ledger.lac = EntryId(lac)
+        size = partition.active.put_run(ledger_id, entry_ids, bodies)
+        if ledger.lac < lac:
+            ledger.lac = lac
             if ledger.watchers:
                 self._notify(ledger)
-        if ledger.last < entry_id and ledger.last != UNKNOWN_LAST:
-            ledger.last = entry_id
+        if ledger.last != UNKNOWN_LAST:
+            ledger.last = max(ledger.last, *entry_ids)
         stats = self.stats
-        stats.adds += 1
-        stats.added_bytes += len(data)
+        stats.adds += len(bodies)
+        stats.added_bytes += size
         if self._journal_data:
-            journal.put(journal_format.ENTRY, ledger_id, entry_id, data, done)
+            journal.put_run(ledger_id, entry_ids, bodies, done)
         elif is_known:
             self._complete_soon(done)
         else:
@@ -134,26 +127,15 @@ class EntryStore:
         Raises Unauthorized, BadRequest, StorageFailed, TooManyRequests (await `room` before).
         """
         data = body if type(body) is bytes else bytes(body)
-        lac = self._check_entry_head(ledger_id, entry_id, data)
+        lac = _check_entry_heads(ledger_id, [entry_id], [data])
         partition = self._partition(ledger_id)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
         if partition.active.size_bytes > self._cache_bytes_max:
             self._relieve(partition)
         partition.active.put(ledger_id, entry_id, data)
-        if ledger.lac < lac < entry_id:
-            ledger.lac = EntryId(lac)
+        ledger.lac = max(ledger.lac, lac)
         if ledger.last < entry_id and ledger.last != UNKNOWN_LAST:
             ledger.last = entry_id
-
-    def _check_entry_head(self, ledger_id: LedgerId, entry_id: EntryId, data: bytes) -> int:
-        """The LAC in the entry's head. Raises BadRequest when the head names another entry."""
-        if len(data) < _ENTRY_HEAD.size:
-            raise errors.BadRequest(f"an entry of {len(data)} bytes; its head alone has {_ENTRY_HEAD.size}")
-        ledger, entry, lac = _ENTRY_HEAD.unpack_from(data)
-        if ledger != ledger_id or entry != entry_id or entry_id < 0 or ledger_id < 0:
-            raise errors.BadRequest(f"entry {entry_id} of ledger {ledger_id} says that it is {entry} of {ledger}")
-        assert isinstance(lac, int)
-        return lac
 
     def _admit(self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_recovery: bool) -> Ledger:
         """The slow path of `add`: every reason to refuse, then a ledger that may be written."""
@@ -525,3 +507,23 @@ class EntryStore:
         except BookieError as error:
             self._health.on_trouble(error)
             raise
+
+
+def _check_entry_heads(ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes]) -> EntryId:
+    """The highest LAC in the entries' heads that lies before its entry, -1 for none.
+
+    Raises BadRequest when a head names another entry.
+    """
+    highest = -1
+    try:
+        for entry_id, body in zip(entry_ids, bodies, strict=True):
+            ledger, entry, lac = _ENTRY_HEAD.unpack_from(body)
+            if ledger != ledger_id or entry != entry_id or entry_id < 0 or ledger_id < 0:
+                raise errors.BadRequest(f"entry {entry_id} of ledger {ledger_id} says that it is {entry} of {ledger}")
+            if highest < lac < entry_id:
+                highest = lac
+    except struct.error:
+        raise errors.BadRequest(
+            f"an entry of ledger {ledger_id} is shorter than the {_ENTRY_HEAD.size} bytes of its head"
+        ) from None
+    return EntryId(highest)

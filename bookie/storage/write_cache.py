@@ -4,7 +4,7 @@ A ledger directory has two: the active one takes adds, the other is being flushe
 dropped only after the checkpoint that covers it is durable (E3 of storage.md: never before, however often it failed).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bookie.base.ids import EntryId, LedgerId
 
@@ -15,7 +15,7 @@ Entry = tuple[LedgerId, EntryId, bytes]
 
 
 class Generation:
-    """Entries by ledger and id. The hot path writes `ledgers` directly and adds to `size_bytes` and `count`."""
+    """Entries by ledger and id, with what they cost in memory."""
 
     __slots__ = ("count", "ledgers", "size_bytes")
 
@@ -32,6 +32,17 @@ class Generation:
         entries[entry_id] = body
         self.size_bytes += len(body) + ENTRY_OVERHEAD_BYTES
         self.count += 1
+
+    def put_run(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes]) -> int:
+        """The same for entries of one ledger; return the bytes of their bodies."""
+        entries = self.ledgers.get(ledger_id)
+        if entries is None:
+            entries = self.ledgers[ledger_id] = {}
+        entries.update(zip(entry_ids, bodies, strict=True))
+        size = sum(map(len, bodies))
+        self.size_bytes += size + len(bodies) * ENTRY_OVERHEAD_BYTES
+        self.count += len(bodies)
+        return size
 
     def get(self, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:
         entries = self.ledgers.get(ledger_id)

@@ -18,13 +18,33 @@ _PREFIX = struct.Struct(">I")
 _size_at = _PREFIX.unpack_from
 
 
-class FrameSplitter:
-    """Turns chunks of any size into frames. After it raised, the stream is lost: close it."""
+def end_of_frame(data: Buffer, start: int, limit_bytes: int) -> int:
+    """Return the offset after the frame that begins at `start`, 0 while its length is not there.
 
-    __slots__ = ("_limit_bytes", "_needed_bytes", "_pieces", "_pieces_bytes")
+    May lie beyond what has arrived. Raises BadInput for an empty frame and, as soon as the length is seen, for one
+    beyond the limit.
+    """
+    if len(data) - start < PREFIX_SIZE:
+        return 0
+    size = PREFIX_SIZE + int(_size_at(data, start)[0])
+    if size > limit_bytes or size == PREFIX_SIZE:
+        raise BadInput(
+            f"a frame of {size - PREFIX_SIZE} bytes is not legal here: 1 to "
+            f"{limit_bytes - PREFIX_SIZE} are (nettyMaxFrameSizeBytes)"
+        )
+    return start + size
+
+
+class FrameSplitter:
+    """Turns chunks of any size into frames. After it raised, the stream is lost: close it.
+
+    `feed` does all of it. Who reads frames in a loop of their own calls `join`, then `keep` with what was not whole.
+    """
+
+    __slots__ = ("_needed_bytes", "_pieces", "_pieces_bytes", "limit_bytes")
 
     def __init__(self, limit_bytes: int = FRAME_LIMIT_BYTES) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._pieces: list[Buffer] = []  # the beginning of one frame that is not whole yet
         self._pieces_bytes = 0
         self._needed_bytes = PREFIX_SIZE  # how much of it must be there before looking again
@@ -32,40 +52,36 @@ class FrameSplitter:
     def feed(self, chunk: Buffer) -> list[memoryview]:
         """Return the payloads of all frames that are whole now; they borrow `chunk`, which must not change.
 
-        Raises BadInput for an empty frame and, as soon as the length is seen, for one beyond the limit.
+        Raises BadInput as `end_of_frame` does.
         """
-        if self._pieces:
-            self._pieces.append(chunk)
-            self._pieces_bytes += len(chunk)
-            if self._pieces_bytes < self._needed_bytes:
-                return []
-            chunk = b"".join(self._pieces)
-            self._pieces.clear()
-            self._pieces_bytes = 0
-        view = memoryview(chunk)
-        available = len(view)
+        view = memoryview(self.join(chunk))
         frames: list[memoryview] = []
         start = 0
-        needed = PREFIX_SIZE
-        while available - start >= PREFIX_SIZE:
-            needed = PREFIX_SIZE + _size_at(view, start)[0]
-            if needed > self._limit_bytes or needed == PREFIX_SIZE:
-                raise BadInput(
-                    f"a frame of {needed - PREFIX_SIZE} bytes is not legal here: 1 to "
-                    f"{self._limit_bytes - PREFIX_SIZE} are (nettyMaxFrameSizeBytes)"
-                )
-            end = start + needed
-            if end > available:
-                break
+        while 0 < (end := end_of_frame(view, start, self.limit_bytes)) <= len(view):
             frames.append(view[start + PREFIX_SIZE : end])
             start = end
-            needed = PREFIX_SIZE
-        if start < available:
-            # Own the rest: a view would keep the whole chunk alive, and the caller may reuse a bytearray.
-            self._pieces.append(bytes(view[start:]))
-            self._pieces_bytes = available - start
-        self._needed_bytes = needed
+        self.keep(view, start)
         return frames
+
+    def join(self, chunk: Buffer) -> Buffer:
+        """Return what was kept with `chunk` behind it; empty while that is not one whole frame."""
+        if not self._pieces:
+            return chunk
+        self._pieces.append(chunk)
+        self._pieces_bytes += len(chunk)
+        if self._pieces_bytes < self._needed_bytes:
+            return b""
+        joined = b"".join(self._pieces)
+        self._pieces.clear()
+        return joined
+
+    def keep(self, data: Buffer, start: int) -> None:
+        """Keep what follows `start`, the beginning of a frame that is not whole, for the next `join`."""
+        if start < len(data):
+            # Own it: a view would keep the whole chunk alive, and the caller may reuse a bytearray.
+            self._pieces.append(bytes(data[start:]))
+            self._pieces_bytes = len(data) - start
+            self._needed_bytes = (end_of_frame(data, start, self.limit_bytes) or start + PREFIX_SIZE) - start
 
 
 def frame(payload: Sequence[Buffer]) -> list[Buffer]:

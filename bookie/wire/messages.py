@@ -30,6 +30,25 @@ class AddRequest:
 
 
 @dataclass(slots=True)
+class AddRun:
+    """Adds that came together, of one ledger, and agree in all but entry and body: what a busy writer sends.
+
+    What a bookie's session makes of `AddRequest`s: the work per add is then a few operations on columns. The three
+    columns have one length and the order of arrival; no entry is named twice with a read in between.
+    """
+
+    version: int
+    ledger_id: LedgerId
+    master_key: bytes
+    is_recovery: bool
+    is_deferred: bool
+    is_high_priority: bool
+    txns: list[int]
+    entry_ids: list[EntryId]
+    bodies: list[bytes]
+
+
+@dataclass(slots=True)
 class ReadRequest:
     """`entry_id` -1 is the highest stored entry. `previous_lac` set (and not fencing): a long poll of `timeout_ms`."""
 
@@ -141,6 +160,15 @@ class AddResponse:
     status: Status
     ledger_id: LedgerId
     entry_id: EntryId
+
+
+@dataclass(slots=True)
+class AddRunResponse:
+    """One status for every add of a run: as many answers on the wire as the run has adds."""
+
+    version: int
+    status: Status
+    run: AddRun
 
 
 @dataclass(slots=True)
@@ -270,3 +298,7 @@ Response = (
     | StartTlsResponse
     | ErrorResponse
 )
+
+# What a bookie's session hands out and takes back: adds in runs.
+Incoming = Request | AddRun
+Outgoing = Response | AddRunResponse

@@ -10,17 +10,20 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from bookie.base.errors import BadInput
-from bookie.wire import v2, v3
+from bookie.wire import adds, v2, v3
 from bookie.wire.codes import V3_FIRST_BYTE
-from bookie.wire.framing import FRAME_LIMIT_BYTES, FrameSplitter
+from bookie.wire.framing import FRAME_LIMIT_BYTES, PREFIX_SIZE, FrameSplitter, end_of_frame
 from bookie.wire.messages import (
     AddRequest,
     AddResponse,
+    AddRunResponse,
     AuthRequest,
     AuthResponse,
     BatchReadRequest,
     BatchReadResponse,
     Buffer,
+    Incoming,
+    Outgoing,
     ReadRequest,
     ReadResponse,
     Request,
@@ -39,12 +42,30 @@ class ServerSession:
         self._frames = FrameSplitter(limit_bytes)
         self._is_v2 = False
 
-    def receive(self, chunk: Buffer) -> list[Request]:
-        """Return the requests that became whole. Their buffers may borrow `chunk`."""
-        frames = self._frames.feed(chunk)
-        if self._is_v2:
-            return [v2.unpack_request(frame) for frame in frames]
-        return [self._unpack(frame) for frame in frames]
+    def receive(self, chunk: Buffer) -> list[Incoming]:
+        """Return the requests that became whole, adds in runs. No request but an add passes another one."""
+        joined = self._frames.join(chunk)
+        data = joined if type(joined) is bytes else bytes(joined)
+        limit_bytes = self._frames.limit_bytes
+        incoming: list[Incoming] = []
+        runs = adds.Runs()
+        start = 0
+        while True:
+            scan = adds.scan_v2 if self._is_v2 else adds.scan_v3
+            start = scan(data, start, limit_bytes, runs)
+            end = end_of_frame(data, start, limit_bytes)
+            if not 0 < end <= len(data):
+                break
+            request = self._unpack(memoryview(data)[start + PREFIX_SIZE : end])
+            if isinstance(request, AddRequest):
+                incoming += runs.put(request)
+            else:
+                incoming += runs.take()
+                incoming.append(request)
+            start = end
+        incoming += runs.take()
+        self._frames.keep(data, start)
+        return incoming
 
     def _unpack(self, frame: memoryview) -> Request:
         if self._is_v2 or frame[0] != V3_FIRST_BYTE:
@@ -54,8 +75,10 @@ class ServerSession:
         return v3.unpack_request(frame)
 
 
-def pack_response(response: Response) -> list[Buffer]:
-    """Return the frame of `response` in the protocol its request came in."""
+def pack_response(response: Outgoing) -> list[Buffer]:
+    """Return the frame or frames of `response` in the protocol its request came in."""
+    if isinstance(response, AddRunResponse):
+        return [adds.pack_answers(response)]
     return v3.pack_response(response) if response.version == v3.VERSION else v2.pack_response(response)
 
 

@@ -5,6 +5,7 @@ deferred sync) is refused by `pack_request`. v2 has no transaction ids: `session
 """
 
 import struct
+from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 
@@ -33,6 +34,7 @@ VERSION = 2
 _HEADER = struct.Struct(">BBH")
 _READ = struct.Struct(">BBHqq")
 _RESPONSE = struct.Struct(">BBHiqq")
+_ADD_ANSWER = struct.Struct(">IBBHiqq")
 _BATCH = struct.Struct(">BBHqqqiq")
 _BATCH_RESPONSE = struct.Struct(">BBHiqqq")
 _SIZE = struct.Struct(">I")
@@ -224,6 +226,14 @@ def pack_response(response: Response) -> list[Buffer]:
             return framing.frame([_pack_auth(response)])
         case _:
             raise BadInput(f"protocol version 2 cannot carry this {type(response).__name__}")
+
+
+def pack_add_answers(status: Status, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> bytes:
+    """Return one frame per add, as `pack_response` would each."""
+    code = codes.V2_CODE_OF_STATUS[status]
+    pack = _ADD_ANSWER.pack
+    size = _RESPONSE.size
+    return b"".join([pack(size, VERSION, V2Opcode.ADDENTRY, 0, code, ledger_id, entry_id) for entry_id in entry_ids])
 
 
 def _pack_header(opcode: V2Opcode, response: AddResponse | ReadResponse | BatchReadResponse) -> bytes:

@@ -76,15 +76,23 @@ class Client:
             pass
 
     def add(self, ledger_id: LedgerId) -> None:
-        entry_id = EntryId(self.model.next_entry.get(ledger_id, 0))
-        body = body_of(ledger_id, entry_id, entry_id - 1, self.random)
+        first = self.model.next_entry.get(ledger_id, 0)
+        entry_ids = [EntryId(first + number) for number in range(self.random.choice((1, 1, 2, 7)))]
+        bodies = [body_of(ledger_id, entry_id, entry_id - 1, self.random) for entry_id in entry_ids]
         is_recovery = self.random.random() < 0.3
-        done = self.on(self.model.acknowledged, (ledger_id, entry_id))
-        self.store.add(ledger_id, entry_id, body, KEY, is_recovery=is_recovery, done=done)
+        done = self.on_all([(ledger_id, entry_id) for entry_id in entry_ids])
+        self.store.add(ledger_id, entry_ids, bodies, KEY, is_recovery=is_recovery, done=done)
         if not is_recovery and ledger_id in self.model.fenced:
-            self.node.simulation.violation(f"ledger {ledger_id} is fenced and took entry {entry_id}")
-        self.model.given[ledger_id, entry_id] = body
-        self.model.next_entry[ledger_id] = entry_id + 1
+            self.node.simulation.violation(f"ledger {ledger_id} is fenced and took entry {first}")
+        self.model.given.update({(ledger_id, number): body for number, body in enumerate(bodies, first)})
+        self.model.next_entry[ledger_id] = first + len(bodies)
+
+    def on_all(self, keys: list[tuple[int, int]]) -> Completion:
+        def done(error: BookieError | None) -> None:
+            if error is None:
+                self.model.acknowledged.update(dict.fromkeys(keys))
+
+        return done
 
     def on(self, record: dict[Any, None], key: object) -> Completion:
         def done(error: BookieError | None) -> None:

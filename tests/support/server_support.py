@@ -14,8 +14,18 @@ from bookie.sim.node import Node, Simulation
 from bookie.storage import restart
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import EntryStore
+from bookie.wire import adds
 from bookie.wire.digest import Digest, DigestType
-from bookie.wire.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, Request, Response
+from bookie.wire.messages import (
+    AddRequest,
+    AddResponse,
+    AddRunResponse,
+    Outgoing,
+    ReadRequest,
+    ReadResponse,
+    Request,
+    Response,
+)
 
 STORAGE = StorageOptions(journal_dirs=("/data/journal",), ledger_dirs=("/data/ledgers",))
 LEDGER = LedgerId(7)
@@ -35,7 +45,13 @@ class Asker:
         self._next_txn = 1
         self.slow_reads = 0
 
-    def reply(self, response: Response) -> None:
+    def reply(self, response: Outgoing) -> None:
+        """Keep an answer, those to a run one by one, as they come out of the other end of a connection."""
+        if isinstance(response, AddRunResponse):
+            run = response.run
+            for txn, entry_id in zip(run.txns, run.entry_ids, strict=True):
+                self.reply(AddResponse(txn, run.version, response.status, run.ledger_id, entry_id))
+            return
         assert response.txn not in self.answers, "exactly one answer"
         self.answers[response.txn] = response
 
@@ -49,7 +65,13 @@ class Asker:
         """Ask without waiting; return the transaction id."""
         request.txn = self._next_txn
         self._next_txn += 1
-        self.processor.handle(request, self)
+        if isinstance(request, AddRequest):
+            runs = adds.Runs()
+            assert not list(runs.put(request))
+            for run in runs.take():
+                self.processor.handle(run, self)
+        else:
+            self.processor.handle(request, self)
         return request.txn
 
     async def ask(self, request: Request) -> Response:

@@ -62,7 +62,7 @@ class Writer:
                 self.space.set()
 
         self.in_flight += 1
-        self.store.add(LedgerId(ledger_id), EntryId(entry_id), body, KEY, is_recovery=False, done=done)
+        self.store.add(LedgerId(ledger_id), [EntryId(entry_id)], [body], KEY, is_recovery=False, done=done)
 
     def fence(self, ledger_id: int) -> None:
         def done(error: BookieError | None) -> None:

@@ -72,8 +72,8 @@ def put(
     outcome = Outcome()
     store.add(
         LedgerId(ledger_id),
-        EntryId(entry_id),
-        entry(ledger_id, entry_id, **shape),
+        [EntryId(entry_id)],
+        [entry(ledger_id, entry_id, **shape)],
         key,
         is_recovery=is_recovery,
         done=outcome,

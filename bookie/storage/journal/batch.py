@@ -4,7 +4,7 @@ Policy: a group is everything put since the last cut; the writer cuts as soon as
 add waits for nothing, and under load the groups grow by themselves: no timer, no threshold.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bookie.base.errors import BookieError
@@ -61,6 +61,18 @@ class Batcher:
         group.count += 1
         if done is not None:
             group.completions.append(done)
+
+    def put_run(
+        self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes], done: Completion
+    ) -> None:
+        """Add entries of one ledger, as one record: one head and one completion for all of them."""
+        group = self.pending
+        head, size = journal_format.pack_run(self._seed, group.start, ledger_id, entry_ids, bodies)
+        group.buffers.append(head)
+        group.buffers += bodies
+        group.size_bytes += size
+        group.count += 1
+        group.completions.append(done)
 
     def cut(self, next_seed: int | None = None) -> Group:
         """Take the pending group. With `next_seed` the next one opens a new file, else it follows this one."""

@@ -3,6 +3,7 @@
     file    header, then records, one after the other, without padding
     header  0 magic "BKIEJNL1" | 8 version u32 | 12 file id u64 | 20 salt 8 | 28 previous end u64 | 36 crc u32 | 40
     record  0 crc u32 | 4 size u32 | 8 group start u32 | 12 kind u8 | 13 "BKR" | 16 ledger i64 | 24 entry i64 | 32 body
+    body of ENTRIES     0 count u32 | 4 size u32 of each | entries, one after the other
 
 All numbers big-endian. The record's CRC32C covers everything after it and starts from a seed made of the file's salt,
 so a record of another file, or one that a client stored as its payload, is never valid here. Kind 0 does not exist:
@@ -13,10 +14,12 @@ size of the file before this one, so that a file cut short between two records i
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import google_crc32c
 
+from bookie.base.errors import BadInput
 from bookie.base.ids import EntryId, LedgerId
 
 MAGIC = b"BKIEJNL1"
@@ -24,6 +27,7 @@ VERSION = 1
 _HEADER = struct.Struct(">8sIQ8sQ")
 _CRC = struct.Struct(">I")
 _HEAD = struct.Struct(">IIB3sqq")
+_ENTRY_ID = struct.Struct(">q")  # at 8 in an entry (wire-protocol.md, DigestManager)
 HEADER_SIZE = _HEADER.size + _CRC.size
 RECORD_HEAD_SIZE = _CRC.size + _HEAD.size
 _MARK = b"BKR"
@@ -37,7 +41,8 @@ ENTRY = 1  # body: the entry as the client sent it
 KEY = 2  # body: the master key of a ledger seen for the first time
 FENCE = 3  # body: the master key the fencing request carried (a fence of an unknown ledger makes the ledger; E2)
 LAC = 4  # body: the explicit LAC as the client sent it
-KINDS = frozenset((ENTRY, KEY, FENCE, LAC))
+ENTRIES = 5  # body: entries of one ledger that came together; each names itself in its head
+KINDS = frozenset((ENTRY, KEY, FENCE, LAC, ENTRIES))
 NO_ENTRY = EntryId(-1)  # the entry field of every kind but ENTRY
 
 
@@ -85,6 +90,49 @@ def pack_record(seed: int, group_start: int, kind: int, ledger_id: LedgerId, ent
     head = _HEAD.pack(len(body), group_start, kind, _MARK, ledger_id, entry_id)
     crc: int = google_crc32c.extend(google_crc32c.extend(seed, head), body)
     return crc.to_bytes(4, "big") + head
+
+
+def pack_run(
+    seed: int, group_start: int, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes]
+) -> tuple[bytes, int]:
+    """Return the bytes that go before `bodies` in one record that holds them all, and the size of the whole record."""
+    count = len(bodies)
+    if count == 1:
+        head = pack_record(seed, group_start, ENTRY, ledger_id, entry_ids[0], bodies[0])
+        return head, len(head) + len(bodies[0])
+    sizes = list(map(len, bodies))
+    table = struct.pack(f">{1 + count}I", count, *sizes)
+    size = len(table) + sum(sizes)
+    head = _HEAD.pack(size, group_start, ENTRIES, _MARK, ledger_id, NO_ENTRY) + table
+    crc: int = google_crc32c.extend(seed, head)
+    extend = google_crc32c.extend
+    for body in bodies:
+        crc = extend(crc, body)
+    return crc.to_bytes(4, "big") + head, RECORD_HEAD_SIZE + size
+
+
+def expand(record: Record) -> Iterator[Record]:
+    """The records that a record stands for: itself, or one ENTRY for each of ENTRIES.
+
+    Raises BadInput when the body is not laid out so: written by something else than `pack_run`.
+    """
+    if record.kind != ENTRIES:
+        yield record
+        return
+    body = record.body
+    try:
+        (count,) = _CRC.unpack_from(body)
+        sizes = struct.unpack_from(f">{count}I", body, _CRC.size)
+        start = _CRC.size * (1 + count)
+        for size in sizes:
+            entry = body[start : start + size]
+            (entry_id,) = _ENTRY_ID.unpack_from(entry, 8)
+            yield Record(ENTRY, record.ledger_id, EntryId(entry_id), entry, record.end)
+            start += size
+    except struct.error as error:
+        raise BadInput(f"entries of ledger {record.ledger_id} that end early: {error}") from error
+    if start != len(body):
+        raise BadInput(f"entries of ledger {record.ledger_id} with {len(body) - start} bytes too many")
 
 
 def unpack_record(data: bytes, offset: int, seed: int) -> Record | None:

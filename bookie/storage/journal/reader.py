@@ -29,7 +29,7 @@ class JournalFile:
     end: int = journal_format.HEADER_SIZE
 
     def records(self, start: int) -> Iterator[Record]:
-        """Every whole record from `start` (0: the first one). Raises CorruptFile; sets `end`."""
+        """Every whole record from `start` (0: the first one), entry by entry. Raises CorruptFile; sets `end`."""
         seed = journal_format.seed_of(self.header)
         offset = max(start, journal_format.HEADER_SIZE)
         if offset > len(self.data):
@@ -44,7 +44,10 @@ class JournalFile:
                         f"{self.path}: the record at offset {offset} does not check, and it was durable; {_ADVICE}"
                     )
                 break
-            yield record
+            try:
+                yield from journal_format.expand(record)
+            except errors.BadInput as error:
+                raise errors.CorruptFile(f"{self.path}: the record at offset {offset}: {error}; {_ADVICE}") from error
             offset = record.end
         self.end = offset
 

@@ -5,7 +5,7 @@ Must never: complete anything before the sync of its group returned; write a gro
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -71,9 +71,18 @@ class JournalWriter:
 
     def put(self, kind: int, ledger_id: LedgerId, entry_id: EntryId, body: bytes, done: Completion | None) -> None:
         """Queue one record; `done` runs after the sync that makes it durable, or with the error that prevented it."""
-        batcher = self._batcher
-        batcher.put(kind, ledger_id, entry_id, body, done)
-        if batcher.pending.size_bytes > PENDING_BYTES_MAX:
+        self._batcher.put(kind, ledger_id, entry_id, body, done)
+        self._was_put()
+
+    def put_run(
+        self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes], done: Completion
+    ) -> None:
+        """The same for entries of one ledger."""
+        self._batcher.put_run(ledger_id, entry_ids, bodies, done)
+        self._was_put()
+
+    def _was_put(self) -> None:
+        if self._batcher.pending.size_bytes > PENDING_BYTES_MAX:
             self.is_backlogged = True
         if not self._is_awake:
             self._is_awake = True

@@ -4,7 +4,7 @@ Every answer carries its operation's sub-message, on errors too, and the same st
 (wire-protocol.md 4.1); only `ErrorResponse` is a header alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -185,6 +185,24 @@ def _pack_add(response: AddResponse) -> bytes:
         ledger,
         entry,
     )
+
+
+def pack_add_answers(status: Status, ledger_id: LedgerId, txns: Sequence[int], entry_ids: Sequence[EntryId]) -> bytes:
+    """Return one frame per add, as `pack_response` would each; what they share is packed once."""
+    status_varint, ledger = _STATUS_VARINT[status], varint(ledger_id)
+    out: list[bytes] = []
+    sizes = -1, -1
+    start = middle = b""
+    for txn_id, entry_id in zip(txns, entry_ids, strict=True):
+        txn, entry = varint(txn_id), varint(entry_id)
+        if (len(txn), len(entry)) != sizes:
+            sizes = len(txn), len(entry)
+            sub_size = 3 + len(status_varint) + len(ledger) + len(entry)
+            size = 11 + len(txn) + len(status_varint) + sub_size
+            start = b"\x00\x00\x00%c\x0a%c\x08\x03\x10\x02\x18" % (size, 5 + len(txn))
+            middle = b"\x10%b\xaa\x06%c\x08%b\x10%b\x18" % (status_varint, sub_size, status_varint, ledger)
+        out += (start, txn, middle, entry)
+    return b"".join(out)
 
 
 def _pack_read(response: ReadResponse) -> list[Buffer]:

@@ -97,7 +97,7 @@ def test_an_entry_that_says_it_is_another_is_refused(body: bytes) -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             with pytest.raises(errors.BadRequest):
-                store.add(LEDGER, EntryId(0), body, KEY, is_recovery=False, done=Outcome())
+                store.add(LEDGER, [EntryId(0)], [body], KEY, is_recovery=False, done=Outcome())
             assert store.facts(LEDGER) is None
 
         await bench.life(work)

@@ -56,3 +56,19 @@ def test_completions_belong_to_the_group_of_their_record() -> None:
     assert group.completions == [told.append]
     assert batcher.pending.completions == []
     assert told == []
+
+
+def test_entries_of_one_ledger_are_one_record_with_one_completion() -> None:
+    batcher = Batcher(seed=9, start=40)
+    done: list[BookieError | None] = []
+    bodies_ = [bytes(7) + b"\x01" + number.to_bytes(8, "big") + bytes(16) for number in range(3)]
+
+    batcher.put_run(LedgerId(1), [EntryId(number) for number in range(3)], bodies_, done.append)
+    group = batcher.cut()
+
+    assert (group.count, len(group.completions)) == (1, 1)
+    data = bytes(40) + b"".join(group.buffers)
+    assert len(data) == group.end
+    record = journal_format.unpack_record(data, 40, 9)
+    assert record is not None
+    assert [one.body for one in journal_format.expand(record)] == bodies_

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bookie.base.errors import BadInput
 from bookie.base.ids import EntryId, LedgerId
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.format import Header
@@ -114,3 +115,48 @@ def test_a_record_that_a_client_stored_as_its_payload_proves_nothing() -> None:
     data = bytes(START) + bytes(60) + record(b"payload " + stored)
 
     assert not journal_format.is_synced_beyond(data, START, SEED)
+
+
+def entry(ledger_id: int, entry_id: int, payload: bytes) -> bytes:
+    return ledger_id.to_bytes(8, "big") + entry_id.to_bytes(8, "big") + bytes(8) + payload
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.binary(max_size=60)), min_size=1, max_size=9))
+def test_a_run_of_entries_comes_back_entry_by_entry(pairs: list[tuple[int, bytes]]) -> None:
+    entry_ids = [EntryId(entry_id) for entry_id, _ in pairs]
+    bodies = [entry(3, entry_id, payload) for entry_id, payload in pairs]
+
+    head, size = journal_format.pack_run(SEED, START, LedgerId(3), entry_ids, bodies)
+    data = bytes(START) + head + b"".join(bodies)
+
+    assert len(data) == START + size
+    found = journal_format.unpack_record(data, START, SEED)
+    assert found is not None
+    expected = [
+        (journal_format.ENTRY, 3, entry_id, body, len(data)) for entry_id, body in zip(entry_ids, bodies, strict=True)
+    ]
+    assert list(journal_format.expand(found)) == expected
+
+
+def test_no_prefix_of_a_run_is_a_record_and_no_flipped_bit_goes_unseen() -> None:
+    bodies = [entry(3, number, b"x" * number) for number in range(5)]
+    head, _ = journal_format.pack_run(SEED, START, LedgerId(3), [EntryId(number) for number in range(5)], bodies)
+    data = bytes(START) + head + b"".join(bodies)
+
+    for size in range(START, len(data)):
+        assert journal_format.unpack_record(data[:size], START, SEED) is None
+    for bit in range(START * 8, len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert journal_format.unpack_record(bytes(flipped), START, SEED) is None, bit
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", bytes(3), (2).to_bytes(4, "big") + bytes(4), (1).to_bytes(4, "big") + (24).to_bytes(4, "big") + bytes(25)],
+)
+def test_entries_that_are_not_laid_out_as_written_are_refused(body: bytes) -> None:
+    record = journal_format.Record(journal_format.ENTRIES, LedgerId(3), journal_format.NO_ENTRY, body, 0)
+
+    with pytest.raises(BadInput, match="ledger 3"):
+        list(journal_format.expand(record))

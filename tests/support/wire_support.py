@@ -1,0 +1,18 @@
+"""What a bookie's session hands out, request by request again."""
+
+from collections.abc import Iterable
+
+from bookie.wire.messages import AddRequest, AddRun, Incoming, Request
+
+
+def one_by_one(incoming: Iterable[Incoming]) -> list[Request]:
+    """Runs of adds taken apart; everything else as it is."""
+    out: list[Request] = []
+    for item in incoming:
+        if not isinstance(item, AddRun):
+            out.append(item)
+            continue
+        flags = item.is_recovery, item.is_deferred, item.is_high_priority
+        for txn, entry_id, body in zip(item.txns, item.entry_ids, item.bodies, strict=True):
+            out.append(AddRequest(txn, item.version, item.ledger_id, entry_id, item.master_key, body, *flags))
+    return out

@@ -1,0 +1,163 @@
+"""Adds in runs: what the scanners read is what the general parsers read; what they leave alone loses nothing."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wire_support
+from bookie.base.errors import BadInput, Status
+from bookie.base.ids import EntryId, LedgerId
+from bookie.wire import session, v2, v3
+from bookie.wire.messages import (
+    AddRequest,
+    AddResponse,
+    AddRun,
+    AddRunResponse,
+    ForceRequest,
+    Incoming,
+    ReadRequest,
+    Request,
+)
+
+KEYS = (b"k" * 20, b"l" * 20, b"short", b"")
+ids = st.integers(0, 2**63 - 1) | st.integers(0, 300)
+
+
+def entry(ledger_id: int, entry_id: int, payload: bytes) -> bytes:
+    return ledger_id.to_bytes(8, "big", signed=True) + entry_id.to_bytes(8, "big", signed=True) + bytes(16) + payload
+
+
+@st.composite
+def adds(draw: st.DrawFn, version: int) -> AddRequest:
+    ledger_id, entry_id = draw(st.sampled_from((1, 2, 2**40)) | ids), draw(ids)
+    key = draw(st.sampled_from(KEYS if version == 3 else KEYS[:2]))
+    request = AddRequest(0, version, LedgerId(ledger_id), EntryId(entry_id), key, b"")
+    request.body = entry(ledger_id, entry_id, draw(st.binary(max_size=200)))
+    if draw(st.integers(0, 3)) == 0:
+        request.is_recovery, request.is_high_priority = draw(st.booleans()), draw(st.booleans())
+        request.is_deferred = version == 3 and draw(st.booleans())
+    return request
+
+
+def others(version: int) -> st.SearchStrategy[Request]:
+    reads = st.builds(lambda entry_id: ReadRequest(0, version, LedgerId(1), EntryId(entry_id)), ids)
+    return reads | st.builds(lambda: ForceRequest(0, 3, LedgerId(1))) if version == 3 else reads
+
+
+def pack(requests: list[Request], version: int) -> bytes:
+    codec = v3 if version == 3 else v2
+    for txn, request in enumerate(requests, 1):
+        request.txn = txn * 999_983 if version == 3 else 0
+    return b"".join(b"".join(codec.pack_request(request)) for request in requests)
+
+
+def by_ledger(requests: list[Request]) -> list[object]:
+    """What order must be kept: everything between two requests that are no adds, ledger by ledger."""
+    out: list[object] = []
+    pending: dict[LedgerId, list[AddRequest]] = {}
+    for request in requests:
+        if isinstance(request, AddRequest):
+            pending.setdefault(request.ledger_id, []).append(request)
+        else:
+            out += [sorted(pending.items()), request]
+            pending = {}
+    return [*out, sorted(pending.items())]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@given(data=st.data())
+def test_runs_are_the_adds_that_were_sent_in_their_order_however_the_bytes_are_cut(
+    version: int, data: st.DataObject
+) -> None:
+    requests: list[Request] = data.draw(st.lists(adds(version) | others(version), min_size=1, max_size=25))
+    stream = pack(requests, version)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+
+    reader = session.ServerSession()
+    incoming: list[Incoming] = []
+    for start, end in itertools.pairwise([0, *cuts, len(stream)]):
+        incoming += reader.receive(stream[start:end])
+
+    assert by_ledger(wire_support.one_by_one(incoming)) == by_ledger(requests)
+
+
+@given(st.data())
+def test_a_damaged_add_is_read_as_the_general_parser_reads_it(data: st.DataObject) -> None:
+    request = data.draw(adds(3))
+    frame = bytearray(pack([request], 3))
+    for _ in range(data.draw(st.integers(1, 3))):
+        frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    if frame[4] != 0x0A:
+        return  # another protocol
+
+    def outcome(read: object) -> object:
+        assert callable(read)
+        try:
+            return read()
+        except BadInput:
+            return BadInput
+
+    general = outcome(lambda: v3.unpack_request(memoryview(bytes(frame))[4:]))
+    scanned = outcome(lambda: wire_support.one_by_one(session.ServerSession().receive(bytes(frame)))[0])
+
+    assert scanned == general
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_prefix_of_adds_waits_for_the_rest(version: int) -> None:
+    requests: list[Request] = [
+        AddRequest(0, version, LedgerId(7), EntryId(number), KEYS[0], entry(7, number, b"payload"))
+        for number in range(3)
+    ]
+    stream = pack(requests, version)
+
+    for cut in range(len(stream)):
+        reader = session.ServerSession()
+        incoming = [*reader.receive(stream[:cut]), *reader.receive(stream[cut:])]
+        assert wire_support.one_by_one(incoming) == requests
+
+
+def test_adds_of_one_chunk_and_ledger_are_one_run() -> None:
+    requests: list[Request] = [
+        AddRequest(0, 3, LedgerId(7 + number % 2), EntryId(number), KEYS[0], entry(7 + number % 2, number, b"x"))
+        for number in range(10)
+    ]
+
+    incoming = session.ServerSession().receive(pack(requests, 3))
+
+    assert [len(run.bodies) for run in incoming if isinstance(run, AddRun)] == [5, 5]
+
+
+def test_an_add_with_another_key_does_not_join_the_run() -> None:
+    requests: list[Request] = [
+        AddRequest(0, 3, LedgerId(7), EntryId(number), key, entry(7, number, b"x"))
+        for number, key in enumerate((KEYS[0], KEYS[1], KEYS[0]))
+    ]
+
+    incoming = session.ServerSession().receive(pack(requests, 3))
+
+    assert [run.master_key for run in incoming if isinstance(run, AddRun)] == [KEYS[0], KEYS[1], KEYS[0]]
+
+
+@given(
+    st.sampled_from([2, 3]),
+    st.sampled_from([Status.EOK, Status.EFENCED, Status.EIO]),
+    ids,
+    st.lists(st.tuples(ids, ids), min_size=1, max_size=20),
+)
+def test_answers_to_a_run_are_the_answers_to_its_adds(
+    version: int, status: Status, ledger_id: int, pairs: list[tuple[int, int]]
+) -> None:
+    txns = [txn if version == 3 else 0 for txn, _ in pairs]
+    entry_ids = [EntryId(entry_id) for _, entry_id in pairs]
+    run = AddRun(version, LedgerId(ledger_id), KEYS[0], False, False, False, txns, entry_ids, [b""] * len(pairs))
+
+    packed = b"".join(session.pack_response(AddRunResponse(version, status, run)))
+
+    alone = [
+        AddResponse(txn, version, status, LedgerId(ledger_id), entry)
+        for txn, entry in zip(txns, entry_ids, strict=True)
+    ]
+    assert packed == b"".join(b"".join(session.pack_response(answer)) for answer in alone)
