@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from bookie.ports.disk import Buffer
+from bookie.ports.tls import Certificate, Tls, TlsOptions
 
 
 class Address(NamedTuple):
@@ -31,6 +32,15 @@ class ByteStream(Protocol):
 
     async def drained(self) -> None:
         """Wait until the outgoing queue is below its bound. Call after `write` in any loop (backpressure)."""
+        ...
+
+    async def start_tls(self, tls: Tls, deadline_ns: int) -> Certificate | None:
+        """Encrypt everything from here on, once both sides agreed; the other side's certificate, if it showed one.
+
+        What was queued leaves in plain. Call it between two frames, with no `read` waiting: raises BadInput when plain
+        bytes came after the last read (somebody may have put them there), BookieUnavailable when no handshake
+        succeeds before `deadline_ns` (monotonic). After either the stream is closed.
+        """
         ...
 
     def close(self) -> None:
@@ -59,4 +69,8 @@ class Network(Protocol):
 
         Raises RefusedToStart naming the address when it is in use.
         """
+        ...
+
+    def load_tls(self, options: TlsOptions, *, is_server: bool) -> Tls:
+        """Read keys and trust. Raises BadInput naming the file and the reason when they cannot be used."""
         ...

@@ -6,6 +6,7 @@ A reader that does not read makes the kernel's buffers fill, and then the sender
 import asyncio
 import errno
 import socket
+import ssl
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import cast
@@ -15,6 +16,8 @@ from bookie.base.units import KIB, NS_PER_S
 from bookie.ports.clock import Clock
 from bookie.ports.disk import Buffer
 from bookie.ports.network import Address, OnConnect
+from bookie.ports.tls import Certificate, Tls, TlsOptions
+from bookie.runtime.tls import SslTls, certificate_of
 
 # Read but not yet taken by the owner: beyond this the socket is not read any more.
 _READ_AHEAD_BYTES_MAX = 1024 * KIB
@@ -28,10 +31,13 @@ _BACKLOG = 1024
 class _Stream(asyncio.Protocol):
     """One connection, `ports.network.ByteStream`."""
 
-    def __init__(self, on_open: "_OnOpen | None" = None) -> None:
+    def __init__(self, clock: Clock, on_open: "_OnOpen | None" = None, *, dialled: Address | None = None) -> None:
         self.peer = "?"
+        self._clock = clock
         self._on_open = on_open
+        self._dialled = dialled
         self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
         self._chunks: deque[bytes] = deque()
         self._chunks_bytes = 0
         self._is_paused = False
@@ -74,6 +80,34 @@ class _Stream(asyncio.Protocol):
         waiter = self._loop.create_future()
         self._writers.append(waiter)
         await waiter
+
+    async def start_tls(self, tls: Tls, deadline_ns: int) -> Certificate | None:
+        assert isinstance(tls, SslTls), "made by load_tls of this network"
+        assert self._reader is None, "a task reads this stream"
+        if self._chunks:
+            self.close()
+            raise errors.BadInput("plain bytes where TLS was to begin")
+        timeout_s = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
+        try:
+            async with asyncio.timeout(timeout_s):
+                # From here to the first suspension no byte can come in: the loop switches protocols before it reads.
+                transport = await self._loop.start_tls(
+                    self._transport,
+                    self,
+                    tls.context(),
+                    server_side=tls.is_server,
+                    server_hostname=None if tls.is_server or self._dialled is None else self._dialled.host,
+                )
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            self._broken = self._broken or error
+            self.close()
+            reason = "no handshake in time" if isinstance(error, TimeoutError) else _reason(error)
+            raise errors.BookieUnavailable(f"TLS with {self.peer}: {reason}") from None
+        if transport is None:  # the connection went during the handshake
+            raise errors.BookieUnavailable(f"TLS with {self.peer}: the connection broke")
+        self._transport = transport
+        self._transport.set_write_buffer_limits(high=_WRITE_AHEAD_BYTES_MAX)
+        return certificate_of(transport.get_extra_info("peercert"))
 
     def close(self) -> None:
         if not self._is_over:
@@ -188,7 +222,9 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                _, stream = await loop.create_connection(_Stream, address.host, address.port)
+                _, stream = await loop.create_connection(
+                    lambda: _Stream(self._clock, dialled=address), address.host, address.port
+                )
         except TimeoutError:
             raise errors.BookieUnavailable(f"{address} did not answer within {timeout_s:.1f} s") from None
         except OSError as error:
@@ -200,7 +236,7 @@ class TcpNetwork:
         on_open = _OnOpen(listener)
         loop = asyncio.get_running_loop()
         starting: Coroutine[object, object, asyncio.Server] = loop.create_server(
-            lambda: _Stream(on_open), address.host, address.port, backlog=_BACKLOG
+            lambda: _Stream(self._clock, on_open), address.host, address.port, backlog=_BACKLOG
         )
         try:
             listener.server = await starting
@@ -208,6 +244,18 @@ class TcpNetwork:
             raise refused(address, error) from error
         listener.port = listener.server.sockets[0].getsockname()[1]
         return listener
+
+    def load_tls(self, options: TlsOptions, *, is_server: bool) -> SslTls:
+        return SslTls(options, is_server=is_server)
+
+
+def _reason(error: OSError) -> str:
+    """What OpenSSL has to say, without its source lines."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the other side's certificate: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return str(error.reason).lower().replace("_", " ")
+    return error.strerror or str(error)
 
 
 def refused(address: Address, error: OSError) -> errors.RefusedToStart:

@@ -13,6 +13,7 @@ from bookie.base import errors
 from bookie.base.units import KIB, NS_PER_MS, NS_PER_US
 from bookie.ports.disk import Buffer
 from bookie.ports.network import Address, OnConnect
+from bookie.ports.tls import Certificate, Tls, TlsOptions
 from bookie.sim.clock import SimClock
 from bookie.sim.loop import Life, SimFuture, SimLoop
 
@@ -179,6 +180,9 @@ class SimStream:
             self._drainers.append(waiter)
             await waiter
 
+    async def start_tls(self, tls: Tls, deadline_ns: int) -> Certificate | None:
+        raise AssertionError("this network loads no TLS, so nobody has any to start")
+
     def close(self) -> None:
         self.life.check()
         self.close_now()
@@ -343,6 +347,10 @@ class SimNetwork:
         self.fabric.listeners[bound] = listener
         self._listeners.append(listener)
         return listener
+
+    def load_tls(self, options: TlsOptions, *, is_server: bool) -> Tls:
+        """Refused: the wiretap's checkers read what travels, and encryption adds no fault that a stream has not."""
+        raise errors.BadInput("the simulated network has no TLS: leave the TLS options out of a simulation")
 
     def process_ended(self, *, silently: bool) -> None:
         """The process is gone. `silently`: nobody closed its connections (the power is off)."""

@@ -1,0 +1,131 @@
+"""`ports.tls` on Python's `ssl`: contexts made of the files' newest contents.
+
+Each handshake looks whether a file has changed (a `stat` each, nothing beside a handshake) and then loads anew; what
+cannot be loaded, half-written files for one, is told once and the former keys stay in use. Connections that are
+open keep what they agreed on. Keys go to OpenSSL through memory, never through a file of ours.
+"""
+
+import contextlib
+import logging
+import os
+import re
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+from bookie.base import errors
+from bookie.ports.tls import Certificate, TlsOptions
+from bookie.runtime import keystore
+from bookie.runtime.keystore import Material
+
+log = logging.getLogger(__name__)
+
+_Stamp = tuple[tuple[str, int, int, int], ...]
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+class SslTls:
+    """`ports.tls.Tls`."""
+
+    def __init__(self, options: TlsOptions, *, is_server: bool) -> None:
+        """Load at once. Raises BadInput."""
+        self.options = options
+        self.is_server = is_server
+        if is_server and not options.key_store:
+            raise errors.BadInput("TLS on a bookie needs a key: set tlsKeyStore (and tlsCertificatePath for PEM)")
+        self._stamp = self._stamp_now()
+        self._context = make_context(options, keystore.load(options), is_server=is_server)
+        self._refused_stamp: _Stamp | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """What the next handshake uses."""
+        stamp = self._stamp_now()
+        if stamp not in (self._stamp, self._refused_stamp):
+            try:
+                material = keystore.load(self.options)
+                self._context = make_context(self.options, material, is_server=self.is_server)
+            except errors.BadInput as error:
+                self._refused_stamp = stamp
+                log.warning("new TLS files cannot be used, the former stay in use reason=%s", error)
+            else:
+                self._stamp, self._refused_stamp = stamp, None
+                log.info("TLS files loaded anew files=%s", ",".join(self.options.files))
+        return self._context
+
+    def _stamp_now(self) -> _Stamp:
+        """Changes whenever a file does: Kubernetes swaps a link, others write or rename."""
+        stamp = []
+        for path in self.options.files:
+            try:
+                found = Path(path).stat()
+            except OSError:
+                stamp.append((path, 0, 0, 0))
+            else:
+                stamp.append((path, found.st_mtime_ns, found.st_size, found.st_ino))
+        return tuple(stamp)
+
+
+def make_context(options: TlsOptions, material: Material, *, is_server: bool) -> ssl.SSLContext:
+    """Raises BadInput when OpenSSL cannot use the material."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT)
+    versions = [_VERSIONS[name] for name in options.protocols]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    try:
+        if options.ciphers:
+            context.set_ciphers(":".join(map(openssl_cipher, options.ciphers)))
+        if material.chain:
+            with _path_of(material.chain + b"\n" + material.key) as path:
+                # A function, so that OpenSSL never asks the terminal for a password that is not set.
+                context.load_cert_chain(path, password=lambda: material.key_password)
+        if material.trusted:
+            context.load_verify_locations(cadata=material.trusted.decode("ascii", "replace"))
+    except (ssl.SSLError, ValueError) as error:
+        raise errors.BadInput(f"TLS: {', '.join(options.files)} cannot be used: {error}") from None
+    if is_server:
+        context.verify_mode = ssl.CERT_REQUIRED if options.needs_client_certificate else ssl.CERT_NONE
+        # Nobody resumes a session here, as in Java (sessionCacheSize 0).
+        context.num_tickets = 0
+    else:
+        context.check_hostname = options.checks_host_name
+        if not material.trusted:
+            context.load_default_certs()
+    return context
+
+
+@contextlib.contextmanager
+def _path_of(data: bytes) -> Iterator[str]:
+    """A path under which `ssl` finds `data`, which stays in memory."""
+    descriptor = os.memfd_create("bookie-tls", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(data)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def openssl_cipher(name: str) -> str:
+    """OpenSSL's name of a TLS 1.2 cipher suite that has its Java name; other names pass unchanged.
+
+    TLS 1.3 suites are not chosen one by one: OpenSSL's three are all sound.
+    """
+    found = re.fullmatch(r"TLS_(.+)_WITH_(.+)", name)
+    if found is None:
+        return name
+    exchange, cipher = found.groups()
+    cipher = re.sub(r"AES_(128|256)_(GCM|CCM)", r"AES\1_\2", cipher)
+    cipher = re.sub(r"AES_(128|256)_CBC", r"AES\1", cipher)
+    cipher = cipher.replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
+    parts = [cipher] if exchange == "RSA" else [exchange, cipher]
+    return "-".join(parts).replace("_", "-")
+
+
+def certificate_of(subject: object) -> Certificate | None:
+    """The identity in `getpeercert()`, which is None or empty when none was shown or none was asked for."""
+    if not isinstance(subject, dict) or not subject:
+        return None
+    names: list[tuple[str, str]] = [pair for group in subject.get("subject", ()) for pair in group]
+    common = [value for name, value in names if name == "commonName"]
+    units = tuple(value for name, value in names if name == "organizationalUnitName")
+    return Certificate(common_name=common[-1] if common else "", organizational_units=units)

@@ -1,0 +1,134 @@
+"""Key stores of Java fleets: JKS as keytool wrote it, PKCS12, PEM; and what a wrong one is told."""
+
+import base64
+import dataclasses
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tls_support
+from bookie.base import errors
+from bookie.ports.tls import TlsOptions
+from bookie.runtime import keystore
+from tls_support import Authority
+
+# keytool 17: -genkeypair -keyalg EC -groupname secp256r1 -dname "CN=fixture, OU=0:bookie" -storetype JKS, and the
+# same certificate imported as a trusted one. Made for this test; the key opens nothing.
+KEY_JKS = base64.b64decode(
+    "/u3+7QAAAAIAAAABAAAAAQAGYm9va2llAAABof+kaAEAAAB/MH0wDgYKKwYBBAEqAhEBAQUABGsKVBsIaPpeorJVvDtBZwolpn7pki/7qztk"
+    "sXnCbn7x0UO2ZA9zL8C9kPP7VD6iSonvbMzhhktG4CT7FjVNtSadOyI5AQO9Ze2+ZVb7zlZP653zZRult4FAuch2lj6bH8lJ7Fu1BAp3XrI4"
+    "5AAAAAEABVguNTA5AAABZzCCAWMwggEJoAMCAQICCHm19g/iM2ubMAoGCCqGSM49BAMCMCUxETAPBgNVBAsTCDA6Ym9va2llMRAwDgYDVQQD"
+    "EwdmaXh0dXJlMCAXDTI2MTEyMTE5NDUyNloYDzIxMjYxMDI4MTk0NTI2WjAlMREwDwYDVQQLEwgwOmJvb2tpZTEQMA4GA1UEAxMHZml4dHVy"
+    "ZTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABHR2HnOpDSyc/UMW6tHSOdLA1L1IylEVay+3K6picJTe3lsafH79/L/DUswpVeqw7cVi4fsN"
+    "r9e39AwRXym74C6jITAfMB0GA1UdDgQWBBRCsxj1Y2Qn5JLfAS4ifxBeta5dHzAKBggqhkjOPQQDAgNIADBFAiEAgXvCG7rozDdKPuWW3h/l"
+    "/h49GyThXrslraZNfOo3QOQCIAw0EEHENzrk1lWhfDHkxpJWNOeMBv9PbM1rCPI2rSJ1ESwzrhmsgVIQj1hrLayDMwZVKHU="
+)
+TRUST_JKS = base64.b64decode(
+    "/u3+7QAAAAIAAAABAAAAAgACY2EAAAGh/6Rr2QAFWC41MDkAAAFnMIIBYzCCAQmgAwIBAgIIebX2D+Iza5swCgYIKoZIzj0EAwIwJTERMA8G"
+    "A1UECxMIMDpib29raWUxEDAOBgNVBAMTB2ZpeHR1cmUwIBcNMjYxMTIxMTk0NTI2WhgPMjEyNjEwMjgxOTQ1MjZaMCUxETAPBgNVBAsTCDA6"
+    "Ym9va2llMRAwDgYDVQQDEwdmaXh0dXJlMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEdHYec6kNLJz9Qxbq0dI50sDUvUjKURVrL7crqmJw"
+    "lN7eWxp8fv38v8NSzClV6rDtxWLh+w2v17f0DBFfKbvgLqMhMB8wHQYDVR0OBBYEFEKzGPVjZCfkkt8BLiJ/EF61rl0fMAoGCCqGSM49BAMC"
+    "A0gAMEUCIQCBe8IbuujMN0o+5ZbeH+X+Hj0bJOFeuyWtpk186jdA5AIgDDQQQcQ3OuTWVaF8MeTGklY054wG/09szWsI8jatInXyVmkUg7t8"
+    "MzzgEt/weuVqTk/5MA=="
+)
+JKS_PASSWORD = "changeit"
+
+
+def test_a_jks_store_of_keytool_opens() -> None:
+    key, chain = keystore.open_jks(KEY_JKS, JKS_PASSWORD)
+
+    private = serialization.load_der_private_key(key, None)
+    certificate = x509.load_der_x509_certificate(chain[0])
+    assert isinstance(private, ec.EllipticCurvePrivateKey)
+    assert certificate.public_key() == private.public_key()
+    assert certificate.subject.rfc4514_string() == "CN=fixture,OU=0:bookie"
+    assert keystore.open_jks(TRUST_JKS, JKS_PASSWORD) == (b"", chain)
+
+
+@pytest.mark.parametrize("store", [KEY_JKS, TRUST_JKS])
+def test_a_jks_store_wants_its_password_and_every_bit(store: bytes) -> None:
+    with pytest.raises(ValueError, match="digest"):
+        keystore.open_jks(store, "changeit2")
+    for at in range(0, len(store), 7):
+        flipped = bytearray(store)
+        flipped[at] ^= 1
+        with pytest.raises(ValueError, match="digest"):
+            keystore.open_jks(bytes(flipped), JKS_PASSWORD)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_make_the_reader_stumble(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    store = tmp_path_factory.mktemp("store") / "store.jks"
+    for content in (data, b"\xfe\xed\xfe\xed" + data, KEY_JKS[: len(data)]):
+        store.write_bytes(content)
+
+        with pytest.raises(errors.BadInput, match=r"store\.jks"):
+            keystore.load(TlsOptions(key_store=str(store), key_store_type="JKS"))
+
+
+@pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
+def test_a_pkcs12_store_opens_under_either_type_name_as_in_java(tmp_path: Path, kind: str) -> None:
+    authority = Authority()
+    identity = authority.issue("bookie")
+    store = identity.pkcs12(tmp_path)
+    password = tls_support.password_file(tmp_path)
+
+    found = keystore.load(TlsOptions(key_store=store, key_store_type=kind, key_password_file=password))
+
+    private = serialization.load_pem_private_key(found.key, None)
+    chain = x509.load_pem_x509_certificates(found.chain)
+    assert isinstance(private, ec.EllipticCurvePrivateKey)
+    assert private.private_numbers() == identity.key.private_numbers()
+    assert chain == [identity.certificate, authority.certificate]
+
+
+def test_a_jks_store_becomes_pem(tmp_path: Path) -> None:
+    keys, trust, password = tmp_path / "keys", tmp_path / "trust", tmp_path / "password"
+    keys.write_bytes(KEY_JKS)
+    trust.write_bytes(TRUST_JKS)
+    password.write_text(f" {JKS_PASSWORD}\n")
+    options = TlsOptions(
+        key_store=str(keys),
+        key_store_type="JKS",
+        key_password_file=str(password),
+        trust_store=str(trust),
+        trust_store_type="JKS",
+        trust_password_file=str(password),
+    )
+
+    found = keystore.load(options)
+
+    assert x509.load_pem_x509_certificates(found.trusted) == x509.load_pem_x509_certificates(found.chain)
+    serialization.load_pem_private_key(found.key, None)
+
+
+def test_what_is_wrong_with_a_store_is_said_without_its_password(tmp_path: Path) -> None:
+    keys, password = tmp_path / "keys", tmp_path / "password"
+    keys.write_bytes(KEY_JKS)
+    password.write_text("not-the-password")
+    wrong = TlsOptions(key_store=str(keys), key_store_type="JKS", key_password_file=str(password))
+
+    with pytest.raises(errors.BadInput, match="wrong password") as caught:
+        keystore.load(wrong)
+    assert "not-the-password" not in str(caught.value)
+
+    keys.write_bytes(TRUST_JKS)
+    password.write_text(JKS_PASSWORD)
+    with pytest.raises(errors.BadInput, match="holds no private key"):
+        keystore.load(wrong)
+    with pytest.raises(errors.BadInput, match="/nowhere cannot be read"):
+        keystore.load(dataclasses.replace(wrong, key_store="/nowhere"))
+
+
+def test_loaded_keys_do_not_print(tmp_path: Path) -> None:
+    options = tls_support.options(tmp_path, authority := Authority(), authority.issue("bookie"))
+
+    found = keystore.load(options)
+
+    assert b"PRIVATE" in found.key
+    assert "PRIVATE" not in repr(found)
