@@ -45,7 +45,13 @@ class Runs:
         run = self._runs.get(ledger_id)
         if run is None:
             run = self._runs[ledger_id] = AddRun(version, ledger_id, master_key, False, False, False, [], [], [])
-        elif run.master_key != master_key or run.is_recovery or run.is_deferred or run.is_high_priority:
+        elif (
+            run.master_key != master_key
+            or run.version != version
+            or run.is_recovery
+            or run.is_deferred
+            or run.is_high_priority
+        ):
             return None
         return run
 
@@ -54,7 +60,8 @@ class Runs:
         run = self._runs.get(request.ledger_id)
         flags = request.is_recovery, request.is_deferred, request.is_high_priority
         if run is not None and (
-            run.master_key != request.master_key or (run.is_recovery, run.is_deferred, run.is_high_priority) != flags
+            (run.version, run.master_key) != (request.version, request.master_key)
+            or (run.is_recovery, run.is_deferred, run.is_high_priority) != flags
         ):
             yield from self.take()
             run = None
@@ -156,6 +163,6 @@ def split(run: AddRun) -> Iterator[AddRun]:
 def pack_answers(answer: AddRunResponse) -> bytes:
     """Return one frame per add of the run, in its order."""
     run = answer.run
-    if run.version == v2.VERSION:
-        return v2.pack_add_answers(answer.status, run.ledger_id, run.entry_ids)
+    if run.version != v3.VERSION:
+        return v2.pack_add_answers(run.version, answer.status, run.ledger_id, run.entry_ids)
     return v3.pack_add_answers(answer.status, run.ledger_id, run.txns, run.entry_ids)

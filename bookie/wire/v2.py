@@ -2,6 +2,9 @@
 
 Laid out beside v3 with the same four functions; a request without the fields that v2 cannot carry (long poll,
 deferred sync) is refused by `pack_request`. v2 has no transaction ids: `session` makes them up.
+
+A message's `version` is the one in its header, 0 to 2, and answers echo it. A header that names a later version is
+answered EBADVERSION and echoed too; its messages have `BEYOND` set beside the number, so that a 3 is not taken for v3.
 """
 
 import struct
@@ -30,13 +33,14 @@ from bookie.wire.messages import (
 from bookie.wire.proto import bookkeeper_pb2 as proto
 
 VERSION = 2
+BEYOND = 0x100
 
 _HEADER = struct.Struct(">BBH")
 _READ = struct.Struct(">BBHqq")
-_RESPONSE = struct.Struct(">BBHiqq")
-_ADD_ANSWER = struct.Struct(">IBBHiqq")
+_RESPONSE = struct.Struct(">4siqq")
+_ADD_ANSWER = struct.Struct(">I4siqq")
 _BATCH = struct.Struct(">BBHqqqiq")
-_BATCH_RESPONSE = struct.Struct(">BBHiqqq")
+_BATCH_RESPONSE = struct.Struct(">4siqqq")
 _SIZE = struct.Struct(">I")
 _KEY_END = _HEADER.size + codes.MASTER_KEY_SIZE
 
@@ -53,14 +57,16 @@ def unpack_request(view: memoryview) -> Request:
         raise BadInput(f"a v2 frame of {len(view)} bytes")
     version, opcode, flags = _HEADER.unpack_from(view)
     if version == 0:  # the whole int is the opcode; no flags
-        flags = 0
+        opcode, flags = flags & 0xFF, 0
+    elif version > VERSION:
+        version |= BEYOND
     is_urgent = flags & codes.V2_FLAG_HIGH_PRIORITY != 0
     try:
         request = _unpack_by_opcode(view, version, opcode, flags, is_urgent)
     except (struct.error, DecodeError) as error:
         raise BadInput(f"a v2 request, opcode {opcode}, that is not whole: {error}") from error
-    if version > VERSION:
-        return RefusedRequest(request.txn, VERSION, refusal(request, Status.EBADVERSION))
+    if version & BEYOND:
+        return RefusedRequest(request.txn, version, refusal(request, Status.EBADVERSION))
     return request
 
 
@@ -74,13 +80,13 @@ def _unpack_by_opcode(view: memoryview, version: int, opcode: int, flags: int, i
             ledger_id, entry_id = entry.unpack_ids(body)
             key = bytes(view[_HEADER.size : _KEY_END])
             is_recovery = flags & codes.V2_FLAG_RECOVERY_ADD != 0
-            return AddRequest(0, VERSION, ledger_id, entry_id, key, body, is_recovery, False, is_urgent)
+            return AddRequest(0, version, ledger_id, entry_id, key, body, is_recovery, False, is_urgent)
         case V2Opcode.READENTRY:
             _, _, _, ledger_id, entry_id = _READ.unpack_from(view)
             read_key = _fencing_key(view, _READ.size, version) if is_fencing else None
             return ReadRequest(
                 0,
-                VERSION,
+                version,
                 LedgerId(ledger_id),
                 EntryId(entry_id),
                 read_key,
@@ -91,13 +97,20 @@ def _unpack_by_opcode(view: memoryview, version: int, opcode: int, flags: int, i
             _, _, _, ledger_id, entry_id, txn, count_max, size_max = _BATCH.unpack_from(view)
             batch_key = _fencing_key(view, _BATCH.size, version) if is_fencing else None
             return BatchReadRequest(
-                txn, VERSION, ledger_id, entry_id, count_max, size_max, batch_key, is_fencing, is_urgent
+                txn, version, ledger_id, entry_id, count_max, size_max, batch_key, is_fencing, is_urgent
             )
         case V2Opcode.AUTH:
-            auth = proto.AuthMessage.FromString(bytes(view[_HEADER.size :]))
-            return AuthRequest(0, VERSION, auth.authPluginName, auth.payload)
+            auth = _unpack_auth(view)
+            return AuthRequest(0, version, auth.authPluginName, auth.payload)
         case _:
             raise BadInput(f"v2 opcode {opcode} is not a request")
+
+
+def _unpack_auth(view: memoryview) -> proto.AuthMessage:
+    auth = proto.AuthMessage.FromString(bytes(view[_HEADER.size :]))
+    if not auth.IsInitialized():
+        raise BadInput("a v2 AUTH message without its plugin or payload")
+    return auth
 
 
 def _fencing_key(view: memoryview, offset: int, version: int) -> bytes | None:
@@ -113,11 +126,11 @@ def refusal(request: Request, status: Status) -> Response:
     """The error answer to `request`, ids echoed."""
     match request:
         case AddRequest():
-            return AddResponse(request.txn, VERSION, status, request.ledger_id, request.entry_id)
+            return AddResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
         case ReadRequest():
-            return ReadResponse(request.txn, VERSION, status, request.ledger_id, request.entry_id)
+            return ReadResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
         case BatchReadRequest():
-            return BatchReadResponse(request.txn, VERSION, status, request.ledger_id, request.entry_id)
+            return BatchReadResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
         case _:
             raise BadInput(f"v2 has no error answer to {type(request).__name__}")
 
@@ -162,7 +175,7 @@ def _key_of(request: ReadRequest | BatchReadRequest) -> bytes:
 
 def _pack_auth(message: AuthRequest | AuthResponse) -> bytes:
     auth = proto.AuthMessage(authPluginName=message.plugin, payload=message.payload)
-    return _HEADER.pack(VERSION, V2Opcode.AUTH, 0) + auth.SerializeToString()
+    return _first_int(message.version, V2Opcode.AUTH) + auth.SerializeToString()
 
 
 # ---- responses ------------------------------------------------------------------------------------------------------
@@ -171,22 +184,24 @@ def _pack_auth(message: AuthRequest | AuthResponse) -> bytes:
 def unpack_response(view: memoryview) -> Response:
     """Return the response in one frame's payload; bodies borrow `view`. Raises BadInput."""
     try:
-        _, opcode, _ = _HEADER.unpack_from(view)
+        version, opcode, flags = _HEADER.unpack_from(view)
+        if version == 0:
+            opcode = flags & 0xFF
         if opcode == V2Opcode.AUTH:
-            auth = proto.AuthMessage.FromString(bytes(view[_HEADER.size :]))
-            return AuthResponse(0, VERSION, Status.EOK, auth.authPluginName, auth.payload)
-        _, _, _, code, ledger_id, entry_id = _RESPONSE.unpack_from(view)
+            auth = _unpack_auth(view)
+            return AuthResponse(0, version, Status.EOK, auth.authPluginName, auth.payload)
+        _, code, ledger_id, entry_id = _RESPONSE.unpack_from(view)
         status = codes.STATUS_OF_V2_CODE[code]
         match opcode:
             case V2Opcode.ADDENTRY:
-                return AddResponse(0, VERSION, status, ledger_id, entry_id)
+                return AddResponse(0, version, status, ledger_id, entry_id)
             case V2Opcode.READENTRY:
                 body = view[_RESPONSE.size :] if status is Status.EOK else None
-                return ReadResponse(0, VERSION, status, ledger_id, entry_id, body)
+                return ReadResponse(0, version, status, ledger_id, entry_id, body)
             case V2Opcode.BATCH_READ_ENTRY:
-                txn = _BATCH_RESPONSE.unpack_from(view)[6]
+                txn = _BATCH_RESPONSE.unpack_from(view)[4]
                 bodies = tuple(_split_bodies(view[_BATCH_RESPONSE.size :])) if status is Status.EOK else ()
-                return BatchReadResponse(txn, VERSION, status, ledger_id, entry_id, bodies)
+                return BatchReadResponse(txn, version, status, ledger_id, entry_id, bodies)
             case _:
                 raise BadInput(f"v2 opcode {opcode} is not a response")
     except (struct.error, DecodeError, KeyError) as error:
@@ -228,14 +243,21 @@ def pack_response(response: Response) -> list[Buffer]:
             raise BadInput(f"protocol version 2 cannot carry this {type(response).__name__}")
 
 
-def pack_add_answers(status: Status, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> bytes:
+def pack_add_answers(version: int, status: Status, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> bytes:
     """Return one frame per add, as `pack_response` would each."""
     code = codes.V2_CODE_OF_STATUS[status]
     pack = _ADD_ANSWER.pack
+    head = _first_int(version, V2Opcode.ADDENTRY)
     size = _RESPONSE.size
-    return b"".join([pack(size, VERSION, V2Opcode.ADDENTRY, 0, code, ledger_id, entry_id) for entry_id in entry_ids])
+    return b"".join([pack(size, head, code, ledger_id, entry_id) for entry_id in entry_ids])
+
+
+def _first_int(version: int, opcode: V2Opcode) -> bytes:
+    """The header of an answer: flags are 0; version 0 has no version and no flags, all of it is the opcode."""
+    return _HEADER.pack(0, 0, opcode) if version == 0 else _HEADER.pack(version & 0xFF, opcode, 0)
 
 
 def _pack_header(opcode: V2Opcode, response: AddResponse | ReadResponse | BatchReadResponse) -> bytes:
     code = codes.V2_CODE_OF_STATUS[response.status]
-    return _RESPONSE.pack(VERSION, opcode, 0, code, response.ledger_id, response.entry_id)
+    head = _first_int(response.version, opcode)
+    return _RESPONSE.pack(head, code, response.ledger_id, response.entry_id)
