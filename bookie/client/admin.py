@@ -2,16 +2,27 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
 
 from bookie.base import errors
-from bookie.base.ids import BookieId, LedgerId
+from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
+from bookie.client import lac
 from bookie.client.shared import Shared
 from bookie.client.watcher import BookieRecord
-from bookie.metadata import paths
+from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 
 # Records asked for at once: a store answers thousands of reads a second, but only to who does not wait for each.
 SNAPSHOT_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """A ledger's metadata as it is stored. `modified_ms`: when it was last written, by the store's clock."""
+
+    metadata: LedgerMetadata
+    version: int
+    modified_ms: int
 
 
 class ClusterAdmin:
@@ -47,6 +58,18 @@ class ClusterAdmin:
         async for ledger_id, metadata in self.ledgers():
             if metadata.names(bookie_id):
                 yield ledger_id, metadata
+
+    async def record(self, ledger_id: LedgerId) -> LedgerRecord:
+        """Raises LedgerMissing, BadInput (unreadable), MetadataError."""
+        stored = await self._shared.ledgers.stored(ledger_id)
+        metadata = serde.load_ledger(stored.data, stored.created_ms)
+        return LedgerRecord(metadata, stored.version, stored.modified_ms)
+
+    async def last_confirmed(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> EntryId:
+        """The last entry of a closed ledger, the LAC of another; nobody is fenced. Raises QuorumNotReached."""
+        if metadata.is_closed:
+            return metadata.last_entry
+        return await lac.read_lac(self._shared, ledger_id, metadata, floor=INVALID_ENTRY_ID)
 
     async def snapshot(
         self, ledger_ids: Iterable[LedgerId] | None = None

@@ -86,16 +86,17 @@ def compare(
     holdings: Mapping[BookieId, Holding],
     zones: Mapping[BookieId, str],
     *,
+    is_final: bool,
     window: int = bitmaps.WINDOW,
 ) -> Comparison:
-    """Compare entries 0..end-1 of a ledger; of one that is closed, also what is held beyond.
+    """Compare entries 0..end-1 of a ledger; `is_final`: there are no others, so what is held beyond is unexpected.
 
-    `end` is last entry + 1 of a closed ledger, LAC + 1 of an open one: nothing above it is judged there. `holdings` has
+    `end` is last entry + 1 of a closed ledger, LAC + 1 of an open one: nothing above that may be judged. `holdings` has
     every bookie that the metadata names; others may be in it. Raises BadInput for ids that cannot be.
     """
     groups = [group for held in holdings.values() if not isinstance(held, Unknown) for group in held]
     held_end = max((group[1] + group[2] for group in groups), default=0)
-    stop = max(end, held_end) if metadata.is_closed else end
+    stop = max(end, held_end) if is_final else end
     if stop > ENTRIES_MAX:
         raise errors.BadInput(f"entry {stop - 1} is beyond {ENTRIES_MAX}: the ledger's record or a bookie's is wrong")
     whole = metadata.write_quorum

@@ -88,7 +88,7 @@ def test_findings_are_what_a_model_that_goes_entry_by_entry_finds(
         unknown = data.draw(st.integers(0, 5)) == 0
         holdings[bookie] = Unknown("it did not answer") if unknown else groups_of(held[bookie])
 
-    result = compare.compare(metadata, end, holdings, ZONES, window=window)
+    result = compare.compare(metadata, end, holdings, ZONES, is_final=metadata.is_closed, window=window)
 
     seen: dict[BookieId, set[int]] = {}
     for bookie in BOOKIES:
@@ -112,7 +112,7 @@ def test_a_whole_striped_replica_that_is_missing_is_one_range() -> None:
     holdings: dict[BookieId, compare.Holding] = {b: groups_of(ids) for b, ids in promised(metadata, 10_000).items()}
     holdings[BOOKIES[1]] = ()
 
-    result = compare.compare(metadata, 10_000, holdings, ZONES)
+    result = compare.compare(metadata, 10_000, holdings, ZONES, is_final=True)
 
     assert list(result.findings(7)) == [Finding(7, "b1", MISSING, 0, 9_999, 6_667)]
     assert result.replicas_min == 1
@@ -123,7 +123,7 @@ def test_a_bookie_that_does_not_know_is_unreachable_and_neither_missing_nor_clea
     whole = groups_of(set(range(6)))
     holdings: dict[BookieId, compare.Holding] = {BOOKIES[0]: whole, BOOKIES[1]: Unknown("in limbo"), BOOKIES[2]: whole}
 
-    result = compare.compare(metadata, 6, holdings, ZONES)
+    result = compare.compare(metadata, 6, holdings, ZONES, is_final=True)
 
     assert list(result.findings(7)) == [Finding(7, "b1", UNREACHABLE, 0, 5, 6, "in limbo")]
     assert not result.is_clean
@@ -135,18 +135,19 @@ def test_a_ledger_on_a_bookie_that_never_had_it_is_missing_there_and_unexpected_
     whole = groups_of(set(range(4)))
     holdings: dict[BookieId, compare.Holding] = {BOOKIES[0]: whole, BOOKIES[1]: (), BOOKIES[4]: whole}
 
-    result = compare.compare(metadata, 4, holdings, ZONES)
+    result = compare.compare(metadata, 4, holdings, ZONES, is_final=True)
 
     assert list(result.findings(7)) == [Finding(7, "b1", MISSING, 0, 3, 4), Finding(7, "b4", UNEXPECTED, 0, 3, 4)]
 
 
 def test_beyond_the_end_a_closed_ledger_is_judged_and_an_open_one_is_not() -> None:
     holdings: dict[BookieId, compare.Holding] = {BOOKIES[0]: groups_of(set(range(9))), BOOKIES[1]: groups_of({0, 1})}
-    record = closed("01", last=1)
-    still_open = LedgerMetadata(2, 2, 1, record.segments)
+    metadata = closed("01", last=1)
 
-    assert list(compare.compare(record, 2, holdings, ZONES).findings(1)) == [Finding(1, "b0", UNEXPECTED, 2, 8, 7)]
-    assert compare.compare(still_open, 2, holdings, ZONES).is_clean
+    final = compare.compare(metadata, 2, holdings, ZONES, is_final=True)
+
+    assert list(final.findings(1)) == [Finding(1, "b0", UNEXPECTED, 2, 8, 7)]
+    assert compare.compare(metadata, 2, holdings, ZONES, is_final=False).is_clean
 
 
 def test_a_zone_that_holds_two_of_three_replicas_leaves_one() -> None:
@@ -154,7 +155,9 @@ def test_a_zone_that_holds_two_of_three_replicas_leaves_one() -> None:
     zones = {BOOKIES[0]: "x", BOOKIES[1]: "x", BOOKIES[4]: "y"}
     whole = groups_of(set(range(6)))
 
-    result = compare.compare(metadata, 6, dict.fromkeys((BOOKIES[0], BOOKIES[1], BOOKIES[4]), whole), zones)
+    result = compare.compare(
+        metadata, 6, dict.fromkeys((BOOKIES[0], BOOKIES[1], BOOKIES[4]), whole), zones, is_final=True
+    )
 
     assert result.survivors == {"x": 1, "y": 2}
 
@@ -164,7 +167,7 @@ def test_an_id_that_cannot_be_is_refused_before_it_is_drawn() -> None:
     holdings: dict[BookieId, compare.Holding] = {BOOKIES[0]: [(0, 1 << 60, 1, 1 << 59)]}
 
     with pytest.raises(BadInput, match="beyond"):
-        compare.compare(metadata, 2, holdings, ZONES)
+        compare.compare(metadata, 2, holdings, ZONES, is_final=True)
 
 
 @given(st.sets(st.integers(0, 400)), st.integers(0, 300), st.integers(1, 200))

@@ -1,0 +1,165 @@
+"""Asks bookies what they hold, ledger by ledger, and compares. One inspector per unit of work.
+
+What may be said of a ledger, and when: its record is read before the bookies are asked and, if there is anything to
+tell, again afterwards: one that moved meanwhile proves nothing, and the ledger is looked at anew. Told is what a
+second look finds, some time later, among the entries that the first one judged, so that copies still on their way are
+not called missing. Nothing is written, recovered or fenced.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from bookie.base import errors
+from bookie.base.errors import Answer, BookieError
+from bookie.base.ids import BookieId, LedgerId
+from bookie.client import Client
+from bookie.client.admin import LedgerRecord
+from pyspark_bookkeeper.audit import compare, tally
+from pyspark_bookkeeper.audit.compare import Finding, Holding, Unknown
+from pyspark_bookkeeper.audit.tally import Figures
+
+LEDGERS_AT_ONCE = 64  # per task: with E = 3 some 200 requests on their way, which no bookie notices
+LOOKS_MAX = 3  # at a ledger whose record moves
+SILENT_AFTER = 3  # requests in a row without an answer: the bookie is not asked again in this unit
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`grace_ms`: a ledger whose record changed within it is left alone. `asks_all`: also bookies that the ledger does
+    not name, which is how forgotten replicas are found."""
+
+    grace_ms: int = 60_000
+    second_look_ms: int = 2_000
+    asks_all: bool = True
+
+
+@dataclass(slots=True)
+class UnitResult:
+    findings: list[Finding] = field(default_factory=list)
+    figures: Figures = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at a ledger gave: figures to count, and findings, if any, among entries 0..end-1."""
+
+    figures: Figures
+    findings: tuple[Finding, ...] = ()
+    end: int = 0
+
+
+class Inspector:
+    """`zones`: the registered bookies, each with its zone."""
+
+    def __init__(self, client: Client, zones: Mapping[BookieId, str], rules: Rules) -> None:
+        self._client = client
+        self._zones = zones
+        self._rules = rules
+        self._unanswered: Counter[BookieId] = Counter()
+
+    async def audit(self, ledger_ids: Iterable[LedgerId]) -> UnitResult:
+        """Audit a unit of ledgers. Raises MetadataError when the metadata store does not answer."""
+        looks = await self._look_at_all(dict.fromkeys(ledger_ids))
+        suspects = {ledger_id: look.end for ledger_id, look in looks.items() if look.findings}
+        if suspects:
+            await self._client.shared.pause(self._rules.second_look_ms)
+            looks |= await self._look_at_all(suspects)
+        result = UnitResult(figures=tally.total(look.figures for look in looks.values()))
+        for _, look in sorted(looks.items()):
+            result.findings += look.findings
+        return result
+
+    async def _look_at_all(self, ends: Mapping[LedgerId, int | None]) -> dict[LedgerId, _Look]:
+        """`ends`: judge no entry from there on; None: as far as the ledger is confirmed."""
+        looks: dict[LedgerId, _Look] = {}
+        remaining = iter(ends.items())
+
+        async def work() -> None:
+            for ledger_id, end_max in remaining:
+                looks[ledger_id] = await self._look(ledger_id, end_max)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(LEDGERS_AT_ONCE):
+                    group.create_task(work())
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        return looks
+
+    async def _look(self, ledger_id: LedgerId, end_max: int | None) -> _Look:
+        try:
+            for _ in range(LOOKS_MAX):
+                look = await self._look_once(ledger_id, end_max)
+                if look is not None:
+                    return look
+        except errors.LedgerMissing:
+            return _Look(tally.skipped(tally.GONE))
+        except errors.BadInput as error:
+            return _Look(tally.skipped(tally.UNREADABLE, f"ledger {ledger_id}: {error}"))
+        return _Look(tally.skipped(tally.MOVED))
+
+    async def _look_once(self, ledger_id: LedgerId, end_max: int | None) -> _Look | None:
+        """None: the record moved under what was found."""
+        admin = self._client.admin
+        record = await admin.record(ledger_id)
+        metadata = record.metadata
+        if self._client.shared.world.clock.wall_ms() - record.modified_ms < self._rules.grace_ms:
+            return _Look(tally.skipped(tally.YOUNG))
+        # Asked first: what is confirmed now is on an ack quorum by the time bookies say what they hold.
+        confirmed_end = await self._end(ledger_id, record)
+        end = confirmed_end if end_max is None else min(confirmed_end, end_max)
+        named = dict.fromkeys(bookie for segment in metadata.segments for bookie in segment.bookies)
+        asked = list(dict.fromkeys([*named, *self._zones])) if self._rules.asks_all else list(named)
+        answers = await asyncio.gather(*(self._ask(bookie, ledger_id) for bookie in asked))
+        holdings = dict(zip(asked, answers, strict=True))
+        is_final = metadata.is_closed and end == confirmed_end
+        comparison = compare.compare(metadata, end, holdings, self._zones, is_final=is_final)
+        if not comparison.is_clean and (await admin.record(ledger_id)).version != record.version:
+            return None
+        state = tally.CLOSED if metadata.is_closed else tally.OPEN
+        figures = tally.of(comparison, state, write_quorum=metadata.write_quorum)
+        return _Look(figures, tuple(comparison.findings(ledger_id)), end)
+
+    async def _end(self, ledger_id: LedgerId, record: LedgerRecord) -> int:
+        """The number of entries that may be judged. Without a quorum that tells the LAC: those of sealed segments."""
+        try:
+            return await self._client.admin.last_confirmed(ledger_id, record.metadata) + 1
+        except errors.MetadataError:
+            raise
+        except BookieError:
+            return record.metadata.last_segment.first_entry
+
+    async def _ask(self, bookie_id: BookieId, ledger_id: LedgerId) -> Holding:
+        if self._unanswered[bookie_id] >= SILENT_AFTER:
+            return Unknown(_silent(bookie_id))
+        try:
+            groups = await self._client.bookies.list_groups(bookie_id, ledger_id)
+        except errors.RequestTimedOut:
+            self._unanswered[bookie_id] += 1
+            return Unknown(_silent(bookie_id))
+        except BookieError as error:
+            if error.answer is Answer.NEGATIVE:
+                groups = []
+            else:
+                return Unknown(_said(bookie_id, error))
+        self._unanswered[bookie_id] = 0
+        return groups
+
+
+def _silent(bookie_id: BookieId) -> str:
+    return (
+        f"bookie {bookie_id} does not answer: its machine is gone, or it is a Java bookie on DbLedgerStorage, "
+        "which never tells its list of entries"
+    )
+
+
+def _said(bookie_id: BookieId, error: BookieError) -> str:
+    match error:
+        case errors.UnknownLedgerState():
+            return f"bookie {bookie_id} has the ledger in limbo: it may have lost entries and is being repaired"
+        case errors.BookieUnavailable():
+            return f"bookie {bookie_id} cannot be reached"
+        case _:
+            return f"bookie {bookie_id} answered with {type(error).__name__}: {error}"

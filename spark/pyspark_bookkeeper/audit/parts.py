@@ -1,0 +1,94 @@
+"""Findings and figures on disk: one Parquet file per wave, there whole or not at all.
+
+    FOLDER/plan.json             what is audited
+    FOLDER/findings/*.parquet    findings; each file's footer has the figures of its wave
+    FOLDER/summary.json, report.html
+
+`spark.read.parquet(FOLDER/findings)` is the table of findings. A file's name is its wave, so that a wave done twice is
+the same file twice.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bookie.base import errors
+from pyspark_bookkeeper.audit import tally
+from pyspark_bookkeeper.audit.compare import Finding
+from pyspark_bookkeeper.audit.inspector import UnitResult
+from pyspark_bookkeeper.audit.tally import Figures
+
+SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("ledger", pa.int64(), nullable=False),
+        pa.field("bookie", pa.string(), nullable=False),
+        pa.field("first", pa.int64(), nullable=False),
+        pa.field("last", pa.int64(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+FIGURES_KEY = b"bookie.figures"
+
+
+class Folder:
+    """One audit's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.plan = path / "plan.json"
+        self.findings = path / "findings"
+        self.summary = path / "summary.json"
+        self.report = path / "report.html"
+
+    def begin(self, plan_text: str) -> None:
+        """Raises StorageFailed when nothing can be written there."""
+        try:
+            self.findings.mkdir(parents=True, exist_ok=True)
+            write_whole(self.plan, plan_text.encode())
+        except OSError as error:
+            raise errors.StorageFailed(
+                f"the audit cannot write to {self.path}: {error.strerror}; give another --output"
+            ) from None
+
+    def has_wave(self, wave: int) -> bool:
+        return self._part(wave).exists()
+
+    def write_wave(self, wave: int, results: Sequence[UnitResult]) -> None:
+        """Commit a wave. # CRASH: before the rename there is no part, after it a whole one."""
+        findings = sorted(one for result in results for one in result.findings)
+        figures = tally.total(result.figures for result in results)
+        columns = [[getattr(one, name) for one in findings] for name in SCHEMA.names]
+        table = pa.table(dict(zip(SCHEMA.names, columns, strict=True)), schema=SCHEMA)
+        table = table.replace_schema_metadata({FIGURES_KEY: json.dumps(tally.nested(figures)).encode()})
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        write_whole(self._part(wave), sink.getvalue().to_pybytes())
+
+    def read(self, waves: int) -> tuple[list[Finding], Figures]:
+        """All findings and the sum of the figures of waves 0..waves-1."""
+        findings: list[Finding] = []
+        figures: list[Figures] = []
+        for wave in range(waves):
+            table = pq.read_table(self._part(wave))
+            figures.append(tally.flat(json.loads(table.schema.metadata[FIGURES_KEY])))
+            findings += [Finding(**row) for row in table.to_pylist()]
+        return findings, tally.total(figures)
+
+    def _part(self, wave: int) -> Path:
+        return self.findings / f"wave-{wave:05d}.parquet"
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or not at all; what reads folders skips the name it has until then."""
+    new = path.with_name(f".{path.name}.new")
+    with new.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

@@ -1,0 +1,94 @@
+"""What is audited, decided once and written down: a killed audit goes on where it was, over the same ledgers.
+
+Units are tasks of some hundred ledgers: enough work to be worth a task's cost, little enough to be repeated. A wave is
+the units whose results are committed together. Pure.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, LedgerId, parse_ledger_id
+from pyspark_bookkeeper.audit.inspector import Rules
+
+FORMAT = 1
+UNIT_LEDGERS = 500  # half a second of work; a task costs 20 to 90 ms before its first request
+WAVE_UNITS_PER_SLOT = 4  # so that the slot that ends first waits for an eighth of a wave at most
+
+Unit = tuple[int, str]
+"""Its number, and its ledgers as text: "1-400,402"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`zones`: the bookies registered at the start; `known`: those with a cookie, registered or not."""
+
+    uri: str
+    started_ms: int
+    rules: Rules
+    zones: dict[BookieId, str]
+    known: tuple[BookieId, ...]
+    ledgers: int
+    units: tuple[str, ...]
+    wave_units: int
+
+    def waves(self) -> list[list[Unit]]:
+        numbered = list(enumerate(self.units))
+        return [numbered[start : start + self.wave_units] for start in range(0, len(numbered), self.wave_units)]
+
+
+def make(
+    *,
+    uri: str,
+    started_ms: int,
+    rules: Rules,
+    zones: dict[BookieId, str],
+    known: Iterable[BookieId],
+    ledger_ids: Sequence[LedgerId],
+    unit_ledgers: int = UNIT_LEDGERS,
+    wave_units: int,
+) -> Plan:
+    """`ledger_ids` ascending."""
+    units = [ledger_ids[start : start + unit_ledgers] for start in range(0, len(ledger_ids), unit_ledgers)]
+    texts = tuple(map(format_ids, units))
+    return Plan(uri, started_ms, rules, zones, tuple(known), len(ledger_ids), texts, wave_units)
+
+
+def dump(plan: Plan) -> str:
+    return json.dumps({"format": FORMAT, **asdict(plan)}, indent=1)
+
+
+def load(text: str) -> Plan:
+    """Raises BadInput."""
+    try:
+        record = json.loads(text)
+        if record.pop("format") != FORMAT:
+            raise errors.BadInput("the plan was written by another version: start the audit in another folder")
+        record["rules"] = Rules(**record["rules"])
+        record["known"], record["units"] = tuple(record["known"]), tuple(record["units"])
+        return Plan(**record)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.BadInput(f"the plan cannot be read ({error}): start the audit in another folder") from None
+
+
+def format_ids(ids: Iterable[LedgerId]) -> str:
+    """Ascending ids as ranges: "1-400,402"."""
+    ranges: list[list[int]] = []
+    for ledger_id in ids:
+        if ranges and ranges[-1][1] + 1 == ledger_id:
+            ranges[-1][1] = ledger_id
+        else:
+            ranges.append([ledger_id, ledger_id])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def parse_ids(text: str) -> Iterator[LedgerId]:
+    """The inverse. Raises BadInput."""
+    for word in text.split(","):
+        first, dash, last = word.strip().partition("-")
+        start = parse_ledger_id(first)
+        end = parse_ledger_id(last) if dash else start
+        if end < start:
+            raise errors.BadInput(f"the range {word!r} is empty: it ends before it starts")
+        yield from map(LedgerId, range(start, end + 1))

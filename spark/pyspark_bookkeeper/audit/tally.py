@@ -1,0 +1,97 @@
+"""Figures of many ledgers: counters with names of several words, which add up whatever order they come in. Pure.
+
+ledgers/<state>            how each ledger was dealt with, one of STATES
+ledgers/<kind>             ledgers with findings of that kind
+entries                    of the audited ledgers
+copies/<expected | kind>   entries times replicas
+bookies/<id>/<same>        the same for one bookie
+replicas/<whole>/<seen>    ledgers by the replicas seen of their weakest entry, of so many promised
+zones/<zone>/<left>        ledgers by what the loss of that zone would leave of it: 0, 1 or 2 (and more)
+reasons/<sentence>         bookies' answers that prove nothing, ledgers that were not audited
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark_bookkeeper.audit.compare import KINDS, Comparison
+
+Figures = Counter[tuple[str, ...]]
+
+CLOSED, OPEN = "closed", "open"
+YOUNG, MOVED, GONE, UNREADABLE = "young", "moved", "gone", "unreadable"
+STATES = (CLOSED, OPEN, YOUNG, MOVED, GONE, UNREADABLE)
+"""The first two were audited. `young`: changed within the grace time; `moved`: changed at every look; `gone`: deleted
+meanwhile; `unreadable`: nobody can say what it should be."""
+
+REASONS_MAX = 50
+
+
+def of(comparison: Comparison, state: str, *, write_quorum: int) -> Figures:
+    """The figures of one audited ledger."""
+    figures: Figures = Counter({("ledgers", state): 1, ("entries",): comparison.entries})
+    kinds: set[str] = set()
+    for bookie, replica in comparison.replicas.items():
+        counts = {"expected": replica.expected, **{kind: getattr(replica, kind).count for kind in KINDS}}
+        for name, count in counts.items():
+            if count:
+                figures["copies", name] += count
+                figures["bookies", bookie, name] += count
+                kinds.add(name)
+        if replica.unreachable.count:
+            figures.update(reason(comparison.reasons[bookie]))
+    for kind in kinds.intersection(KINDS):
+        figures["ledgers", kind] += 1
+    if comparison.entries:
+        figures["replicas", str(write_quorum), str(comparison.replicas_min)] += 1
+        for zone, left in comparison.survivors.items():
+            figures["zones", zone, str(min(left, 2))] += 1
+    return figures
+
+
+def skipped(state: str, why: str = "") -> Figures:
+    """The figures of a ledger that was not audited."""
+    return Counter({("ledgers", state): 1}) + (reason(why) if why else Counter())
+
+
+def reason(sentence: str) -> Figures:
+    """A reason, without what differs from ledger to ledger."""
+    return Counter({("reasons", re.sub(r"ledger \d+", "ledger ...", sentence)): 1})
+
+
+def total(parts: Iterable[Figures]) -> Figures:
+    """The sum. Of reasons only the most frequent are kept."""
+    figures: Figures = Counter()
+    for part in parts:
+        figures.update(part)
+    reasons = Counter({key: count for key, count in figures.items() if key[0] == "reasons"})
+    for key, _ in reasons.most_common()[REASONS_MAX:]:
+        del figures[key]
+    return figures
+
+
+def nested(figures: Figures) -> dict[str, Any]:
+    """The figures as a tree of dictionaries, for JSON; names in order."""
+    tree: dict[str, Any] = {}
+    for key, count in sorted(figures.items()):
+        branch = tree
+        for word in key[:-1]:
+            branch = branch.setdefault(word, {})
+        branch[key[-1]] = count
+    return tree
+
+
+def flat(tree: dict[str, Any]) -> Figures:
+    """The inverse of `nested`."""
+    figures: Figures = Counter()
+
+    def walk(branch: dict[str, Any], words: tuple[str, ...]) -> None:
+        for word, below in branch.items():
+            if isinstance(below, dict):
+                walk(below, (*words, word))
+            else:
+                figures[(*words, word)] = below
+
+    walk(tree, ())
+    return figures

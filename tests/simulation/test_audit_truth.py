@@ -1,0 +1,235 @@
+"""The audit on whole clusters: what was planted is found, all of it, and nothing else, while writers go on.
+
+The truth is kept beside the cluster, entry by entry, by what the test itself wrote and took away; it never asks the
+product. The Spark side of the audit runs the same inspector in its tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Iterable
+
+import pytest
+
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.sim.cluster import ClientNode, SimCluster
+from bookie.storage import index
+from pyspark_bookkeeper.audit.compare import MISSING, UNEXPECTED, UNREACHABLE, Finding
+from pyspark_bookkeeper.audit.inspector import Inspector, Rules, UnitResult
+
+LEDGERS, LOSSES, MOVES = 1_000, 80, 19  # and one bookie that is empty: 100 in all
+Place = tuple[LedgerId, BookieId]
+Entries = dict[Place, set[int]]
+
+
+def promised(ledger_id: LedgerId, metadata: LedgerMetadata) -> Entries:
+    """What a closed ledger's metadata gives each bookie, one entry after the other."""
+    given: Entries = defaultdict(set)
+    for entry in range(metadata.last_entry + 1):
+        for bookie in metadata.write_set(EntryId(entry)):
+            given[ledger_id, bookie].add(entry)
+    return given
+
+
+async def audited(client: ClientNode, ledger_ids: Iterable[LedgerId], rules: Rules) -> UnitResult:
+    zones = {record.bookie_id: record.zone for record in await client(client.client.admin.bookies())}
+    return await client(Inspector(client.client, zones, rules).audit(ledger_ids))
+
+
+class Truth:
+    """The ledgers of one cluster: what is promised, and what bookies hold."""
+
+    def __init__(self, cluster: SimCluster, client: ClientNode, seed: int) -> None:
+        self.cluster, self.client = cluster, client
+        self.random = random.Random(f"losses {seed}")
+        self.metadata: dict[LedgerId, LedgerMetadata] = {}
+        self.held: Entries = defaultdict(set)
+
+    async def write(self, count: int) -> None:
+        """Ledgers of several shapes, closed, and everything of them in the entry logs of their bookies."""
+        for _ in range(count):
+            size = self.random.randint(1, 5)
+            quorum = self.random.randint(1, size)
+            writer = await self.client.client.create(ensemble_size=size, write_quorum=quorum, ack_quorum=quorum)
+            payloads = [b"payload"] * self.random.randint(0, 9)
+            async with writer:
+                if payloads:
+                    await writer.append_many(payloads)
+            self.metadata[writer.id] = writer.metadata
+            self.held |= promised(writer.id, writer.metadata)
+
+    async def flush(self) -> None:
+        for node in self.cluster.bookies.values():
+            await node.node.do(_store(self.cluster, node.name).flush())
+
+    def lose_entries(self) -> None:
+        """The hook: an entry that a bookie acknowledged is gone from its index."""
+        place = self.random.choice([place for place, entries in sorted(self.held.items()) if entries])
+        ledger_id, bookie = place
+        for entry in self.random.sample(sorted(self.held[place]), self.random.randint(1, len(self.held[place]))):
+            _forget(self.cluster, bookie, index.entry_key(ledger_id, EntryId(entry)))
+            self.held[place].discard(entry)
+
+    async def move(self) -> None:
+        """The metadata names a bookie that never had the ledger."""
+        ledger_id, metadata = self.random.choice(
+            [(i, m) for i, m in sorted(self.metadata.items()) if m.ensemble_size < 5 and m.last_entry >= 0]
+        )
+        old = self.random.choice(metadata.segments[0].bookies)
+        new = self.random.choice([name for name in sorted(self.cluster.bookies) if not metadata.names(BookieId(name))])
+        ledgers = self.client.client.shared.ledgers
+        _, version = await self.client(ledgers.get(ledger_id))
+        self.metadata[ledger_id] = metadata.replaced(EntryId(0), old, BookieId(new))
+        await self.client(ledgers.put(ledger_id, self.metadata[ledger_id], version))
+
+    def empty(self, bookie: BookieId) -> None:
+        """The bookie has its name and nothing else."""
+        for partition in _store(self.cluster, bookie).partitions:
+            partition.index.store.delete_range(b"E", b"F")
+        for place in self.held:
+            if place[1] == bookie:
+                self.held[place] = set()
+
+    def wrong(self) -> tuple[set[tuple[str, int, str, int]], set[tuple[str, int, str, int]]]:
+        """(what is missing, what is unexpected), entry by entry."""
+        given: Entries = defaultdict(set)
+        for ledger_id, metadata in self.metadata.items():
+            given |= promised(ledger_id, metadata)
+        places = given.keys() | self.held.keys()
+        missing = {(MISSING, *place, entry) for place in places for entry in given[place] - self.held[place]}
+        unexpected = {(UNEXPECTED, *place, entry) for place in places for entry in self.held[place] - given[place]}
+        return missing, unexpected
+
+    def told(self, findings: Iterable[Finding]) -> set[tuple[str, int, str, int]]:
+        """The same of an audit: each range stands for the entries that are, or are not, this bookie's within it."""
+        told = set()
+        for one in findings:
+            place = LedgerId(one.ledger), BookieId(one.bookie)
+            metadata = self.metadata[place[0]]
+            universe = promised(place[0], metadata)[place] if one.kind == MISSING else self.held[place]
+            entries = {entry for entry in universe if one.first <= entry <= one.last}
+            assert one.count == len(entries)
+            told |= {(one.kind, *place, entry) for entry in entries}
+        return told
+
+
+def _store(cluster: SimCluster, bookie: str):  # type: ignore[no-untyped-def]
+    process = cluster.bookies[bookie].process
+    assert process is not None
+    store = process._admin.store
+    assert store is not None
+    return store
+
+
+def _forget(cluster: SimCluster, bookie: str, key: bytes) -> None:
+    for partition in _store(cluster, bookie).partitions:
+        partition.index.store.delete_range(key, key + b"\0")
+
+
+async def write_on(client: ClientNode, stop: asyncio.Event) -> None:
+    """Somebody who writes all the time: ledgers that stay open for long, and ledgers that come and go."""
+    steady = await client.client.create()
+    while not stop.is_set():
+        await steady.append(b"steady")
+        async with await client.client.create(ensemble_size=5, write_quorum=3, ack_quorum=2) as brief:
+            await brief.append_many([b"brief"] * 7)
+        await client.client.shared.pause(20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_every_planted_loss_is_found_and_nothing_else_while_writers_go_on(seed: int) -> None:
+    async def story(cluster: SimCluster) -> None:
+        client, other = await cluster.client("auditor"), await cluster.client("writer")
+        truth = Truth(cluster, client, seed)
+        await client(truth.write(LEDGERS))
+        await truth.flush()
+        stop = asyncio.Event()
+        writing = asyncio.ensure_future(other(write_on(other, stop)))
+        for _ in range(LOSSES):
+            truth.lose_entries()
+        for _ in range(MOVES):
+            await truth.move()
+        truth.empty(BookieId("bookie-3"))
+        await client(client.client.shared.pause(500))
+        ids = [ledger_id for ledger_id, _, _ in await client(_listed(client))]
+        assert len(ids) > LEDGERS
+
+        result = await audited(client, ids, Rules(grace_ms=300, second_look_ms=200))
+        stop.set()
+        await writing
+
+        missing, unexpected = truth.wrong()
+        assert truth.told(result.findings) == missing | unexpected
+        assert len({place[1:3] for place in missing}) > LOSSES
+        assert unexpected
+        assert result.figures["copies", MISSING] == len(missing)
+        assert result.figures["ledgers", "open"] >= 1
+        assert result.figures["ledgers", "closed"] >= LEDGERS
+
+    SimCluster(f"audit {seed}", bookies=5).run(story)
+
+
+async def _listed(client: ClientNode) -> list[tuple[LedgerId, LedgerMetadata, int]]:
+    return [one async for one in client.client.admin.snapshot()]
+
+
+def test_a_bookie_that_is_gone_is_unreachable_and_nothing_of_it_is_missing() -> None:
+    async def story(cluster: SimCluster) -> None:
+        client = await cluster.client("auditor")
+        truth = Truth(cluster, client, 1)
+        await client(truth.write(20))
+        cluster.bookies["bookie-1"].crash()
+
+        result = await audited(client, truth.metadata, Rules(grace_ms=0, second_look_ms=10))
+
+        named = {place[0] for place, entries in truth.held.items() if place[1] == "bookie-1" and entries}
+        assert {(one.kind, one.bookie) for one in result.findings} == {(UNREACHABLE, "bookie-1")}
+        assert {one.ledger for one in result.findings} == named
+        assert sum(one.count for one in result.findings) == sum(
+            len(entries) for place, entries in truth.held.items() if place[1] == "bookie-1"
+        )
+        assert all("does not answer" in one.reason for one in result.findings)
+
+    SimCluster("audit gone", bookies=5).run(story)
+
+
+def test_a_bookie_in_the_middle_of_its_repair_is_never_called_missing_nor_clean() -> None:
+    async def story(cluster: SimCluster) -> None:
+        client, other = await cluster.client("auditor"), await cluster.client("writer")
+        truth = Truth(cluster, client, 2)
+        await client(truth.write(40))
+        writers = [await other(other.client.create(ensemble_size=5, write_quorum=5)) for _ in range(3)]
+        for writer in writers:
+            await other(writer.append(b"confirmed by the next one"))
+            await other(writer.append(b"nobody knows that it is confirmed"))
+        other.crash()
+        lost = cluster.bookies["bookie-2"]
+        for name in cluster.bookies:
+            if name != "bookie-2":
+                cluster.hold("bookie-2", name)  # it can ask nobody: nothing can be copied
+        lost.crash()
+        lost.wipe()
+        lost.start()
+        await cluster.until_ready("bookie-2")
+        await client(client.client.shared.pause(2_000))  # the client dials again by then
+        ids = [ledger_id for ledger_id, _, _ in await client(_listed(client))]
+        named = {place[0] for place, entries in truth.held.items() if place[1] == "bookie-2" and entries}
+
+        result = await audited(client, ids, Rules(grace_ms=0, second_look_ms=10))
+
+        assert {(one.kind, one.bookie) for one in result.findings} == {(UNREACHABLE, "bookie-2")}
+        assert {one.ledger for one in result.findings} == named | {writer.id for writer in writers}
+        assert all("limbo" in one.reason for one in result.findings)
+        cluster.heal()
+        await cluster.until_repaired("bookie-2")
+
+        after = await audited(client, ids, Rules(grace_ms=0, second_look_ms=10))
+
+        assert [one for one in after.findings if one.kind != UNEXPECTED] == []
+        assert after.figures["copies", "expected"] >= result.figures["copies", "expected"]
+
+    SimCluster("audit limbo", bookies=5).run(story)
