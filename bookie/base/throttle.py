@@ -1,4 +1,4 @@
-"""How long to wait before the next piece of background work, so that clients are not starved. The caller has a clock."""
+"""How long background work waits before its next piece, so that clients are not starved. The caller has a clock."""
 
 from bookie.base.units import NS_PER_S
 

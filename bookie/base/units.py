@@ -7,6 +7,7 @@ GIB = 1024 * MIB
 NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+HOUR_MS = 3_600_000
 
 
 def div_ceil(numerator: int, denominator: int) -> int:

@@ -15,7 +15,9 @@ before it begins another, and no mark moves meanwhile. Facts are written however
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from operator import itemgetter
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -24,9 +26,12 @@ from bookie.base.units import KIB, MIB
 from bookie.ports.clock import Clock
 from bookie.storage import index as index_module
 from bookie.storage.entrylog import format as log_format
+from bookie.storage.entrylog.writer import Entry
+from bookie.storage.index import Use
 from bookie.storage.journal.batch import Completion, Mark
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.partition import Partition
+from bookie.storage.pause import pause
 from bookie.storage.stats import StorageStats
 from bookie.storage.write_cache import Generation
 
@@ -34,14 +39,6 @@ from bookie.storage.write_cache import Generation
 LOG_BATCH_BYTES = 512 * KIB
 INDEX_BATCH_COUNT = 512
 assert LOG_BATCH_BYTES < 64 * MIB
-
-
-async def pause() -> None:
-    """Let everything that is ready run once."""
-    loop = asyncio.get_running_loop()
-    turn = loop.create_future()
-    loop.call_soon(turn.set_result, None)
-    await turn
 
 
 async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]], stats: StorageStats) -> bool:
@@ -57,8 +54,11 @@ async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]]
     generation = partition.flushing
     assert generation is not None
     touched = list(generation.ledgers)
-    pairs = await _write_logs(partition, generation)
-    await partition.writer.sync()
+    if partition.written is None:
+        pairs = await _write_logs(partition, generation)
+        await partition.writer.sync()
+        partition.written = pairs  # a second attempt, the index being full, writes no second copy
+    pairs = partition.written
     partition.save_next_log()
     # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of its new life.
     for ledger_id in partition.table.deleting:
@@ -74,17 +74,36 @@ async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]]
 
 
 async def _write_logs(partition: Partition, generation: Generation) -> list[tuple[bytes, bytes]]:
-    """Steps (1): every entry into a log. Returns the index pairs; nothing points at the bytes yet."""
+    """Steps (1): every entry into a log. Returns the index pairs; nothing points at the bytes yet.
+
+    Raises DiskFull; then the logs are as long as before.
+    """
     pairs: list[tuple[bytes, bytes]] = []
-    entry_key, head = index_module.entry_key, log_format.RECORD_HEAD_SIZE
-    for batch in generation.batches(LOG_BATCH_BYTES):
-        log_id, locations = await partition.writer.append(batch)
-        use = partition.log_use
-        for (ledger_id, entry_id, body), location in zip(batch, locations, strict=True):
-            pairs.append((entry_key(ledger_id, entry_id), location))
-            use_key = (log_id, ledger_id)
-            use[use_key] = use.get(use_key, 0) + head + len(body)
+    entry_key = index_module.entry_key
+    use = dict(partition.log_use)
+    partition.writer.begin()
+    try:
+        for batch in generation.batches(LOG_BATCH_BYTES):
+            log_id, locations = await partition.writer.append(batch)
+            pairs += [
+                (entry_key(ledger_id, entry_id), location)
+                for (ledger_id, entry_id, _), location in zip(batch, locations, strict=True)
+            ]
+            _count_use(use, log_id, batch)
+    except errors.DiskFull:
+        await partition.writer.roll_back()
+        raise
+    partition.log_use = use
     return pairs
+
+
+def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, batch: Sequence[Entry]) -> None:
+    """Note what `batch`, sorted by ledger and entry, put into a log."""
+    for ledger_id, entries in itertools.groupby(batch, key=itemgetter(0)):
+        run = list(entries)
+        size = len(run) * log_format.RECORD_HEAD_SIZE + sum(len(body) for _, _, body in run)
+        held = use.get((log_id, ledger_id), Use(0, run[0][1], run[-1][1]))
+        use[log_id, ledger_id] = held.with_run(size, run[0][1], run[-1][1])
 
 
 async def _put_batches(partition: Partition, pairs: Sequence[tuple[bytes, bytes]]) -> None:

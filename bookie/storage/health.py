@@ -31,6 +31,7 @@ class Health:
         self.is_refusing = False
         self.failure: BookieError | None = None
         self.usage = Usage(0, 0)
+        self.disks = [Usage(0, 0)] * len(options.ledger_dirs)  # of each ledger directory
         self.room = asyncio.Event()
         self.room.set()
         self._options = options
@@ -92,6 +93,7 @@ class Health:
                 fullest = max(fullest, 1 - usage.free_bytes / usage.total_bytes)
             if directory in self._options.ledger_dirs:
                 total, free = total + usage.total_bytes, free + usage.free_bytes
+                self.disks[self._options.ledger_dirs.index(directory)] = usage
         self.usage = Usage(total, free)
         is_stuck = any(journal.is_suspended for journal in self._journals) or any(
             partition.flushing is not None for partition in self._partitions

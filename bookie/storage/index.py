@@ -2,25 +2,31 @@
 
     'E' ledger entry   -> location of the entry's record          17-byte keys, 12-byte values
     'L' ledger         -> the ledger's durable facts (`ledgers`)
-    'G' log ledger     -> bytes of that ledger in that log         for garbage collection
+    'G' log ledger     -> what that log holds of that ledger: bytes, first and last entry     for collection
     'M' name           -> marks, highest log id, shape             few; the mark is written last
 
 Numbers in keys are big-endian and never negative, so byte order is numeric order.
 """
 
+import itertools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import NamedTuple
 
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
 from bookie.ports.ordered_store import Delete, OrderedStore, Put
 from bookie.storage import location
 from bookie.storage.location import Location
+from bookie.storage.pause import pause
 
 _ENTRY_KEY = struct.Struct(">cqq")
 _LEDGER_KEY = struct.Struct(">cq")
 _USE_KEY = struct.Struct(">cIq")
-_SIZE = struct.Struct(">Q")
-ENTRY_ID_MAX = LEDGER_ID_MAX
+_USE = struct.Struct(">Qqq")
+_SIZE = struct.Struct(">Q")  # of the first version, which kept no range
+FIRST, LAST = EntryId(0), EntryId(LEDGER_ID_MAX)
+# Rows looked at before others get their turn: about 1 ms.
+SLICE_COUNT = 512
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
@@ -35,7 +41,27 @@ def ledger_key(ledger_id: LedgerId) -> bytes:
 
 def _after_entries(ledger_id: LedgerId) -> bytes:
     """The end (exclusive) of a ledger's entry keys."""
-    return entry_key(ledger_id, EntryId(ENTRY_ID_MAX)) + b"\0"
+    return entry_key(ledger_id, LAST) + b"\0"
+
+
+class Use(NamedTuple):
+    """What was written of one ledger to one log: bytes, and a range that all its entries there lie in (inclusive).
+
+    An upper bound: what was rewritten elsewhere since is counted still."""
+
+    size: int
+    first: EntryId
+    last: EntryId
+
+    def with_run(self, size: int, first: EntryId, last: EntryId) -> "Use":
+        """The same with entries `first` to `last` besides."""
+        return Use(self.size + size, min(self.first, first), max(self.last, last))
+
+
+def _unpack_use(value: bytes) -> Use:
+    if len(value) == _SIZE.size:
+        return Use(_SIZE.unpack(value)[0], EntryId(0), LAST)
+    return Use(*_USE.unpack(value))
 
 
 class Index:
@@ -56,10 +82,19 @@ class Index:
         pair = self.store.last_in(entry_key(ledger_id, EntryId(0)), _after_entries(ledger_id))
         return None if pair is None else EntryId(_ENTRY_KEY.unpack(pair[0])[2])
 
-    def locations(self, ledger_id: LedgerId) -> Iterator[tuple[EntryId, Location]]:
-        """All indexed entries of a ledger, ascending."""
-        for key, value in self.store.range(entry_key(ledger_id, EntryId(0)), _after_entries(ledger_id)):
-            yield EntryId(_ENTRY_KEY.unpack(key)[2]), location.unpack(value)
+    def locations(
+        self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
+    ) -> Iterator[tuple[EntryId, Location]]:
+        """Indexed entries of a ledger from `first` to `last` (inclusive), ascending; as they are at this call."""
+        pairs = self.store.range(entry_key(ledger_id, first), entry_key(ledger_id, last) + b"\0")
+        return ((EntryId(_ENTRY_KEY.unpack(key)[2]), location.unpack(value)) for key, value in pairs)
+
+    async def walk_locations(
+        self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
+    ) -> AsyncIterator[list[tuple[EntryId, Location]]]:
+        """The same in slices, the loop being given back between them: each slice is as the index is then."""
+        async for pairs in self._walk(entry_key(ledger_id, first), entry_key(ledger_id, last) + b"\0"):
+            yield [(EntryId(_ENTRY_KEY.unpack(key)[2]), location.unpack(value)) for key, value in pairs]
 
     def all_locations(self) -> Iterator[tuple[LedgerId, EntryId, Location]]:
         """All indexed entries of all ledgers, ascending."""
@@ -77,6 +112,11 @@ class Index:
         for key, value in self.store.range(b"L", b"M"):
             yield LedgerId(_LEDGER_KEY.unpack(key)[1]), value
 
+    async def walk_ledgers(self) -> AsyncIterator[list[LedgerId]]:
+        """The ids of all ledgers that have a row, ascending, in slices."""
+        async for pairs in self._walk(b"L", b"M"):
+            yield [LedgerId(_LEDGER_KEY.unpack(key)[1]) for key, _ in pairs]
+
     def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
         """Remove a ledger's entries, and its row unless the ledger has been made anew since."""
         self.store.delete_range(entry_key(ledger_id, EntryId(0)), _after_entries(ledger_id))
@@ -85,24 +125,32 @@ class Index:
 
     # ---- use of logs ----------------------------------------------------------------------------------------------
 
-    def use_pairs(self, use: dict[tuple[int, LedgerId], int]) -> list[tuple[bytes, bytes]]:
-        """Pairs that record how many bytes of a ledger a log holds."""
-        return [(_USE_KEY.pack(b"G", log_id, ledger_id), _SIZE.pack(size)) for (log_id, ledger_id), size in use.items()]
+    def use_pairs(self, use: dict[tuple[int, LedgerId], Use]) -> list[tuple[bytes, bytes]]:
+        """Pairs that record what a log holds of a ledger."""
+        return [(_USE_KEY.pack(b"G", log_id, ledger_id), _USE.pack(*held)) for (log_id, ledger_id), held in use.items()]
 
-    def use_of(self, log_id: int) -> Iterator[tuple[LedgerId, int]]:
-        """Ledgers in a log with their bytes."""
+    def use_of(self, log_id: int) -> Iterator[tuple[LedgerId, Use]]:
+        """Ledgers in a log, ascending."""
         start = _USE_KEY.pack(b"G", log_id, 0)
         for key, value in self.store.range(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"):
-            yield LedgerId(_USE_KEY.unpack(key)[2]), _SIZE.unpack(value)[0]
+            yield LedgerId(_USE_KEY.unpack(key)[2]), _unpack_use(value)
 
-    def all_use(self) -> Iterator[tuple[int, LedgerId, int]]:
-        """Every (log, ledger, bytes), ascending."""
+    async def walk_use(self, log_id: int) -> AsyncIterator[list[tuple[LedgerId, Use]]]:
+        """The same in slices."""
+        start = _USE_KEY.pack(b"G", log_id, 0)
+        async for pairs in self._walk(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"):
+            yield [(LedgerId(_USE_KEY.unpack(key)[2]), _unpack_use(value)) for key, value in pairs]
+
+    def all_use(self) -> Iterator[tuple[int, LedgerId, Use]]:
+        """Every (log, ledger, use), ascending."""
         for key, value in self.store.range(b"G", b"H"):
             _, log_id, ledger_id = _USE_KEY.unpack(key)
-            yield log_id, LedgerId(ledger_id), _SIZE.unpack(value)[0]
+            yield log_id, LedgerId(ledger_id), _unpack_use(value)
 
-    def forget_use(self, log_id: int, ledger_ids: Sequence[LedgerId]) -> None:
-        self.store.write([Delete(_USE_KEY.pack(b"G", log_id, ledger_id)) for ledger_id in ledger_ids])
+    def forget_use(self, log_id: int) -> None:
+        """Nothing of any ledger is in that log any more."""
+        start = _USE_KEY.pack(b"G", log_id, 0)
+        self.store.delete_range(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0")
 
     # ---- the few ----------------------------------------------------------------------------------------------------
 
@@ -115,6 +163,15 @@ class Index:
     def put_many(self, pairs: Pairs) -> None:
         if pairs:
             self.store.put_many(pairs)
+
+    async def _walk(self, start: bytes, end: bytes) -> AsyncIterator[list[tuple[bytes, bytes]]]:
+        """Pairs from `start` to `end` (exclusive) in slices. No cursor of the store outlives a slice."""
+        while pairs := list(itertools.islice(self.store.range(start, end), SLICE_COUNT)):
+            yield pairs
+            if len(pairs) < SLICE_COUNT:
+                return
+            start = pairs[-1][0] + b"\0"
+            await pause()
 
     async def flush(self) -> None:
         await self.store.flush()

@@ -17,7 +17,7 @@ from bookie.storage import dirs, ledgers
 from bookie.storage import partition as partition_module
 from bookie.storage.entrylog import logs as log_files
 from bookie.storage.entrylog import scan as log_scan
-from bookie.storage.index import Index
+from bookie.storage.index import Index, Use
 from bookie.storage.journal import files as journal_files
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal import reader as journal_reader
@@ -161,8 +161,8 @@ class IndexView:
         for entry_id, location in self._index.locations(ledger_id):
             yield ledger_id, entry_id, location
 
-    def log_use(self) -> Iterator[tuple[int, LedgerId, int]]:
-        """How many bytes of which ledger were written to which log; rewritten and deleted ones are counted still."""
+    def log_use(self) -> Iterator[tuple[int, LedgerId, Use]]:
+        """(log, ledger, what was written of it there); rewritten and deleted entries are counted still."""
         return self._index.all_use()
 
     def marks(self) -> tuple[Mark, ...]:

@@ -32,6 +32,16 @@ class LedgerTable:
         ledger = self.known[ledger_id] = ledgers.unpack_row(ledger_id, row)
         return ledger
 
+    def is_here(self, ledger_id: LedgerId) -> bool:
+        """True when the ledger is known here; nothing is loaded into memory."""
+        return ledger_id in self.known or (
+            ledger_id not in self.deleted and ledger_id not in self.deleting and self._index.row(ledger_id) is not None
+        )
+
+    def may_be_here(self, ledger_id: LedgerId) -> bool:
+        """The same, and True besides while a crash would bring it back: its deletion is not durable."""
+        return ledger_id in self.deleted or ledger_id in self.deleting or self.is_here(ledger_id)
+
     def create(self, ledger_id: LedgerId, master_key: bytes) -> Ledger:
         """A ledger that `find` did not find."""
         ledger = self.known[ledger_id] = self.dirty[ledger_id] = Ledger(ledger_id, master_key)

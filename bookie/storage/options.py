@@ -1,9 +1,10 @@
 """StorageOptions: every setting of the storage engine, validated together. Reads no file and no environment."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bookie.base import errors
 from bookie.base.units import GIB, KIB, MIB
+from bookie.storage.collect.options import CompactionOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,9 @@ class StorageOptions:
     # Read-only above the first share of a file system used, writable again below the second (diskUsageThreshold 0.95).
     disk_used_max: float = 0.95
     disk_used_again: float = 0.94
+    # From here on only the cheaper kind of compaction runs (diskUsageWarnThreshold).
+    disk_used_warn: float = 0.90
+    compaction: CompactionOptions = field(default_factory=CompactionOptions)
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -77,6 +81,8 @@ class StorageOptions:
                 problems.append(f"{name} is {value}, at most {2 * GIB}")
         if not 0 < self.disk_used_again <= self.disk_used_max < 1:
             problems.append("disk_used_again and disk_used_max must satisfy 0 < again <= max < 1")
+        if not 0 < self.disk_used_warn < 1:
+            problems.append(f"disk_used_warn is {self.disk_used_warn}, a share of a disk between 0 and 1")
         return problems
 
     @property

@@ -9,10 +9,9 @@ import struct
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
-from bookie.storage.collect import plan
-from bookie.storage.entrylog.logs import EntryLogs
+from bookie.storage.entrylog.logs import EntryLogs, Place
 from bookie.storage.entrylog.writer import LogWriter
-from bookie.storage.index import Index
+from bookie.storage.index import Index, Use
 from bookie.storage.journal.batch import NOTHING, Mark
 from bookie.storage.ledger_table import LedgerTable
 from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
@@ -37,9 +36,11 @@ class Partition:
         self.active = Generation()
         self.flushing: Generation | None = None
         self.flushing_marks: tuple[Mark, ...] = ()
+        self.flushing_log = 0  # the checkpoint writes to this log and later ones
+        self.written: list[tuple[bytes, bytes]] | None = None  # index pairs of `flushing`, once its bytes are synced
         self.marks: tuple[Mark, ...] = ()  # durable
         self.durable_next_log = 0
-        self.log_use: dict[tuple[int, LedgerId], int] = {}  # of the log being written
+        self.log_use: dict[tuple[int, LedgerId], Use] = {}  # of the log being written
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
@@ -85,11 +86,12 @@ class Partition:
         assert self.flushing is None
         self.flushing, self.active = self.active, Generation()
         self.flushing_marks = marks
+        self.flushing_log = self.writer.first_open_id
         self.table.rotate()
 
     def rotated_out(self) -> None:
         """The checkpoint is durable: drop what it wrote."""
-        self.flushing = None
+        self.flushing = self.written = None
         self.marks = self.flushing_marks
         self.table.flushed()
 
@@ -100,16 +102,18 @@ class Partition:
             self.flushing.drop(ledger_id)
         self.table.delete(ledger_id)
 
-    def dead_logs(self) -> list[int]:
-        """Entry logs that nothing here points into; none while a checkpoint is under way, whose records are not whole,
-        or while a deletion waits for one."""
-        if self.flushing is not None or self.table.deleted:
-            return []
-        return plan.droppable(
-            self.logs.ids,
-            current=self.writer.current_id if self.writer.current_id >= 0 else self.writer.next_id,
-            ledgers_in=lambda log_id: (ledger_id for ledger_id, _ in self.index.use_of(log_id)),
-            is_live=lambda ledger_id: self.table.find(ledger_id) is not None,
+    @property
+    def first_open_log(self) -> int:
+        """Logs before this one are never written again, and the index knows all that is in them."""
+        return self.flushing_log if self.flushing is not None else self.writer.first_open_id
+
+    def is_current(self, place: Place) -> bool:
+        """True when the entry is still exactly there: not deleted, not on its way to a newer place."""
+        ledger_id, entry_id, location = place
+        return (
+            self.table.is_here(ledger_id)
+            and self.cached(ledger_id, entry_id) is None
+            and self.index.locate(ledger_id, entry_id) == location
         )
 
     # ---- marks and shape ------------------------------------------------------------------------------------------

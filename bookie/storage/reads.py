@@ -45,9 +45,18 @@ class Reads:
         body = partition.cached(ledger_id, entry_id)
         if body is not None:
             return body
-        location = self._locate(partition, ledger_id, entry_id)
+        return await self._read_log(partition, ledger_id, entry_id)
+
+    async def _read_log(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
+        """From the disk. A log may go away while we wait for it (compaction): then the index knows the new place."""
         self._stats.disk_reads += 1
-        return await partition.logs.read(location, ledger_id, entry_id)
+        while True:
+            location = self._locate(partition, ledger_id, entry_id)
+            try:
+                return await partition.logs.read(location, ledger_id, entry_id)
+            except (errors.CorruptFile, errors.FileMissing):
+                if partition.index.locate(ledger_id, entry_id) == location:
+                    raise
 
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
         partition = self._partitions[ledger_id % self._count]

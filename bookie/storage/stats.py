@@ -12,7 +12,9 @@ class StorageStats:
         "checkpoint_failures",
         "checkpoint_ns",
         "checkpoints",
+        "compacted_bytes",
         "disk_reads",
+        "entries_compacted",
         "entries_flushed",
         "entries_replayed",
         "fences",
@@ -20,6 +22,7 @@ class StorageStats:
         "journal_groups",
         "journal_records",
         "ledgers_deleted",
+        "logs_compacted",
         "reads",
         "replay_ns",
     )
@@ -36,7 +39,9 @@ class StorageStats:
     checkpoint_failures: int
     checkpoint_ns: int
     checkpoints: int
+    compacted_bytes: int
     disk_reads: int
+    entries_compacted: int
     entries_flushed: int
     entries_replayed: int
     fences: int
@@ -44,6 +49,7 @@ class StorageStats:
     journal_groups: int
     journal_records: int
     ledgers_deleted: int
+    logs_compacted: int
     reads: int
     replay_ns: int
 

@@ -14,7 +14,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.ports import World
 from bookie.ports.disk import Buffer, Lock, Usage
 from bookie.storage import dirs, ledgers
-from bookie.storage.checkpoint import INDEX_BATCH_COUNT, Checkpointer, pause
+from bookie.storage.checkpoint import INDEX_BATCH_COUNT, Checkpointer
 from bookie.storage.health import Health
 from bookie.storage.index import ledger_key
 from bookie.storage.journal import format as journal_format
@@ -23,6 +23,7 @@ from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.ledgers import FENCED, LIMBO, STATE_LOST, UNKNOWN_LAST, LacWatcher, Ledger, LedgerFacts
 from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
+from bookie.storage.pause import pause
 from bookie.storage.reads import Reads
 from bookie.storage.stats import StorageStats
 
@@ -49,7 +50,7 @@ class EntryStore:
     ) -> None:
         self.options = options
         self.stats = stats
-        self._partitions = tuple(partitions)
+        self.partitions = self._partitions = tuple(partitions)  # for collection and scrubbing
         self._journals = tuple(journals)
         self._locks = locks
         self._reads = Reads(self._partitions, stats)
@@ -336,16 +337,6 @@ class EntryStore:
         partition.delete(ledger_id)
         self.stats.ledgers_deleted += 1
 
-    async def drop_dead_logs(self) -> int:
-        """Remove entry logs that hold nothing of a ledger that is here; how many. Call after `flush`."""
-        dropped = 0
-        for partition in self._partitions:
-            for log_id in partition.dead_logs():
-                await partition.logs.remove(log_id)
-                partition.index.forget_use(log_id, [ledger_id for ledger_id, _ in partition.index.use_of(log_id)])
-                dropped += 1
-        return dropped
-
     async def flush(self) -> None:
         """A full checkpoint that begins after this call: entries, facts, marks durable on return.
 
@@ -379,6 +370,10 @@ class EntryStore:
     def usage(self) -> Usage:
         """Of all ledger directories together, as last measured (each checkpoint turn)."""
         return self._health.usage
+
+    def disk_usage(self, number: int) -> Usage:
+        """Of one ledger directory's disk, as last measured."""
+        return self._health.disks[number]
 
     @property
     def is_congested(self) -> bool:

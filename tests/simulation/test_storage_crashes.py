@@ -17,10 +17,14 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.faults import Dials
 from bookie.sim.node import Defect, End, Node, NodeCrashed, Simulation
 from bookie.storage import restart
+from bookie.storage.collect import collector
+from bookie.storage.collect.compactor import Compactor
+from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.storage.collect.plan import Kind
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import Completion, EntryStore
 
-LEDGERS = 5
+LEDGERS = 5  # that stay; besides them others come and go, one at a time
 LIVES = 4
 KEY = b"k" * 20
 
@@ -41,6 +45,11 @@ class Model:
     lacs: dict[int, int] = field(default_factory=dict)
     keyed: dict[int, None] = field(default_factory=dict)
     next_entry: dict[int, int] = field(default_factory=dict)
+    short: int = LEDGERS  # the ledger that goes next
+
+    def stays(self, ledger_id: int) -> bool:
+        """False for a ledger that was let go: an answer about it may have been on its way."""
+        return ledger_id < LEDGERS or ledger_id == self.short
 
 
 class Client:
@@ -58,10 +67,25 @@ class Client:
                 covered = dict(self.model.acknowledged)
                 await self.store.flush()
                 self.model.flushed.update(covered)
+            if self.random.random() < 0.03:
+                await self.reclaim()
             await self.node.simulation.loop.sleep_ns(self.random.choice((0, 100_000, 2_000_000, 50_000_000)))
 
+    async def reclaim(self) -> None:
+        """Let a ledger go, whole, and rewrite what else is in its logs."""
+        gone, self.model.short = self.model.short, self.model.short + 1
+
+        async def is_absent(ledger_id: LedgerId) -> bool:
+            return LEDGERS <= ledger_id < self.model.short
+
+        for key in [key for key in self.model.given if key[0] == gone]:
+            del self.model.given[key]
+        await collector.collect(self.store, is_absent)
+        options = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
+        await Compactor(self.store, options, self.node.world.clock).compact(Kind.MAJOR)
+
     def step(self) -> None:
-        ledger_id = LedgerId(self.random.randrange(LEDGERS))
+        ledger_id = LedgerId(self.random.choice((*range(LEDGERS), self.model.short)))
         draw = self.random.random()
         try:
             if draw < 0.9:
@@ -124,15 +148,15 @@ async def check(node: Node, store: EntryStore, model: Model, *, journaled: bool)
             if (ledger_id, entry_id) in durable:
                 violation(f"ledger {ledger_id} entry {entry_id} was acknowledged and is gone")
             model.acknowledged.pop((ledger_id, entry_id), None)
-    for ledger_id in model.fenced:
+    for ledger_id in filter(model.stays, model.fenced):
         facts = store.facts(LedgerId(ledger_id))
         if facts is None or not facts.is_fenced or facts.master_key != KEY:
             violation(f"ledger {ledger_id} was fenced and is not after the restart")
     for ledger_id, lac in model.lacs.items():
-        if store.last_confirmed(LedgerId(ledger_id)) < lac:
+        if model.stays(ledger_id) and store.last_confirmed(LedgerId(ledger_id)) < lac:
             violation(f"ledger {ledger_id} had explicit LAC {lac} and has {store.last_confirmed(LedgerId(ledger_id))}")
     # Entries that were lost unacknowledged may be given again under the same id.
-    for ledger_id in range(LEDGERS):
+    for ledger_id in (*range(LEDGERS), model.short):
         known = [entry for ledger, entry in model.given if ledger == ledger_id]
         model.next_entry[ledger_id] = max(known, default=-1) + 1
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bookie.base.ids import LedgerId
+from bookie.storage.collect import plan, survey
 from bookie.storage.store import EntryStore
 
 # Answers True only when the metadata store has confirmed that the ledger does not exist. Raises when it cannot tell.
@@ -38,4 +39,14 @@ async def collect(store: EntryStore, is_absent: IsAbsent) -> Collected:
             store.delete_ledger(ledger_id)
             deleted += 1
     await store.flush()
-    return Collected(seen, deleted, await store.drop_dead_logs())
+    return Collected(seen, deleted, await drop_dead_logs(store))
+
+
+async def drop_dead_logs(store: EntryStore) -> int:
+    """Remove entry logs that hold nothing of a ledger that is here; how many."""
+    dropped = 0
+    for partition in store.partitions:
+        for log_id in plan.dead(await survey.survey(partition)):
+            await survey.drop(partition, log_id)
+            dropped += 1
+    return dropped

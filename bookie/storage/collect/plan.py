@@ -1,24 +1,83 @@
-"""Which entry logs may go: those that hold no byte of a ledger that is still here. Pure."""
+"""Which entry logs go, which are rewritten, and when. Pure.
 
-from collections.abc import Callable, Iterable
+A log whose ledgers are all gone is dropped whole. A log of which little is live is compacted: its live entries are
+written anew and it is dropped then. Both only for logs that are never written again.
+"""
 
-from bookie.base.ids import LedgerId
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bookie.ports.disk import Usage
+from bookie.storage.collect.options import CompactionOptions, Rule
 
 
-def droppable(
-    logs: Iterable[int],
-    *,
-    current: int,
-    ledgers_in: Callable[[int], Iterable[LedgerId]],
-    is_live: Callable[[LedgerId], bool],
-) -> list[int]:
-    """Ids of logs to drop, ascending. `current` is the newest log ever begun; it and later ones are never dropped.
+class Kind(enum.Enum):
+    """The two kinds of compaction."""
+
+    MINOR = "minor"
+    MAJOR = "major"
+
+
+@dataclass(frozen=True, slots=True)
+class LogUsage:
+    """One log: its size, and the bytes in it of ledgers that are still here (an upper bound)."""
+
+    log_id: int
+    total_bytes: int
+    live_bytes: int
+    ledgers: int = 0  # that are here; 0: nothing in the log is live
+
+    @property
+    def share(self) -> float:
+        return self.live_bytes / self.total_bytes if self.total_bytes else 0.0
+
+
+def dead(logs: Iterable[LogUsage]) -> list[int]:
+    """Ids of logs to drop as they are, ascending.
 
     A log without any recorded ledger holds only what a crash left before its checkpoint was durable: nothing points
-    into it. Asked only between checkpoints, when the records of every older log are complete.
+    into it.
     """
-    return [
-        log_id
-        for log_id in sorted(logs)
-        if log_id < current and not any(is_live(ledger_id) for ledger_id in ledgers_in(log_id))
-    ]
+    return sorted(log.log_id for log in logs if not log.ledgers)
+
+
+def candidates(logs: Iterable[LogUsage], threshold: float) -> list[LogUsage]:
+    """Logs worth compacting, those first that cost least and free most."""
+    return sorted(
+        (log for log in logs if log.ledgers and log.share < threshold), key=lambda log: (log.share, log.log_id)
+    )
+
+
+def rule_of(kind: Kind, options: CompactionOptions) -> Rule:
+    return options.minor if kind is Kind.MINOR else options.major
+
+
+def due(last_ns: dict[Kind, int], now_ns: int, options: CompactionOptions) -> Kind | None:
+    """Which kind is to run now, None for none. A major run looks at the minor's logs too, so it counts for both."""
+    for kind in (Kind.MAJOR, Kind.MINOR):
+        rule = rule_of(kind, options)
+        if rule.is_on and now_ns - last_ns[kind] >= rule.interval_ms * 1_000_000:
+            return kind
+    return None
+
+
+def refusal(kind: Kind, disk: Usage, *, warn: float, full: float, is_forced: bool, options: CompactionOptions) -> str:
+    """Why a run must not begin on a disk so full, "" when it may. Copies need room before the old log gives it back."""
+    rule = rule_of(kind, options)
+    if not rule.is_on and not (is_forced and options.is_forced_allowed and rule.threshold > 0):
+        return f"{kind.value} compaction is switched off"
+    used = 1 - disk.free_bytes / disk.total_bytes if disk.total_bytes else 0.0
+    if used >= full and not (is_forced and options.is_forced_when_full):
+        return f"the ledger disk is {used:.0%} full"
+    if used >= warn and kind is Kind.MAJOR and not is_forced:
+        return f"the ledger disk is {used:.0%} full: minor compaction only"
+    return ""
+
+
+def fits(log: LogUsage, disk: Usage, *, full: float) -> bool:
+    """True when the copies of a log's live entries leave the disk below `full`, or, on a disk that is full already, at
+    most a quarter of what is free is spent to free more than that."""
+    below = disk.free_bytes - log.live_bytes >= (1 - full) * disk.total_bytes
+    frees = log.live_bytes * 2 <= log.total_bytes and log.live_bytes * 4 <= disk.free_bytes
+    return below or frees

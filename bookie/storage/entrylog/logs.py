@@ -3,13 +3,28 @@
 Must never answer with bytes that do not check, nor turn a damaged or missing log into "no such entry".
 """
 
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import KIB, MIB
 from bookie.ports.disk import Buffer, Disk, File
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.location import Location
 
 SUFFIX = ".log"
+# One read fetches neighbours: what lies between costs less than another request, and a piece stays small in memory.
+SPAN_GAP_BYTES = 16 * KIB
+SPAN_BYTES_MAX = 1 * MIB
+
+
+class Place(NamedTuple):
+    """An entry and where its record is."""
+
+    ledger_id: LedgerId
+    entry_id: EntryId
+    location: Location
 
 
 def path_of(directory: str, log_id: int) -> str:
@@ -21,6 +36,25 @@ def _record_size(location: Location) -> int:
     return log_format.RECORD_HEAD_SIZE + location.size
 
 
+def _end(location: Location) -> int:
+    return location.offset + _record_size(location)
+
+
+def _spans(places: Sequence[Place]) -> Iterator[list[Place]]:
+    """Runs of `places` that lie so close together that one read fetches them all."""
+    span: list[Place] = []
+    for place in places:
+        if span and (
+            place.location.offset - _end(span[-1].location) > SPAN_GAP_BYTES
+            or _end(place.location) - span[0].location.offset > SPAN_BYTES_MAX
+        ):
+            yield span
+            span = []
+        span.append(place)
+    if span:
+        yield span
+
+
 class EntryLogs:
     """Handles stay open: a log is 1 GiB, so a directory has hundreds, not thousands. Ids never come back."""
 
@@ -29,6 +63,8 @@ class EntryLogs:
         self.directory = directory
         self.ids: set[int] = set()
         self._files: dict[int, File] = {}
+        self._reads: dict[int, int] = {}  # under way, by log
+        self._removed: dict[int, File] = {}  # closed by the last read that is under way there
 
     async def load(self) -> None:
         """Learn which logs are there."""
@@ -41,7 +77,11 @@ class EntryLogs:
         """Begin a log: its header is written, nothing is durable yet."""
         assert log_id not in self.ids
         file = await self.disk.open(path_of(self.directory, log_id), create=True, exclusive=True)
-        await file.append([log_format.pack_header(log_id)])
+        try:
+            await file.append([log_format.pack_header(log_id)])
+        except errors.DiskFull:
+            await file.close()
+            raise
         self.ids.add(log_id)
         self._files[log_id] = file
         return file
@@ -58,9 +98,39 @@ class EntryLogs:
 
     async def read(self, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
         """The entry's body. Raises CorruptFile (also when the log is gone), StorageFailed."""
-        file = await self._open(location.log_id)
-        data = await file.pread(location.offset, _record_size(location))
+        data = await self._pread(location.log_id, location.offset, _record_size(location))
         return self._check(data, location, ledger_id, entry_id)
+
+    async def read_many(self, log_id: int, places: Sequence[Place]) -> list[Buffer | None]:
+        """The bodies of entries of one log, `places` ascending by offset, with one read where they are neighbours.
+
+        None for one that does not check. Raises CorruptFile when the log is gone, StorageFailed.
+        """
+        bodies: list[Buffer | None] = []
+        for span in _spans(places):
+            start = span[0].location.offset
+            data = await self._pread(log_id, start, _end(span[-1].location) - start)
+            for ledger_id, entry_id, location in span:
+                record = data[location.offset - start : _end(location) - start]
+                is_good = log_format.is_record(record, log_id, ledger_id, entry_id)
+                bodies.append(memoryview(record)[log_format.RECORD_HEAD_SIZE :] if is_good else None)
+        return bodies
+
+    async def size_of(self, log_id: int) -> int:
+        """Bytes of a log. Raises CorruptFile, StorageFailed."""
+        return (await self._open(log_id)).size
+
+    async def _pread(self, log_id: int, offset: int, size: int) -> bytes:
+        file = await self._open(log_id)
+        self._reads[log_id] = self._reads.get(log_id, 0) + 1
+        try:
+            return await file.pread(offset, size)
+        finally:
+            self._reads[log_id] -= 1
+            if not self._reads[log_id]:
+                del self._reads[log_id]
+                if log_id in self._removed:
+                    await self._removed.pop(log_id).close()
 
     def _check(self, data: bytes, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
         if len(data) == _record_size(location) and log_format.is_record(data, location.log_id, ledger_id, entry_id):
@@ -81,22 +151,27 @@ class EntryLogs:
         if not log_format.is_header(await file.pread(0, log_format.HEADER_SIZE), log_id):
             await file.close()
             raise errors.CorruptFile(f"{path}: the header does not check; run the integrity check")
-        # Two readers may have opened it meanwhile: the first one's handle is kept.
-        kept = self._files.setdefault(log_id, file)
+        # Two readers may have opened it meanwhile: the first one's handle is kept. None, when it was removed.
+        kept = self._files.setdefault(log_id, file) if log_id in self.ids else None
         if kept is not file:
             await file.close()
+        if kept is None:
+            raise errors.CorruptFile(f"{path} was removed while it was read; ask the index again")
         return kept
 
     async def remove(self, log_id: int) -> None:
-        """Remove a log that nothing points into, durably."""
+        """Remove a log that nothing points into, durably. Reads that are under way there come to their end."""
         self.ids.discard(log_id)
         file = self._files.pop(log_id, None)
-        if file is not None:
+        if file is not None and log_id in self._reads:
+            self._removed[log_id] = file
+        elif file is not None:
             await file.close()
         await self.disk.remove(path_of(self.directory, log_id))
         await self.disk.sync_dir(self.directory)
 
     async def close(self) -> None:
-        for file in self._files.values():
+        for file in (*self._files.values(), *self._removed.values()):
             await file.close()
         self._files.clear()
+        self._removed.clear()

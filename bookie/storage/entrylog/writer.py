@@ -6,7 +6,6 @@ not accepted by the file.
 
 from collections.abc import Sequence
 
-from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import Buffer, File
 from bookie.storage import location
@@ -27,31 +26,41 @@ class LogWriter:
         self._file: File | None = None
         self._unsynced: list[File] = []
         self._has_new_names = False
+        self._began_in: File | None = None
+        self._began_at = 0
+        self._began_id = -1
+        self._begun: list[int] = []  # logs that this checkpoint began
+
+    @property
+    def first_open_id(self) -> int:
+        """Logs before this one are never written again."""
+        return self.current_id if self.current_id >= 0 else self.next_id
+
+    def begin(self) -> None:
+        """A checkpoint begins: `roll_back` comes back to here."""
+        self._began_in, self._began_at = self._file, self._file.size if self._file is not None else 0
+        self._began_id = self.current_id
+        self._begun = []
 
     async def append(self, entries: Sequence[Entry]) -> tuple[int, list[bytes]]:
         """Write `entries` in order; return the log's id and each entry's packed location. Durable after `sync`.
 
-        Raises DiskFull: nothing was written that a location points to, and the next call begins another log.
+        Raises DiskFull: nothing was written that a location points to; call `roll_back`.
         """
-        try:
-            file = await self._roll() if self._file is None or self._is_full(self._file) else self._file
-            log_id = self.current_id
-            offset = file.size
-            pack_record, pack_location = log_format.pack_record, location.pack
-            buffers: list[Buffer] = []
-            locations: list[bytes] = []
-            for ledger_id, entry_id, body in entries:
-                size = len(body)
-                buffers.append(pack_record(log_id, ledger_id, entry_id, body))
-                buffers.append(body)
-                locations.append(pack_location(log_id, offset, size))
-                offset += log_format.RECORD_HEAD_SIZE + size
-            start = file.size
-            written_at = await file.append(buffers)
-            assert written_at == start, f"{file.path}: written at {written_at}, located at {start}"
-        except errors.DiskFull:
-            self._file = None
-            raise
+        file = await self._roll() if self._file is None or self._is_full(self._file) else self._file
+        log_id = self.current_id
+        start = offset = file.size
+        pack_record, pack_location = log_format.pack_record, location.pack
+        buffers: list[Buffer] = []
+        locations: list[bytes] = []
+        for ledger_id, entry_id, body in entries:
+            size = len(body)
+            buffers.append(pack_record(log_id, ledger_id, entry_id, body))
+            buffers.append(body)
+            locations.append(pack_location(log_id, offset, size))
+            offset += log_format.RECORD_HEAD_SIZE + size
+        written_at = await file.append(buffers)
+        assert written_at == start, f"{file.path}: written at {written_at}, located at {start}"
         return log_id, locations
 
     def _is_full(self, file: File) -> bool:
@@ -60,11 +69,25 @@ class LogWriter:
     async def _roll(self) -> File:
         log_id = self.next_id
         self.next_id += 1
+        self._begun.append(log_id)
         self._has_new_names = True
         file = await self._logs.create(log_id)
         self._file, self.current_id = file, log_id
         self._unsynced.append(file)
         return file
+
+    async def roll_back(self) -> None:
+        """Give back the space of everything since `begin`. A full disk would otherwise fill with each new attempt.
+
+        CRASH: nothing points at these bytes, whatever of them stays; a log that nothing points into is dropped later.
+        """
+        for log_id in self._begun:
+            await self._logs.remove(log_id)
+        self._file, self.current_id = self._began_in, self._began_id
+        self._unsynced = [file for file in self._unsynced if file is self._file]
+        if self._file is not None:
+            await self._file.truncate(self._began_at)
+        self._begun = []
 
     async def sync(self) -> None:
         """Make everything appended durable: bytes first, then new names."""

@@ -247,3 +247,32 @@ def test_reads_find_an_entry_in_every_phase_of_a_checkpoint() -> None:
         await bench.life(work)
 
     run(story)
+
+
+def test_attempts_on_a_full_disk_leave_no_bytes_behind() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3), payload=bytes(200_000))
+            await store.flush()
+            used, logs = bench.node.image.volumes["/ledgers"].used_bytes, bench.paths(".log")
+            await bench.put_all(store, 7, range(3, 20), payload=bytes(200_000))
+            for room in (0, 10, 700_000, 1_500_000):
+                fill(bench, "/ledgers", room=room)
+                for _ in range(3):
+                    with pytest.raises(errors.DiskFull):
+                        await store.flush()
+                assert bench.node.image.volumes["/ledgers"].used_bytes == used
+                assert bench.paths(".log") == logs
+            make_room(bench, "/ledgers")
+            await store.flush()
+            assert store.entry_runs(LEDGER) == [(0, 19)]
+
+        async def second(store: EntryStore) -> None:
+            for entry_id in range(20):
+                assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(200_000))
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+        assert not bench.failures
+
+    run(story, Bench(entry_log_bytes_max=500_000))

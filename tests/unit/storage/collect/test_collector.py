@@ -6,19 +6,9 @@ from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.disk_image import StoreImage
 from bookie.sim.node import End
-from bookie.storage.collect import collector, plan
+from bookie.storage.collect import collector
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, entry, run
-
-
-def test_a_log_goes_when_no_ledger_in_it_is_live_and_never_the_newest() -> None:
-    ledgers = {0: [1, 2], 1: [1], 2: [], 3: [9], 4: []}
-
-    found = plan.droppable(
-        ledgers, current=4, ledgers_in=lambda log_id: map(LedgerId, ledgers[log_id]), is_live=lambda ledger: ledger == 2
-    )
-
-    assert found == [1, 2, 3]
 
 
 def test_ledgers_proven_absent_go_with_their_logs_and_the_others_stay() -> None:
@@ -106,10 +96,10 @@ def test_logs_written_while_a_checkpoint_runs_are_left_alone() -> None:
             await bench.put_all(store, 7, range(30), payload=bytes(2000))
             flush = bench.simulation.loop.create_task(store.flush())
             while not flush.done():
-                assert await store.drop_dead_logs() == 0
+                assert await collector.drop_dead_logs(store) == 0
                 await bench.simulation.loop.sleep_ns(10_000)
             await flush
-            assert await store.drop_dead_logs() == 0
+            assert await collector.drop_dead_logs(store) == 0
             assert store.entry_runs(LedgerId(7)) == [(0, 29)]
             assert await bench.read(store, 7, 29) == entry(7, 29, payload=bytes(2000))
 
@@ -157,3 +147,25 @@ def test_an_entry_found_again_after_a_cut_in_a_checkpoint_keeps_its_log(
         await bench.life(second)
 
     run(story)
+
+
+def test_a_deletion_that_a_crash_would_undo_drops_no_log() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(5), payload=bytes(2000))
+            await store.flush()
+            await bench.put_all(store, 8, [0])
+            await store.flush()
+            store.delete_ledger(LedgerId(7))
+            assert await collector.drop_dead_logs(store) == 0
+
+        async def second(store: EntryStore) -> None:
+            assert await bench.read(store, 7, 4) == entry(7, 4, payload=bytes(2000))
+            store.delete_ledger(LedgerId(7))
+            await store.flush()
+            assert await collector.drop_dead_logs(store) == 1
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story, Bench(entry_log_bytes_max=4096))

@@ -1,0 +1,131 @@
+"""Driver of compaction: copies what is live in a log into the current one, then drops the old log.
+
+The copies take the way that copied entries take: write cache, entry log, sync, index, flush. So there is one order of
+durability, and one place that argues it (`checkpoint`). Only then is the old log removed.
+
+CRASH, at any point: until the flush has returned the durable index points into the old log, which is untouched; after
+it nothing does. Copies that no index row reached are bytes that nothing points at. A fence, a limbo mark, a key is a
+fact of a ledger and not of its entries: compaction sees none and changes none.
+
+Must never: copy over an entry that was written anew meanwhile; bring back a ledger that was deleted meanwhile; drop a
+log of which one live entry could not be read (its error must stay an error, and other bookies have copies).
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bookie.base.throttle import Throttle
+from bookie.base.units import NS_PER_MS
+from bookie.ports.clock import Clock
+from bookie.ports.disk import Buffer
+from bookie.storage.collect import plan, survey
+from bookie.storage.collect.options import CompactionOptions
+from bookie.storage.collect.plan import Kind, LogUsage
+from bookie.storage.entrylog.logs import Place
+from bookie.storage.partition import Partition
+from bookie.storage.store import EntryStore
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What one run did. `refused`: why nothing was tried on a ledger directory, "" when it was."""
+
+    logs: int = 0
+    entries: int = 0
+    bytes: int = 0
+    bytes_freed: int = 0
+    logs_damaged: int = 0
+    refused: str = ""
+
+
+class Compactor:
+    """One task at a time runs it (`server.collection`). `run` is the scheduled one, `compact` the one by hand."""
+
+    def __init__(self, store: EntryStore, options: CompactionOptions, clock: Clock) -> None:
+        self._store = store
+        self._options = options
+        self._clock = clock
+        self._bytes = Throttle(options.bytes_per_s)
+        self._entries = Throttle(options.entries_per_s)
+        now_ns = clock.monotonic_ns()
+        self._last_ns = {Kind.MINOR: now_ns, Kind.MAJOR: now_ns}
+
+    async def run(self) -> Compacted | None:
+        """Compact if it is time to; None when it is not. Raises as `compact`."""
+        kind = plan.due(self._last_ns, self._clock.monotonic_ns(), self._options)
+        return None if kind is None else await self.compact(kind)
+
+    async def compact(self, kind: Kind, *, is_forced: bool = False) -> Compacted:
+        """One run over all ledger directories. Raises DiskFull (the rest stays as it is), StorageFailed."""
+        now_ns = self._clock.monotonic_ns()
+        self._last_ns[Kind.MINOR] = now_ns
+        if kind is Kind.MAJOR:
+            self._last_ns[Kind.MAJOR] = now_ns
+        rule = plan.rule_of(kind, self._options)
+        until_ns = now_ns + rule.time_max_ms * NS_PER_MS if rule.time_max_ms is not None else None
+        done = Compacted()
+        for partition in self._store.partitions:
+            disk = self._store.disk_usage(partition.number)
+            warn, full = self._store.options.disk_used_warn, self._store.options.disk_used_max
+            done.refused = plan.refusal(kind, disk, warn=warn, full=full, is_forced=is_forced, options=self._options)
+            if done.refused:
+                continue
+            for usage in plan.candidates(await survey.survey(partition), rule.threshold):
+                if until_ns is not None and self._clock.monotonic_ns() >= until_ns:
+                    return done
+                if plan.fits(usage, self._store.disk_usage(partition.number), full=full):
+                    await self._compact_log(partition, usage, done)
+        return done
+
+    async def _compact_log(self, partition: Partition, usage: LogUsage, done: Compacted) -> None:
+        log_id, is_whole = usage.log_id, True
+        async for piece in survey.live_places(partition, log_id):
+            await self._wait_for_turn(partition, piece)
+            bodies = await partition.logs.read_many(log_id, piece)
+            copied, size, is_readable = keep_copies(partition, piece, bodies)
+            is_whole &= is_readable
+            done.entries += copied
+            done.bytes += size
+            self._store.stats.entries_compacted += copied
+            self._store.stats.compacted_bytes += size
+        # Also when the log is kept: what could be copied is then no longer in a log that has bad spots.
+        await self._store.flush()
+        if not is_whole:
+            done.logs_damaged += 1
+            log.warning("entry log kept, it holds entries that do not check log_id=%d", log_id)
+            return
+        await survey.drop(partition, log_id)
+        done.logs += 1
+        done.bytes_freed += usage.total_bytes
+        self._store.stats.logs_compacted += 1
+
+    async def _wait_for_turn(self, partition: Partition, piece: Sequence[Place]) -> None:
+        """As slowly as told, and never so that clients find the write cache full of copies."""
+        now_ns = self._clock.monotonic_ns()
+        size = sum(place.location.size for place in piece)
+        await self._clock.sleep_until(max(self._bytes.take(size, now_ns), self._entries.take(len(piece), now_ns)))
+        await self._store.room()
+        if partition.active.size_bytes * 2 > self._store.options.write_cache_bytes_max:
+            await self._store.flush()
+
+
+def keep_copies(partition: Partition, piece: Sequence[Place], bodies: Sequence[Buffer | None]) -> tuple[int, int, bool]:
+    """Put those entries into the write cache that are still where they were read; (entries, bytes, all readable).
+
+    One step that nothing can interrupt: a newer entry, here or in the index, is never replaced by the one read before.
+    """
+    copied = size = 0
+    is_readable = True
+    for place, body in zip(piece, bodies, strict=True):
+        if not partition.is_current(place):
+            continue
+        if body is None:
+            is_readable = False
+            continue
+        partition.active.put(place.ledger_id, place.entry_id, bytes(body))
+        copied += 1
+        size += len(body)
+    return copied, size, is_readable

@@ -1,0 +1,306 @@
+"""Compaction: what lives moves, what is dead goes, and nobody who reads meanwhile notices."""
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.sim.node import End
+from bookie.storage.collect import collector, survey
+from bookie.storage.collect.compactor import Compacted, Compactor
+from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.storage.collect.plan import Kind
+from bookie.storage.store import EntryStore
+from storage_support import Bench, entry, put, run
+
+LIVE, DEAD = LedgerId(7), LedgerId(8)
+UNLIMITED = CompactionOptions(entries_per_s=None)
+BIG = bytes(2000)
+
+
+async def is_dead(ledger_id: LedgerId) -> bool:
+    return ledger_id == DEAD
+
+
+async def half_dead_logs(bench: Bench, store: EntryStore) -> None:
+    """Two full logs, of each of which a fifth or less is live, and the log being written."""
+    for start in (0, 10):
+        await bench.put_all(store, LIVE, [start], payload=BIG)
+        await bench.put_all(store, DEAD, range(start, start + 10), payload=BIG)
+        await store.flush()
+    await bench.put_all(store, 9, [0])
+    await store.flush()
+    await collector.collect(store, is_dead)
+    assert log_names(bench) == ["0", "1", "2"]
+
+
+def log_names(bench: Bench) -> list[str]:
+    return [path.rsplit("/", 1)[1][7:-4] for path in bench.paths(".log")]
+
+
+def compactor(bench: Bench, store: EntryStore, options: CompactionOptions = UNLIMITED) -> Compactor:
+    return Compactor(store, options, bench.node.world.clock)
+
+
+async def check(bench: Bench, store: EntryStore) -> None:
+    for entry_id in (0, 10):
+        assert await bench.read(store, LIVE, entry_id) == entry(LIVE, entry_id, payload=BIG)
+    assert await bench.read(store, 9, 0) == entry(9, 0)
+    with pytest.raises(errors.NoSuchLedger):
+        await bench.read(store, DEAD, 0)
+
+
+def small() -> Bench:
+    return Bench(entry_log_bytes_max=8192)
+
+
+def test_live_entries_move_and_their_logs_go() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await half_dead_logs(bench, store)
+            done = await compactor(bench, store).compact(Kind.MINOR)
+            assert (done.logs, done.entries, done.logs_damaged, done.refused) == (2, 2, 0, "")
+            assert done.bytes_freed > 40_000
+            assert log_names(bench) == ["2"]
+            assert (store.stats.logs_compacted, store.stats.entries_compacted) == (2, 2)
+            await check(bench, store)
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(lambda store: check(bench, store))
+
+    run(story, small())
+
+
+def test_a_log_above_the_threshold_waits_for_the_major_run() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, LIVE, range(5), payload=BIG)
+            await bench.put_all(store, DEAD, range(5), payload=BIG)
+            await store.flush()
+            await bench.put_all(store, 9, [0])
+            await store.flush()
+            await collector.collect(store, is_dead)
+            assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 0
+            assert (await compactor(bench, store).compact(Kind.MAJOR)).logs == 1
+
+        await bench.life(work)
+
+    run(story, small())
+
+
+def test_runs_come_when_they_are_due_and_not_before() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await half_dead_logs(bench, store)
+            options = CompactionOptions(entries_per_s=None, minor=Rule(0.2, 60_000), major=Rule(0.8, 600_000))
+            driver = compactor(bench, store, options)
+            assert await driver.run() is None
+            await bench.simulation.loop.sleep_ns(60 * 10**9)
+            done = await driver.run()
+            assert done is not None
+            assert done.logs == 2
+            assert await driver.run() is None
+
+        await bench.life(work)
+
+    run(story, small())
+
+
+def test_facts_of_ledgers_outlive_the_logs_of_their_entries() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await half_dead_logs(bench, store)
+            await bench.fence(store, LIVE)
+            await store.protect([(LIVE, True, True, None)], epoch=3)
+            before = store.facts(LIVE)
+            await compactor(bench, store).compact(Kind.MINOR)
+            assert store.facts(LIVE) == before
+
+        async def second(store: EntryStore) -> None:
+            facts = store.facts(LIVE)
+            assert facts is not None
+            assert (facts.is_fenced, facts.is_limbo, facts.limbo_epoch) == (True, True, 3)
+            with pytest.raises(errors.UnknownLedgerState):
+                await bench.read(store, LIVE, 5)
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story, small())
+
+
+def test_an_entry_written_anew_meanwhile_is_not_replaced_by_its_old_bytes() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await half_dead_logs(bench, store)
+            (partition,) = store.partitions
+            pieces = [piece async for piece in survey.live_places(partition, 0)]
+            (place,) = pieces[0]
+            old = await partition.logs.read_many(0, [place])
+            # Entry 0 is added again, with other bytes (a recovery's LAC, say), while the copy is on its way.
+            new = put(store, LIVE, 0, lac=-1, payload=b"newer", is_recovery=True)
+            assert not partition.is_current(place)
+            await bench.settle(new)
+            await store.flush()
+            assert not partition.is_current(place)
+            assert old[0] is not None
+            await compactor(bench, store).compact(Kind.MINOR)
+            assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, lac=-1, payload=b"newer")
+
+        await bench.life(work)
+
+    run(story, small())
+
+
+def test_a_ledger_deleted_meanwhile_does_not_come_back() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await half_dead_logs(bench, store)
+            (partition,) = store.partitions
+            slow = CompactionOptions(entries_per_s=1)
+            running = bench.simulation.loop.create_task(compactor(bench, store, slow).compact(Kind.MINOR))
+            while not store.stats.entries_compacted:
+                await bench.simulation.loop.sleep_ns(1_000_000)
+            store.delete_ledger(LIVE)
+            await running
+            await store.flush()
+            with pytest.raises(errors.NoSuchLedger):
+                await bench.read(store, LIVE, 0)
+            assert [row async for rows in partition.index.walk_locations(LIVE) for row in rows] == []
+
+        async def second(store: EntryStore) -> None:
+            assert store.facts(LIVE) is None
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story, small())
+
+
+def test_readers_never_meet_an_error_while_their_log_goes_away() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            bench.node.disk_faults.must_wait_percent = 100  # every read waits for the disk
+            await half_dead_logs(bench, store)
+            loop, reads = bench.simulation.loop, 0
+            running = loop.create_task(compactor(bench, store).compact(Kind.MINOR))
+            while not running.done():
+                tasks = [loop.create_task(bench.read(store, LIVE, entry_id)) for entry_id in (0, 10)]
+                await loop.sleep_ns(7_000)
+                for entry_id, task in zip((0, 10), tasks, strict=True):
+                    assert await task == entry(LIVE, entry_id, payload=BIG)
+                reads += 2
+            assert reads > 20
+            assert (await running).logs == 2
+
+        await bench.life(work)
+
+    for seed in range(5):
+        run(story, Bench(seed, entry_log_bytes_max=8192))
+
+
+def test_a_read_whose_log_is_gone_when_its_turn_comes_finds_the_new_place() -> None:
+    async def story(bench: Bench) -> None:
+        async def second(store: EntryStore) -> None:
+            faults = bench.node.disk_faults
+            faults.must_wait_percent, faults.write_latency_ns = 100, 10**10
+            reading = bench.simulation.loop.create_task(store.read(LIVE, EntryId(0)))
+            await bench.simulation.loop.sleep_ns(10)  # it has a location by now and opens the log
+            faults.write_latency_ns = 10_000
+            assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 2
+            assert not reading.done()
+            assert await reading == entry(LIVE, 0, payload=BIG)
+
+        await bench.life(lambda store: half_dead_logs(bench, store))
+        await bench.life(second)
+
+    run(story, small())
+
+
+def test_a_log_with_an_entry_that_does_not_check_is_kept_and_its_error_stays_an_error() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, LIVE, range(3), payload=BIG)
+            await bench.put_all(store, DEAD, range(20), payload=BIG)
+            await store.flush()
+            await bench.put_all(store, 9, [0])
+            await store.flush()
+            await collector.collect(store, is_dead)
+            bench.rot("00000000.log", 20 + 2080 + 50)  # in entry 1
+
+            done = await compactor(bench, store).compact(Kind.MINOR)
+
+            assert (done.logs, done.logs_damaged, done.entries) == (0, 1, 2)
+            assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, payload=BIG)
+            with pytest.raises(errors.CorruptFile, match="does not check"):
+                await bench.read(store, LIVE, 1)
+            # Another bookie's copy heals it, and then the log may go.
+            store.add_copied(LIVE, EntryId(1), entry(LIVE, 1, payload=BIG), b"k" * 20)
+            await store.flush()
+            assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 1
+            assert await bench.read(store, LIVE, 1) == entry(LIVE, 1, payload=BIG)
+
+        await bench.life(work)
+
+    run(story, small())
+
+
+def test_copies_go_no_faster_than_told() -> None:
+    seconds = []
+    for options in (
+        UNLIMITED,
+        CompactionOptions(entries_per_s=1),
+        CompactionOptions(entries_per_s=None, bytes_per_s=500),
+    ):
+
+        async def story(bench: Bench, options: CompactionOptions = options) -> float:
+            async def work(store: EntryStore) -> float:
+                await half_dead_logs(bench, store)
+                began = bench.simulation.loop.time()
+                await compactor(bench, store, options).compact(Kind.MINOR)
+                return bench.simulation.loop.time() - began
+
+            return await bench.life(work)
+
+        seconds.append(run(story, small()))
+    free, by_entries, by_bytes = seconds
+
+    assert free < 0.2
+    assert by_entries > 1.5  # two entries at one a second, less the burst
+    assert by_bytes > 7  # two of 2,032 bytes at 500 a second
+
+
+def test_a_run_ends_when_its_time_is_over() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await half_dead_logs(bench, store)
+            options = CompactionOptions(entries_per_s=1, minor=Rule(0.2, 1000, time_max_ms=500))
+            assert (await compactor(bench, store, options).compact(Kind.MINOR)).logs == 1
+
+        await bench.life(work)
+
+    run(story, small())
+
+
+def test_a_full_disk_stops_it_and_nothing_is_lost() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await half_dead_logs(bench, store)
+            volume = bench.node.image.volumes["/ledgers"]
+            volume.total_bytes = volume.used_bytes + 100
+            await store.flush()
+            done: Compacted = await compactor(bench, store).compact(Kind.MINOR)
+            assert "full" in done.refused
+            forced = CompactionOptions(entries_per_s=None, is_forced_when_full=True)
+            done = await compactor(bench, store, forced).compact(Kind.MINOR, is_forced=True)
+            assert (done.logs, done.refused) == (0, "")  # there is no room for a copy either
+            volume.used_bytes += 1_000_000  # somebody else's
+            volume.total_bytes = volume.used_bytes + 20_000
+            await store.flush()
+            assert store.is_read_only
+            done = await compactor(bench, store, forced).compact(Kind.MINOR, is_forced=True)
+            assert done.logs == 2  # little to copy, much to free
+            await check(bench, store)
+
+        await bench.life(work)
+
+    run(story, small())
