@@ -22,6 +22,7 @@ T = TypeVar("T")
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 _WOULD_WAIT = frozenset((errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
 READ_THREADS = 2
+_BUFFERS_MAX = 1024  # IOV_MAX on Linux: what one pwritev takes
 
 
 @contextlib.contextmanager
@@ -91,7 +92,7 @@ class SystemFile:
 
     def _append(self, buffers: Sequence[Buffer]) -> int:
         start = self._size
-        self._write_at(start, b"".join(buffers))
+        self._write_at(start, buffers)
         return start
 
     def _append_and_sync(self, buffers: Sequence[Buffer]) -> int:
@@ -100,16 +101,20 @@ class SystemFile:
         return start
 
     def _pwrite(self, offset: int, data: Buffer) -> None:
-        self._write_at(offset, data)
+        self._write_at(offset, [data])
 
-    def _write_at(self, offset: int, data: Buffer) -> None:
+    def _write_at(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """The kernel gathers the buffers: joined here they would cost one more copy, with the interpreter's lock held."""
         self._check()
-        view = memoryview(data).cast("B")
         position = offset
         try:
-            while view:
-                count = os.pwrite(self._fd, view, position)
-                view = view[count:]
+            for first in range(0, len(buffers), _BUFFERS_MAX):
+                part: Sequence[Buffer] = buffers[first : first + _BUFFERS_MAX]
+                left = sum(map(len, part))
+                while (count := os.pwritev(self._fd, part, position)) < left:  # a disk that is full, or a signal
+                    part = [memoryview(b"".join(part))[count:]]
+                    left -= count
+                    position += count
                 position += count
         except OSError as error:
             if error.errno not in _FULL:

@@ -37,19 +37,19 @@ def test_a_device_without_space_says_disk_full() -> None:
 def test_after_no_space_the_file_is_as_it_was_and_may_grow_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, left = os.pwrite, [6]
+    real, left = os.pwritev, [6]
 
-    def scarce(fd: int, data: bytes, offset: int) -> int:
+    def scarce(fd: int, buffers: list[bytes], offset: int) -> int:
         if left[0] == 0:
             raise OSError(errno.ENOSPC, "No space left on device")
-        count = real(fd, bytes(data)[: left[0]], offset)
+        count = real(fd, [b"".join(buffers)[: left[0]]], offset)
         left[0] -= count
         return count
 
     async def story(disk: SystemDisk) -> None:
         file = await disk.open(str(tmp_path / "f"), create=True)
-        monkeypatch.setattr(os, "pwrite", scarce)
-        assert await file.append([b"abc"]) == 0
+        monkeypatch.setattr(os, "pwritev", scarce)
+        assert await file.append([b"a", b"bc"]) == 0
         with pytest.raises(errors.DiskFull, match="f: no space left"):
             await file.append([b"defgh"])
         assert file.size == 3
@@ -60,7 +60,26 @@ def test_after_no_space_the_file_is_as_it_was_and_may_grow_later(
     run(story)
 
 
-@pytest.mark.parametrize("call", ["fdatasync", "pwrite"])
+def test_many_buffers_are_written_in_order_though_the_kernel_takes_a_few_bytes_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffers = [bytes((number % 251,)) * (number % 3) for number in range(2_500)]
+    real = os.pwritev
+
+    def stingy(fd: int, wanted: list[bytes], offset: int) -> int:
+        return real(fd, [b"".join(wanted)[:700]], offset)
+
+    async def story(disk: SystemDisk) -> None:
+        file = await disk.open(str(tmp_path / "f"), create=True)
+        assert await file.append(buffers) == 0
+        monkeypatch.setattr(os, "pwritev", stingy)
+        assert await file.append(buffers) == file.size // 2
+        assert await disk.read(file.path) == b"".join(buffers) * 2
+
+    run(story)
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "pwritev"])
 def test_a_failed_sync_or_write_poisons_the_file(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*args: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
