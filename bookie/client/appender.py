@@ -22,19 +22,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.base.units import NS_PER_MS, NS_PER_S
-from bookie.client.connection import Ack
+from bookie.base.units import KIB, NS_PER_MS, NS_PER_S
+from bookie.client.add_frames import AddFrames
+from bookie.client.calls import AddBatch
 from bookie.client.shared import Shared
 from bookie.quorum.adds import PendingAdd, PendingAdds
 from bookie.quorum.schedule import Schedule
-from bookie.wire import v3
 from bookie.wire.digest import Digest
-from bookie.wire.messages import AddRequest, Buffer, Response
+from bookie.wire.messages import Buffer
 
 log = logging.getLogger(__name__)
 
 RETRY_MIN_S = 0.1
 RETRY_MAX_S = 5.0
+# Entries gather for one write until the end of the turn, or until there are so many bytes.
+BATCH_BYTES = 128 * KIB
 
 # Given the LAC and the failed slots, make the change durable and return the ensemble that now holds LAC+1 and after:
 # with failed bookies still in it where there was no replacement. Raises MetadataError to be asked again later, any
@@ -42,19 +44,19 @@ RETRY_MAX_S = 5.0
 Commit = Callable[[EntryId, dict[int, BookieId]], Awaitable[tuple[BookieId, ...]]]
 
 
-class Sent:
-    """What the appender keeps of one unconfirmed entry: the packed request, sent as it is to each bookie."""
+class Add(PendingAdd):
+    """One unconfirmed entry: its request, sent as it is to each bookie, and the answer "done" that each gives."""
 
-    __slots__ = ("confirmed", "frame", "size", "txn")
+    __slots__ = ("confirmed", "done", "frame", "owner", "size")
 
-    def __init__(self, txn: int, frame: Sequence[Buffer], size: int, confirmed: "asyncio.Future[EntryId] | None"):
-        self.txn = txn
-        self.frame = frame
-        self.size = size
+    frame: bytes  # empty once confirmed
+    done: bytes
+    size: int
+
+    def __init__(self, owner: "Appender", confirmed: "asyncio.Future[EntryId] | None") -> None:
+        super().__init__()
+        self.owner = owner
         self.confirmed = confirmed
-
-
-Add = PendingAdd[Sent | None]
 
 
 class Target:
@@ -66,29 +68,27 @@ class Target:
         self._appender = appender
         self.slot = slot
         self.bookie_id = bookie_id
-        self.link = appender.shared.pool.link(bookie_id)
+        self.link = appender.shared.pool.link(bookie_id, appender.shared.options.protocol_version)
         self.link.on_break(self.fail)
         self.is_live = True
         self.sent_bytes = 0  # and not answered
 
-    def on_answer(self, add: Add, response: Response | None, error: BookieError | None) -> None:
-        if not self.is_live:
-            return
-        assert add.context is not None
-        self.sent_bytes -= add.context.size
-        if error is None:
-            self._appender.on_ack(add, self.slot)
-        else:
-            self.fail(error)
-
     def fail(self, error: BookieError) -> None:
         if self.is_live:
-            self.retire()
+            self.replaced()
             self._appender.on_failure(self, error)
 
+    def replaced(self) -> None:
+        """Its answers to what it was sent must not be taken for answers to what it may be sent in another seat."""
+        if self.is_live:
+            self.retire()
+            self.link.forget_adds(self._appender)
+
     def retire(self) -> None:
-        self.is_live = False
-        self.link.off_break(self.fail)
+        """Listen no more; what waits for a connection is still sent: every entry belongs on its whole write set."""
+        if self.is_live:
+            self.is_live = False
+            self.link.off_break(self.fail)
 
 
 class Appender:
@@ -109,17 +109,26 @@ class Appender:
     ) -> None:
         self.shared = shared
         self.ledger_id = ledger_id
-        self.adds: PendingAdds[Sent | None] = PendingAdds(schedule, start=start, length=length)
+        self.adds: PendingAdds[Add] = PendingAdds(schedule, start=start, length=length)
         self.error: BookieError | None = None
         self.in_flight_bytes = 0
         self.on_confirmed: Callable[[], None] = lambda: None  # the LAC moved
         self.on_error: Callable[[BookieError], None] = lambda error: None  # called once, after the futures
-        self._digest = digest
         self._commit = commit
-        self._is_recovery = is_recovery
         self._timeout_ms = shared.options.request_timeout_ms
         self._lag_bytes_max = shared.options.lag_bytes_max
+        self._pack = AddFrames(
+            ledger_id,
+            digest,
+            shared.pool.next_txn,
+            version=shared.options.protocol_version,
+            is_recovery=is_recovery,
+        ).pack
+        self._unsent: dict[bytes, Add] = {}
+        self._unsent_bytes = 0
+        self._is_flush_due = False
         self._targets = [Target(self, slot, bookie_id) for slot, bookie_id in enumerate(ensemble)]
+        self._target_at: dict[object, Target] = {target.link: target for target in self._targets}
         self._failed: dict[int, BookieError] = {}  # slots without a live bookie, and why
         self._news = asyncio.Event()
         self._mending: asyncio.Task[None] | None = None
@@ -135,53 +144,81 @@ class Appender:
     def push(self, payload: Buffer, confirmed: "asyncio.Future[EntryId] | None") -> EntryId:
         """Send `payload` as the next entry; `confirmed` gets its id, or the error that ends the handle.
 
-        The payload must not change until then. Not called once `error` is set.
+        The payload is copied. Not called once `error` is set.
         """
         assert self.error is None
-        add: Add = self.adds.push(len(payload), None)
-        body = b"".join(self._digest.seal(self.ledger_id, add.entry_id, add.lac, add.length, payload))
-        txn = self.shared.pool.next_txn()
-        frame = v3.pack_request(
-            AddRequest(
-                txn,
-                v3.VERSION,
-                self.ledger_id,
-                add.entry_id,
-                self._digest.master_key,
-                body,
-                is_recovery=self._is_recovery,
-                is_high_priority=self._is_recovery,
-            )
-        )
-        size = len(body)
-        add.context = sent = Sent(txn, frame, size, confirmed)
+        add = Add(self, confirmed)
+        adds = self.adds
+        adds.push(add, len(payload))
+        entry_id = add.entry_id
+        add.frame, add.done = self._pack(entry_id, adds.lac, add.length, payload)
+        size = add.size = len(add.frame)
         self.in_flight_bytes += size
-        for slot in self.adds.write_set(add):
-            target = self._targets[slot]
-            if target.is_live:
-                self._send(target, add, sent)
-        return add.entry_id
+        self._unsent[add.done] = add
+        self._unsent_bytes += size
+        if self._unsent_bytes >= BATCH_BYTES:
+            self._send_unsent()
+        elif not self._is_flush_due:
+            self._is_flush_due = True
+            self.shared.pool.loop.call_soon(self._flush)
+        return entry_id
 
-    def on_ack(self, add: Add, slot: int) -> None:
-        confirmed = self.adds.ack(add, slot)
+    def on_acks(self, origin: object, adds: list[Add]) -> None:
+        """Of `calls.AddOwner`: the bookie at the end of `origin` has `adds`."""
+        target = self._target_at.get(origin)
+        if target is None or not target.is_live:
+            return
+        target.sent_bytes -= sum([add.size for add in adds])
+        confirmed = self.adds.ack(adds, target.slot)
         if confirmed:
             self._confirm(confirmed)
 
-    def _send(self, target: Target, add: Add, sent: Sent) -> None:
-        target.sent_bytes += sent.size
+    def on_failed(self, origin: object, error: BookieError) -> None:
+        """Of `calls.AddOwner`: so it is with the bookie at the end of `origin`."""
+        target = self._target_at.get(origin)
+        if target is not None:
+            target.fail(error)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        if self._unsent:
+            self._send_unsent()
+
+    def _send_unsent(self) -> None:
+        """Hand what has gathered to the bookies that it belongs to."""
+        adds, self._unsent = self._unsent, {}
+        size, self._unsent_bytes = self._unsent_bytes, 0
+        schedule = self.adds.schedule
+        if schedule.write_quorum == schedule.ensemble_size:
+            batch = AddBatch(self, adds, [add.frame for add in adds.values()], size, self._timeout_ms)
+            for target in self._targets:
+                if target.is_live:
+                    self._send(target, batch)
+            return
+        for target in self._targets:
+            if target.is_live:
+                self._send_all(target, [add for add in adds.values() if target.slot in self.adds.write_set(add)])
+
+    def _send_all(self, target: Target, adds: list[Add]) -> None:
+        if adds:
+            frames = [add.frame for add in adds]
+            batch = AddBatch(self, {add.done: add for add in adds}, frames, sum(map(len, frames)), self._timeout_ms)
+            self._send(target, batch)
+
+    def _send(self, target: Target, batch: AddBatch) -> None:
+        target.sent_bytes += batch.size
         # What it has not answered, less what nobody has confirmed: its distance to the others.
         lag_bytes = target.sent_bytes - self.in_flight_bytes
         if lag_bytes > self._lag_bytes_max:
             target.fail(errors.TooManyRequests(f"bookie {target.bookie_id} lags behind by {lag_bytes} bytes"))
         else:
-            target.link.send(sent.txn, sent.frame, Ack, target.on_answer, add, self._timeout_ms)
+            target.link.send_adds(batch)
 
     def _confirm(self, confirmed: Sequence[Add]) -> None:
         for add in confirmed:
-            sent = add.context
-            assert sent is not None
-            self.in_flight_bytes -= sent.size
-            future = sent.confirmed
+            self.in_flight_bytes -= add.size
+            add.frame = b""
+            future = add.confirmed
             if future is not None and not future.done():
                 future.set_result(add.entry_id)
         self._blocked_since_ns = None
@@ -220,10 +257,11 @@ class Appender:
         for target in self._targets:
             target.retire()
         for add in self.adds.fail_all():
-            future = add.context.confirmed if add.context is not None else None
-            if future is not None and not future.done():
-                future.set_exception(error)
+            if add.confirmed is not None and not add.confirmed.done():
+                add.confirmed.set_exception(error)
         self.in_flight_bytes = 0
+        self._unsent.clear()
+        self._unsent_bytes = 0
         self.on_error(error)
 
     async def stop(self, reason: BookieError) -> None:
@@ -308,10 +346,12 @@ class Appender:
         )
 
     def _seat(self, slot: int, bookie_id: BookieId) -> None:
+        self._send_unsent()  # to who sits there now: all that is pending is sent to the new one below
         old = self._targets[slot]
-        old.retire()
+        old.replaced()
         self._failed.pop(slot, None)
         self._targets[slot] = target = Target(self, slot, bookie_id)
+        self._target_at = {target.link: target for target in self._targets}
         missing = self.adds.missing(slot)
         log.info(
             "bookie takes a slot ledger_id=%d slot=%d old=%s new=%s from_entry=%d resent=%d",
@@ -322,10 +362,7 @@ class Appender:
             self.adds.lac + 1,
             len(missing),
         )
-        for add in missing:
-            if target.is_live:
-                assert add.context is not None
-                self._send(target, add, add.context)
+        self._send_all(target, missing)
 
     def _not_enough_bookies(self) -> BookieError:
         reasons = "; ".join(f"slot {slot}: {error}" for slot, error in sorted(self._failed.items()))

@@ -13,6 +13,8 @@ class ClientOptions:
     """Defaults are Java's where Java has the setting (wire 9.3), else they say why."""
 
     metadata_uri: str
+    # 3, or 2 as Pulsar's brokers use: fewer bytes, no deferred sync. What 2 cannot say goes as 3 besides (wire 2).
+    protocol_version: int = 3
     session_timeout_ms: int = 30_000
     request_timeout_ms: int = 5_000  # addEntryTimeoutSec, readEntryTimeoutSec
     dial_timeout_ms: int = 3_000  # Java waits 10 s; a writer can replace the bookie sooner than that
@@ -44,6 +46,8 @@ class ClientOptions:
             value = getattr(self, name)
             if isinstance(value, int) and value < (0 if name == "explicit_lac_ms" else 1):
                 problems.append(f"{name} must be positive, not {value}")
+        if self.protocol_version not in (2, 3):
+            problems.append(f"protocol_version must be 2 or 3, not {self.protocol_version}")
         if self.long_poll_ms >= self.request_timeout_ms:
             problems.append(
                 f"long_poll_ms ({self.long_poll_ms}) must be less than request_timeout_ms ({self.request_timeout_ms})"

@@ -12,31 +12,31 @@ slots that did not fail in between, and confirming beside an ensemble change is 
 bookie is sent every entry of its segment.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 from bookie.base.ids import INVALID_ENTRY_ID, EntryId
 from bookie.quorum.schedule import Schedule
 
-T = TypeVar("T")
 
+class PendingAdd:
+    """One entry on its way; drivers derive from it to keep what they need of it. Filled in by `PendingAdds.push`."""
 
-class PendingAdd(Generic[T]):
-    """One entry on its way. `lac` and `length` are what its header says; `context` belongs to the driver."""
+    __slots__ = ("acked", "entry_id", "is_complete", "length")
 
-    __slots__ = ("acked", "context", "entry_id", "is_complete", "lac", "length", "size")
+    entry_id: EntryId
+    length: int  # payload bytes of the ledger up to and including this entry
 
-    def __init__(self, entry_id: EntryId, lac: EntryId, length: int, size: int, context: T) -> None:
-        self.entry_id = entry_id
-        self.lac = lac
-        self.length = length  # payload bytes of the ledger up to and including this entry
-        self.size = size  # payload bytes of this entry
-        self.context = context
+    def __init__(self) -> None:
         self.acked = 0  # bit mask of slots
         self.is_complete = False
 
 
-class PendingAdds(Generic[T]):
+A = TypeVar("A", bound=PendingAdd)
+
+
+class PendingAdds(Generic[A]):
     """All unconfirmed entries of one writer. `start` is the LAC to begin after, `length` the ledger's length there."""
 
     __slots__ = ("_ack_quorum", "_adds", "_held", "lac", "lac_length", "last_pushed", "length", "schedule")
@@ -44,7 +44,7 @@ class PendingAdds(Generic[T]):
     def __init__(self, schedule: Schedule, *, start: EntryId = INVALID_ENTRY_ID, length: int = 0) -> None:
         self.schedule = schedule
         self._ack_quorum = schedule.ack_quorum
-        self._adds: dict[int, PendingAdd[T]] = {}
+        self._adds: deque[A] = deque()  # ids LAC+1 .. last pushed, without a gap
         self._held = False
         self.lac = start
         self.lac_length = length  # payload bytes up to and including `lac`
@@ -54,55 +54,49 @@ class PendingAdds(Generic[T]):
     def __len__(self) -> int:
         return len(self._adds)
 
-    def push(self, size: int, context: T) -> PendingAdd[T]:
-        """Give the next entry its id, its LAC (the highest confirmed now, P17) and its length."""
-        entry_id = EntryId(self.last_pushed + 1)
-        self.last_pushed = entry_id
-        self.length += size
-        add = PendingAdd(entry_id, self.lac, self.length, size, context)
-        self._adds[entry_id] = add
-        return add
+    def push(self, add: A, size: int) -> None:
+        """Give the next entry, of `size` payload bytes, its id and its length. Its header's LAC is `lac` (P17)."""
+        add.entry_id = self.last_pushed = EntryId(self.last_pushed + 1)
+        add.length = self.length = self.length + size
+        self._adds.append(add)
 
-    def write_set(self, add: PendingAdd[T]) -> tuple[int, ...]:
+    def write_set(self, add: A) -> tuple[int, ...]:
         return self.schedule.write_set(add.entry_id)
 
-    def ack(self, add: PendingAdd[T], slot: int) -> Sequence[PendingAdd[T]]:
-        """Count one positive answer; return the entries it confirms, in order (empty most of the time).
+    def ack(self, adds: Iterable[A], slot: int) -> Sequence[A]:
+        """Count one positive answer of `slot` for each of `adds`; return the entries that are confirmed by it, in
+        order (empty most of the time).
 
         A second ack of one slot and an ack after confirmation change nothing. The caller has already left out
         answers of bookies that were replaced.
         """
-        if add.is_complete:
-            add.acked |= 1 << slot
-            return ()
-        add.acked |= 1 << slot
-        if add.acked.bit_count() < self._ack_quorum:
-            return ()
-        add.is_complete = True
-        if add.entry_id != self.lac + 1:
-            return ()
-        return self._confirm()
+        bit = 1 << slot
+        quorum = self._ack_quorum
+        for add in adds:
+            add.acked = acked = add.acked | bit
+            if acked.bit_count() >= quorum:
+                add.is_complete = True
+        pending = self._adds
+        return self._confirm() if pending and pending[0].is_complete else ()
 
     def drop(self, slot: int) -> None:
         """Forget every ack of `slot`: its bookie failed and may have lost what it acknowledged."""
         bit = 1 << slot
-        for add in self._adds.values():
+        for add in self._adds:
             if add.acked & bit:
                 add.acked &= ~bit
                 add.is_complete = add.acked.bit_count() >= self._ack_quorum
 
-    def missing(self, slot: int) -> list[PendingAdd[T]]:
+    def missing(self, slot: int) -> list[A]:
         """The unconfirmed entries that `slot` should hold and has not acknowledged, in order: to be re-sent."""
         bit = 1 << slot
-        return [
-            add for add in self._adds.values() if not add.acked & bit and slot in self.schedule.write_set(add.entry_id)
-        ]
+        return [add for add in self._adds if not add.acked & bit and slot in self.schedule.write_set(add.entry_id)]
 
     def hold(self) -> None:
         """Confirm nothing until `release`: an ensemble change from LAC+1 is being written."""
         self._held = True
 
-    def release(self) -> Sequence[PendingAdd[T]]:
+    def release(self) -> Sequence[A]:
         """End `hold`; return what became confirmed meanwhile."""
         self._held = False
         return self._confirm()
@@ -113,24 +107,21 @@ class PendingAdds(Generic[T]):
             sum(slot not in absent for slot in write_set) >= self._ack_quorum for write_set in self.schedule.write_sets
         )
 
-    def fail_all(self) -> list[PendingAdd[T]]:
+    def fail_all(self) -> list[A]:
         """Take all unconfirmed entries off, in order, and undo their length (wire 10.2, step 6). The ids stay used."""
-        failed = list(self._adds.values())
+        failed = list(self._adds)
         self._adds.clear()
         self.length = self.lac_length
         return failed
 
-    def _confirm(self) -> Sequence[PendingAdd[T]]:
+    def _confirm(self) -> Sequence[A]:
         if self._held:
             return ()
-        adds = self._adds
-        lac: int = self.lac
-        confirmed: list[PendingAdd[T]] = []
-        while (add := adds.get(lac + 1)) is not None and add.is_complete:
-            del adds[add.entry_id]
-            lac = add.entry_id
-            confirmed.append(add)
+        pending = self._adds
+        confirmed: list[A] = []
+        while pending and pending[0].is_complete:
+            confirmed.append(pending.popleft())
         if confirmed:
-            self.lac = EntryId(lac)
+            self.lac = confirmed[-1].entry_id
             self.lac_length = confirmed[-1].length
         return confirmed

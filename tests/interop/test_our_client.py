@@ -26,32 +26,42 @@ DIGESTS = {"CRC32C": DigestType.CRC32C, "MAC": DigestType.HMAC, "CRC32": DigestT
 class Both:
     java: JavaClient
     ours: BlockingClient
+    ours_v2: BlockingClient
+
+    def client(self, version: int) -> BlockingClient:
+        return self.ours if version == 3 else self.ours_v2
 
 
 @pytest.fixture(scope="module", params=["java_fleet", "fleet"], ids=["official bookies", "our bookies"])
 def both(request: pytest.FixtureRequest) -> Iterator[Both]:
     fleet: JudgedFleet = request.getfixturevalue(request.param)
     log = fleet.folder / "both.log"
-    with java_support.JavaClient(fleet.uri, log) as java, blocking.connect(fleet.uri) as ours:
-        yield Both(java, ours)
+    with (
+        java_support.JavaClient(fleet.uri, log) as java,
+        blocking.connect(fleet.uri) as ours,
+        blocking.connect(fleet.uri, protocol_version=2) as ours_v2,
+    ):
+        yield Both(java, ours, ours_v2)
 
 
+@pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("digest", list(DIGESTS))
-def test_we_read_what_java_wrote(both: Both, digest: str) -> None:
+def test_we_read_what_java_wrote(both: Both, digest: str, version: int) -> None:
     ledger = both.java.ask("create", digest=digest, password="secret")
     payloads = list(java_support.payloads(ledger["ledger"], 60))
     both.java.append(ledger["handle"], payloads)
     both.java.ask("close", handle=ledger["handle"])
 
-    with both.ours.open(ledger["ledger"], b"secret") as reader:
+    with both.client(version).open(ledger["ledger"], b"secret") as reader:
         read = [entry.payload for entry in reader.read(0, 59)]
 
     assert read == payloads
 
 
+@pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("digest", list(DIGESTS))
-def test_java_reads_what_we_wrote(both: Both, digest: str) -> None:
-    with both.ours.create(digest_type=DIGESTS[digest], password=b"secret", custom={"by": b"us"}) as writer:
+def test_java_reads_what_we_wrote(both: Both, digest: str, version: int) -> None:
+    with both.client(version).create(digest_type=DIGESTS[digest], password=b"secret", custom={"by": b"us"}) as writer:
         payloads = list(java_support.payloads(writer.id, 60))
         for payload in payloads:
             writer.append(payload)
@@ -64,11 +74,12 @@ def test_java_reads_what_we_wrote(both: Both, digest: str) -> None:
     assert stored["custom"] == {"by": "us"}
 
 
-def test_our_recovery_stops_a_live_java_writer(both: Both) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_our_recovery_stops_a_live_java_writer(both: Both, version: int) -> None:
     ledger = both.java.ask("create")
     both.java.append(ledger["handle"], [b"before"])
 
-    with both.ours.open(ledger["ledger"]) as reader:
+    with both.client(version).open(ledger["ledger"]) as reader:
         last = reader.last_confirmed
         with pytest.raises(java_support.JudgeError, match=r"LedgerFenced|LedgerClosed"):
             both.java.append(ledger["handle"], [b"too late"])
@@ -78,8 +89,9 @@ def test_our_recovery_stops_a_live_java_writer(both: Both) -> None:
     assert both.java.ask("metadata", ledger=ledger["ledger"])["last"] == 0
 
 
-def test_javas_recovery_stops_our_live_writer(both: Both) -> None:
-    writer = both.ours.create()
+@pytest.mark.parametrize("version", [2, 3])
+def test_javas_recovery_stops_our_live_writer(both: Both, version: int) -> None:
+    writer = both.client(version).create()
     writer.append(b"before")
 
     reader = both.java.ask("open", ledger=writer.id)

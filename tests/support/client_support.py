@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import wire_support
 from bookie.base import errors
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
@@ -99,7 +100,7 @@ class FakeBookie:
     async def _serve(self, stream: ByteStream) -> None:
         incoming = session.ServerSession()
         while chunk := await stream.read():
-            for request in incoming.receive(chunk):
+            for request in wire_support.one_by_one(incoming.receive(chunk)):
                 self.requests.append(request)
                 said = self.script(request)
                 if said == MUTE:
@@ -150,7 +151,7 @@ class FakeBookie:
 
     def _read(self, request: messages.ReadRequest) -> Response:
         ledger_id, entry_id = request.ledger_id, request.entry_id
-        response = messages.ReadResponse(request.txn, 3, Status.EOK, ledger_id, entry_id)
+        response = messages.ReadResponse(request.txn, request.version, Status.EOK, ledger_id, entry_id)
         if request.is_fencing:
             assert request.master_key is not None
             if self.keys.setdefault(ledger_id, request.master_key) != request.master_key:
@@ -203,7 +204,7 @@ class FakeBookie:
 
 
 def _add_answer(request: messages.AddRequest, status: Status) -> Response:
-    return messages.AddResponse(request.txn, 3, status, request.ledger_id, request.entry_id)
+    return messages.AddResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
 
 
 def _refusal(request: Request, status: Status) -> Response:
@@ -211,7 +212,7 @@ def _refusal(request: Request, status: Status) -> Response:
         case messages.AddRequest():
             return _add_answer(request, status)
         case messages.ReadRequest():
-            return messages.ReadResponse(request.txn, 3, status, request.ledger_id, request.entry_id)
+            return messages.ReadResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
         case messages.ReadLacRequest():
             return messages.ReadLacResponse(request.txn, 3, status, request.ledger_id)
         case messages.WriteLacRequest():

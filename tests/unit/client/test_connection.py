@@ -1,6 +1,9 @@
 """One connection and the link around it: correlation, deadlines, breaks, back-off (wire 9.1, 9.2, 9.5)."""
 
 import asyncio
+import itertools
+from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +12,11 @@ from bookie.base import errors
 from bookie.base.errors import BookieError, Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import ClientOptions
+from bookie.client.add_frames import AddFrames
+from bookie.client.calls import AddBatch, Call
 from bookie.client.connection import Connection
-from bookie.wire import messages, v3
+from bookie.wire import messages, session, v2, v3
+from bookie.wire.digest import Digest, DigestType
 from bookie.wire.framing import FRAME_LIMIT_BYTES
 from bookie.wire.messages import Buffer, Response
 from client_support import BREAK, MUTE, Fleet, obey, tell
@@ -64,10 +70,10 @@ def answer(txn: int, status: Status = Status.EOK) -> bytes:
     return b"".join(v3.pack_response(response))
 
 
-def run(story: Any) -> None:
+def run(story: Any, *, version: int = 3) -> None:
     async def whole() -> None:
         wire, answers = Wire(), Answers()
-        connection = Connection(BookieId("b0"), wire, FRAME_LIMIT_BYTES)
+        connection = Connection(BookieId("b0"), wire, FRAME_LIMIT_BYTES, version=version)
         task = asyncio.ensure_future(connection.run())
         await story(wire, connection, answers)
         connection.close(errors.BookieUnavailable("the test is over"))
@@ -77,7 +83,8 @@ def run(story: Any) -> None:
 
 
 def send(connection: Connection, txn: int, answers: Answers, timeout_ms: int = 5_000) -> None:
-    connection.send(txn, read_frame(txn), messages.ReadResponse, answers, txn, timeout_ms)
+    request = messages.ReadRequest(txn, 3, LEDGER, EntryId(txn))
+    connection.send(Call(request, connection.version, answers, txn, timeout_ms))
 
 
 def test_requests_of_one_turn_leave_in_one_write() -> None:
@@ -268,3 +275,249 @@ def test_unusable_options_are_all_told_at_once() -> None:
 
     for word in ("nonsense", "request_timeout_ms", "long_poll_ms"):
         assert word in str(caught.value)
+
+
+# ---- adds ------------------------------------------------------------------------------------------------------------
+
+
+class Owner:
+    """Sends adds, and collects what it is told of them."""
+
+    def __init__(self) -> None:
+        self.acked: list[int] = []
+        self.turns: list[int] = []
+        self.errors: list[BookieError] = []
+        self._digest = Digest(DigestType.CRC32C, b"")
+        self._next_txn = itertools.count(1).__next__
+
+    def batch(self, entry_ids: Iterable[int], *, version: int = 3, timeout_ms: int = 5_000) -> AddBatch:
+        frames = AddFrames(LEDGER, self._digest, self._next_txn, version=version)
+        adds: dict[bytes, Any] = {}
+        sent: list[bytes] = []
+        for entry_id in entry_ids:
+            frame, done = frames.pack(EntryId(entry_id), -1, 0, b"payload")
+            adds[done] = SimpleNamespace(owner=self, entry_id=entry_id)
+            sent.append(frame)
+        return AddBatch(self, adds, sent, sum(map(len, sent)), timeout_ms)
+
+    def on_acks(self, origin: object, adds: list[Any]) -> None:
+        self.acked += [add.entry_id for add in adds]
+        self.turns.append(len(adds))
+
+    def on_failed(self, origin: object, error: BookieError) -> None:
+        self.errors.append(error)
+
+
+def framed(done: bytes) -> bytes:
+    return len(done).to_bytes(4, "big") + done
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_answers_to_a_turn_of_adds_are_told_at_once_in_one_piece_or_in_many(version: int) -> None:
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        owner = Owner()
+        batch = owner.batch(range(300), version=version)  # ids of one and of two bytes
+        connection.send_adds(batch)
+        assert wire.writes == [b"".join(batch.frames)]
+        said = b"".join(map(framed, batch.adds))
+
+        wire.says(said[:2_000])
+        wire.says(said[2_000:2_001])
+        wire.says(said[2_001:])
+        await asyncio.sleep(0.01)
+
+        assert owner.acked == list(range(300))
+        assert len(owner.turns) <= 3
+        assert not owner.errors
+
+    run(story, version=version)
+
+
+def test_answers_to_adds_come_in_any_order_and_between_others() -> None:
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        one, other = Owner(), Owner()
+        first, second = one.batch([0, 1, 2]), other.batch([7])
+        connection.send_adds(first)
+        connection.send_adds(second)
+        send(connection, 1_000, answers)
+        zero, middle, last = map(framed, first.adds)
+
+        wire.says(last + framed(next(iter(second.adds))) + answer(1_000) + middle)
+        await asyncio.sleep(0.01)
+        assert (one.acked, other.acked, len(answers.got)) == ([2, 1], [7], 1)
+
+        wire.says(zero + zero)
+        await asyncio.sleep(0.01)
+        assert one.acked == [2, 1, 0]
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("status", sorted(set(Status) - {Status.EOK, Status.EUNKNOWNLEDGERSTATE}))
+def test_an_add_that_is_refused_is_told_to_its_owner_and_no_other(version: int, status: Status) -> None:
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        owner, other = Owner(), Owner()
+        connection.send_adds(owner.batch([0], version=version))
+        connection.send_adds(other.batch([1], version=version))
+        txn = 1 if version == 3 else 0
+        refused = messages.AddResponse(txn, version, status, LEDGER, EntryId(0))
+        wire.says(b"".join(session.pack_response(refused)))
+        await asyncio.sleep(0.01)
+
+        assert [type(error) for error in owner.errors] == [errors.BY_STATUS[status]]
+        assert not owner.acked
+        assert not other.errors
+
+    run(story, version=version)
+
+
+def test_a_done_add_in_another_form_than_the_usual_counts_too() -> None:
+    """A status of its own length is legal protobuf, though nobody writes it (header, then the rest)."""
+
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        owner = Owner()
+        batch = owner.batch([5])
+        connection.send_adds(batch)
+        usual = next(iter(batch.adds))
+        wire.says(framed(usual.replace(b"\x10\x00\xaa\x06", b"\x10\x80\x00\xaa\x06")))
+        await asyncio.sleep(0.01)
+
+        assert owner.acked == [5]
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_adds_that_are_not_answered_in_time_fail_their_owner_once_and_are_forgotten(version: int) -> None:
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        owner, patient = Owner(), Owner()
+        batch = owner.batch([0, 1, 2], version=version, timeout_ms=1_000)
+        connection.send_adds(batch)
+        connection.send_adds(patient.batch([3], version=version, timeout_ms=60_000))
+        wire.says(framed(next(iter(batch.adds))))
+        await asyncio.sleep(0.9)
+        assert not owner.errors
+        await asyncio.sleep(0.7)
+        assert [type(error) for error in owner.errors] == [errors.RequestTimedOut]
+
+        wire.says(b"".join(map(framed, batch.adds)))
+        await asyncio.sleep(0.01)
+        assert owner.acked == [0]
+        assert not wire.is_closed
+        assert not patient.errors
+
+    run(story, version=version)
+
+
+def test_adds_that_were_answered_do_not_stay_in_memory() -> None:
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        owner = Owner()
+        for turn in range(40):
+            batch = owner.batch(range(turn * 100, turn * 100 + 100))
+            connection.send_adds(batch)
+            wire.says(b"".join(map(framed, batch.adds)))
+            await asyncio.sleep(0.05)
+
+        assert len(owner.acked) == 4_000
+        assert not connection._adds
+        assert len(connection._deadlines) <= 6
+
+    run(story)
+
+
+def test_a_connection_that_breaks_tells_every_owner_of_adds_once() -> None:
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        one, other = Owner(), Owner()
+        for number in range(3):
+            connection.send_adds(one.batch([number]))
+        connection.send_adds(other.batch([9]))
+        wire.says(b"")
+        await asyncio.sleep(0.01)
+        assert [len(owner.errors) for owner in (one, other)] == [1, 1]
+
+        connection.send_adds(one.batch([10]))
+        await asyncio.sleep(0.01)
+        assert isinstance(one.errors[1], errors.BookieUnavailable)
+
+    run(story)
+
+
+# ---- version 2: answers without transaction ids ----------------------------------------------------------------------
+
+
+def v2_read(entry_id: int, *, fencing: bool = False) -> messages.ReadRequest:
+    return messages.ReadRequest(0, 2, LEDGER, EntryId(entry_id), b"k" * 20 if fencing else None, is_fencing=fencing)
+
+
+def v2_answer(entry_id: int, status: Status = Status.EOK) -> bytes:
+    body = b"body" if status is Status.EOK else None
+    return b"".join(v2.pack_response(messages.ReadResponse(0, 2, status, LEDGER, EntryId(entry_id), body)))
+
+
+def test_on_v2_a_second_question_of_the_same_entry_waits_for_the_answer_to_the_first() -> None:
+    """Wire 9.2 and trap 8: a plain read and a fencing one cannot be told apart by their answers."""
+
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        connection.send(Call(v2_read(5), 2, answers, "plain", 5_000))
+        connection.send(Call(v2_read(5, fencing=True), 2, answers, "fencing", 5_000))
+        connection.send(Call(v2_read(6), 2, answers, "other", 5_000))
+        await asyncio.sleep(0.01)
+        assert b"".join(wire.writes) == b"".join(v2.pack_request(v2_read(5)) + v2.pack_request(v2_read(6)))
+
+        wire.says(v2_answer(5, Status.ENOENTRY))
+        await asyncio.sleep(0.01)
+        assert [context for context, _ in answers.got] == ["plain"]
+        assert wire.writes[-1] == b"".join(v2.pack_request(v2_read(5, fencing=True)))
+        wire.says(v2_answer(5))
+        await asyncio.sleep(0.01)
+        assert [context for context, _ in answers.got] == ["plain", "fencing"]
+
+    run(story, version=2)
+
+
+def test_on_v2_the_late_answer_to_a_plain_read_is_not_taken_for_proof_of_fencing() -> None:
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        connection.send(Call(v2_read(5), 2, answers, "plain", 500))
+        await asyncio.sleep(1.5)
+        assert [type(said) for _, said in answers.got] == [errors.RequestTimedOut]
+        connection.send(Call(v2_read(5, fencing=True), 2, answers, "fencing", 5_000))
+
+        wire.says(v2_answer(5, Status.ENOENTRY))
+        await asyncio.sleep(0.01)
+        assert len(answers.got) == 1
+        wire.says(v2_answer(5, Status.EIO))
+        await asyncio.sleep(0.01)
+
+        assert [type(said) for _, said in answers.got[1:]] == [errors.StorageFailed]
+
+    run(story, version=2)
+
+
+def test_on_v2_a_question_that_waits_for_anothers_answer_times_out_too() -> None:
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        connection.send(Call(v2_read(5), 2, answers, "first", 1_000))
+        connection.send(Call(v2_read(5), 2, answers, "second", 1_000))
+        await asyncio.sleep(1.6)
+
+        assert [(context, type(said)) for context, said in answers.got] == [
+            ("first", errors.RequestTimedOut),
+            ("second", errors.RequestTimedOut),
+        ]
+
+    run(story, version=2)
+
+
+def test_on_v2_an_add_that_a_recovery_of_this_client_sends_again_ends_the_writers_hope() -> None:
+    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
+        writer, recovery = Owner(), Owner()
+        connection.send_adds(writer.batch([0, 1], version=2))
+        again = recovery.batch([1], version=2)
+        connection.send_adds(again)
+        wire.says(framed(next(iter(again.adds))))
+        await asyncio.sleep(0.01)
+
+        assert (recovery.acked, writer.acked) == ([1], [])
+        assert [type(error) for error in writer.errors] == [errors.RequestTimedOut]
+
+    run(story, version=2)
