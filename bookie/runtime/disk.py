@@ -104,7 +104,7 @@ class SystemFile:
         self._write_at(offset, [data])
 
     def _write_at(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """The kernel gathers the buffers: joined here they would cost one more copy, with the interpreter's lock held."""
+        """The kernel gathers the buffers: joined here they would cost a copy more, under the interpreter's lock."""
         self._check()
         position = offset
         try:
