@@ -170,6 +170,29 @@ class RepairStatus:
     elapsed_ms: int = 0
 
 
+class Compaction(enum.Enum):
+    """What a run of garbage collection rewrites besides: logs of which little is live (minor), or less than most."""
+
+    NONE = "none"
+    MINOR = "minor"
+    MAJOR = "major"
+
+
+@dataclass(frozen=True, slots=True)
+class GarbageReport:
+    """What one run of garbage collection did. `refused`: why nothing was compacted, "" when it was tried."""
+
+    ledgers_seen: int = 0
+    ledgers_deleted: int = 0
+    logs_dropped: int = 0
+    logs_compacted: int = 0
+    logs_damaged: int = 0  # kept, because an entry in them cannot be read
+    entries_copied: int = 0
+    bytes_copied: int = 0
+    bytes_freed: int = 0
+    refused: str = ""
+
+
 class Health(enum.Enum):
     """The three questions a probe may ask. Value = the name in the gRPC health protocol."""
 
@@ -199,4 +222,15 @@ class Admin(Protocol):
 
     async def prepare_shutdown(self) -> str:
         """Flush; refuse adds from now on. Returns a sentence; raises when the flush failed."""
+        ...
+
+    async def flush(self) -> None:
+        """A checkpoint that begins now; durable on return. Raises DiskFull (may be tried again), StorageFailed."""
+        ...
+
+    async def collect_garbage(self, compaction: Compaction) -> GarbageReport:
+        """A run of garbage collection now, and a compaction if one is named; may take long.
+
+        Raises StorageFailed (not open, still repairing, or the disk), MetadataError, TooManyRequests.
+        """
         ...

@@ -10,7 +10,8 @@ from bookie.base import errors
 from bookie.base.units import NS_PER_MS
 from bookie.integrity.boot import Boot
 from bookie.ports import World
-from bookie.ports.admin import Grant, Health, RepairStatus, State, StorageReport
+from bookie.ports.admin import Compaction, GarbageReport, Grant, Health, RepairStatus, State, StorageReport
+from bookie.server.collection import Collection
 from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ class NodeAdmin:
 
     def __init__(self, boot: Boot, world: World, *, force_read_only: bool = False) -> None:
         self.store: EntryStore | None = None
+        self.collection: Collection | None = None  # once nothing is left to repair
         self.registered = asyncio.Event()
         self._boot = boot
         self._world = world
@@ -91,6 +93,15 @@ class NodeAdmin:
         store.set_read_only(True)
         await store.flush()
         return "flushed; adds are refused from now on"
+
+    async def flush(self) -> None:
+        await self._open_store().flush()
+
+    async def collect_garbage(self, compaction: Compaction) -> GarbageReport:
+        self._open_store()
+        if self.collection is None:
+            raise errors.StorageFailed(f"nothing is collected before the repair is done; this is {self.state.value}")
+        return await self.collection.collect_now(compaction)
 
     def _open_store(self) -> EntryStore:
         if self.store is None:

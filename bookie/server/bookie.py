@@ -17,7 +17,7 @@ from bookie.client import cluster
 from bookie.integrity.boot import Boot
 from bookie.metadata import paths, registration
 from bookie.ports import World
-from bookie.ports.admin import Grant, Health, RepairStatus, State, StorageReport
+from bookie.ports.admin import Compaction, GarbageReport, Grant, Health, RepairStatus, State, StorageReport
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.metrics import Histogram, Sample
 from bookie.ports.network import Address, ByteStream
@@ -30,6 +30,7 @@ from bookie.server.options import ServerOptions
 from bookie.server.processor import Processor
 from bookie.server.readers import Readers
 from bookie.server.registration import Registration
+from bookie.storage.collect.compactor import Compactor
 from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
@@ -213,8 +214,15 @@ class Bookie:
         await self.boot.repair(store, metadata)
         assert self.boot.record is not None
         ledgers = await cluster.open_ledgers(metadata, paths.parse_uri(self.options.metadata_uri))
-        clock, interval_ms = self.world.clock, self.options.gc_interval_ms
-        await Collection(store, ledgers, self.boot.record.instance_id, clock, interval_ms=interval_ms).run()
+        compactor = Compactor(store, self.options.storage.compaction, self.world.clock)
+        collection = Collection(
+            store, ledgers, compactor, self.boot.record.instance_id, interval_ms=self.options.gc_interval_ms
+        )
+        self._admin.collection = collection
+        try:
+            await collection.run()
+        finally:
+            self._admin.collection = None
 
     # ---- ports.admin.Admin ------------------------------------------------------------------------------------------
 
@@ -240,6 +248,12 @@ class Bookie:
 
     async def prepare_shutdown(self) -> str:
         return await self._admin.prepare_shutdown()
+
+    async def flush(self) -> None:
+        await self._admin.flush()
+
+    async def collect_garbage(self, compaction: Compaction) -> GarbageReport:
+        return await self._admin.collect_garbage(compaction)
 
     def telemetry(self) -> Iterator[Sample | Histogram]:
         """Everything there is to measure, for `runtime.metrics`."""

@@ -1,33 +1,67 @@
-"""The driver of garbage collection: what it gives up, and that it tries again."""
+"""The driver of garbage collection: what it gives up and tries again, and runs that are asked for."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from bookie.base import errors
+from bookie.ports.admin import Compaction
 from bookie.server.collection import Collection
 from bookie.storage.collect import collector
+from bookie.storage.collect.collector import Collected
+from bookie.storage.collect.compactor import Compacted
+from bookie.storage.collect.plan import Kind
+
+FOUND = Collected(ledgers_seen=5, ledgers_deleted=2, logs_dropped=1)
 
 
 class Enough(Exception):
     """The test has seen what it wanted."""
 
 
-class Clock:
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
+class FakeCompactor:
+    """Answers without doing anything; raises `trouble` when there is some."""
 
-    def monotonic_ns(self) -> int:
-        return 0
+    def __init__(self) -> None:
+        self.asked: list[tuple[Kind, bool]] = []
+        self.turns = 0
+        self.trouble: errors.BookieError | None = None
 
-    async def sleep_until(self, deadline_ns: int) -> None:
-        self.rounds -= 1
-        if self.rounds < 0:
-            raise Enough
+    async def run(self) -> None:
+        self.turns += 1
+
+    async def compact(self, kind: Kind, *, is_forced: bool) -> Compacted:
+        self.asked.append((kind, is_forced))
+        if self.trouble is not None:
+            raise self.trouble
+        return Compacted(logs=3, entries=40, bytes_freed=1000)
 
 
-@pytest.mark.parametrize("trouble", [errors.MetadataError, errors.DiskFull, errors.BookieReadOnly])
+def collection(compactor: FakeCompactor | None = None, *, interval_ms: int = 3_600_000) -> Collection:
+    nothing: Any = None
+    fake: Any = compactor or FakeCompactor()
+    return Collection(nothing, nothing, fake, "", interval_ms=interval_ms)
+
+
+async def finds(store: object, is_absent: object) -> Collected:
+    return FOUND
+
+
+def run_beside(driver: Collection, story: Callable[[], Awaitable[None]]) -> None:
+    async def both() -> None:
+        running = asyncio.get_running_loop().create_task(driver.run())
+        async with asyncio.timeout(30):
+            await story()
+        assert not running.done()
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("trouble", [errors.MetadataError, errors.DiskFull, errors.BookieReadOnly, errors.CorruptFile])
 def test_a_run_that_cannot_be_finished_is_tried_again(
     trouble: type[errors.BookieError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -36,13 +70,68 @@ def test_a_run_that_cannot_be_finished_is_tried_again(
 
     async def fails(store: object, is_absent: object) -> None:
         runs.append(store)
+        if len(runs) == 3:
+            raise Enough
         raise trouble("not now")
 
     monkeypatch.setattr(collector, "collect", fails)
-    nothing: Any = None
-    clock: Any = Clock(3)
 
     with pytest.raises(Enough):
-        asyncio.run(Collection(nothing, nothing, "", clock, interval_ms=1).run())
+        asyncio.run(collection(interval_ms=1).run())
 
     assert len(runs) == 3
+
+
+def test_a_disk_that_failed_ends_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(store: object, is_absent: object) -> None:
+        raise errors.DiskFailed("gone")
+
+    monkeypatch.setattr(collector, "collect", fails)
+
+    with pytest.raises(errors.DiskFailed):
+        asyncio.run(collection(interval_ms=1).run())
+
+
+def test_a_run_asked_for_begins_at_once_and_says_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "collect", finds)
+    compactor = FakeCompactor()
+    driver = collection(compactor)
+
+    async def story() -> None:
+        plain = await driver.collect_now(Compaction.NONE)
+        assert (plain.ledgers_deleted, plain.logs_dropped, plain.logs_compacted) == (2, 1, 0)
+        major = await driver.collect_now(Compaction.MAJOR)
+        assert (major.logs_compacted, major.entries_copied, major.bytes_freed) == (3, 40, 1000)
+
+    run_beside(driver, story)
+    assert compactor.asked == [(Kind.MAJOR, True)]
+
+
+def test_what_went_wrong_is_told_to_whoever_asked_and_the_driver_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "collect", finds)
+    compactor = FakeCompactor()
+    driver = collection(compactor)
+
+    async def story() -> None:
+        compactor.trouble = errors.DiskFull("no room")
+        with pytest.raises(errors.DiskFull, match="no room"):
+            await driver.collect_now(Compaction.MINOR)
+        compactor.trouble = None
+        assert (await driver.collect_now(Compaction.MINOR)).logs_compacted == 3
+
+    run_beside(driver, story)
+
+
+def test_more_runs_than_anybody_waits_for_are_refused() -> None:
+    async def story() -> None:
+        driver = collection()  # nobody runs it
+        loop = asyncio.get_running_loop()
+        waiting = [loop.create_task(driver.collect_now(Compaction.NONE)) for _ in range(8)]
+        await asyncio.sleep(0)
+        with pytest.raises(errors.TooManyRequests):
+            await driver.collect_now(Compaction.NONE)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+
+    asyncio.run(story())
