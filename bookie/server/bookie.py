@@ -21,6 +21,7 @@ from bookie.ports.admin import Compaction, GarbageReport, Grant, Health, RepairS
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.metrics import Histogram, Sample
 from bookie.ports.network import Address, ByteStream
+from bookie.server import security
 from bookie.server.admin import NodeAdmin
 from bookie.server.admission import Admission
 from bookie.server.collection import Collection
@@ -43,7 +44,10 @@ _END_SESSION_S = 2.0
 
 
 class Bookie:
-    """Implements `ports.admin.Admin`. `ready` is set once it is registered and serves."""
+    """Implements `ports.admin.Admin`. `ready` is set once it is registered and serves.
+
+    Raises BadInput when the keys that its options name cannot be used.
+    """
 
     def __init__(self, options: ServerOptions, world: World) -> None:
         self.options = options
@@ -51,6 +55,7 @@ class Bookie:
         self.metrics = ServerMetrics()
         self.ready = asyncio.Event()
         self.port = 0  # of the data port, once it is open
+        self._security = security.load(options.security, world)
         self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.metadata_uri)
         self._admin = NodeAdmin(self.boot, world, force_read_only=options.force_read_only)
         self._stop = asyncio.Event()
@@ -153,7 +158,8 @@ class Bookie:
         processor.on_room = gate.open
 
         async def on_connect(stream: ByteStream) -> None:
-            await Connection(stream, processor, gate, self.metrics, options.frame_bytes_max).run()
+            connection = Connection(stream, processor, gate, self.metrics, options.frame_bytes_max, self._security)
+            await connection.run()
 
         listener = await self.world.network.listen(Address(options.listen_host, options.port), on_connect)
         self.port = listener.port

@@ -44,6 +44,7 @@ class ServerMetrics:
         "other_requests",
         "read_bytes",
         "reads",
+        "refused_clients",
         "registrations",
         "slow_reads",
     )
@@ -59,6 +60,7 @@ class ServerMetrics:
         self.other_requests = 0
         self.connections = 0
         self.connections_total = 0
+        self.refused_clients = 0
         self.registrations = 0
         self.errors: dict[Status, int] = dict.fromkeys((status for status in Status if status), 0)
 
@@ -73,6 +75,7 @@ class ServerMetrics:
             ("long_polls", self.long_polls, "Reads that asked to wait for the LAC."),
             ("other_requests", self.other_requests, "Requests of all other operations."),
             ("connections", self.connections_total, "Client connections accepted."),
+            ("refused_clients", self.refused_clients, "Clients that did not prove who they are."),
             ("registrations", self.registrations, "Times this bookie registered in the metadata store."),
         )
         for name, value, text in counters:

@@ -1,11 +1,12 @@
 """ServerOptions: what one bookie process is told. Validated together; reads no file and no environment."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bookie.base import errors, ids
 from bookie.base.ids import BookieId
 from bookie.integrity.options import IntegrityOptions
 from bookie.metadata import paths
+from bookie.server.security import SecurityOptions
 from bookie.storage.options import StorageOptions
 from bookie.wire.framing import FRAME_LIMIT_BYTES
 
@@ -37,6 +38,7 @@ class ServerOptions:
     # Java's gcWaitTime: deleted ledgers give their space back within this and a little.
     gc_interval_ms: int = 900_000
     frame_bytes_max: int = FRAME_LIMIT_BYTES
+    security: SecurityOptions = field(default_factory=SecurityOptions)
 
     def __post_init__(self) -> None:
         problems = list(self._problems())

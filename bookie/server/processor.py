@@ -42,7 +42,6 @@ from bookie.wire.messages import (
     ReadRequest,
     RefusedRequest,
     StartTlsRequest,
-    StartTlsResponse,
     UnknownRequest,
     WriteLacRequest,
     WriteLacResponse,
@@ -61,7 +60,7 @@ class Processor:
         self._readers = readers
         self._admission = admission
         self._metrics = metrics
-        self._clock = clock
+        self.clock = clock
         self._reads = reads = Reads(store, readers, metrics, clock)
         self.on_room: Callable[[], None] = lambda: None  # called when reading sockets may go on
         self.life: tuple[Incarnation, BootEpoch] | None = None  # of this process; None: nobody stamped it (tests)
@@ -105,7 +104,7 @@ class Processor:
                 run.bodies,
                 run.master_key,
                 is_recovery=run.is_recovery,
-                done=partial(self._added, run, size, to, self._clock.monotonic_ns()),
+                done=partial(self._added, run, size, to, self.clock.monotonic_ns()),
             )
         except errors.BadRequest as error:
             if count == 1:
@@ -124,7 +123,7 @@ class Processor:
         else:
             self._refuse_adds(run, to, error)
         count = len(run.bodies)
-        self._metrics.add_latency.record(self._clock.monotonic_ns() - began_ns, count)
+        self._metrics.add_latency.record(self.clock.monotonic_ns() - began_ns, count)
         if self._admission.give(size, count):
             self.on_room()
 
@@ -213,7 +212,8 @@ class Processor:
         to.reply(AuthResponse(request.txn, request.version, _EOK, codes.AUTH_DISABLED_PLUGIN, b""))
 
     def _start_tls(self, request: StartTlsRequest, to: Replier) -> None:
-        to.reply(StartTlsResponse(request.txn, request.version, Status.EBADREQ))
+        self._metrics.other_requests += 1
+        to.start_tls(request)
 
     def _unknown(self, request: UnknownRequest, to: Replier) -> None:
         to.reply(ErrorResponse(request.txn, request.version, request.operation, Status.EBADREQ))

@@ -16,7 +16,15 @@ from bookie.server.ledgers import LongPolls
 from bookie.server.metrics import ServerMetrics
 from bookie.server.readers import Readers
 from bookie.storage.store import EntryStore
-from bookie.wire.messages import BatchReadRequest, BatchReadResponse, Buffer, Outgoing, ReadRequest, ReadResponse
+from bookie.wire.messages import (
+    BatchReadRequest,
+    BatchReadResponse,
+    Buffer,
+    Outgoing,
+    ReadRequest,
+    ReadResponse,
+    StartTlsRequest,
+)
 
 _EOK = Status.EOK
 _BUSY = "too many reads wait for the disk"
@@ -36,6 +44,10 @@ class Replier(Protocol):
         ...
 
     def slow_read_ended(self) -> None: ...
+
+    def start_tls(self, request: StartTlsRequest) -> None:
+        """Answer, and encrypt what follows; may not return: the requests behind it in plain are not to be read."""
+        ...
 
 
 class Reads:

@@ -63,6 +63,11 @@ class FrameSplitter:
         self.keep(view, start)
         return frames
 
+    @property
+    def is_empty(self) -> bool:
+        """True between two frames: nothing of a next one is kept."""
+        return not self._pieces
+
     def join(self, chunk: Buffer) -> Buffer:
         """Return what was kept with `chunk` behind it; empty while that is not one whole frame."""
         if not self._pieces:

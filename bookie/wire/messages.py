@@ -150,7 +150,7 @@ class RefusedRequest:
 
     txn: int
     version: int
-    response: "Response"
+    response: "Outgoing"
 
 
 @dataclass(slots=True)

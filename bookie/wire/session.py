@@ -42,6 +42,11 @@ class ServerSession:
         self._frames = FrameSplitter(limit_bytes)
         self._is_v2 = False
 
+    @property
+    def is_between_frames(self) -> bool:
+        """True when everything that was received belongs to a request that was handed out."""
+        return self._frames.is_empty
+
     def receive(self, chunk: Buffer) -> list[Incoming]:
         """Return the requests that became whole, adds in runs. No request but an add passes another one."""
         joined = self._frames.join(chunk)

@@ -31,6 +31,7 @@ from bookie.wire.messages import (
     Response,
 )
 from bookie.wire.proto import bookkeeper_pb2 as proto
+from bookie.wire.refusals import refusal
 
 VERSION = 2
 BEYOND = 0x100
@@ -120,19 +121,6 @@ def _fencing_key(view: memoryview, offset: int, version: int) -> bytes | None:
     if len(key) < codes.MASTER_KEY_SIZE:
         raise BadInput(f"a v2 fencing read with a key of {len(key)} bytes")
     return key
-
-
-def refusal(request: Request, status: Status) -> Response:
-    """The error answer to `request`, ids echoed."""
-    match request:
-        case AddRequest():
-            return AddResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
-        case ReadRequest():
-            return ReadResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
-        case BatchReadRequest():
-            return BatchReadResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
-        case _:
-            raise BadInput(f"v2 has no error answer to {type(request).__name__}")
 
 
 def pack_request(request: Request) -> list[Buffer]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import MIB
 from bookie.ports import World
@@ -25,6 +26,8 @@ from bookie.wire.messages import (
     ReadResponse,
     Request,
     Response,
+    StartTlsRequest,
+    StartTlsResponse,
 )
 
 STORAGE = StorageOptions(journal_dirs=("/data/journal",), ledger_dirs=("/data/ledgers",))
@@ -60,6 +63,9 @@ class Asker:
 
     def slow_read_ended(self) -> None:
         self.slow_reads -= 1
+
+    def start_tls(self, request: StartTlsRequest) -> None:
+        self.reply(StartTlsResponse(request.txn, request.version, Status.EBADREQ))
 
     def send(self, request: Request) -> int:
         """Ask without waiting; return the transaction id."""

@@ -8,14 +8,23 @@ import pytest
 
 import server_support
 from bookie.base import errors
+from bookie.base.errors import Status
 from bookie.ports.disk import Buffer
+from bookie.ports.tls import Certificate, Tls
 from bookie.server.connection import Connection, Gate
 from bookie.server.metrics import ServerMetrics
+from bookie.server.security import ByCertificate, Security
 from bookie.storage.store import EntryStore
 from bookie.wire import session, v3
-from bookie.wire.framing import FRAME_LIMIT_BYTES
-from bookie.wire.messages import Request
+from bookie.wire.framing import FRAME_LIMIT_BYTES, FrameSplitter
+from bookie.wire.messages import AuthRequest, Request, StartTlsRequest, StartTlsResponse
 from server_support import Asker
+
+HANDSHAKE = b"(from here on encrypted)"
+
+
+class FakeTls:
+    is_server = True
 
 
 @dataclass
@@ -29,6 +38,8 @@ class ScriptedStream:
     is_closed: bool = False
     unstuffed: asyncio.Event = field(default_factory=asyncio.Event)
     is_stuffed: bool = False
+    certificate: Certificate | None = None
+    shook_hands: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def read(self) -> Buffer:
         self.reads += 1
@@ -44,6 +55,11 @@ class ScriptedStream:
         if self.is_stuffed:
             await self.unstuffed.wait()
 
+    async def start_tls(self, tls: Tls, deadline_ns: int) -> Certificate | None:
+        self.writes.append(HANDSHAKE)
+        await self.shook_hands.wait()
+        return self.certificate
+
     def close(self) -> None:
         self.is_closed = True
 
@@ -53,24 +69,24 @@ def chunk(*requests: Request) -> bytes:
     return b"".join(b"".join(client.send(request, 0)) for request in requests)
 
 
-def connection_of(asker: Asker, store: EntryStore, stream: ScriptedStream) -> Connection:
+def connection_of(
+    asker: Asker, store: EntryStore, stream: ScriptedStream, security: Security | None = None
+) -> Connection:
     gate = Gate(asker.admission, store)
     asker.processor.on_room = gate.open
-    return Connection(stream, asker.processor, gate, ServerMetrics(), FRAME_LIMIT_BYTES)
+    return Connection(stream, asker.processor, gate, ServerMetrics(), FRAME_LIMIT_BYTES, security)
 
 
-def serve(asker: Asker, store: EntryStore, stream: ScriptedStream) -> None:
-    asker.node.spawn(connection_of(asker, store, stream).run(), "connection")
+def serve(asker: Asker, store: EntryStore, stream: ScriptedStream, security: Security | None = None) -> None:
+    asker.node.spawn(connection_of(asker, store, stream, security).run(), "connection")
+
+
+def statuses_in(data: bytes) -> list[Status]:
+    return [v3.unpack_response(frame).status for frame in FrameSplitter().feed(data)]
 
 
 def answers_in(data: bytes) -> int:
-    count = 0
-    while data:
-        size = int.from_bytes(data[:4], "big")
-        v3.unpack_response(data[4 : 4 + size])
-        data = data[4 + size :]
-        count += 1
-    return count
+    return len(statuses_in(data))
 
 
 def test_the_answers_of_one_group_commit_leave_in_one_write() -> None:
@@ -156,5 +172,106 @@ def test_a_broken_assumption_of_ours_is_not_swallowed() -> None:
     async def story(asker: Asker, store: EntryStore) -> None:
         with pytest.raises(AssertionError, match="ours"):
             await connection_of(asker, store, Wrong([])).run()
+
+    server_support.run(story)
+
+
+# ---- START_TLS and authentication
+
+
+def test_start_tls_is_answered_in_plain_and_everything_after_it_encrypted() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        stream = ScriptedStream([chunk(server_support.read(0), StartTlsRequest(0, 3)), chunk(server_support.read(0))])
+        stream.shook_hands.set()
+        serve(asker, store, stream, Security(FakeTls()))
+
+        await asker.node.simulation.until(lambda: len(stream.writes) == 3, "an answer after the handshake")
+
+        plain, handshake, encrypted = stream.writes
+        assert answers_in(plain) == 2
+        assert b"".join(session.pack_response(StartTlsResponse(2, 3, Status.EOK))) in plain
+        assert handshake == HANDSHAKE
+        assert answers_in(encrypted) == 1
+
+    server_support.run(story)
+
+
+def test_answers_that_come_during_the_handshake_wait_for_its_end() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        stream = ScriptedStream([chunk(server_support.add(0), StartTlsRequest(0, 3))])
+        serve(asker, store, stream, Security(FakeTls()))
+        await asker.node.simulation.until(lambda: stream.writes[-1:] == [HANDSHAKE], "the handshake")
+        await asker.node.simulation.until(lambda: store.stats.journal_groups == 1, "the add on disk")
+        await asker.read(0)  # a turn later: its completion has been called
+
+        assert [answers_in(write) for write in stream.writes if write != HANDSHAKE] == [1]
+        stream.shook_hands.set()
+        await asker.node.simulation.until(lambda: stream.writes[-1] != HANDSHAKE, "the add's answer")
+
+        assert answers_in(stream.writes[-1]) == 1
+
+    server_support.run(story)
+
+
+@pytest.mark.parametrize("behind", [b"\x00", chunk(server_support.read(0))])
+def test_plain_bytes_behind_start_tls_close_the_connection_unanswered(behind: bytes) -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        stream = ScriptedStream([chunk(StartTlsRequest(0, 3)) + behind])
+        serve(asker, store, stream, Security(FakeTls()))
+
+        await asker.node.simulation.until(lambda: stream.is_closed, "the end of the connection")
+
+        assert stream.writes == []
+
+    server_support.run(story)
+
+
+def test_tls_cannot_be_started_where_it_is_not_configured_nor_twice() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        plain = ScriptedStream([chunk(StartTlsRequest(0, 3), StartTlsRequest(0, 3))])
+        serve(asker, store, plain)
+        twice = ScriptedStream([chunk(StartTlsRequest(0, 3)), chunk(StartTlsRequest(0, 3))])
+        twice.shook_hands.set()
+        serve(asker, store, twice, Security(FakeTls()))
+
+        await asker.node.simulation.until(lambda: len(plain.writes) + len(twice.writes) == 4, "all answers")
+
+        assert statuses_in(plain.writes[0]) == [Status.EBADREQ, Status.EBADREQ]
+        assert statuses_in(twice.writes[2]) == [Status.EBADREQ]
+
+    server_support.run(story)
+
+
+def test_nothing_is_done_for_a_client_before_its_proof_and_everything_after_it() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        security = Security(FakeTls(), authentication=ByCertificate(("writer",), ()))
+        stream = ScriptedStream(
+            [chunk(server_support.add(0)), chunk(StartTlsRequest(0, 3)), chunk(server_support.add(1))],
+            certificate=Certificate("me", ("0:writer",)),
+        )
+        stream.shook_hands.set()
+        serve(asker, store, stream, security)
+
+        await asker.node.simulation.until(lambda: len(stream.writes) == 3, "the answer to the second add")
+
+        assert statuses_in(stream.writes[0]) == [Status.EUA, Status.EOK]
+        assert statuses_in(stream.writes[2]) == [Status.EOK]
+        assert store.entry_runs(server_support.LEDGER) == [(1, 1)]
+
+    server_support.run(story)
+
+
+def test_a_client_whose_proof_fails_is_told_and_closed() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        security = Security(authentication=ByCertificate(("writer",), ()))
+        stream = ScriptedStream([chunk(AuthRequest(0, 3, "BookieAuthZFactory", b"let me in"))])
+        connection = connection_of(asker, store, stream, security)
+
+        await connection.run()
+
+        assert statuses_in(stream.writes[0]) == [Status.EUA]
+        assert stream.is_closed
+        assert connection._metrics.refused_clients == 1
 
     server_support.run(story)
