@@ -1,4 +1,4 @@
-"""Real files: the `Disk` port on Linux. One thread per directory writes and syncs there; two threads read.
+"""Real files: the `Disk` port on Linux. One thread per directory writes and syncs there; a few others read there.
 
 So a journal's sync never waits behind an entry log's, and a read behind neither. Errors are translated here, once:
 ENOSPC is DiskFull with the file as it was; a failed write or sync poisons the file (on Linux a write-back error is
@@ -16,12 +16,12 @@ from typing import TypeVar
 from bookie.base import errors
 from bookie.ports.disk import Buffer, Lock, Mount, Usage
 from bookie.runtime import mounts
+from bookie.runtime.read_pool import ReadPool
 from bookie.runtime.threads import Worker
 
 T = TypeVar("T")
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 _WOULD_WAIT = frozenset((errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
-READ_THREADS = 2
 _BUFFERS_MAX = 1024  # IOV_MAX on Linux: what one pwritev takes
 
 
@@ -40,12 +40,12 @@ def _translated(path: str, what: str) -> Iterator[None]:
 class SystemFile:
     """One open file. `_size` belongs to the writer thread; the loop reads it between calls."""
 
-    def __init__(self, path: str, fd: int, size: int, writer: Worker, readers: "Callable[[], Worker]") -> None:
+    def __init__(self, path: str, fd: int, size: int, writer: Worker, reader: ReadPool) -> None:
         self.path = path
         self._fd = fd
         self._size = size
         self._writer = writer
-        self._readers = readers
+        self._reader = reader
         self._poison: errors.DiskFailed | None = None
 
     @property
@@ -68,7 +68,7 @@ class SystemFile:
         await self._writer.call(self._truncate, size)
 
     async def pread(self, offset: int, size: int) -> bytes:
-        return await self._readers().call(self._pread, offset, size)
+        return await self._reader.read(self._pread, offset, size)
 
     def pread_nowait(self, offset: int, size: int) -> bytes | None:
         buffer = bytearray(size)
@@ -176,13 +176,14 @@ class SystemDisk:
 
     def __init__(self) -> None:
         self._writers: dict[str, Worker] = {}
-        self._readers: list[Worker] = []
-        self._next_reader = 0
+        self._readers: dict[str, ReadPool] = {}
 
     def close(self) -> None:
         """End the threads, after the calls made so far. Blocks for as long as those take."""
-        for worker in (*self._writers.values(), *self._readers):
+        for worker in self._writers.values():
             worker.stop()
+        for pool in self._readers.values():
+            pool.stop()
         self._writers.clear()
         self._readers.clear()
 
@@ -192,11 +193,11 @@ class SystemDisk:
             worker = self._writers[directory] = Worker(f"disk {directory}")
         return worker
 
-    def _reader(self) -> Worker:
-        if len(self._readers) < READ_THREADS:
-            self._readers.append(Worker(f"disk reads {len(self._readers)}"))
-        self._next_reader += 1
-        return self._readers[self._next_reader % len(self._readers)]
+    def _reader(self, directory: str) -> ReadPool:
+        pool = self._readers.get(directory)
+        if pool is None:
+            pool = self._readers[directory] = ReadPool(f"reads {directory}")
+        return pool
 
     async def _at(self, path: str, what: str, function: Callable[..., T], *args: object) -> T:
         """Run a call about `path` in the thread of its directory."""
@@ -220,7 +221,8 @@ class SystemDisk:
             return fd, os.fstat(fd).st_size
 
         fd, size = await self._at(path, "open", call)
-        return SystemFile(path, fd, size, self._writer(os.path.dirname(path)), self._reader)
+        directory = os.path.dirname(path)
+        return SystemFile(path, fd, size, self._writer(directory), self._reader(directory))
 
     async def read(self, path: str) -> bytes:
         def call() -> bytes:

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 Job = Callable[[], Awaitable[None]]
 
-# Enough to keep a disk's queue busy; a read is one hop to its thread.
-READERS = 8
+# Reads of one turn share a hop to a thread (`runtime.read_pool`): this many fill the threads' shares.
+READERS = 64
 # maxPendingReadRequestsPerThread of Java; beyond it ETOOMANYREQUESTS.
 QUEUE_MAX = 10_000
 

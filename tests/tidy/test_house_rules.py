@@ -33,6 +33,7 @@ BROAD_EXCEPT_ALLOWED: dict[str, str] = {
     "bookie/sim/loop.py": "the event loop itself, as asyncio's Handle does",
     "bookie/blocking.py": "carries what the loop thread raised to its owner",
     "bookie/runtime/rocksdb.py": "rocksdict raises Exception itself",
+    "bookie/runtime/read_pool.py": "carries what a call raised to its caller",
     "bookie/runtime/threads.py": "carries what a call raised to its caller",
     "bookie/cli/main.py": "the command line's last resort",
     "operator/bookie_operator/watch.py": "kopf glue",
