@@ -15,9 +15,7 @@ before it begins another, and no mark moves meanwhile. Facts are written however
 """
 
 import asyncio
-import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from operator import itemgetter
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -26,14 +24,13 @@ from bookie.base.units import KIB, MIB
 from bookie.ports.clock import Clock
 from bookie.storage import index as index_module
 from bookie.storage.entrylog import format as log_format
-from bookie.storage.entrylog.writer import Entry
-from bookie.storage.index import Use
+from bookie.storage.index import Placed, Use
 from bookie.storage.journal.batch import Completion, Mark
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
 from bookie.storage.stats import StorageStats
-from bookie.storage.write_cache import Generation
+from bookie.storage.write_cache import Generation, Run
 
 # The loop is given back between batches, so these bound how long a request may wait for a checkpoint: about 1 ms.
 LOG_BATCH_BYTES = 512 * KIB
@@ -55,55 +52,64 @@ async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]]
     assert generation is not None
     touched = list(generation.ledgers)
     if partition.written is None:
-        pairs = await _write_logs(partition, generation)
+        written = await _write_logs(partition, generation)
         await partition.writer.sync()
-        partition.written = pairs  # a second attempt, the index being full, writes no second copy
-    pairs = partition.written
+        partition.written = written  # a second attempt, the index being full, writes no second copy
+    written = partition.written
     partition.save_next_log()
     # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of its new life.
     for ledger_id in partition.table.deleting:
         partition.index.forget(ledger_id, keep_row=ledger_id in partition.table.known)
     await _put_batches(partition, partition.index.use_pairs(partition.log_use))
-    await _put_batches(partition, pairs)
+    await _put_entries(partition, written)
     await _write_rows(partition, touched)
     partition.save_marks()
     await partition.index.flush()
-    stats.entries_flushed += len(pairs)
+    stats.entries_flushed += sum(len(entry_ids) for _, entry_ids, _ in written)
     partition.rotated_out()
     return True
 
 
-async def _write_logs(partition: Partition, generation: Generation) -> list[tuple[bytes, bytes]]:
-    """Steps (1): every entry into a log. Returns the index pairs; nothing points at the bytes yet.
+async def _write_logs(partition: Partition, generation: Generation) -> list[Placed]:
+    """Steps (1): every entry into a log. Returns where each is; nothing points at the bytes yet.
 
     Raises DiskFull; then the logs are as long as before.
     """
-    pairs: list[tuple[bytes, bytes]] = []
-    entry_key = index_module.entry_key
+    written: list[Placed] = []
     use = dict(partition.log_use)
     partition.writer.begin()
     try:
         for batch in generation.batches(LOG_BATCH_BYTES):
             log_id, locations = await partition.writer.append(batch)
-            pairs += [
-                (entry_key(ledger_id, entry_id), location)
-                for (ledger_id, entry_id, _), location in zip(batch, locations, strict=True)
-            ]
-            _count_use(use, log_id, batch)
+            for run, places in zip(batch, locations, strict=True):
+                written.append(Placed(run.ledger_id, run.entry_ids, places))
+                _count_use(use, log_id, run)
     except errors.DiskFull:
         await partition.writer.roll_back()
         raise
     partition.log_use = use
-    return pairs
+    return written
 
 
-def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, batch: Sequence[Entry]) -> None:
-    """Note what `batch`, sorted by ledger and entry, put into a log."""
-    for ledger_id, entries in itertools.groupby(batch, key=itemgetter(0)):
-        run = list(entries)
-        size = len(run) * log_format.RECORD_HEAD_SIZE + sum(len(body) for _, _, body in run)
-        held = use.get((log_id, ledger_id), Use(0, run[0][1], run[-1][1]))
-        use[log_id, ledger_id] = held.with_run(size, run[0][1], run[-1][1])
+def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, run: Run) -> None:
+    """Note what `run` put into a log."""
+    size = len(run.bodies) * log_format.RECORD_HEAD_SIZE + sum(map(len, run.bodies))
+    first, last = run.entry_ids[0], run.entry_ids[-1]
+    held = use.get((log_id, run.ledger_id), Use(0, first, last))
+    use[log_id, run.ledger_id] = held.with_run(size, first, last)
+
+
+async def _put_entries(partition: Partition, written: Sequence[Placed]) -> None:
+    """Of step (3): where each entry is; the loop is given back every `INDEX_BATCH_COUNT` entries or ledgers."""
+    count = 0
+    for ledger_id, entry_ids, locations in written:
+        for start in range(0, len(entry_ids), INDEX_BATCH_COUNT):
+            end = start + INDEX_BATCH_COUNT
+            partition.index.put_entries(ledger_id, entry_ids[start:end], locations[start:end])
+            count += min(end, len(entry_ids)) - start
+            if count >= INDEX_BATCH_COUNT:
+                count = 0
+                await pause()
 
 
 async def _put_batches(partition: Partition, pairs: Sequence[tuple[bytes, bytes]]) -> None:

@@ -1,6 +1,6 @@
 """The index of one ledger directory: tables over an ordered store. Durable only at a checkpoint's flush.
 
-    'E' ledger entry   -> location of the entry's record          17-byte keys, 12-byte values
+    'E' ledger block   -> where the entries of that block are (`block`: 32 entries a row)
     'L' ledger         -> the ledger's durable facts (`ledgers`)
     'G' log ledger     -> what that log holds of that ledger: bytes, first and last entry     for collection
     'M' name           -> marks, highest log id, shape             few; the mark is written last
@@ -10,16 +10,17 @@ Numbers in keys are big-endian and never negative, so byte order is numeric orde
 
 import itertools
 import struct
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import NamedTuple
 
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
 from bookie.ports.ordered_store import Delete, OrderedStore, Put
-from bookie.storage import location
+from bookie.storage import block
 from bookie.storage.location import Location
 from bookie.storage.pause import pause
 
-_ENTRY_KEY = struct.Struct(">cqq")
+_BLOCK_KEY = struct.Struct(">cqq")
 _LEDGER_KEY = struct.Struct(">cq")
 _USE_KEY = struct.Struct(">cIq")
 _USE = struct.Struct(">Qqq")
@@ -27,12 +28,20 @@ _SIZE = struct.Struct(">Q")  # of the first version, which kept no range
 FIRST, LAST = EntryId(0), EntryId(LEDGER_ID_MAX)
 # Rows looked at before others get their turn: about 1 ms.
 SLICE_COUNT = 512
+BLOCKS_SLICE_COUNT = SLICE_COUNT // block.COUNT
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
 
-def entry_key(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
-    return _ENTRY_KEY.pack(b"E", ledger_id, entry_id)
+def block_key(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+    """The key of the row that tells where an entry is."""
+    return _BLOCK_KEY.pack(b"E", ledger_id, entry_id >> block.SHIFT)
+
+
+def _unpack_block_key(key: bytes) -> tuple[LedgerId, EntryId]:
+    """The ledger and the first entry of a row."""
+    _, ledger_id, number = _BLOCK_KEY.unpack(key)
+    return LedgerId(ledger_id), EntryId(number << block.SHIFT)
 
 
 def ledger_key(ledger_id: LedgerId) -> bytes:
@@ -40,8 +49,8 @@ def ledger_key(ledger_id: LedgerId) -> bytes:
 
 
 def _after_entries(ledger_id: LedgerId) -> bytes:
-    """The end (exclusive) of a ledger's entry keys."""
-    return entry_key(ledger_id, LAST) + b"\0"
+    """The end (exclusive) of a ledger's keys."""
+    return block_key(ledger_id, LAST) + b"\0"
 
 
 class Use(NamedTuple):
@@ -56,6 +65,14 @@ class Use(NamedTuple):
     def with_run(self, size: int, first: EntryId, last: EntryId) -> "Use":
         """The same with entries `first` to `last` besides."""
         return Use(self.size + size, min(self.first, first), max(self.last, last))
+
+
+class Placed(NamedTuple):
+    """Entries of one ledger, ascending ids, and their packed locations; columns of one length."""
+
+    ledger_id: LedgerId
+    entry_ids: list[EntryId]
+    locations: list[bytes]
 
 
 def _unpack_use(value: bytes) -> Use:
@@ -74,33 +91,56 @@ class Index:
 
     def locate(self, ledger_id: LedgerId, entry_id: EntryId) -> Location | None:
         """Where an entry's record is; None: never indexed here."""
-        value = self.store.get(entry_key(ledger_id, entry_id))
-        return None if value is None else location.unpack(value)
+        row = self.store.get(block_key(ledger_id, entry_id))
+        return None if row is None else block.find(row, entry_id)
+
+    def put_entries(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], locations: Sequence[bytes]) -> None:
+        """Say where entries of a ledger are, ascending ids; what was known of them before is replaced."""
+        pairs: list[tuple[bytes, bytes]] = []
+        start = 0
+        while start < len(entry_ids):
+            after = (entry_ids[start] >> block.SHIFT) + 1 << block.SHIFT
+            end = bisect_left(entry_ids, after, start)
+            key = block_key(ledger_id, entry_ids[start])
+            row = self.store.get(key) if end - start < block.COUNT else None
+            pairs.append((key, block.pack(entry_ids[start:end], locations[start:end], row)))
+            start = end
+        self.put_many(pairs)
+
+    def forget_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> None:
+        """Say of one entry that it was never here: for tools and tests that damage a bookie on purpose."""
+        key = block_key(ledger_id, entry_id)
+        row = self.store.get(key)
+        if row is not None:
+            left = block.without(row, entry_id)
+            self.store.write([Delete(key) if left is None else Put(key, left)])
 
     def last_entry(self, ledger_id: LedgerId) -> EntryId | None:
         """The highest indexed entry id of a ledger."""
-        pair = self.store.last_in(entry_key(ledger_id, EntryId(0)), _after_entries(ledger_id))
-        return None if pair is None else EntryId(_ENTRY_KEY.unpack(pair[0])[2])
+        pair = self.store.last_in(block_key(ledger_id, FIRST), _after_entries(ledger_id))
+        return None if pair is None else block.last_in(pair[1], _unpack_block_key(pair[0])[1])
 
     def locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
     ) -> Iterator[tuple[EntryId, Location]]:
         """Indexed entries of a ledger from `first` to `last` (inclusive), ascending; as they are at this call."""
-        pairs = self.store.range(entry_key(ledger_id, first), entry_key(ledger_id, last) + b"\0")
-        return ((EntryId(_ENTRY_KEY.unpack(key)[2]), location.unpack(value)) for key, value in pairs)
+        pairs = self.store.range(block_key(ledger_id, first), block_key(ledger_id, last) + b"\0")
+        return (found for pair in pairs for found in _locations_in(pair, first, last))
 
     async def walk_locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
     ) -> AsyncIterator[list[tuple[EntryId, Location]]]:
         """The same in slices, the loop being given back between them: each slice is as the index is then."""
-        async for pairs in self._walk(entry_key(ledger_id, first), entry_key(ledger_id, last) + b"\0"):
-            yield [(EntryId(_ENTRY_KEY.unpack(key)[2]), location.unpack(value)) for key, value in pairs]
+        start, end = block_key(ledger_id, first), block_key(ledger_id, last) + b"\0"
+        async for pairs in self._walk(start, end, BLOCKS_SLICE_COUNT):
+            yield [found for pair in pairs for found in _locations_in(pair, first, last)]
 
     def all_locations(self) -> Iterator[tuple[LedgerId, EntryId, Location]]:
         """All indexed entries of all ledgers, ascending."""
-        for key, value in self.store.range(b"E", b"F"):
-            _, ledger_id, entry_id = _ENTRY_KEY.unpack(key)
-            yield LedgerId(ledger_id), EntryId(entry_id), location.unpack(value)
+        for key, row in self.store.range(b"E", b"F"):
+            ledger_id, first = _unpack_block_key(key)
+            for entry_id, location in block.locations_in(row, first):
+                yield ledger_id, entry_id, location
 
     # ---- ledgers --------------------------------------------------------------------------------------------------
 
@@ -119,7 +159,7 @@ class Index:
 
     def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
         """Remove a ledger's entries, and its row unless the ledger has been made anew since."""
-        self.store.delete_range(entry_key(ledger_id, EntryId(0)), _after_entries(ledger_id))
+        self.store.delete_range(block_key(ledger_id, FIRST), _after_entries(ledger_id))
         if not keep_row:
             self.store.write([Delete(ledger_key(ledger_id))])
 
@@ -164,11 +204,13 @@ class Index:
         if pairs:
             self.store.put_many(pairs)
 
-    async def _walk(self, start: bytes, end: bytes) -> AsyncIterator[list[tuple[bytes, bytes]]]:
+    async def _walk(
+        self, start: bytes, end: bytes, slice_count: int = SLICE_COUNT
+    ) -> AsyncIterator[list[tuple[bytes, bytes]]]:
         """Pairs from `start` to `end` (exclusive) in slices. No cursor of the store outlives a slice."""
-        while pairs := list(itertools.islice(self.store.range(start, end), SLICE_COUNT)):
+        while pairs := list(itertools.islice(self.store.range(start, end), slice_count)):
             yield pairs
-            if len(pairs) < SLICE_COUNT:
+            if len(pairs) < slice_count:
                 return
             start = pairs[-1][0] + b"\0"
             await pause()
@@ -178,3 +220,11 @@ class Index:
 
     async def close(self) -> None:
         await self.store.close()
+
+
+def _locations_in(pair: tuple[bytes, bytes], first: EntryId, last: EntryId) -> Iterator[tuple[EntryId, Location]]:
+    """The entries of one row that lie between `first` and `last` (inclusive)."""
+    key, row = pair
+    for entry_id, location in block.locations_in(row, _unpack_block_key(key)[1]):
+        if first <= entry_id <= last:
+            yield entry_id, location

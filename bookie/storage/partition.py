@@ -11,7 +11,7 @@ from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.storage.entrylog.logs import EntryLogs, Place
 from bookie.storage.entrylog.writer import LogWriter
-from bookie.storage.index import Index, Use
+from bookie.storage.index import Index, Placed, Use
 from bookie.storage.journal.batch import NOTHING, Mark
 from bookie.storage.ledger_table import LedgerTable
 from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
@@ -37,7 +37,7 @@ class Partition:
         self.flushing: Generation | None = None
         self.flushing_marks: tuple[Mark, ...] = ()
         self.flushing_log = 0  # the checkpoint writes to this log and later ones
-        self.written: list[tuple[bytes, bytes]] | None = None  # index pairs of `flushing`, once its bytes are synced
+        self.written: list[Placed] | None = None  # where the entries of `flushing` are, once their bytes are synced
         self.marks: tuple[Mark, ...] = ()  # durable
         self.durable_next_log = 0
         self.log_use: dict[tuple[int, LedgerId], Use] = {}  # of the log being written

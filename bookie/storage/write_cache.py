@@ -4,14 +4,23 @@ A ledger directory has two: the active one takes adds, the other is being flushe
 dropped only after the checkpoint that covers it is durable (E3 of storage.md: never before, however often it failed).
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 from bookie.base.ids import EntryId, LedgerId
 
 # What a cached entry costs beside its bytes: bytes object, dict slot, int; measured roughly.
 ENTRY_OVERHEAD_BYTES = 160
 
-Entry = tuple[LedgerId, EntryId, bytes]
+
+class Run(NamedTuple):
+    """Entries of one ledger, ascending ids; the columns have one length."""
+
+    ledger_id: LedgerId
+    entry_ids: list[EntryId]
+    bodies: list[bytes]
 
 
 class Generation:
@@ -61,18 +70,24 @@ class Generation:
         """Forget a ledger that was deleted."""
         self.ledgers.pop(ledger_id, None)
 
-    def batches(self, size_bytes_max: int) -> Iterator[list[Entry]]:
+    def batches(self, size_bytes_max: int) -> Iterator[list[Run]]:
         """All entries sorted by (ledger, entry), in batches of about `size_bytes_max`. The generation may lose
         ledgers meanwhile (`drop`), and gains nothing."""
-        batch: list[Entry] = []
-        size = 0
+        batch: list[Run] = []
+        room = size_bytes_max
         for ledger_id in sorted(self.ledgers):
-            entries = self.ledgers.get(ledger_id)
-            for entry_id, body in sorted(entries.items()) if entries else ():
-                batch.append((ledger_id, entry_id, body))
-                size += len(body) + ENTRY_OVERHEAD_BYTES
-                if size >= size_bytes_max:
+            entries = self.ledgers.get(ledger_id, {})
+            entry_ids = sorted(entries)
+            bodies = [entries[entry_id] for entry_id in entry_ids]
+            ends = list(accumulate([len(body) + ENTRY_OVERHEAD_BYTES for body in bodies], initial=0))
+            start = 0
+            while start < len(bodies):
+                end = min(bisect_left(ends, ends[start] + room, start + 1), len(bodies))
+                batch.append(Run(ledger_id, entry_ids[start:end], bodies[start:end]))
+                room -= ends[end] - ends[start]
+                start = end
+                if room <= 0:
                     yield batch
-                    batch, size = [], 0
+                    batch, room = [], size_bytes_max
         if batch:
             yield batch

@@ -6,13 +6,11 @@ not accepted by the file.
 
 from collections.abc import Sequence
 
-from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import Buffer, File
 from bookie.storage import location
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.entrylog.logs import EntryLogs
-
-Entry = tuple[LedgerId, EntryId, bytes]
+from bookie.storage.write_cache import Run
 
 
 class LogWriter:
@@ -42,8 +40,8 @@ class LogWriter:
         self._began_id = self.current_id
         self._begun = []
 
-    async def append(self, entries: Sequence[Entry]) -> tuple[int, list[bytes]]:
-        """Write `entries` in order; return the log's id and each entry's packed location. Durable after `sync`.
+    async def append(self, runs: Sequence[Run]) -> tuple[int, list[list[bytes]]]:
+        """Write `runs` in order; return the log's id and, per run, its entries' packed locations. Durable after `sync`.
 
         Raises DiskFull: nothing was written that a location points to; call `roll_back`.
         """
@@ -52,13 +50,15 @@ class LogWriter:
         start = offset = file.size
         pack_record, pack_location = log_format.pack_record, location.pack
         buffers: list[Buffer] = []
-        locations: list[bytes] = []
-        for ledger_id, entry_id, body in entries:
-            size = len(body)
-            buffers.append(pack_record(log_id, ledger_id, entry_id, body))
-            buffers.append(body)
-            locations.append(pack_location(log_id, offset, size))
-            offset += log_format.RECORD_HEAD_SIZE + size
+        locations: list[list[bytes]] = []
+        for ledger_id, entry_ids, bodies in runs:
+            places: list[bytes] = []
+            for entry_id, body in zip(entry_ids, bodies, strict=True):
+                size = len(body)
+                buffers += (pack_record(log_id, ledger_id, entry_id, body), body)
+                places.append(pack_location(log_id, offset, size))
+                offset += log_format.RECORD_HEAD_SIZE + size
+            locations.append(places)
         written_at = await file.append(buffers)
         assert written_at == start, f"{file.path}: written at {written_at}, located at {start}"
         return log_id, locations

@@ -22,11 +22,16 @@ def filled(entries: dict[tuple[int, int], bytes]) -> Generation:
 def test_batches_hold_everything_once_in_order(entries: dict[tuple[int, int], bytes], size: int) -> None:
     batches = list(filled(entries).batches(size))
 
-    flat = [item for batch in batches for item in batch]
+    flat = [
+        (run.ledger_id, entry_id, body)
+        for batch in batches
+        for run in batch
+        for entry_id, body in zip(run.entry_ids, run.bodies, strict=True)
+    ]
     assert flat == [(ledger, entry, body) for (ledger, entry), body in sorted(entries.items())]
     # Every batch but the last is full, and no longer than the entry that filled it.
     for batch in batches[:-1]:
-        sizes = [len(body) + ENTRY_OVERHEAD_BYTES for _, _, body in batch]
+        sizes = [len(body) + ENTRY_OVERHEAD_BYTES for run in batch for body in run.bodies]
         assert sum(sizes) >= size > sum(sizes[:-1])
 
 
@@ -45,8 +50,8 @@ def test_a_ledger_dropped_between_batches_is_not_written() -> None:
     first = next(batches)
     generation.drop(LedgerId(1))
 
-    assert first == [(0, 0, b"x")]
-    assert list(batches) == [[(2, 0, b"x")]]
+    assert first == [(0, [0], [b"x"])]
+    assert list(batches) == [[(2, [0], [b"x"])]]
 
 
 def test_the_last_entry_is_the_highest() -> None:

@@ -1,0 +1,80 @@
+"""One row of the index's entries: where those of one block of a ledger are. Pure.
+
+A block is 32 consecutive entry ids. A row per entry took the checkpoint as long as the entry's bytes did, and 29 bytes
+an entry instead of 13. A row is rewritten whole when one of its entries comes or moves: one truth per entry.
+
+    0 present u32: bit i for entry i of the block | 4 one location (12 bytes, `location`) per bit, ascending
+"""
+
+from collections.abc import Iterator, Sequence
+
+from bookie.base import errors
+from bookie.base.ids import EntryId
+from bookie.storage import location
+from bookie.storage.location import Location
+
+SHIFT = 5
+COUNT = 1 << SHIFT
+_SLOT_MASK = COUNT - 1
+_PRESENT_SIZE = 4
+_ALL = (2**COUNT - 1).to_bytes(_PRESENT_SIZE, "big")
+assert COUNT == 8 * _PRESENT_SIZE
+
+
+def pack(entry_ids: Sequence[EntryId], locations: Sequence[bytes], row: bytes | None) -> bytes:
+    """Return the row with these entries, ascending ids of one block; `row` is what the index has of it."""
+    if len(entry_ids) == COUNT:
+        return b"".join((_ALL, *locations))
+    slots = dict(_slots(row)) if row is not None else {}
+    slots.update(zip([entry_id & _SLOT_MASK for entry_id in entry_ids], locations, strict=True))
+    present = sum(1 << slot for slot in slots)
+    return present.to_bytes(_PRESENT_SIZE, "big") + b"".join([slots[slot] for slot in sorted(slots)])
+
+
+def find(row: bytes, entry_id: EntryId) -> Location | None:
+    """Return where the entry is, None when the row has none of that id. Raises CorruptFile."""
+    present = _present(row)
+    bit = 1 << (entry_id & _SLOT_MASK)
+    if not present & bit:
+        return None
+    start = _PRESENT_SIZE + location.SIZE * (present & (bit - 1)).bit_count()
+    return location.unpack(row[start : start + location.SIZE])
+
+
+def locations_in(row: bytes, first: EntryId) -> Iterator[tuple[EntryId, Location]]:
+    """Every entry of the block that begins with id `first`, ascending. Raises CorruptFile."""
+    for slot, packed in _slots(row):
+        yield EntryId(first + slot), location.unpack(packed)
+
+
+def without(row: bytes, entry_id: EntryId) -> bytes | None:
+    """Return the row without one entry, None when nothing is left of it."""
+    slots = dict(_slots(row))
+    slots.pop(entry_id & _SLOT_MASK, None)
+    if not slots:
+        return None
+    present = sum(1 << slot for slot in slots)
+    return present.to_bytes(_PRESENT_SIZE, "big") + b"".join(slots.values())
+
+
+def last_in(row: bytes, first: EntryId) -> EntryId:
+    """Return the highest entry of the block that begins with id `first`; a row is never empty."""
+    return EntryId(first + _present(row).bit_length() - 1)
+
+
+def _present(row: bytes) -> int:
+    present = int.from_bytes(row[:_PRESENT_SIZE], "big")
+    if not present or len(row) != _PRESENT_SIZE + location.SIZE * present.bit_count():
+        raise errors.CorruptFile(f"index: a row of {len(row)} bytes that says it has {present.bit_count()} locations")
+    return present
+
+
+def _slots(row: bytes) -> Iterator[tuple[int, bytes]]:
+    """Pairs of slot and packed location, ascending."""
+    present = _present(row)
+    start = _PRESENT_SIZE
+    while present:
+        slot = (present & -present).bit_length() - 1
+        yield slot, row[start : start + location.SIZE]
+        start += location.SIZE
+        present &= present - 1

@@ -1,0 +1,56 @@
+"""Rows of the index: whatever was put is found, whatever was not is not, and damage is an error."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bookie.base.errors import CorruptFile
+from bookie.base.ids import EntryId
+from bookie.storage import block, location
+from bookie.storage.location import Location
+
+FIRST = 7 * block.COUNT
+SLOTS = st.dictionaries(st.integers(0, block.COUNT - 1), st.integers(0, 2**32 - 1), min_size=1)
+
+
+def pack(slots: dict[int, int], row: bytes | None = None) -> bytes:
+    ordered = sorted(slots)
+    return block.pack(
+        [EntryId(FIRST + slot) for slot in ordered], [location.pack(slots[slot], slot, 9) for slot in ordered], row
+    )
+
+
+@given(st.lists(SLOTS, min_size=1, max_size=5))
+def test_the_newest_place_of_every_entry_is_found_and_no_other(puts: list[dict[int, int]]) -> None:
+    row: bytes | None = None
+    model: dict[int, int] = {}
+    for slots in puts:
+        row = pack(slots, row)
+        model.update(slots)
+
+    assert row is not None
+    found = {slot: block.find(row, EntryId(FIRST + slot)) for slot in range(block.COUNT)}
+    assert found == {slot: Location(model[slot], slot, 9) if slot in model else None for slot in range(block.COUNT)}
+    listed = [(EntryId(FIRST + slot), Location(model[slot], slot, 9)) for slot in sorted(model)]
+    assert list(block.locations_in(row, EntryId(FIRST))) == listed
+    assert block.last_in(row, EntryId(FIRST)) == listed[-1][0]
+
+
+@given(SLOTS, st.integers(0, block.COUNT - 1))
+def test_an_entry_that_is_taken_out_is_not_there_and_the_others_are(slots: dict[int, int], gone: int) -> None:
+    left = block.without(pack(slots), EntryId(FIRST + gone))
+
+    rest = {slot: log_id for slot, log_id in slots.items() if slot != gone}
+    assert left == (pack(rest) if rest else None)
+
+
+@given(SLOTS, st.data())
+def test_a_row_of_another_length_is_damage_and_not_an_absent_entry(slots: dict[int, int], data: st.DataObject) -> None:
+    row = pack(slots)
+    size = data.draw(st.integers(0, len(row) + 5).filter(lambda size: size != len(row)))
+    cut = (row + bytes(5))[:size]
+
+    with pytest.raises(CorruptFile):
+        block.find(cut, EntryId(FIRST))
+    with pytest.raises(CorruptFile):
+        list(block.locations_in(cut, EntryId(FIRST)))
