@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bookie.base import ids
 from bookie.base.ids import LedgerId
+from bookie.cli import output, replicas, where
 
 if TYPE_CHECKING:
     from bookie.client import Client, Entry
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 DIGESTS = ("CRC32C", "HMAC", "CRC32", "DUMMY")
 # Lines sent at once by `write`: bounds what is read ahead of the ledger.
 WRITE_BATCH = 500
-REFUSED = 4  # exit code: refused as unsafe (cli.main)
 
 Verb = Callable[["Client", argparse.Namespace], Awaitable[int | None]]
 
@@ -29,9 +29,9 @@ def add_parser(nouns: Any) -> None:
     create = _verb(
         verbs, "create", "create a ledger and leave it open, for another client to write or recover", _create
     )
-    _shape(create)
+    add_shape(create)
     write = _verb(verbs, "write", "create a ledger, append each line of stdin, close it", _write)
-    _shape(write)
+    add_shape(write)
     read = _verb(verbs, "read", "print the payload of entries, one line each", _read, ledger=True)
     read.add_argument("--first", type=int, default=0, metavar="ENTRY")
     read.add_argument("--last", type=int, metavar="ENTRY", help="default: the last confirmed one")
@@ -39,21 +39,22 @@ def add_parser(nouns: Any) -> None:
         "--no-recovery", action="store_true", help="do not close a ledger that is open; read its LAC only"
     )
     read.add_argument("--follow", action="store_true", help="wait for entries to come until the ledger is closed")
+    read.add_argument("--bookie", metavar="BOOKIE", help="only what this bookie holds; nothing is recovered")
     _verb(verbs, "show", "print a ledger's metadata", _show, ledger=True)
     listing = _verb(verbs, "list", "print the ids of all ledgers", _list)
     listing.add_argument("--naming", metavar="BOOKIE", help="only ledgers that have this bookie in an ensemble")
     _verb(verbs, "recover", "close a ledger at its true end; its writer is fenced off", _recover, ledger=True)
     delete = _verb(verbs, "delete", "delete a ledger", _delete, ledger=True)
-    delete.add_argument("--yes", action="store_true", help="do it; without this nothing is deleted")
-    delete.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    output.add_consent(delete)
+    _verb(
+        verbs, "check", "which entries of a closed ledger each bookie holds, and which are missing", _check, ledger=True
+    )
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False) -> argparse.ArgumentParser:
     verb: argparse.ArgumentParser = verbs.add_parser(name, help=text)
-    verb.add_argument(
-        "--metadata-service-uri", required=True, metavar="URI", help="zk+hierarchical://HOST:PORT/ledgers"
-    )
-    verb.add_argument("--json", action="store_true", help="JSON on stdout")
+    where.add_cluster(verb)
+    output.add_json(verb)
     verb.add_argument("--password", default="", help="the ledger's password (default: empty)")
     if ledger:
         verb.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
@@ -61,7 +62,7 @@ def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False)
     return verb
 
 
-def _shape(verb: argparse.ArgumentParser) -> None:
+def add_shape(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--ensemble-size", type=int, default=3)
     verb.add_argument("--write-quorum", type=int, default=3)
     verb.add_argument("--ack-quorum", type=int, default=2)
@@ -76,10 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> int:
-    from bookie import connect
-
     work: Verb = arguments.work
-    async with connect.connect(arguments.metadata_service_uri) as client:
+    async with where.client(arguments) as client:
         return await work(client, arguments) or 0
 
 
@@ -87,22 +86,27 @@ async def _run(arguments: argparse.Namespace) -> int:
 
 
 async def _create(client: "Client", arguments: argparse.Namespace) -> None:
-    writer = await client.create(**_shape_of(arguments))
-    _say(arguments, {"ledger": writer.id, "ensemble": list(writer.metadata.last_segment.bookies)}, f"{writer.id}")
+    writer = await client.create(**shape_of(arguments))
+    output.say(arguments, {"ledger": writer.id, "ensemble": list(writer.metadata.last_segment.bookies)}, f"{writer.id}")
 
 
 async def _write(client: "Client", arguments: argparse.Namespace) -> None:
-    async with await client.create(**_shape_of(arguments)) as writer:
+    async with await client.create(**shape_of(arguments)) as writer:
         if not arguments.json:
             print(f"ledger {writer.id}", file=sys.stderr)
         while lines := await asyncio.to_thread(_lines, WRITE_BATCH):
             await writer.append_many(lines)
     facts = {"ledger": writer.id, "lastEntry": writer.last_confirmed, "length": writer.length}
-    _say(arguments, facts, f"{writer.id}")
+    output.say(arguments, facts, f"{writer.id}")
 
 
 async def _read(client: "Client", arguments: argparse.Namespace) -> None:
     ledger_id, password = ids.parse_ledger_id(arguments.ledger), arguments.password.encode()
+    if arguments.bookie:
+        bookie_id = ids.parse_bookie_id(arguments.bookie)
+        async for entry in replicas.read(client, ledger_id, bookie_id, arguments.first, arguments.last):
+            _print_entry(arguments, entry)
+        return
     opened = client.open_no_recovery if arguments.no_recovery or arguments.follow else client.open
     async with await opened(ledger_id, password) as reader:
         last = reader.last_confirmed if arguments.last is None else arguments.last
@@ -122,7 +126,7 @@ async def _read(client: "Client", arguments: argparse.Namespace) -> None:
 async def _show(client: "Client", arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     facts = facts_of(ledger_id, await client.metadata(ledger_id))
-    _say(arguments, facts, _text_of(facts))
+    output.say(arguments, facts, _text_of(facts))
 
 
 async def _list(client: "Client", arguments: argparse.Namespace) -> None:
@@ -132,29 +136,29 @@ async def _list(client: "Client", arguments: argparse.Namespace) -> None:
     else:
         bookie_id = ids.parse_bookie_id(arguments.naming)
         found = [ledger_id async for ledger_id, _ in client.admin.ledgers_naming(bookie_id)]
-    _say(arguments, found, "\n".join(map(str, found)))
+    output.say(arguments, found, "\n".join(map(str, found)))
 
 
 async def _recover(client: "Client", arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with await client.open(ledger_id, arguments.password.encode()) as reader:
         facts = facts_of(ledger_id, reader.metadata)
-    _say(arguments, facts, f"ledger {ledger_id} is closed at entry {facts['lastEntry']}")
+    output.say(arguments, facts, f"ledger {ledger_id} is closed at entry {facts['lastEntry']}")
 
 
-async def _delete(client: "Client", arguments: argparse.Namespace) -> int | None:
+async def _delete(client: "Client", arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     metadata = await client.metadata(ledger_id)
     what = f"ledger {ledger_id} ({metadata.state.name}, {len(metadata.segments)} segments)"
-    if arguments.yes and not arguments.dry_run:
+    if output.consents(arguments, [f"plan: delete {what} for good"]):
         await client.delete(ledger_id)
-        _say(arguments, {"ledger": ledger_id, "deleted": True}, f"deleted {what}")
-        return None
-    _say(arguments, {"ledger": ledger_id, "deleted": False}, f"would delete {what}")
-    if arguments.dry_run:
-        return None
-    print(f"bookie: {what} was not deleted: say --yes to delete it for good", file=sys.stderr)
-    return REFUSED
+        output.say(arguments, {"ledger": ledger_id, "deleted": True}, f"deleted {what}")
+
+
+async def _check(client: "Client", arguments: argparse.Namespace) -> int:
+    found = await replicas.check(client, ids.parse_ledger_id(arguments.ledger))
+    output.rows(arguments, found, replicas.COLUMNS)
+    return 1 if any(row["missing"] is None or row["missing"] for row in found) else 0
 
 
 # ---- in and out ------------------------------------------------------------------------------------------------------
@@ -186,7 +190,7 @@ def _text_of(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _shape_of(arguments: argparse.Namespace) -> dict[str, Any]:
+def shape_of(arguments: argparse.Namespace) -> dict[str, Any]:
     from bookie.client import DigestType
 
     return {
@@ -216,10 +220,3 @@ def _print_entry(arguments: argparse.Namespace, entry: "Entry") -> None:
     else:
         sys.stdout.buffer.write(entry.payload + b"\n")
         sys.stdout.buffer.flush()
-
-
-def _say(arguments: argparse.Namespace, facts: object, text: str) -> None:
-    if arguments.json:
-        print(json.dumps(facts))
-    elif text:
-        print(text)

@@ -16,7 +16,21 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 
 # Imported only when asked for: `bookie serve` should not pay for the tools.
-COMMANDS = ("serve", "local", "settings", "cluster", "ledger", "integrity", "inspect", "workload")
+COMMANDS = (
+    "serve",
+    "local",
+    "settings",
+    "cluster",
+    "ledger",
+    "node",
+    "cookie",
+    "integrity",
+    "autorecovery",
+    "metadata",
+    "inspect",
+    "test",
+    "workload",
+)
 
 DONE, FAILED, USAGE, NOT_FOUND, UNSAFE = 0, 1, 2, 3, 4
 _NOT_FOUND = (errors.LedgerMissing, errors.NoSuchLedger, errors.NoSuchEntry, errors.NodeMissing, errors.FileMissing)

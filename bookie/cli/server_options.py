@@ -49,7 +49,7 @@ def complete(settings: Settings, lookup: HostLookup = SYSTEM) -> tuple[Settings,
         except BadInput as error:
             problems.append(str(error))
 
-    attempt(_derive_uri)
+    attempt(complete_uri)
     if not settings.type_problems():
         attempt(lambda known: _derive_identity(known, lookup))
         attempt(lambda known: _derive_listening(known, lookup))
@@ -124,7 +124,8 @@ def _server_options(settings: Settings) -> ServerOptions:
 # ---- what was not said -----------------------------------------------------------------------------------------------
 
 
-def _derive_uri(settings: Settings) -> Settings:
+def complete_uri(settings: Settings) -> Settings:
+    """With metadataServiceUri, from the older names if need be. Raises BadInput."""
     servers = settings.values["zkServers"]
     if settings.text("metadataServiceUri") or not servers.text:
         return settings

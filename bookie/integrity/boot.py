@@ -96,17 +96,7 @@ class Boot:
         """
         self._phase.on_state = on_state
         self._phase.enter(State.STARTING)
-        self._ledgers = await self._patience.read(lambda: cluster.open_ledgers(metadata, self._uri))
-        self._identities = IdentityStore(metadata, self._uri.root, self._bookie_id, self._patience)
-        self._gate.inspector = Inspector(
-            self._bookie_id,
-            self._storage,
-            self._options,
-            self._world,
-            self._identities,
-            self._ledgers,
-            self._patience,
-        )
+        await self._attach(metadata)
         while True:
             seen, grant_id = await self._gate.until_allowed()
             log.info("boot verdict=%s reason=%s", seen.decision.verdict, seen.decision.reason)
@@ -122,6 +112,24 @@ class Boot:
             except errors.VersionConflict as error:
                 # Somebody else acted at the linearization point. What we wrote says "regenerating": look again.
                 log.warning("cookie changed under us, looking again reason=%s", error)
+
+    async def inspect(self, metadata: MetadataStore) -> StorageReport:
+        """What `run` would decide on, seen now; writes nothing. Raises what `run` raises."""
+        await self._attach(metadata)
+        return await self.report(fresh=True)
+
+    async def _attach(self, metadata: MetadataStore) -> None:
+        self._ledgers = await self._patience.read(lambda: cluster.open_ledgers(metadata, self._uri))
+        self._identities = IdentityStore(metadata, self._uri.root, self._bookie_id, self._patience)
+        self._gate.inspector = Inspector(
+            self._bookie_id,
+            self._storage,
+            self._options,
+            self._world,
+            self._identities,
+            self._ledgers,
+            self._patience,
+        )
 
     async def _new_life(self, seen: Inspection, grant_id: str, fail: Fail) -> EntryStore:
         """Empty volumes become this bookie's: its first life, or the next after a loss."""

@@ -176,3 +176,34 @@ def underreplicated_ledger(root: str, ledger_id: LedgerId) -> str:
 
 def replication_lock(root: str, ledger_id: LedgerId) -> str:
     return f"{root}/underreplication/locks/urL{ledger_id:010d}"
+
+
+def replication_locks(root: str) -> str:
+    return f"{root}/underreplication/locks"
+
+
+def underreplicated_ledgers(root: str) -> str:
+    return f"{root}/underreplication/ledgers"
+
+
+def parse_underreplicated(path: str) -> LedgerId:
+    """The ledger that a record below `underreplicated_ledgers`, or a lock, is about. Raises BadInput."""
+    match = re.search(r"/urL(\d+)$", path, re.ASCII)
+    if match is None or int(match.group(1)) > LEDGER_ID_MAX:
+        raise errors.BadInput(f"{path!r} is not about a ledger")
+    return LedgerId(int(match.group(1)))
+
+
+def recovery_disabled(root: str) -> str:
+    """It stands while auto-recovery is switched off."""
+    return f"{root}/underreplication/disable"
+
+
+def recovery_delay(root: str) -> str:
+    """Decimal seconds; writing what it has already means "audit now" (metadata.md 8.5)."""
+    return f"{root}/underreplication/lostBookieRecoveryDelay"
+
+
+def auditor_votes(root: str) -> str:
+    """Ephemeral votes `V_<number>`; the lowest is the auditor's."""
+    return f"{root}/underreplication/auditorelection"

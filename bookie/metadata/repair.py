@@ -5,6 +5,7 @@ Protobuf text, shared with Java's auditor and replication worker. Rules: metadat
 
 from dataclasses import dataclass
 
+from bookie.base import ids
 from bookie.base.ids import BookieId
 from bookie.metadata import textproto
 from bookie.metadata.proto.metadata_pb2 import LockDataFormat, UnderreplicatedLedgerFormat
@@ -46,3 +47,10 @@ def load_lock(data: bytes) -> str:
     message = LockDataFormat()
     textproto.load(data, message, "the replication lock")
     return message.bookieId
+
+
+def load_vote(data: bytes) -> BookieId:
+    """Who stands for auditor; the message has the shape of a lock's. Raises BadInput."""
+    message = LockDataFormat()
+    textproto.load(data, message, "the auditor's vote")
+    return ids.parse_bookie_id(message.bookieId)

@@ -85,7 +85,7 @@ class _Admin(admin_pb2_grpc.AdminServicer):
 
     async def GetStorageReport(self, request: proto.GetStorageReportRequest, context: _Context) -> proto.StorageReport:
         try:
-            return _report(await self._node.storage_report(fresh=request.fresh))
+            return report_message(await self._node.storage_report(fresh=request.fresh))
         except BookieError as error:
             await _fail(context, error)
             raise
@@ -141,7 +141,7 @@ async def _fail(context: _Context, error: BookieError) -> None:
     await context.abort(code, str(error))
 
 
-def _report(report: port.StorageReport) -> proto.StorageReport:
+def report_message(report: port.StorageReport) -> proto.StorageReport:
     return proto.StorageReport(
         bookie_id=report.bookie_id,
         pod_uid=report.pod_uid,

@@ -1,0 +1,224 @@
+"""`bookie inspect`: what is in the directories of a stopped bookie. Reads only; damage is told where it is met.
+
+Each verb takes one configured directory (its files are in `current/` below). Exit code 1 says that damage was found.
+"""
+
+import argparse
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bookie.base import errors, ids
+from bookie.base.ids import EntryId, LedgerId
+from bookie.cli import output
+
+if TYPE_CHECKING:
+    from bookie.ports import World
+    from bookie.storage.inspect import Damage, IndexView
+
+Verb = Callable[["World", argparse.Namespace], Awaitable[int]]
+BODY_SHOWN_BYTES = 32
+_LOG_COLUMNS = {"log": "LOG", "sizeBytes": "BYTES", "ledgers": "LEDGERS", "writtenBytes": "WRITTEN", "path": "FILE"}
+_LEDGER_COLUMNS = {
+    "ledger": "LEDGER",
+    "isFenced": "FENCED",
+    "isLimbo": "LIMBO",
+    "hasKey": "KEY",
+    "lastEntry": "LAST",
+    "entries": "ENTRIES",
+}
+
+
+def add_parser(nouns: Any) -> None:
+    noun = nouns.add_parser("inspect", help="what is in the directories of a stopped bookie (reads only)")
+    verbs = noun.add_subparsers(metavar="VERB", required=True)
+    journal = _verb(verbs, "journal", "records of a journal directory, oldest first", _journal)
+    journal.add_argument("--file", type=int, metavar="ID", help="only of this file")
+    _ledger_filter(journal)
+    journal.add_argument("--summary", action="store_true", help="a line for each file instead")
+    logs = _verb(verbs, "entry-logs", "the entry logs of a ledger directory", _entry_logs)
+    logs.add_argument("--index", metavar="DIR", help="its index directory; default: the same")
+    log = _verb(verbs, "entry-log", "records of one entry log, in the order written", _entry_log)
+    log.add_argument("log", type=int, metavar="LOG", help="the log's id (decimal)")
+    _ledger_filter(log)
+    index = _verb(verbs, "index", "where each entry is, by an index directory", _index)
+    _ledger_filter(index)
+    ledgers = _verb(verbs, "ledgers", "facts about each ledger, by an index directory", _ledgers)
+    _ledger_filter(ledgers)
+    ledgers.add_argument("--count", action="store_true", help="also count entries (reads the whole index)")
+    entry = _verb(verbs, "entry", "the bytes of one entry, as hexadecimal", _entry)
+    entry.add_argument("ledger", metavar="LEDGER")
+    entry.add_argument("entry", type=int, metavar="ENTRY")
+    entry.add_argument("--index", metavar="DIR", help="its index directory; default: the same")
+
+
+def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text)
+    verb.add_argument("directory", metavar="DIR", help="as configured, without `current`")
+    output.add_json(verb)
+    verb.set_defaults(run=run, work=work)
+    return verb
+
+
+def _ledger_filter(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--ledger", type=ids.parse_ledger_id, metavar="ID", help="only of this ledger")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    return loop.run(_run(arguments))
+
+
+async def _run(arguments: argparse.Namespace) -> int:
+    from bookie.runtime.world import open_world
+
+    work: Verb = arguments.work
+    async with open_world() as world:
+        return await work(world, arguments)
+
+
+# ---- verbs -----------------------------------------------------------------------------------------------------------
+
+
+async def _journal(world: "World", arguments: argparse.Namespace) -> int:
+    from bookie.storage import inspect
+
+    found = await inspect.journal_ids(world.disk, arguments.directory)
+    wanted = [number for number in found if arguments.file in (None, number)]
+    _need(wanted, f"{arguments.directory} has no such journal file; there are: {_list(found)}")
+    damages = 0
+    for number in wanted:
+        counts: dict[str, int] = {}
+        records = inspect.journal_records(world.disk, arguments.directory, number, is_last=number == found[-1])
+        async for record in records:
+            if isinstance(record, inspect.Damage):
+                damages += _tell_damage(record)
+            elif arguments.ledger in (None, record.ledger_id):
+                counts[record.kind] = counts.get(record.kind, 0) + 1
+                if not arguments.summary:
+                    row = {"file": number, "offset": record.offset, "kind": record.kind, "ledger": record.ledger_id}
+                    row |= {"entry": record.entry_id if record.entry_id >= 0 else None, "sizeBytes": len(record.body)}
+                    _show(arguments, row, record.body)
+        if arguments.summary:
+            words = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
+            output.stream(arguments, {"file": number, **counts}, f"journal {number}: {words}")
+    return 1 if damages else 0
+
+
+async def _entry_logs(world: "World", arguments: argparse.Namespace) -> int:
+    from bookie.storage import inspect
+    from bookie.storage.entrylog import logs
+
+    ledgers: dict[int, int] = {}
+    written: dict[int, int] = {}
+    async with inspect.open_index(world.ordered_stores, arguments.index or arguments.directory) as index:
+        for log_id, _, use in index.log_use():
+            ledgers[log_id] = ledgers.get(log_id, 0) + 1
+            written[log_id] = written.get(log_id, 0) + use.size
+    rows = []
+    for log_id in await inspect.log_ids(world.disk, arguments.directory):
+        path = logs.path_of(f"{arguments.directory.rstrip('/')}/current", log_id)
+        uses = {"ledgers": ledgers.get(log_id, 0), "writtenBytes": written.get(log_id, 0)}
+        rows.append({"log": log_id, "sizeBytes": _size_of(path), **uses, "path": path})
+    output.rows(arguments, rows, _LOG_COLUMNS)
+    return 0
+
+
+async def _entry_log(world: "World", arguments: argparse.Namespace) -> int:
+    from bookie.storage import inspect
+
+    found = await inspect.log_ids(world.disk, arguments.directory)
+    _need(arguments.log in found, f"{arguments.directory} has no entry log {arguments.log}; there are: {_list(found)}")
+    damages = 0
+    async for record in inspect.log_entries(world.disk, arguments.directory, arguments.log):
+        if isinstance(record, inspect.Damage):
+            damages += _tell_damage(record)
+        elif arguments.ledger in (None, record.ledger_id):
+            row = {"log": record.location.log_id, "offset": record.location.offset, "ledger": record.ledger_id}
+            _show(arguments, {**row, "entry": record.entry_id, "sizeBytes": len(record.body)}, record.body)
+    return 1 if damages else 0
+
+
+async def _index(world: "World", arguments: argparse.Namespace) -> int:
+    from bookie.storage import inspect
+
+    async with inspect.open_index(world.ordered_stores, arguments.directory) as index:
+        for ledger_id, entry_id, location in index.entries(arguments.ledger):
+            row = {"ledger": ledger_id, "entry": entry_id, "log": location.log_id, "offset": location.offset}
+            output.stream(arguments, row, " ".join(f"{name} {value}" for name, value in row.items()))
+    return 0
+
+
+async def _ledgers(world: "World", arguments: argparse.Namespace) -> int:
+    from bookie.storage import inspect
+
+    rows = []
+    async with inspect.open_index(world.ordered_stores, arguments.directory) as index:
+        async for ledger_id, facts in _facts(index, arguments.ledger):
+            row = {
+                "ledger": ledger_id,
+                "isFenced": facts.is_fenced,
+                "isLimbo": facts.is_limbo,
+                "hasKey": facts.master_key is not None,
+            }
+            if arguments.count:
+                entries = [entry_id for _, entry_id, _ in index.entries(ledger_id)]
+                row |= {"entries": len(entries), "lastEntry": entries[-1] if entries else None}
+            rows.append(row)
+    columns = _LEDGER_COLUMNS if arguments.count else dict(list(_LEDGER_COLUMNS.items())[:4])
+    output.rows(arguments, rows, columns)
+    return 0
+
+
+async def _facts(index: "IndexView", ledger_id: LedgerId | None) -> AsyncIterator[tuple[LedgerId, Any]]:
+    if ledger_id is None:
+        for each in index.ledgers():
+            yield each
+        return
+    facts = index.facts(ledger_id)
+    if facts is None:
+        raise errors.NoSuchLedger(f"this index knows no ledger {ledger_id}")
+    yield ledger_id, facts
+
+
+async def _entry(world: "World", arguments: argparse.Namespace) -> int:
+    from bookie.storage import inspect
+
+    ledger_id, entry_id = ids.parse_ledger_id(arguments.ledger), EntryId(arguments.entry)
+    async with inspect.open_index(world.ordered_stores, arguments.index or arguments.directory) as index:
+        places = [place for _, found, place in index.entries(ledger_id) if found == entry_id]
+    if not places:
+        raise errors.NoSuchEntry(f"this index knows no entry {entry_id} of ledger {ledger_id}")
+    body = await inspect.read_entry(world.disk, arguments.directory, places[0], ledger_id, entry_id)
+    row = {"ledger": ledger_id, "entry": entry_id, "log": places[0].log_id, "offset": places[0].offset}
+    output.say(arguments, {**row, "hex": body.hex()}, body.hex(" ", 4))
+    return 0
+
+
+# ---- in and out ------------------------------------------------------------------------------------------------------
+
+
+def _show(arguments: argparse.Namespace, row: dict[str, Any], body: bytes) -> None:
+    shown = body[:BODY_SHOWN_BYTES].hex() + ("..." if len(body) > BODY_SHOWN_BYTES else "")
+    text = " ".join(f"{name} {value}" for name, value in row.items() if value is not None)
+    output.stream(arguments, {**row, "hex": body.hex()}, f"{text}  {shown}")
+
+
+def _size_of(path: str) -> int:
+    return Path(path).stat().st_size
+
+
+def _tell_damage(damage: "Damage") -> int:
+    """Say it; 1 when it is more than the torn tail that any crash leaves."""
+    output.tell(f"{damage.path}: at offset {damage.offset}: {damage.reason}")
+    return 0 if damage.is_tail else 1
+
+
+def _need(found: object, text: str) -> None:
+    if not found:
+        raise errors.FileMissing(text)
+
+
+def _list(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"

@@ -1,0 +1,149 @@
+"""`bookie metadata`: the records of the metadata store as they stand, for people who must see or save the very bytes.
+
+Reads only, but for `restore`, which shows its plan first. A restored record is what somebody says it was: nothing
+checks it against the bookies.
+"""
+
+import argparse
+import hashlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bookie.base import errors, ids
+from bookie.cli import output, where
+
+if TYPE_CHECKING:
+    from bookie.client.ledgers import LedgerStore
+
+
+def add_parser(nouns: Any) -> None:
+    noun = nouns.add_parser("metadata", help="ledger records as they stand: show, dump, restore")
+    verbs = noun.add_subparsers(metavar="VERB", required=True)
+    show = verbs.add_parser("show", help="a ledger's record, decoded, with its path and version")
+    show.add_argument("ledger", metavar="LEDGER", nargs="?", help="the ledger's id")
+    show.add_argument("--file", type=Path, help="decode this dump instead; asks no metadata store")
+    dump = verbs.add_parser("dump", help="a ledger's record as bytes, to a file or stdout")
+    dump.add_argument("ledger", metavar="LEDGER")
+    dump.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
+    restore = verbs.add_parser("restore", help="put a dumped record back")
+    restore.add_argument("ledger", metavar="LEDGER")
+    restore.add_argument("file", type=Path, metavar="FILE")
+    restore.add_argument("--replace", action="store_true", help="in place of the record that is there")
+    output.add_consent(restore)
+    for verb, run in ((show, run_show), (dump, run_dump), (restore, run_restore)):
+        where.add_cluster(verb)
+        output.add_json(verb)
+        verb.set_defaults(run=run)
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    if (arguments.ledger is None) == (arguments.file is None):
+        raise errors.BadInput("name a ledger, or a dump with --file: one of the two")
+    if arguments.file is not None:
+        facts = describe(_read(arguments.file), created_ms=0)
+    else:
+        facts = loop.run(_show(arguments))
+    output.say(arguments, facts, output.facts(facts))
+    return 0
+
+
+def run_dump(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    data = loop.run(_dump(arguments))
+    if arguments.output is None:
+        sys.stdout.buffer.write(data)
+        return 0
+    arguments.output.write_bytes(data)
+    output.say(arguments, {"file": str(arguments.output), "sizeBytes": len(data)}, f"{len(data)} bytes")
+    return 0
+
+
+def run_restore(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    done = loop.run(_restore(arguments, _read(arguments.file)))
+    output.say(arguments, {"ledger": int(arguments.ledger), "restored": done}, "restored" if done else "")
+    return 0
+
+
+def describe(data: bytes, *, created_ms: int) -> dict[str, Any]:
+    """A ledger record as facts; the password only as whether there is one."""
+    from bookie.metadata import serde
+
+    metadata = serde.load_ledger(data, created_ms)
+    return {
+        "formatVersion": metadata.format_version,
+        "state": metadata.state.name,
+        "ensembleSize": metadata.ensemble_size,
+        "writeQuorum": metadata.write_quorum,
+        "ackQuorum": metadata.ack_quorum,
+        "lastEntry": metadata.last_entry if metadata.is_closed else None,
+        "length": metadata.length if metadata.is_closed else None,
+        "digestType": metadata.digest_type,
+        "hasPassword": metadata.has_password and bool(metadata.password),
+        "createdMs": metadata.ctime_ms,
+        "storesCreation": metadata.stores_ctime,
+        "creatorToken": metadata.ctoken,
+        "segments": [f"{each.first_entry}: {' '.join(each.bookies)}" for each in metadata.segments],
+        "custom": {key: value.decode("utf-8", "backslashreplace") for key, value in metadata.custom},
+        "sizeBytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
+    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    async with where.store(arguments) as (store, uri, _):
+        from bookie.client import cluster
+
+        ledgers = await cluster.open_ledgers(store, uri)
+        found = await ledgers.stored(ledger_id)
+    head = {"ledger": ledger_id, "path": ledgers.path(ledger_id), "version": found.version}
+    return {**head, **describe(found.data, created_ms=found.created_ms)}
+
+
+async def _dump(arguments: argparse.Namespace) -> bytes:
+    from bookie.client import cluster
+
+    async with where.store(arguments) as (store, uri, _):
+        ledgers = await cluster.open_ledgers(store, uri)
+        return (await ledgers.stored(ids.parse_ledger_id(arguments.ledger))).data
+
+
+async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
+    from bookie.client import cluster
+
+    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    describe(data, created_ms=0)  # what cannot be read is not put there
+    async with where.store(arguments) as (store, uri, _):
+        ledgers = await cluster.open_ledgers(store, uri)
+        version = await _version(ledgers, ledger_id)
+        if version is not None and not arguments.replace:
+            raise errors.LedgerExists(f"ledger {ledger_id} has a record (version {version}); to replace it: --replace")
+        what = "make its record" if version is None else f"replace its record of version {version}"
+        plan = [f"plan: ledger {ledger_id}: {what} by {arguments.file} ({len(data)} bytes)"]
+        if not output.consents(arguments, plan):
+            return False
+        if version is None:
+            await ledgers.create_at(ledger_id, data, 0)
+        else:
+            await store.put(ledgers.path(ledger_id), data, version)
+    return True
+
+
+async def _version(ledgers: "LedgerStore", ledger_id: ids.LedgerId) -> int | None:
+    try:
+        return (await ledgers.stored(ledger_id)).version
+    except errors.LedgerMissing:
+        return None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise errors.BadInput(f"{path} cannot be read: {error}") from error

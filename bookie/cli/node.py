@@ -1,0 +1,59 @@
+"""`bookie node`: one running bookie, over its admin port: what it does now, and what it is asked to do."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from bookie.cli import integrity, output, where
+from bookie.cli.admin_client import AdminClient
+
+Verb = Callable[[AdminClient, argparse.Namespace], int]
+
+
+def add_parser(nouns: Any) -> None:
+    noun = nouns.add_parser("node", help="a running bookie: its state, read-only or not, upkeep at once")
+    verbs = noun.add_subparsers(metavar="VERB", required=True)
+    _verb(verbs, "show", "state, version, volumes", _show)
+    _verb(verbs, "read-only", "take no more entries until it is started again or made writable", _read_only)
+    _verb(verbs, "writable", "take entries again", _writable)
+    _verb(verbs, "prepare-shutdown", "take no more entries and flush: it may then be ended without replay", _prepare)
+
+
+def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text)
+    where.add_admin(verb)
+    output.add_json(verb)
+    verb.set_defaults(run=run, work=work)
+    return verb
+
+
+def run(arguments: argparse.Namespace) -> int:
+    work: Verb = arguments.work
+    with AdminClient(where.admin_of(arguments)) as bookie:
+        return work(bookie, arguments)
+
+
+def _show(bookie: AdminClient, arguments: argparse.Namespace) -> int:
+    report = bookie.report()
+    output.say(arguments, report, "\n".join(integrity.describe(report)))
+    return 0
+
+
+def _read_only(bookie: AdminClient, arguments: argparse.Namespace) -> int:
+    return _set_mode(bookie, arguments, read_only=True)
+
+
+def _writable(bookie: AdminClient, arguments: argparse.Namespace) -> int:
+    return _set_mode(bookie, arguments, read_only=False)
+
+
+def _set_mode(bookie: AdminClient, arguments: argparse.Namespace, *, read_only: bool) -> int:
+    state = bookie.set_read_only(read_only=read_only)
+    output.say(arguments, {"state": state}, state)
+    return 0
+
+
+def _prepare(bookie: AdminClient, arguments: argparse.Namespace) -> int:
+    flushed, text = bookie.prepare_shutdown()
+    output.say(arguments, {"flushed": flushed, "text": text}, text)
+    return 0 if flushed else 1

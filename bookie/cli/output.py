@@ -1,0 +1,108 @@
+"""How commands talk: data on stdout (JSON, or a table), everything else on stderr. Lists are one JSON array; what may
+be without end (a dump, a reading) is one JSON object a line.
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+Row = Mapping[str, object]
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="JSON on stdout")
+
+
+def say(arguments: argparse.Namespace, facts: object, text: str) -> None:
+    """One answer: as JSON, or as `text`."""
+    if arguments.json:
+        print(json.dumps(facts))
+    elif text:
+        print(text)
+
+
+def rows(arguments: argparse.Namespace, found: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """A list of like things: one JSON array, or a table with the given columns (key -> heading)."""
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        print("\n".join(table(found, columns)))
+
+
+def stream(arguments: argparse.Namespace, row: Row, text: str) -> None:
+    """One of many: a JSON object, or a line."""
+    print(json.dumps(row) if arguments.json else text)
+
+
+def table(found: Sequence[Row], columns: Mapping[str, str]) -> list[str]:
+    """Lines of a table: a heading, then a line for each row; numbers to the right, nothing cut off."""
+    cells = [[_cell(row.get(key)) for key in columns] for row in found]
+    heads = list(columns.values())
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    to_right = [any(isinstance(row.get(key), int) for row in found) for key in columns]
+    return [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, to_right, strict=True)
+        ).rstrip()
+        for line in (heads, *cells)
+    ]
+
+
+def facts(found: Row) -> str:
+    """One thing as lines `name  value`."""
+    width = max(map(len, found))
+    return "\n".join(f"{name:<{width}}  {_cell(value)}" for name, value in found.items())
+
+
+def _cell(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "-"
+    return str(value)
+
+
+def tell(text: str) -> None:
+    """A remark for the person in front of the screen."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr while a person looks, nothing otherwise; call what it gives with how much more was done."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda more: bar.advance(task, more)
+
+
+# ---- what destroys ---------------------------------------------------------------------------------------------------
+
+
+def add_consent(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do it; without this only the plan is shown")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan and end")
+
+
+def consents(arguments: argparse.Namespace, plan: Sequence[str]) -> bool:
+    """Show the plan; True when it is to be done. Raises GrantRefused (exit code 4) when nobody said --yes."""
+    from bookie.base import errors
+
+    for line in plan:
+        tell(line)
+    if arguments.dry_run:
+        return False
+    if not arguments.yes:
+        raise errors.GrantRefused("not_confirmed", "nothing was done; to do this, say it again with --yes")
+    return True

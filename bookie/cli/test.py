@@ -1,0 +1,157 @@
+"""`bookie test`: does this cluster, or this one bookie, take and give back entries, and how fast?
+
+Ledgers made here are deleted at the end, whatever happened.
+"""
+
+import argparse
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from bookie.base import errors, ids, units
+from bookie.cli import ledger, output, where
+
+if TYPE_CHECKING:
+    from bookie.client import Client, LedgerWriter
+
+_NS_PER_S = 1_000_000_000
+
+
+def add_parser(nouns: Any) -> None:
+    noun = nouns.add_parser("test", help="write, read back and delete: does it work, and how fast")
+    verbs = noun.add_subparsers(metavar="VERB", required=True)
+    sanity = verbs.add_parser("sanity", help="a small ledger, written, read back, compared, deleted")
+    sanity.add_argument("--bookie", metavar="BOOKIE", help="on this bookie alone")
+    sanity.add_argument("--entries", type=int, default=20, metavar="N")
+    speed = verbs.add_parser("speed", help="entries per second and latencies of this cluster, as one client sees them")
+    speed.add_argument("--entries", type=int, default=10_000, metavar="N")
+    speed.add_argument("--size", type=int, default=1024, metavar="BYTES", help="of an entry")
+    speed.add_argument("--in-flight", type=int, default=500, metavar="N", help="entries sent before one is answered")
+    for verb, run in ((sanity, run_sanity), (speed, run_speed)):
+        ledger.add_shape(verb)
+        verb.add_argument("--password", default="bookie test", help="of the ledger")
+        where.add_cluster(verb)
+        output.add_json(verb)
+        verb.set_defaults(run=run)
+
+
+def run_sanity(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    facts = loop.run(_sanity(arguments))
+    output.say(arguments, facts, f"{facts['entries']} entries written, read back and compared: all is well")
+    return 0
+
+
+def run_speed(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    for name in ("entries", "size", "in_flight"):
+        if getattr(arguments, name) < 1:
+            raise errors.BadInput(f"--{name.replace('_', '-')} is {getattr(arguments, name)}, at least 1")
+    facts = loop.run(_speed(arguments))
+    output.say(arguments, facts, output.facts(facts))
+    return 0
+
+
+async def _sanity(arguments: argparse.Namespace) -> dict[str, Any]:
+    async with where.client(arguments) as client:
+        payloads = [f"entry {number} of a sanity test".encode() for number in range(arguments.entries)]
+        if arguments.bookie is not None:
+            return await _sanity_of_one(client, arguments, payloads)
+        async with await client.create(**ledger.shape_of(arguments)) as writer:
+            try:
+                await writer.append_many(payloads)
+                await writer.close()
+                await _compare(client, arguments, writer, payloads)
+            finally:
+                await client.delete(writer.id)
+    return {"entries": len(payloads), "ledger": writer.id, "bookies": list(writer.metadata.last_segment.bookies)}
+
+
+async def _sanity_of_one(client: "Client", arguments: argparse.Namespace, payloads: list[bytes]) -> dict[str, Any]:
+    """Raw adds and reads of one bookie, of a ledger id that no metadata names: it is collected as deleted ones are."""
+    from bookie.base.ids import EntryId
+    from bookie.wire.digest import Digest, DigestType
+
+    bookie_id = ids.parse_bookie_id(arguments.bookie)
+    ledger_id = await client.shared.ledgers.next_id()
+    digest = Digest(DigestType[arguments.digest], arguments.password.encode())
+    length = 0
+    for number, payload in enumerate(payloads):
+        length += len(payload)
+        head, tail = digest.seal(ledger_id, EntryId(number), number - 1, length, payload)
+        await client.bookies.add(bookie_id, ledger_id, EntryId(number), bytes(head) + bytes(tail), digest.master_key)
+    for number, payload in enumerate(payloads):
+        body = await client.bookies.read(bookie_id, ledger_id, EntryId(number))
+        _, found = digest.open(body, ledger_id, EntryId(number))
+        if bytes(found) != payload:
+            raise errors.StorageFailed(f"bookie {bookie_id} gave back another entry {number} than it took")
+    return {"entries": len(payloads), "ledger": ledger_id, "bookies": [bookie_id]}
+
+
+async def _compare(
+    client: "Client", arguments: argparse.Namespace, writer: "LedgerWriter", payloads: list[bytes]
+) -> None:
+    async with await client.open(writer.id, arguments.password.encode()) as reader:
+        found = [entry.payload for entry in await reader.read(0, len(payloads) - 1)] if payloads else []
+    if found != payloads:
+        raise errors.StorageFailed(f"ledger {writer.id} gave back other entries than were written")
+
+
+async def _speed(arguments: argparse.Namespace) -> dict[str, Any]:
+    payload = bytes(index % 251 for index in range(arguments.size))
+    async with where.client(arguments) as client:
+        writer = await client.create(**ledger.shape_of(arguments))
+        try:
+            writing = await _write(writer, payload, arguments)
+            await writer.close()
+            reading = await _read(client, writer, arguments)
+        finally:
+            await client.delete(writer.id)
+    return {"entries": arguments.entries, "entryBytes": arguments.size, **writing, **reading}
+
+
+async def _write(writer: "LedgerWriter", payload: bytes, arguments: argparse.Namespace) -> dict[str, Any]:
+    latencies_ns: list[int] = []
+    left = arguments.entries
+
+    async def keep_writing() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            sent_ns = time.perf_counter_ns()
+            await writer.append(payload)
+            latencies_ns.append(time.perf_counter_ns() - sent_ns)
+            done(1)
+
+    with output.progress("writing", arguments.entries) as done:
+        began_ns = time.perf_counter_ns()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(arguments.in_flight, arguments.entries)):
+                group.create_task(keep_writing())
+        seconds = (time.perf_counter_ns() - began_ns) / _NS_PER_S
+    latencies_ns.sort()
+    return {
+        "addsPerSecond": round(arguments.entries / seconds),
+        "writtenPerSecond": units.format_bytes(round(arguments.entries * len(payload) / seconds)),
+        "addLatencyMs": {f"p{share}": _percentile_ms(latencies_ns, share) for share in (50, 99)},
+    }
+
+
+async def _read(client: "Client", writer: "LedgerWriter", arguments: argparse.Namespace) -> dict[str, Any]:
+    began_ns = time.perf_counter_ns()
+    count = 0
+    with output.progress("reading", arguments.entries) as done:
+        async with await client.open(writer.id, arguments.password.encode()) as reader:
+            async for _ in reader.read_stream(0, arguments.entries - 1):
+                count += 1
+                done(1)
+    seconds = (time.perf_counter_ns() - began_ns) / _NS_PER_S
+    return {"readsPerSecond": round(count / seconds)}
+
+
+def _percentile_ms(sorted_ns: list[int], share: int) -> float:
+    """The latency that `share` percent of all did not exceed."""
+    index = max(0, -(-len(sorted_ns) * share // 100) - 1)
+    return round(sorted_ns[index] / 1e6, 3)

@@ -1,0 +1,136 @@
+"""Java's auto-recovery as its records in the metadata store show it, and the few switches that people turn.
+
+It runs elsewhere (an Auditor and ReplicationWorkers in JVMs); here its state is read and its switches are set, in the
+forms it understands. Rules: metadata.md 8; ZkLedgerUnderreplicationManager. Never: a mark or a lock of our own.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, LedgerId
+from bookie.metadata import paths, repair
+from bookie.metadata.repair import Underreplicated
+from bookie.ports.metadata_store import MetadataStore
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A ledger that lacks replicas. `holder`: who works on it now, "" for nobody."""
+
+    ledger_id: LedgerId
+    record: Underreplicated
+    holder: str
+
+
+class AutoRecovery:
+    """Of the cluster at `root`."""
+
+    def __init__(self, store: MetadataStore, root: str) -> None:
+        self._store = store
+        self._root = root
+
+    async def marked(self) -> AsyncIterator[Marked]:
+        """Every ledger marked as under-replicated, by id."""
+        holders = await self.locks()
+        async for path in self._walk(paths.underreplicated_ledgers(self._root)):
+            ledger_id = paths.parse_underreplicated(path)
+            data = await self._read(path)
+            if data is not None:  # else it was repaired meanwhile
+                yield Marked(ledger_id, repair.load_underreplicated(data), holders.get(ledger_id, ""))
+
+    async def locks(self) -> dict[LedgerId, str]:
+        """Ledgers being repaired now, and by whom."""
+        parent = paths.replication_locks(self._root)
+        found: dict[LedgerId, str] = {}
+        for name in await self._children(parent):
+            data = await self._read(f"{parent}/{name}")
+            if data is not None:
+                found[paths.parse_underreplicated(f"{parent}/{name}")] = repair.load_lock(data)
+        return found
+
+    async def auditor(self) -> BookieId | None:
+        """Who audits: the lowest vote."""
+        parent = paths.auditor_votes(self._root)
+        for name in sorted(await self._children(parent), key=lambda name: int(name.rpartition("_")[2])):
+            data = await self._read(f"{parent}/{name}")
+            if data is not None:
+                return repair.load_vote(data)
+        return None
+
+    async def is_enabled(self) -> bool:
+        return await self._read(paths.recovery_disabled(self._root)) is None
+
+    async def set_enabled(self, *, enabled: bool) -> bool:
+        """Switch it; False when it was so already."""
+        path = paths.recovery_disabled(self._root)
+        for _ in range(_ATTEMPTS):
+            if await self.is_enabled() is enabled:
+                return False
+            try:
+                if enabled:
+                    await self._store.delete(path)
+                else:
+                    await self._store.create(path, b"", parents=True)
+            except (errors.OutcomeUnknown, errors.NodeExists, errors.NodeMissing):
+                continue  # the next look says what happened
+            return True
+        raise errors.OutcomeUnknown(f"switching auto-recovery at {path}: the metadata store gave no answer")
+
+    async def delay_s(self) -> int | None:
+        """Seconds between the loss of a bookie and its audit; None: the auditor has not said yet."""
+        data = await self._read(paths.recovery_delay(self._root))
+        try:
+            return None if data is None else int(data)
+        except ValueError:
+            raise errors.BadInput(f"{paths.recovery_delay(self._root)} holds no number: {data!r}") from None
+
+    async def set_delay_s(self, seconds: int) -> None:
+        """Raises BadInput below 0."""
+        if seconds < 0:
+            raise errors.BadInput(f"a delay of {seconds} s: not below 0")
+        path, data = paths.recovery_delay(self._root), str(seconds).encode()
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(errors.OutcomeUnknown, errors.NodeExists, errors.NodeMissing):
+                if await self._read(path) is None:
+                    await self._store.create(path, data, parents=True)
+                else:
+                    await self._store.put(path, data, -1)
+                return
+        raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer")
+
+    async def trigger_audit(self) -> BookieId:
+        """Ask the auditor to look now; return who it is. Raises BadInput when nobody would.
+
+        Rule: the value written back unchanged is the request (metadata.md 8.5 and 11.2).
+        """
+        auditor = await self.auditor()
+        if auditor is None:
+            raise errors.BadInput("there is no auditor: no auto-recovery runs for this cluster")
+        if not await self.is_enabled():
+            raise errors.BadInput("auto-recovery is switched off: `bookie autorecovery enable` first")
+        await self.set_delay_s(await self.delay_s() or 0)
+        return auditor
+
+    async def _walk(self, path: str) -> AsyncIterator[str]:
+        for name in await self._children(path):
+            if name.startswith("urL"):
+                yield f"{path}/{name}"
+            else:
+                async for found in self._walk(f"{path}/{name}"):
+                    yield found
+
+    async def _children(self, path: str) -> list[str]:
+        try:
+            return await self._store.children(path)
+        except errors.NodeMissing:
+            return []
+
+    async def _read(self, path: str) -> bytes | None:
+        try:
+            return (await self._store.get(path)).data
+        except errors.NodeMissing:
+            return None

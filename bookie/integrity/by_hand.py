@@ -1,0 +1,70 @@
+"""A person's repair of a stopped bookie's identity: a boot up to the point where it would serve, and no further.
+
+The marks of phase one are made durable, then the cookie is replaced and the volumes are stamped (BP-46: the fix that a
+person can run). Phase two follows when the bookie is started. It is the boot itself that does it, and the grant is
+checked like any other, so nothing is allowed here that an operator could not have allowed.
+"""
+
+import asyncio
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.integrity.boot import Boot
+from bookie.integrity.together import together
+from bookie.ports.admin import Grant, State, Verdict
+from bookie.ports.metadata_store import MetadataStore
+from bookie.storage.store import EntryStore
+
+# Verdicts in which identity and volumes agree, or nothing is there that could disagree.
+NOTHING_TO_FIX = (Verdict.HEALTHY, Verdict.UNCLEAN, Verdict.BOOTSTRAP)
+FIXABLE = (Verdict.LOST, Verdict.RESUME)
+
+
+async def fix(boot: Boot, metadata: MetadataStore, grant: Grant | None) -> None:
+    """Bring the bookie of `boot` (whose options wait for a grant) to where it may be started.
+
+    `grant` None: only to finish what was begun (RESUME). Raises GrantRefused, RefusedToStart, StorageFailed. Cut at any
+    point, it may be run again.
+    """
+    run = _Run()
+    store, _ = await together([run.boot(boot, metadata), run.give(boot, grant)])
+    assert store is not None
+    if run.failure is not None or not await store.close():
+        await store.abandon()
+        raise errors.StorageFailed("the last flush failed; run it again") from run.failure
+    await boot.ended_well()
+
+
+class _Run:
+    """The boot, and beside it whoever gives the grant; each hears from the other what it must wait for."""
+
+    def __init__(self) -> None:
+        self.failure: BookieError | None = None
+        self._news = asyncio.Event()  # the boot waits for somebody, or is over
+        self._is_over = False
+
+    async def boot(self, boot: Boot, metadata: MetadataStore) -> EntryStore | None:
+        store = await boot.run(metadata, on_state=self._enter, fail=self._fail)
+        self._is_over = True
+        self._news.set()
+        return store
+
+    async def give(self, boot: Boot, grant: Grant | None) -> None:
+        """Give the grant once it is waited for; raise GrantRefused when the boot then waits again."""
+        if grant is not None:
+            await self._news.wait()
+            if self._is_over:
+                return
+            await boot.grant(grant)
+            # In one step with the acceptance: the boot's next look takes the grant, or drops it and says so.
+            self._news.clear()
+        await self._news.wait()
+        if not self._is_over:
+            raise errors.GrantRefused("changed", "something changed meanwhile and the grant no longer fits; look again")
+
+    def _enter(self, state: State) -> None:
+        if state in (State.WAITING_GRANT, State.HELD):
+            self._news.set()
+
+    def _fail(self, error: BookieError) -> None:
+        self.failure = self.failure or error

@@ -1,0 +1,197 @@
+"""The commands people reach for at night, on a real fleet: what they see, what they change, what they refuse."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import local_support
+import wait_support
+from bookie import blocking
+from bookie.cli import main
+from local_support import LocalFleet
+
+pytestmark = pytest.mark.slow
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
+    """Three bookies for the whole module; the last tests stop one of them and empty its volumes."""
+    folder = tmp_path_factory.mktemp("fleet")
+    with local_support.fleet(folder / "data", folder / "log", bookies=3) as running:
+        yield running
+
+
+@pytest.fixture
+def told(fleet: LocalFleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command on the fleet; give its JSON after comparing its exit code."""
+    monkeypatch.setenv("BOOKIE_METADATA_SERVICE_URI", fleet.uri)
+
+    def run(*words: str, code: int = 0, lines: bool = False) -> Any:
+        assert main.main([*words, "--json"]) == code, capsys.readouterr().err
+        said = capsys.readouterr().out
+        if lines:
+            return [json.loads(line) for line in said.splitlines()]
+        return json.loads(said) if said else None
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def ledger(fleet: LocalFleet) -> int:
+    """A closed ledger of a hundred entries, on every bookie."""
+    with blocking.connect(fleet.uri) as client, client.create() as writer:
+        writer.append_many([b"entry %d" % number for number in range(100)])
+    return int(writer.id)
+
+
+def config_of(fleet: LocalFleet, number: int = 0) -> str:
+    return str(fleet.bookies[number].facts["config"])
+
+
+def test_the_cluster_and_its_bookies_are_shown(fleet: LocalFleet, told: Run) -> None:
+    shown = told("cluster", "show")
+    bookies = told("cluster", "list-bookies", "--state", "writable")
+
+    assert (shown["bookiesWritable"], shown["root"]) == (3, "/ledgers")
+    assert shown["layout"] == "HierarchicalLedgerManagerFactory"
+    assert sorted(each["id"] for each in bookies) == sorted(each.bookie_id for each in fleet.bookies)
+    assert told("cluster", "list-bookies", "--state", "gone") == []
+
+
+def test_a_cluster_can_be_named_by_a_settings_file(
+    fleet: LocalFleet, told: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BOOKIE_METADATA_SERVICE_URI")
+
+    assert told("cluster", "show", "--config", config_of(fleet))["bookiesWritable"] == 3
+    told("cluster", "show", code=2)
+
+
+def test_what_each_bookie_holds_of_a_ledger_is_checked(fleet: LocalFleet, told: Run, ledger: int) -> None:
+    rows = told("ledger", "check", str(ledger))
+
+    assert [(row["expected"], row["held"], row["missing"]) for row in rows] == [(100, 100, 0)] * 3
+    one = fleet.bookies[0].bookie_id
+    read = told("ledger", "read", str(ledger), "--bookie", one, "--first", "98", lines=True)
+    assert [entry["payload"] for entry in read] == ["entry 98", "entry 99"]
+
+
+def test_a_record_is_dumped_and_restored_as_it_was(told: Run, ledger: int, tmp_path: Path) -> None:
+    saved = str(tmp_path / "record")
+    told("metadata", "dump", str(ledger), "--output", saved)
+    before = told("metadata", "show", str(ledger))
+
+    told("metadata", "restore", str(ledger), saved, "--yes", code=1)
+    told("metadata", "restore", str(ledger), saved, "--replace", code=4)
+    told("metadata", "restore", str(ledger), saved, "--replace", "--yes")
+
+    after = told("metadata", "show", str(ledger))
+    assert (after["sha256"], after["version"]) == (before["sha256"], before["version"] + 1)
+    assert told("metadata", "show", "--file", saved)["sha256"] == before["sha256"]
+
+
+def test_auto_recovery_is_switched_and_asked(told: Run) -> None:
+    assert told("autorecovery", "status")["enabled"] is True
+    assert told("autorecovery", "disable") == {"enabled": False, "changed": True}
+    assert told("autorecovery", "disable") == {"enabled": False, "changed": False}
+    assert told("autorecovery", "enable")["changed"] is True
+    assert told("autorecovery", "delay", "--set", "30") == {"delaySeconds": 30}
+    assert told("autorecovery", "list") == []
+    told("autorecovery", "audit", code=2)  # nobody audits here
+
+
+def test_a_node_is_made_read_only_and_writable_again(fleet: LocalFleet, told: Run) -> None:
+    assert told("node", "read-only", "--config", config_of(fleet))["state"] == "READ_ONLY"
+
+    def is_announced(state: str) -> bool:
+        rows = told("cluster", "list-bookies", "--state", state)
+        return fleet.bookies[0].bookie_id in [row["id"] for row in rows]
+
+    wait_support.wait_until(lambda: is_announced("read-only"), "the read-only record", timeout_s=30)
+    assert told("node", "writable", "--config", config_of(fleet))["state"] == "SERVING"
+    wait_support.wait_until(lambda: is_announced("writable"), "the writable record", timeout_s=30)
+    assert told("node", "show", "--config", config_of(fleet))["verdict"] == "HEALTHY"
+
+
+def test_sanity_and_speed_leave_no_ledger_behind(fleet: LocalFleet, told: Run) -> None:
+    before = told("ledger", "list")
+
+    assert told("test", "sanity")["entries"] == 20
+    assert told("test", "sanity", "--bookie", fleet.bookies[1].bookie_id)["bookies"] == [fleet.bookies[1].bookie_id]
+    speed = told("test", "speed", "--entries", "300", "--in-flight", "50")
+
+    assert speed["addsPerSecond"] > 0
+    assert speed["readsPerSecond"] > 0
+    assert told("ledger", "list") == before
+
+
+def test_identities_are_shown_and_a_living_one_is_not_forgotten(fleet: LocalFleet, told: Run, tmp_path: Path) -> None:
+    one = fleet.bookies[0].bookie_id
+
+    assert {row["state"] for row in told("cookie", "check", "--config", config_of(fleet))} == {"equal"}
+    assert told("cookie", "generate", "--config", config_of(fleet))["text"] == told("cookie", "show", one)["text"]
+    told("cookie", "delete", one, "--yes", code=4)
+    saved = tmp_path / "cookie"
+    saved.write_text(told("cookie", "show", one)["text"])
+    told("cookie", "create", "another:1", str(saved), "--yes", code=2)
+    told("cookie", "create", one, str(saved), "--yes", code=1)  # it is there
+
+
+def test_a_stopped_bookie_is_looked_into_and_then_mended_by_hand(fleet: LocalFleet, told: Run, ledger: int) -> None:
+    victim = fleet.bookies[2]
+    os.kill(victim.pid, signal.SIGTERM)
+
+    def is_gone() -> bool:
+        return victim.bookie_id in [row["id"] for row in told("cluster", "list-bookies", "--state", "gone")]
+
+    wait_support.wait_until(is_gone, "the end of the bookie", timeout_s=60)
+    _look_into(victim, told, ledger)
+    _mend(victim, told)
+
+
+def _look_into(victim: local_support.LocalBookie, told: Run, ledger: int) -> None:
+    records = told("inspect", "journal", str(victim.journal), "--ledger", str(ledger), lines=True)
+    assert {record["ledger"] for record in records} <= {ledger}
+    (facts,) = told("inspect", "ledgers", str(victim.index), "--ledger", str(ledger), "--count")
+    assert (facts["entries"], facts["lastEntry"], facts["isLimbo"]) == (100, 99, False)
+    places = told("inspect", "index", str(victim.index), "--ledger", str(ledger), lines=True)
+    (log,) = {place["log"] for place in places}
+    assert log in [
+        row["log"] for row in told("inspect", "entry-logs", str(victim.ledgers), "--index", str(victim.index))
+    ]
+    written = told("inspect", "entry-log", str(victim.ledgers), str(log), "--ledger", str(ledger), lines=True)
+    assert sorted(record["entry"] for record in written) == list(range(100))
+    found = told("inspect", "entry", str(victim.ledgers), str(ledger), "7", "--index", str(victim.index))
+    assert bytes.fromhex(found["hex"]).endswith(b"entry 7")
+    told("inspect", "entry", str(victim.ledgers), str(ledger), "100", "--index", str(victim.index), code=3)
+    told("inspect", "journal", "/nowhere", code=3)
+
+
+def _mend(victim: local_support.LocalBookie, told: Run) -> None:
+    """BP-46: the fix by hand marks and stamps, refuses without --yes, and a second time finds nothing to do."""
+    config = str(victim.facts["config"])
+    assert told("cookie", "fix", "--config", config)["fixed"] is False
+    for directory in (victim.journal, victim.ledgers, victim.index):
+        shutil.rmtree(directory / "current")
+        for path in directory.iterdir():
+            path.unlink()
+
+    told("cookie", "check", "--config", config, code=1)
+    told("cookie", "fix", "--config", config, code=4)
+    assert told("cookie", "fix", "--config", config, "--yes") == {
+        "bookie": victim.bookie_id,
+        "verdict": "LOST",
+        "fixed": True,
+    }
+    again = told("cookie", "fix", "--config", config, "--yes")
+    assert (again["verdict"], again["fixed"]) == ("HEALTHY", False)
+    shown = told("cookie", "show", victim.bookie_id)
+    assert (shown["incarnation"], shown["version"]) == (2, 1)

@@ -1,0 +1,48 @@
+"""Tables, facts and consent: how commands talk."""
+
+import argparse
+import json
+
+import pytest
+
+from bookie.base import errors
+from bookie.cli import output
+
+COLUMNS = {"id": "ID", "count": "COUNT", "where": "WHERE"}
+ROWS = [{"id": "a-long-name", "count": 7, "where": ["x", "y"]}, {"id": "b", "count": 12_345, "where": None}]
+
+
+def test_a_table_lines_up_and_numbers_stand_to_the_right() -> None:
+    assert output.table(ROWS, COLUMNS) == [
+        "ID           COUNT  WHERE",
+        "a-long-name      7  x, y",
+        "b            12345  -",
+    ]
+
+
+def test_an_empty_table_still_has_its_heading() -> None:
+    assert output.table([], COLUMNS) == ["ID  COUNT  WHERE"]
+
+
+def test_a_list_is_one_json_array(capsys: pytest.CaptureFixture[str]) -> None:
+    output.rows(argparse.Namespace(json=True), ROWS, COLUMNS)
+
+    assert json.loads(capsys.readouterr().out) == ROWS
+
+
+def test_what_destroys_is_not_done_without_yes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(errors.GrantRefused, match="--yes"):
+        output.consents(argparse.Namespace(yes=False, dry_run=False), ["plan: burn it"])
+    assert output.consents(argparse.Namespace(yes=True, dry_run=True), ["plan: burn it"]) is False
+    assert output.consents(argparse.Namespace(yes=True, dry_run=False), ["plan: burn it"]) is True
+
+    said = capsys.readouterr()
+    assert said.err.count("plan: burn it") == 3
+    assert said.out == ""
+
+
+def test_without_a_terminal_there_is_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.progress("writing", 3) as done:
+        done(1)
+
+    assert capsys.readouterr() == ("", "")

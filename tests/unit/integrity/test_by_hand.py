@@ -1,0 +1,186 @@
+"""The fix a person runs on a stopped bookie (BP-46): marks, then the cookie; cut anywhere, run again, done once."""
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, BootEpoch, LedgerId
+from bookie.cli import cookie_fix
+from bookie.client import cluster
+from bookie.integrity import by_hand
+from bookie.integrity.boot import Boot
+from bookie.integrity.options import IntegrityOptions
+from bookie.metadata import cookie, paths
+from bookie.metadata.cookie import IncarnationRecord
+from bookie.metadata.ledger import new_ledger
+from bookie.ports import World
+from bookie.ports.admin import Grant, StorageReport, Verdict
+from bookie.ports.metadata_store import MetadataStore
+from bookie.server.bookie import Bookie
+from bookie.server.options import ServerOptions
+from bookie.sim.node import End, NodeCrashed, Simulation
+from bookie.storage.options import StorageOptions
+
+URI = "zk+hierarchical://zk:2181/ledgers"
+ID = BookieId("bookie-1")
+STORAGE = StorageOptions(journal_dirs=("/data/journal",), ledger_dirs=("/data/ledgers",))
+OPTIONS = ServerOptions(
+    bookie_id=ID,
+    host="bookie",
+    metadata_uri=URI,
+    storage=STORAGE,
+    integrity=IntegrityOptions(regeneration="manual", volume_proof="none"),
+    session_timeout_ms=6_000,
+)
+
+
+class Story:
+    """A bookie that served, was stopped and lost its volume; one open ledger names it."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.node = simulation.node("bookie")
+        self.observer = simulation.node("observer")
+        self.world = self.observer.begin()
+        self.metadata: MetadataStore
+        self.ledger: LedgerId
+
+    async def live(self) -> None:
+        """One first, orderly life."""
+        do = self.observer.do
+        self.metadata = await do(self.world.metadata_stores.connect(URI))
+        await do(cluster.format_cluster(self.metadata, URI, self.world.entropy))
+        world = self.node.begin()
+        bookie = await self.node.do(_build(world))
+        self.node.spawn(bookie.run(), "bookie")
+        await self.simulation.until(bookie.ready.is_set, "the bookie is ready")
+        ledgers = await do(cluster.open_ledgers(self.metadata, paths.parse_uri(URI)))
+        made = new_ledger(ensemble_size=1, write_quorum=1, ack_quorum=1, bookies=(ID,), ctoken=7)
+        self.ledger = await do(ledgers.create(made))
+        bookie.request_stop()
+        await self.simulation.until(lambda: not bookie.ready.is_set(), "the bookie stops")
+        await self.simulation.loop.sleep_ns(3_000_000_000)
+        self.node.end(End.EXIT)
+
+    async def fix(self, *, cut_after_ns: int | None = None, change: Callable[[Grant], Grant] = lambda it: it) -> str:
+        """Run the fix on the stopped machine; power may go while it works. Return the verdict it began with."""
+        world = self.node.begin()
+        if cut_after_ns is not None:
+            at_ns = self.simulation.loop.now_ns + cut_after_ns
+            self.observer.spawn(self._cut(at_ns), "power")
+        try:
+            return await self.node.do(_fix(world, change))
+        finally:
+            self.node.end(End.EXIT)
+
+    async def _cut(self, at_ns: int) -> None:
+        life = self.node.life
+        await self.simulation.loop.sleep_ns(max(0, at_ns - self.simulation.loop.now_ns))
+        if self.node.life is life:  # else the fix was quicker
+            self.node.end(End.POWER_CUT)
+
+    async def record(self) -> IncarnationRecord:
+        stored = await self.observer.do(self.metadata.get(paths.incarnation("/ledgers", ID)))
+        return cookie.load_incarnation(stored.data)
+
+
+async def _build(world: World) -> Bookie:
+    return Bookie(OPTIONS, world)
+
+
+async def _fix(world: World, change: Callable[[Grant], Grant]) -> str:
+    metadata = await world.metadata_stores.connect(URI)
+    boot = Boot(ID, STORAGE, OPTIONS.integrity, world, URI)
+    report: StorageReport = await boot.inspect(metadata)
+    assert report.verdict is not None
+    if report.verdict in by_hand.FIXABLE:
+        grant = None if report.verdict is Verdict.RESUME else change(cookie_fix.grant_for(report))
+        await by_hand.fix(boot, metadata, grant)
+    await metadata.close()
+    return report.verdict.value
+
+
+def tell(story: Callable[[Story], Awaitable[Any]], seed: int = 1) -> Any:
+    simulation = Simulation(seed)
+
+    async def director() -> Any:
+        told = Story(simulation)
+        await told.live()
+        found = await story(told)
+        told.node.end()
+        told.observer.end()
+        return found
+
+    return simulation.run(director())
+
+
+async def is_marked(story: Story) -> bool:
+    """Once the bookie serves again: is the ledger in limbo, or was it recovered already?"""
+    world = story.node.begin()
+    bookie = await story.node.do(_build(world))
+    story.node.spawn(bookie.run(), "bookie")
+    await story.simulation.until(bookie.ready.is_set, "the bookie is ready")
+    assert bookie.boot.store is not None
+    facts = bookie.boot.store.facts(story.ledger)
+    return facts is not None and (facts.is_limbo or facts.is_fenced)
+
+
+def test_the_fix_begins_the_next_life_and_a_second_one_finds_nothing_to_do() -> None:
+    async def story(it: Story) -> None:
+        it.node.image.wipe("/data")
+
+        assert await it.fix() == "LOST"
+        assert await it.fix() == "HEALTHY"
+
+        assert (await it.record()).incarnation == 2
+        assert await is_marked(it)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("part", range(12))
+def test_a_fix_that_lost_power_anywhere_is_run_again_and_ends_in_one_new_life(part: int) -> None:
+    async def story(it: Story) -> None:
+        it.node.image.wipe("/data")
+        for attempt in range(12):  # each cut comes a little later than the one before
+            try:
+                await it.fix(cut_after_ns=(12 * attempt + part) * 2_000_000)
+            except (NodeCrashed, BookieError):
+                it.node.end()
+                await it.simulation.loop.sleep_ns(20_000_000_000)  # until the old session is over
+                continue
+            break
+
+        assert await it.fix() in ("LOST", "RESUME", "HEALTHY", "UNCLEAN")
+        assert await it.fix() == "HEALTHY"
+        assert (await it.record()).incarnation == 2
+        assert await is_marked(it)
+
+    tell(story, seed=part + 1)
+
+
+def test_a_grant_that_does_not_fit_is_refused_and_changes_nothing() -> None:
+    async def story(it: Story) -> None:
+        it.node.image.wipe("/data")
+
+        with pytest.raises(errors.GrantRefused, match="other evidence"):
+            await it.fix(change=lambda grant: dataclasses.replace(grant, evidence_hash="another"))
+
+        assert (await it.record()).incarnation == 1
+        assert await it.fix() == "LOST"
+
+    tell(story)
+
+
+def test_a_healthy_bookie_is_left_alone() -> None:
+    async def story(it: Story) -> BootEpoch:
+        before = await it.record()
+        assert await it.fix() == "HEALTHY"
+        assert await it.record() == before
+        return before.boot_epoch
+
+    assert tell(story) == 1
