@@ -12,6 +12,8 @@ loop thread and waits. An interrupted call (Ctrl-C) is cancelled there too. A cl
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
+import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
@@ -19,7 +21,9 @@ from typing import Any, TypeVar
 
 from bookie import connect as connecting
 from bookie.base import errors
+from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import MIB
 from bookie.client import Client, Entry, LedgerReader, LedgerWriter
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.runtime import loop
@@ -27,8 +31,10 @@ from bookie.wire.messages import Buffer
 
 T = TypeVar("T")
 
-# Entries handed over at once by a finite stream: a hop between threads costs as much as reading a dozen of them.
+# Items handed over at once by a finite stream: a hop between threads costs as much as reading a dozen entries.
 BATCH = 256
+# The same in payload: entries may be large.
+BATCH_BYTES = 4 * MIB
 
 
 class _LoopThread:
@@ -71,11 +77,21 @@ class _LoopThread:
         if self._running.done():
             work.close()
             raise errors.BookieUnavailable("the client is closed")
+        assert threading.current_thread() is not self._thread, "the loop thread would wait for itself"
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
         finally:
             future.cancel()  # does something only when we were interrupted
+
+    def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run what ends an iterator. Called on the loop thread itself when the collector found one half-way."""
+        if self._running.done():
+            work.close()
+        elif threading.current_thread() is self._thread:
+            asyncio.run_coroutine_threadsafe(work, self._loop)
+        else:
+            self.call(work)
 
     def _run(self) -> None:
         try:
@@ -134,10 +150,15 @@ class BlockingClient:
         return BlockingReader(self._thread.call(work), self._thread)
 
     def open_no_recovery(
-        self, ledger_id: LedgerId, password: bytes = b"", *, administrative: bool = False
+        self,
+        ledger_id: LedgerId,
+        password: bytes = b"",
+        *,
+        administrative: bool = False,
+        confirmed: EntryId | None = None,
     ) -> "BlockingReader":
         """See Client.open_no_recovery."""
-        work = self._client.open_no_recovery(ledger_id, password, administrative=administrative)
+        work = self._client.open_no_recovery(ledger_id, password, administrative=administrative, confirmed=confirmed)
         return BlockingReader(self._thread.call(work), self._thread)
 
     def delete(self, ledger_id: LedgerId) -> None:
@@ -151,8 +172,13 @@ class BlockingClient:
         return _iterate(self._thread, self._client.ledgers, BATCH)
 
     def snapshot(self, ledger_ids: Iterable[LedgerId] | None = None) -> Iterator[tuple[LedgerId, LedgerMetadata, int]]:
-        """See ClusterAdmin.snapshot."""
-        return _iterate(self._thread, lambda: self._client.admin.snapshot(ledger_ids), BATCH)
+        """See ClusterAdmin.snapshot. `ledger_ids` is consumed here, so it may be an iterator of this client."""
+        if ledger_ids is None:
+            yield from _iterate(self._thread, self._client.admin.snapshot, BATCH)
+            return
+        remaining = iter(ledger_ids)
+        while batch := list(itertools.islice(remaining, BATCH)):
+            yield from _iterate(self._thread, functools.partial(self._client.admin.snapshot, batch), BATCH)
 
     def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """Run any coroutine function of the async client on its loop: for what has no blocking name here."""
@@ -233,7 +259,23 @@ class BlockingReader(_Handle):
         return self._thread.call(self._reader.read(first, last))
 
     def read_stream(self, first: int, last: int) -> Iterator[Entry]:
-        return _iterate(self._thread, lambda: self._reader.read_stream(first, last), BATCH)
+        for batch in self.read_batches(first, last):
+            yield from batch
+
+    def read_batches(
+        self, first: int, last: int, *, count_max: int = BATCH, bytes_max: int = BATCH_BYTES
+    ) -> Iterator[list[Entry]]:
+        """The same in lists of at most `count_max` entries, each ended by the entry that reaches `bytes_max`.
+
+        What was read before an entry that cannot be read is given first; the next step raises.
+        """
+        return _batches(
+            self._thread,
+            lambda: self._reader.read_stream(first, last),
+            count_max,
+            bytes_max,
+            lambda entry: len(entry.payload),
+        )
 
     def read_last_confirmed(self) -> EntryId:
         return self._thread.call(self._reader.read_last_confirmed())
@@ -246,29 +288,49 @@ class BlockingReader(_Handle):
         self._thread.call(self._reader.close())
 
 
-def _iterate(thread: _LoopThread, stream: Callable[[], AsyncIterator[T]], batch: int) -> Iterator[T]:
-    """The items of an async iterator, fetched `batch` at a time; closed when the consumer stops early."""
+def _iterate(thread: _LoopThread, stream: Callable[[], AsyncIterator[T]], count_max: int) -> Iterator[T]:
+    """The items of an async iterator, fetched `count_max` at a time; closed when the consumer stops early."""
+    for batch in _batches(thread, stream, count_max, count_max, lambda _: 1):
+        yield from batch
+
+
+def _batches(
+    thread: _LoopThread,
+    stream: Callable[[], AsyncIterator[T]],
+    count_max: int,
+    weight_max: int,
+    weigh: Callable[[T], int],
+) -> Iterator[list[T]]:
+    """The items of an async iterator in lists, each gathered in one hop; closed when the consumer stops early."""
 
     async def begin() -> AsyncIterator[T]:
         return aiter(stream())
 
-    async def fetch(items: AsyncIterator[T]) -> list[T]:
+    async def fetch(items: AsyncIterator[T]) -> tuple[list[T], BookieError | StopAsyncIteration | None]:
+        """A list, and what ended the stream behind it."""
         fetched: list[T] = []
-        while len(fetched) < batch:
+        weight = 0
+        while len(fetched) < count_max and weight < weight_max:
             try:
-                fetched.append(await anext(items))
-            except StopAsyncIteration:
-                break
-        return fetched
+                item = await anext(items)
+            except (BookieError, StopAsyncIteration) as end:
+                return fetched, end
+            fetched.append(item)
+            weight += weigh(item)
+        return fetched, None
 
-    async def end(items: Any) -> None:
+    async def close(items: Any) -> None:
         await items.aclose()
 
     items = thread.call(begin())
     try:
-        while fetched := thread.call(fetch(items)):
-            yield from fetched
-            if len(fetched) < batch:
+        while True:
+            fetched, end = thread.call(fetch(items))
+            if fetched:
+                yield fetched
+            if isinstance(end, BookieError):
+                raise end
+            if end is not None:
                 return
     finally:
-        thread.call(end(items))
+        thread.finish(close(items))

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 
 from bookie.base import errors
-from bookie.base.ids import LedgerId
+from bookie.base.ids import EntryId, LedgerId
 from bookie.client import cluster, recovery
 from bookie.client.admin import ClusterAdmin
 from bookie.client.bookies import BookieClient
@@ -129,13 +129,24 @@ class Client:
         return LedgerReader(self.shared, ledger_id, metadata, version)
 
     async def open_no_recovery(
-        self, ledger_id: LedgerId, password: bytes = b"", *, administrative: bool = False
+        self,
+        ledger_id: LedgerId,
+        password: bytes = b"",
+        *,
+        administrative: bool = False,
+        confirmed: EntryId | None = None,
     ) -> LedgerReader:
-        """Open a ledger to read what is confirmed; its writer is not disturbed (P18)."""
+        """Open a ledger to read what is confirmed; its writer is not disturbed (P18).
+
+        `confirmed`: how far it is known to be confirmed, from whoever asked before and made a plan of it; the bookies
+        are not asked again, since a later answer may fall short of an earlier one.
+        """
         metadata, version = await self._admitted(ledger_id, password, administrative=administrative)
         async with contextlib.AsyncExitStack() as stack:
             reader = await stack.enter_async_context(LedgerReader(self.shared, ledger_id, metadata, version))
-            if not metadata.is_closed:
+            if confirmed is not None:
+                reader.learn(confirmed)
+            elif not metadata.is_closed:
                 await reader.read_last_confirmed()
             stack.pop_all()  # it is the caller's now
         return reader

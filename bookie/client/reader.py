@@ -71,6 +71,11 @@ class LedgerReader:
 
     last_entry = last_confirmed
 
+    def learn(self, confirmed: EntryId) -> None:
+        """Somebody knows that the ledger is confirmed up to `confirmed`. No news for a closed ledger."""
+        if not self.is_closed:
+            self._lac = max(self._lac, confirmed)
+
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     async def read(self, first: int, last: int) -> list[Entry]:

@@ -1,4 +1,45 @@
-"""The data pipeline over the same ledgers, in PySpark.
+"""The data pipeline over the same ledgers, in PySpark: they are DataFrames, and an audit proves their replicas.
 
-Its stages arrive with the next release; the package marks their place.
+    spark.read.format("bookkeeper").option("metadataServiceUri", "zk+hierarchical://127.0.0.1:2181/ledgers").load()
+
+Spark finds `DefaultSource` in every importable package named `pyspark_*` by itself. It imports them all for that, and
+one that fails takes the others down: so nothing of ours is imported here before it is used.
 """
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMAT = "bookkeeper"
+
+
+class DefaultSource(DataSource):
+    """`format("bookkeeper")`. Made anew in a Python process of Spark's for every step of a query."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """For a query that brings none. Raises BadInput for options that cannot be used."""
+        from pyspark_bookkeeper import options, schema
+
+        return schema.of(options.parse(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """`schema` is the query's or ours: its columns are built and no others."""
+        from pyspark_bookkeeper import batch, options, views
+
+        parsed = options.parse(self.options)
+        if parsed.view is options.View.ENTRIES:
+            return batch.EntryReader(parsed, schema)
+        return views.ViewReader(parsed, schema)
+
+
+def register(spark: "SparkSession") -> None:
+    """Make the source known to a session that cannot find it: the package came by --py-files, or in a notebook."""
+    spark.dataSource.register(DefaultSource)

@@ -6,20 +6,17 @@ variable is named instead. docs/PIPELINE.md has the table.
 """
 
 import dataclasses
-import datetime as dt
-import difflib
 import enum
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bookie.base import errors
-from bookie.base.ids import LEDGER_ID_MAX, LedgerId, parse_ledger_id
 from bookie.base.units import MIB
 from bookie.client import ClientOptions
-from pyspark_bookkeeper import offsets
+from pyspark_bookkeeper import offsets, option_values
 from pyspark_bookkeeper.offsets import Offsets
+from pyspark_bookkeeper.ranges import Range
 
 CLIENT_PREFIX = "bookkeeper.client."
 # Two to five seconds of work for one core: a task costs 20 to 90 ms before it reads a byte.
@@ -46,19 +43,6 @@ class OnCorrupt(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerRange:
-    """Ledger ids from `start` up to, not including, `end`."""
-
-    start: LedgerId
-    end: LedgerId
-
-    @property
-    def is_one(self) -> bool:
-        """It names one ledger, which therefore must exist."""
-        return self.end - self.start == 1
-
-
-@dataclass(frozen=True, slots=True)
 class Connection:
     """What tells one client from another in a process: the cluster and the settings of the client library."""
 
@@ -72,7 +56,7 @@ class SourceOptions:
 
     metadata_uri: str
     view: View = View.ENTRIES
-    ledgers: tuple[LedgerRange, ...] | None = None
+    ledgers: tuple[Range, ...] | None = None
     ledger_filter: tuple[tuple[str, bytes], ...] = ()
     ledger_ids_from: str | None = None
     starting_offsets: Offsets = Offsets(offsets.EARLIEST)
@@ -129,7 +113,7 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """`convert` raises ValueError. `is_selection`: also of use to the metadata views."""
+    """`convert` raises ValueError. `is_for_views`: also of use to the metadata views."""
 
     name: str
     field: str
@@ -137,101 +121,24 @@ class _Option:
     is_for_views: bool = False
 
 
-def _ledgers(text: str) -> tuple[LedgerRange, ...]:
-    """`1,5-9`, both ends included, or a JSON list of ids."""
-    if text.lstrip().startswith("["):
-        found = json.loads(text)
-        if not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
-            raise ValueError(f"{text!r} is not a list of ledger ids")
-        words = [str(one) for one in found]
-    else:
-        words = [word.strip() for word in text.split(",")]
-    return tuple(map(_ledger_range, words))
-
-
-def _ledger_range(word: str) -> LedgerRange:
-    first, dash, last = word.partition("-")
-    try:
-        start = parse_ledger_id(first.strip())
-        end = parse_ledger_id(last.strip()) if dash else start
-    except errors.BadInput as error:
-        raise ValueError(f'{error} (e.g. "1,5-9")') from None
-    if end < start:
-        raise ValueError(f"the range {word} is empty: it ends before it starts")
-    assert end <= LEDGER_ID_MAX
-    return LedgerRange(start, LedgerId(end + 1))
-
-
-def _pairs(text: str) -> tuple[tuple[str, bytes], ...]:
-    """`app=orders,env=prod`: all must hold, compared with the ledger's custom metadata."""
-    pairs = [pair.partition("=") for pair in text.split(",")]
-    if not all(key.strip() and sign for key, sign, _ in pairs):
-        raise ValueError(f"{text!r} is not of the form key=value,key=value")
-    return tuple((key.strip(), value.strip().encode()) for key, _, value in pairs)
-
-
-def _time_ms(text: str) -> int:
-    """Milliseconds since the epoch, or ISO 8601 (UTC unless it says otherwise)."""
-    if text.strip().isdigit():
-        return int(text)
-    try:
-        when = dt.datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise ValueError(f"{text!r} is neither milliseconds since 1970 nor like 2026-01-31T12:00:00Z") from None
-    return round((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp() * 1000)
-
-
-def _positive(text: str) -> int:
-    if not text.strip().isdigit() or int(text) < 1:
-        raise ValueError(f"{text!r} is not a positive number")
-    return int(text)
-
-
-def _flag(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError(f"{text!r} is neither true nor false")
-    return text.strip().lower() == "true"
-
-
-def _one_of(kind: type[enum.Enum]) -> Callable[[str], enum.Enum]:
-    def convert(text: str) -> enum.Enum:
-        words = [member.value for member in kind]
-        if text.strip().lower() not in words:
-            raise ValueError(f"{text!r} is none of {', '.join(words)}{_nearest(text, words)}")
-        return kind(text.strip().lower())
-
-    return convert
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Column names; the view's schema judges them."""
-    return tuple(word.strip() for word in text.split(","))
-
-
-def _text(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is empty")
-    return text
-
-
 _OPTIONS = (
-    _Option("metadataServiceUri", "metadata_uri", _text, is_for_views=True),
-    _Option("view", "view", _one_of(View), is_for_views=True),
-    _Option("ledgers", "ledgers", _ledgers, is_for_views=True),
-    _Option("ledgerFilter", "ledger_filter", _pairs, is_for_views=True),
-    _Option("ledgerIdsFrom", "ledger_ids_from", _text, is_for_views=True),
+    _Option("metadataServiceUri", "metadata_uri", option_values.text, is_for_views=True),
+    _Option("view", "view", option_values.one_of(View), is_for_views=True),
+    _Option("ledgers", "ledgers", option_values.ledgers, is_for_views=True),
+    _Option("ledgerFilter", "ledger_filter", option_values.pairs, is_for_views=True),
+    _Option("ledgerIdsFrom", "ledger_ids_from", option_values.text, is_for_views=True),
     _Option("startingOffsets", "starting_offsets", offsets.parse_starting),
     _Option("endingOffsets", "ending_offsets", offsets.parse_ending),
-    _Option("startingTimestamp", "starting_timestamp_ms", _time_ms, is_for_views=True),
-    _Option("minPartitions", "partitions_min", _positive, is_for_views=True),
-    _Option("maxEntriesPerPartition", "partition_entries_max", _positive),
-    _Option("maxBytesPerPartition", "partition_bytes_max", _positive),
-    _Option("maxBytesPerBatch", "batch_bytes_max", _positive),
-    _Option("onCorrupt", "on_corrupt", _one_of(OnCorrupt)),
-    _Option("failOnDataLoss", "fail_on_data_loss", _flag),
-    _Option("passwordFile", "password_file", _text),
-    _Option("passwordEnv", "password_env", _text),
-    _Option("columns", "columns", _names, is_for_views=True),
+    _Option("startingTimestamp", "starting_timestamp_ms", option_values.time_ms, is_for_views=True),
+    _Option("minPartitions", "partitions_min", option_values.positive, is_for_views=True),
+    _Option("maxEntriesPerPartition", "partition_entries_max", option_values.positive),
+    _Option("maxBytesPerPartition", "partition_bytes_max", option_values.positive),
+    _Option("maxBytesPerBatch", "batch_bytes_max", option_values.positive),
+    _Option("onCorrupt", "on_corrupt", option_values.one_of(OnCorrupt)),
+    _Option("failOnDataLoss", "fail_on_data_loss", option_values.flag),
+    _Option("passwordFile", "password_file", option_values.text),
+    _Option("passwordEnv", "password_env", option_values.text),
+    _Option("columns", "columns", option_values.names, is_for_views=True),
 )
 _BY_NAME = {option.name.lower(): option for option in _OPTIONS}
 assert {option.field for option in _OPTIONS} == {f.name for f in dataclasses.fields(SourceOptions)} - {"client"}
@@ -268,7 +175,7 @@ def _unknown(name: str) -> str:
         )
     if name == "path":
         return "load() takes no path: name the cluster with the option metadataServiceUri"
-    return f"there is no option {name}{_nearest(name, [option.name for option in _OPTIONS])}"
+    return f"there is no option {name}{option_values.nearest(name, [option.name for option in _OPTIONS])}"
 
 
 def _client_option(name: str, text: str) -> tuple[str, int]:
@@ -281,7 +188,7 @@ def _client_option(name: str, text: str) -> tuple[str, int]:
     field = fields.get(name.replace("_", ""))
     if field is None:
         known = [_camel(one) for one in fields.values()]
-        raise ValueError(f"the client has no such setting{_nearest(name, known)}")
+        raise ValueError(f"the client has no such setting{option_values.nearest(name, known)}")
     if not text.strip().isdigit():
         raise ValueError(f"{text!r} is not a number")
     return field, int(text)
@@ -290,9 +197,3 @@ def _client_option(name: str, text: str) -> tuple[str, int]:
 def _camel(name: str) -> str:
     head, *tail = name.split("_")
     return head + "".join(map(str.capitalize, tail))
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    lower = {one.lower(): one for one in known}
-    found = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
-    return f" (did you mean {lower[found[0]]}?)" if found else f" (there are {', '.join(sorted(known))})"

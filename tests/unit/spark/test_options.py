@@ -5,7 +5,8 @@ import pytest
 from bookie.base import errors
 from pyspark_bookkeeper import options
 from pyspark_bookkeeper.offsets import EARLIEST, LATEST, Offsets
-from pyspark_bookkeeper.options import LedgerRange, OnCorrupt, SourceOptions, View
+from pyspark_bookkeeper.options import OnCorrupt, SourceOptions, View
+from pyspark_bookkeeper.ranges import Range
 
 URI = "zk+hierarchical://127.0.0.1:2181/ledgers"
 
@@ -36,11 +37,11 @@ def test_the_uri_alone_reads_every_entry_of_every_ledger() -> None:
 def test_ledgers_are_ids_and_inclusive_ranges(text: str) -> None:
     found = parse(ledgers=text)
 
-    assert found.ledgers == (LedgerRange(1, 2), LedgerRange(5, 10))  # type: ignore[arg-type]
+    assert found.ledgers == (Range(1, 2), Range(5, 10))
 
 
 def test_ledgers_may_be_a_json_list() -> None:
-    assert parse(ledgers="[3, 4]").ledgers == (LedgerRange(3, 4), LedgerRange(4, 5))  # type: ignore[arg-type]
+    assert parse(ledgers="[3, 4]").ledgers == (Range(3, 4), Range(4, 5))
 
 
 @pytest.mark.parametrize("text", ["", "x", "1,,2", "-1", "9-5", "1-", '["a"]', "[true]", "[1", str(2**63)])

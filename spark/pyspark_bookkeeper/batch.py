@@ -1,0 +1,56 @@
+"""The batch reader of entries, as Spark calls it: options and schema in, partitions out, record batches per task."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_bookkeeper import fleet, planning, reading, schema
+from pyspark_bookkeeper.filters import Narrowed, OptionalPushdown
+from pyspark_bookkeeper.options import SourceOptions
+from pyspark_bookkeeper.partitions import Piece
+
+
+class EntryPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        super().__init__(None)
+        self.pieces = pieces
+
+
+class EntryReader(DataSourceReader):
+    """Made and asked for partitions on the driver; travels to the tasks as bytes, without what filters left."""
+
+    def __init__(self, options: SourceOptions, wanted: StructType) -> None:
+        schema.check(options, wanted)
+        self._options = options
+        self._schema = schema.arrow_schema(wanted)
+        self._is_fetching = schema.needs_entries(wanted)
+        self._narrowed = Narrowed()
+
+    @property
+    def pushFilters(self) -> OptionalPushdown:
+        """Spark's hook, which it must take for absent when pushdown is off."""
+        return OptionalPushdown(self._push)
+
+    def _push(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._narrowed.take(filters, ("ledger_id", "entry_id"))
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises a BookieError that says in one sentence what is wrong with the query or the fleet."""
+        narrowed = self._narrowed
+        planned = planning.plan_entries(
+            self._options, narrowed.of("ledger_id"), narrowed.of("entry_id"), is_fetching=self._is_fetching
+        )
+        return [EntryPartition(pieces) for pieces in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition. Spark makes a partition of its own when there is none: it is empty."""
+        if not isinstance(partition, EntryPartition):
+            return iter(())
+        if not self._is_fetching:
+            return reading.read_ids(partition.pieces, self._schema, self._options)
+        client = fleet.client(self._options.connection)
+        return reading.read_entries(client, partition.pieces, self._schema, self._options)

@@ -1,0 +1,94 @@
+"""The text of one option as a value, or a ValueError that says what it should look like. Pure."""
+
+import datetime as dt
+import difflib
+import enum
+import json
+from collections.abc import Callable, Collection
+
+from bookie.base import errors
+from bookie.base.ids import parse_ledger_id
+from pyspark_bookkeeper.ranges import Range
+
+
+def ledgers(text: str) -> tuple[Range, ...]:
+    """`1,5-9`, both ends included, or a JSON list of ids."""
+    if text.lstrip().startswith("["):
+        found = json.loads(text)
+        if not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
+            raise ValueError(f"{text!r} is not a list of ledger ids")
+        words = [str(one) for one in found]
+    else:
+        words = [word.strip() for word in text.split(",")]
+    return tuple(map(_ledger_range, words))
+
+
+def _ledger_range(word: str) -> Range:
+    first, dash, last = word.partition("-")
+    try:
+        start = parse_ledger_id(first.strip())
+        end = parse_ledger_id(last.strip()) if dash else start
+    except errors.BadInput as error:
+        raise ValueError(f'{error} (e.g. "1,5-9")') from None
+    if end < start:
+        raise ValueError(f"the range {word} is empty: it ends before it starts")
+    return Range(start, end + 1)
+
+
+def pairs(text: str) -> tuple[tuple[str, bytes], ...]:
+    """`app=orders,env=prod`: all must hold, compared with the ledger's custom metadata."""
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if not all(key.strip() and sign for key, sign, _ in pairs):
+        raise ValueError(f"{text!r} is not of the form key=value,key=value")
+    return tuple((key.strip(), value.strip().encode()) for key, _, value in pairs)
+
+
+def time_ms(text: str) -> int:
+    """Milliseconds since the epoch, or ISO 8601 (UTC unless it says otherwise)."""
+    if text.strip().isdigit():
+        return int(text)
+    try:
+        when = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(f"{text!r} is neither milliseconds since 1970 nor like 2026-01-31T12:00:00Z") from None
+    return round((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+
+
+def positive(text: str) -> int:
+    if not text.strip().isdigit() or int(text) < 1:
+        raise ValueError(f"{text!r} is not a positive number")
+    return int(text)
+
+
+def flag(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.strip().lower() == "true"
+
+
+def one_of(kind: type[enum.Enum]) -> Callable[[str], enum.Enum]:
+    def convert(text: str) -> enum.Enum:
+        words = [member.value for member in kind]
+        if text.strip().lower() not in words:
+            raise ValueError(f"{text!r} is none of {', '.join(words)}{nearest(text, words)}")
+        return kind(text.strip().lower())
+
+    return convert
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Column names; the view's schema judges them."""
+    return tuple(word.strip() for word in text.split(","))
+
+
+def text(given: str) -> str:
+    if not given.strip():
+        raise ValueError("is empty")
+    return given
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """A hint for who wrote `name`: the most similar known name, or all of them."""
+    lower = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+    return f" (did you mean {lower[found[0]]}?)" if found else f" (there are {', '.join(sorted(known))})"

@@ -1,0 +1,104 @@
+"""Which entries one task reads: huge ledgers split, small ones packed, tasks of different bookies side by side. Pure.
+
+A task costs 20 to 90 ms before it reads a byte, so never one per ledger; and the slowest task ends the job, so no task
+is much larger than the others.
+"""
+
+import heapq
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from bookie.base.ids import BookieId, LedgerId
+from bookie.base.units import KIB, div_ceil
+
+# What reading costs besides its bytes, in bytes that take as long: an entry's own round, and the opening of a ledger.
+ENTRY_COST_BYTES = 1 * KIB
+LEDGER_COST_BYTES = 32 * KIB
+# Row numbers alone are cheap: a partition of them is not limited by bytes but by this.
+IDS_PER_PARTITION = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Entries of one ledger from `start` up to, not including, `end`, all known to be confirmed.
+
+    `size_bytes` is an estimate of their payload; `bookie_id` holds the first of them.
+    """
+
+    ledger_id: LedgerId
+    start: int
+    end: int
+    last_confirmed: int
+    ctime_ms: int
+    size_bytes: int
+    bookie_id: BookieId
+
+    @property
+    def entries(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one partition; a single entry may exceed `bytes_max`. At least `partitions_min`, where entries suffice."""
+
+    bytes_max: int
+    entries_max: int | None
+    partitions_min: int
+
+    def load(self, piece: Piece) -> float:
+        """The part of a partition that `piece` fills: the sum within one is at most 1."""
+        work = max(piece.size_bytes, piece.entries * ENTRY_COST_BYTES) + LEDGER_COST_BYTES
+        load = work / (self.bytes_max + LEDGER_COST_BYTES)
+        return load if self.entries_max is None else max(load, piece.entries / self.entries_max)
+
+
+def plan(pieces: Iterable[Piece], limits: Limits) -> list[tuple[Piece, ...]]:
+    """Partitions that together hold every entry of `pieces` once, each in order of ledger and entry.
+
+    Tasks start in the order of the list: neighbours begin with different bookies.
+    """
+    whole = list(pieces)
+    share = sum(map(limits.load, whole)) / limits.partitions_min
+    chunks = [chunk for piece in whole for chunk in _split(piece, limits, min(share, 1.0))]
+    packed = _packed(chunks, limits)
+    ordered = [tuple(sorted(bin_, key=lambda piece: (piece.ledger_id, piece.start))) for bin_ in packed]
+    return _interleaved(ordered)
+
+
+def _split(piece: Piece, limits: Limits, share: float) -> list[Piece]:
+    """`piece` in equal parts, none with a load above `share`."""
+    parts = min(piece.entries, max(1, div_ceil(round(limits.load(piece) * 1e6), max(1, round(share * 1e6)))))
+    bounds = [piece.start + piece.entries * number // parts for number in range(parts + 1)]
+    return [
+        replace(piece, start=start, end=end, size_bytes=piece.size_bytes * (end - start) // piece.entries)
+        for start, end in itertools.pairwise(bounds)
+    ]
+
+
+def _packed(chunks: Sequence[Piece], limits: Limits) -> list[list[Piece]]:
+    """The largest first, each into the emptiest bin (Graham's rule: at most a third above the best); more bins, until
+    none is over-full."""
+    loads = sorted(((limits.load(chunk), chunk) for chunk in chunks), key=lambda pair: -pair[0])
+    count = min(len(chunks), max(limits.partitions_min, int(sum(load for load, _ in loads)) + 1))
+    while count > 0:
+        bins: list[list[Piece]] = [[] for _ in range(count)]
+        emptiest = [(0.0, number) for number in range(count)]
+        for load, chunk in loads:
+            filled, number = emptiest[0]
+            bins[number].append(chunk)
+            heapq.heapreplace(emptiest, (filled + load, number))
+        if count == len(chunks) or max(emptiest)[0] <= 1.0:
+            return [bin_ for bin_ in bins if bin_]
+        count = min(len(chunks), count + div_ceil(count, 10))
+    return []
+
+
+def _interleaved(bins: Sequence[tuple[Piece, ...]]) -> list[tuple[Piece, ...]]:
+    """One bin of each bookie, then the next of each."""
+    queues: dict[BookieId, list[tuple[Piece, ...]]] = {}
+    for bin_ in sorted(bins, key=lambda pieces: (pieces[0].ledger_id, pieces[0].start)):
+        queues.setdefault(bin_[0].bookie_id, []).append(bin_)
+    rounds = itertools.zip_longest(*(queues[bookie_id] for bookie_id in sorted(queues)))
+    return [bin_ for one_of_each in rounds for bin_ in one_of_each if bin_ is not None]

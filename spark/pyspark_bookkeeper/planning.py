@@ -1,0 +1,182 @@
+"""Where a query is planned: the ledgers it selects, how far each is confirmed, and who reads what.
+
+Runs once per query, in a Python process of Spark's driver. The only place that reads password files, id files and
+environment variables; tasks get ids and ranges and nothing secret.
+"""
+
+import asyncio
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import EntryId, LedgerId, parse_ledger_id
+from bookie.client import Client
+from bookie.metadata.ledger import LedgerMetadata
+from pyspark_bookkeeper import fleet, partitions, ranges, selection
+from pyspark_bookkeeper.options import SourceOptions
+from pyspark_bookkeeper.partitions import ENTRY_COST_BYTES, IDS_PER_PARTITION, Limits, Piece
+from pyspark_bookkeeper.ranges import Range, Ranges
+
+Selected = tuple[LedgerId, LedgerMetadata, int]
+
+
+def select(options: SourceOptions, left: Ranges) -> Iterator[Selected]:
+    """(id, metadata, version) of the ledgers that the query selects; `left`: what filters leave of their ids.
+
+    Raises LedgerMissing for a ledger that the query names and the fleet does not have, unless `failOnDataLoss` is off.
+    """
+    file_ids = None if options.ledger_ids_from is None else _ids_in(options.ledger_ids_from)
+    wanted = selection.candidates(options, left, file_ids)
+    missing = dict.fromkeys(selection.required(options, wanted, file_ids))
+    for ledger_id, metadata, version in fleet.snapshot(options.connection, _listed(options, wanted)):
+        missing.pop(ledger_id, None)
+        if selection.is_selected(options, metadata):
+            yield ledger_id, metadata, version
+    if missing and options.fail_on_data_loss:
+        raise errors.LedgerMissing(
+            f"ledger {min(missing)} does not exist in the cluster at {options.metadata_uri}: correct ledgers or "
+            "ledgerIdsFrom, or set failOnDataLoss=false"
+        )
+
+
+def _listed(options: SourceOptions, wanted: Ranges) -> Iterable[LedgerId]:
+    if ranges.size(wanted) <= selection.ASKED_ONE_BY_ONE_MAX:
+        return [LedgerId(one) for each in wanted for one in each.ids]
+    everything = fleet.ledger_ids(options.connection)
+    return (one for one in everything if ranges.contains(wanted, one))
+
+
+def plan_entries(
+    options: SourceOptions, ledgers: Ranges, entries: Ranges, *, is_fetching: bool
+) -> list[tuple[Piece, ...]]:
+    """What each task reads. `ledgers`, `entries`: what filters leave of the ids. `is_fetching`: payloads are read."""
+    password = read_password(options, os.environ)
+    selected = []
+    for ledger_id, metadata, _ in select(options, ledgers):
+        selection.admit(options, ledger_id, metadata, password)
+        selected.append((ledger_id, metadata))
+    ends = _ends(options, selected)
+    pieces = [
+        piece
+        for ledger_id, metadata in selected
+        if ledger_id in ends
+        for piece in _pieces(options, ledger_id, metadata, *ends[ledger_id], entries)
+    ]
+    if is_fetching:
+        limits = Limits(options.partition_bytes_max, options.partition_entries_max, options.partitions_min)
+    else:
+        limits = Limits(
+            IDS_PER_PARTITION * ENTRY_COST_BYTES,
+            options.partition_entries_max or IDS_PER_PARTITION,
+            options.partitions_min,
+        )
+    return partitions.plan(pieces, limits)
+
+
+def _pieces(
+    options: SourceOptions,
+    ledger_id: LedgerId,
+    metadata: LedgerMetadata,
+    last_confirmed: int,
+    length: int,
+    entries: Ranges,
+) -> list[Piece]:
+    whole = selection.span(options, ledger_id, last_confirmed)
+    if whole is None:
+        return []
+    return [
+        Piece(
+            ledger_id=ledger_id,
+            start=start,
+            end=end,
+            last_confirmed=last_confirmed,
+            ctime_ms=metadata.ctime_ms,
+            size_bytes=length * (end - start) // (last_confirmed + 1),
+            bookie_id=metadata.write_set(EntryId(start))[0],
+        )
+        for start, end in ranges.intersection((Range(*whole),), entries)
+    ]
+
+
+# ---- how far ledgers are confirmed -----------------------------------------------------------------------------------
+
+
+def _ends(
+    options: SourceOptions, selected: Collection[tuple[LedgerId, LedgerMetadata]]
+) -> dict[LedgerId, tuple[int, int]]:
+    """(last confirmed entry, payload bytes) of each: the metadata knows it of closed ledgers, bookies of the others."""
+    ends = {one: (int(metadata.last_entry), metadata.length) for one, metadata in selected if metadata.is_closed}
+    is_open = [ledger_id for ledger_id, metadata in selected if not metadata.is_closed]
+    client = fleet.client(options.connection)
+    for start in range(0, len(is_open), fleet.QUESTIONS_MAX):
+        asked = is_open[start : start + fleet.QUESTIONS_MAX]
+        answers = client.run(lambda one, asked=asked: _ask_ends(one, asked))  # type: ignore[misc]  # a bound default
+        for ledger_id, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, errors.LedgerMissing) and not options.fail_on_data_loss:
+                continue
+            if isinstance(answer, BookieError):
+                raise type(answer)(f"ledger {ledger_id} is open, and how far it is confirmed cannot be told: {answer}")
+            ends[ledger_id] = answer
+    return ends
+
+
+async def _ask_ends(client: Client, ledger_ids: Collection[LedgerId]) -> list[tuple[int, int] | BookieError]:
+    async def ask(ledger_id: LedgerId) -> tuple[int, int] | BookieError:
+        try:
+            async with await client.open_no_recovery(ledger_id, administrative=True) as reader:
+                last = reader.last_confirmed
+                if last < 0:
+                    return last, 0
+                try:
+                    (entry,) = await reader.read(last, last)
+                except BookieError:
+                    return last, (last + 1) * ENTRY_COST_BYTES  # a guess: whoever reads it meets the error
+                return last, entry.length
+        except BookieError as error:
+            return error
+
+    return await asyncio.gather(*map(ask, ledger_ids))
+
+
+# ---- files and environment -------------------------------------------------------------------------------------------
+
+
+def read_password(options: SourceOptions, environment: Mapping[str, str]) -> bytes:
+    """The password of the ledgers, empty if the query names none. A line end at the end of a file is not part of it.
+
+    Raises BadInput naming what cannot be read; never with a content.
+    """
+    if options.password_env is not None:
+        found = environment.get(options.password_env)
+        if found is None:
+            raise errors.BadInput(
+                f"passwordEnv: the environment variable {options.password_env} is not set where the query is planned, "
+                "the driver: export it there before Spark starts"
+            )
+        return found.encode()
+    if options.password_file is None:
+        return b""
+    try:
+        content = Path(options.password_file).read_bytes()
+    except OSError as error:
+        raise errors.BadInput(
+            f"passwordFile: {options.password_file} cannot be read by the driver: {error.strerror or error}"
+        ) from error
+    return content.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _ids_in(path: str) -> list[LedgerId]:
+    """Ids from a text file, one a line, or from the column `ledger_id` of Parquet (a file or a folder)."""
+    try:
+        if path.endswith(".parquet") or Path(path).is_dir():
+            import pyarrow.parquet
+
+            found = pyarrow.parquet.read_table(path, columns=["ledger_id"])["ledger_id"].unique().to_pylist()
+            return [LedgerId(one) for one in found]
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        return [parse_ledger_id(line.strip()) for line in lines if line.strip()]
+    except (OSError, ValueError, errors.BadInput) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise errors.BadInput(f"ledgerIdsFrom: {path} cannot be used: {reason}") from error

@@ -1,0 +1,74 @@
+"""Sets of ids as half-open ranges: what options name, what filters leave, what a task reads. Pure."""
+
+import bisect
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from bookie.base.ids import LEDGER_ID_MAX
+
+# Beyond every ledger id and every entry id.
+ID_END = LEDGER_ID_MAX + 1
+
+
+class Range(NamedTuple):
+    """Ids from `start` up to, not including, `end`; `start` < `end`."""
+
+    start: int
+    end: int
+
+    @property
+    def is_one(self) -> bool:
+        return self.end - self.start == 1
+
+    @property
+    def ids(self) -> range:
+        return range(self.start, self.end)
+
+
+# Ascending, neither touching nor overlapping.
+Ranges = tuple[Range, ...]
+
+EVERYTHING: Ranges = (Range(0, ID_END),)
+NOTHING: Ranges = ()
+
+
+def union(found: Iterable[tuple[int, int]]) -> Ranges:
+    """The ids in any of `found`, which may overlap, touch, be empty or come in any order; below 0 there are none."""
+    merged: list[Range] = []
+    for start, end in sorted((max(start, 0), min(end, ID_END)) for start, end in found):
+        if start >= end:
+            continue
+        if merged and start <= merged[-1].end:
+            merged[-1] = Range(merged[-1].start, max(merged[-1].end, end))
+        else:
+            merged.append(Range(start, end))
+    return tuple(merged)
+
+
+def of_ids(ids: Iterable[int]) -> Ranges:
+    return union((one, one + 1) for one in ids)
+
+
+def intersection(left: Ranges, right: Ranges) -> Ranges:
+    """The ids in both."""
+    common: list[Range] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        start, end = max(left[i].start, right[j].start), min(left[i].end, right[j].end)
+        if start < end:
+            common.append(Range(start, end))
+        if left[i].end < right[j].end:
+            i += 1
+        else:
+            j += 1
+    return tuple(common)
+
+
+def size(found: Ranges) -> int:
+    """How many ids."""
+    return sum(one.end - one.start for one in found)
+
+
+def contains(found: Ranges, one: int) -> bool:
+    behind = bisect.bisect_right(found, one, key=lambda each: each.start)
+    return behind > 0 and one < found[behind - 1].end

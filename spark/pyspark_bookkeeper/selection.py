@@ -1,0 +1,71 @@
+"""Which ledgers, and which of their entries, a query reads. Pure: metadata in, decisions out."""
+
+from collections.abc import Collection, Iterable
+
+from bookie.base import errors
+from bookie.base.ids import LedgerId
+from bookie.metadata.ledger import LedgerMetadata
+from pyspark_bookkeeper import offsets, ranges
+from pyspark_bookkeeper.options import SourceOptions
+from pyspark_bookkeeper.ranges import Range, Ranges
+
+# Asking for that many ids one by one is not dearer than listing all ledgers of a fleet.
+ASKED_ONE_BY_ONE_MAX = 10_000
+
+
+def candidates(options: SourceOptions, left: Ranges, file_ids: Collection[LedgerId] | None) -> Ranges:
+    """The ids that options and pushed filters leave to be looked at. `file_ids`: what `ledgerIdsFrom` holds."""
+    if file_ids is not None:
+        return ranges.intersection(ranges.of_ids(file_ids), left)
+    if options.ledgers is not None:
+        return ranges.intersection(ranges.union(options.ledgers), left)
+    return left
+
+
+def required(options: SourceOptions, wanted: Ranges, file_ids: Collection[LedgerId] | None) -> Iterable[LedgerId]:
+    """The ledgers among `wanted` that the query names one by one, so that it must be told when one is not there."""
+    named = file_ids if file_ids is not None else [one.start for one in options.ledgers or () if one.is_one]
+    return [LedgerId(one) for one in named if ranges.contains(wanted, one)]
+
+
+def is_selected(options: SourceOptions, metadata: LedgerMetadata) -> bool:
+    """What only the metadata can tell: `ledgerFilter` and `startingTimestamp`."""
+    custom = dict(metadata.custom)
+    if any(custom.get(key) != value for key, value in options.ledger_filter):
+        return False
+    return options.starting_timestamp_ms is None or metadata.ctime_ms >= options.starting_timestamp_ms
+
+
+def admit(options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata, password: bytes) -> None:
+    """The rule of every client: raw bytes, compared with the metadata (`Client.open`). Raises Unauthorized.
+
+    Asked once, where the query is planned; tasks need no password and so carry none.
+    """
+    if not metadata.has_password or metadata.password == password:
+        return
+    if options.password_file is None and options.password_env is None:
+        raise errors.Unauthorized(
+            f"ledger {ledger_id} has a password: name the file that holds it with the option passwordFile, "
+            "or the environment variable with passwordEnv"
+        )
+    where = options.password_file or f"the environment variable {options.password_env}"
+    raise errors.Unauthorized(f"ledger {ledger_id}: the password in {where} is wrong")
+
+
+def span(options: SourceOptions, ledger_id: LedgerId, last_confirmed: int) -> Range | None:
+    """The entries to read of a ledger that is confirmed up to `last_confirmed` (-1: nothing); None for none.
+
+    Raises NoSuchEntry when the query names entries that are not there and `failOnDataLoss` holds.
+    """
+    start = options.starting_offsets.of(ledger_id)
+    end = options.ending_offsets.of(ledger_id)
+    limit = last_confirmed + 1
+    for name, offset in (("startingOffsets", start), ("endingOffsets", end)):
+        if offset > limit and options.fail_on_data_loss:
+            raise errors.NoSuchEntry(
+                f"ledger {ledger_id} is confirmed up to entry {last_confirmed}, {name} says {offset}: correct it, or "
+                "read what there is with failOnDataLoss=false"
+            )
+    start = 0 if start == offsets.EARLIEST else start
+    end = limit if end == offsets.LATEST else min(end, limit)
+    return Range(start, end) if start < end else None
