@@ -69,7 +69,8 @@ class File(Protocol):
         ...
 
     async def append_and_sync(self, buffers: Sequence[Buffer]) -> int:
-        """`append` then `sync`, as one step (one hop to the disk's thread in the real world)."""
+        """`append` then `sync`, as one step, for what is not read again soon: journals. (In the real world one hop to
+        the disk's thread, and no room in the system's cache.)"""
         ...
 
     async def sync(self) -> None:
