@@ -60,3 +60,26 @@ def other_java(fleet: JudgedFleet) -> Iterator[java_support.JavaClient]:
     """A second official client in a process of its own; it announces its last confirmed entry every 50 ms."""
     with java_support.JavaClient(fleet.uri, fleet.folder / "other.log", explicit_lac_ms=50) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def java_v2(java: java_support.JavaClient) -> Iterator[java_support.JavaGuest]:
+    """An official client that speaks protocol version 2, as Pulsar's does."""
+    with java.guest("v2", v2=True) as guest:
+        yield guest
+
+
+@pytest.fixture(scope="session")
+def other_java_v2(other_java: java_support.JavaClient) -> Iterator[java_support.JavaGuest]:
+    """A second one, in the other process."""
+    with other_java.guest("v2", v2=True, explicit_lac_ms=50) as guest:
+        yield guest
+
+
+@pytest.fixture
+def mortal(fleet: JudgedFleet, tmp_path: Path) -> Iterator[local_support.MortalBookie]:
+    """A fourth bookie, which the test kills."""
+    if os.environ.get("BOOKIE_JUDGED") == "java":
+        pytest.skip("a bookie of ours dies here")
+    with local_support.one_bookie(fleet.uri, tmp_path / "mortal") as bookie:
+        yield bookie

@@ -6,7 +6,9 @@ client goes through `JavaClient`; the shell is `shell`. Nothing here may decide 
 
 from __future__ import annotations
 
+import abc
 import base64
+import contextlib
 import json
 import shutil
 import subprocess
@@ -97,12 +99,57 @@ def shell(uri: str, folder: Path, *words: str, bookie_settings: str = "") -> str
     return done.stdout + done.stderr
 
 
-class JavaClient:
+class JavaAsker(abc.ABC):
+    """Whoever can be asked as an official client."""
+
+    @abc.abstractmethod
+    def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Return the answer to one question. Raises JudgeError for a Java exception."""
+
+    def append(self, handle: int, payloads: Sequence[bytes], **arguments: Any) -> list[int]:
+        """Add `payloads` without waiting between them; return their entry ids."""
+        texts = [base64.b64encode(payload).decode() for payload in payloads]
+        entries: list[int] = self.ask("append", handle=handle, payloads=texts, **arguments)["entries"]
+        return entries
+
+    def read(self, handle: int, first: int, last: int, *, unconfirmed: bool = False) -> list[bytes]:
+        """Read entries `first` to `last`, both included."""
+        answer = self.ask("read", handle=handle, first=first, last=last, unconfirmed=unconfirmed)
+        return [base64.b64decode(text) for text in answer["payloads"]]
+
+    def batch(self, handle: int, first: int, **arguments: int) -> list[bytes]:
+        """Read from `first` on what one answer brings; `countMax`, `sizeMax`."""
+        answer = self.ask("batch", handle=handle, first=first, **arguments)
+        return [base64.b64decode(text) for text in answer["payloads"]]
+
+
+class JavaGuest(JavaAsker):
+    """One more client, with settings of its own, in the process of another."""
+
+    def __init__(self, host: JavaClient, name: str) -> None:
+        self._host = host
+        self._name = name
+
+    def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        return self._host.ask(operation, client=self._name, **arguments)
+
+
+class JavaClient(JavaAsker):
     """The official client in a process of its own. Every call waits for the answer; a Java exception is JudgeError."""
 
-    def __init__(self, uri: str, log: Path, *, v2: bool = False, explicit_lac_ms: int = 0, fast: bool = False) -> None:
+    def __init__(
+        self,
+        uri: str,
+        log: Path,
+        *,
+        v2: bool = False,
+        explicit_lac_ms: int = 0,
+        fast: bool = False,
+        flags: Sequence[str] = (),
+    ) -> None:
         """`fast` gives the machine code time to warm up: for measuring, not for asking."""
-        flags = ("-Xmx1g",) if fast else SMALL_JVM
+        flags = (*(("-Xmx1g",) if fast else SMALL_JVM), *flags)
+        self._uri = uri
         options = json.dumps({"uri": uri, "v2": v2, "explicitLacMs": explicit_lac_ms})
         java = shutil.which("java")
         assert java is not None, "call ensure_java() first"
@@ -118,6 +165,10 @@ class JavaClient:
             )
         self._answer()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """Return the answer to one question. Raises JudgeError for a Java exception."""
         assert self._process.stdin is not None
@@ -125,16 +176,18 @@ class JavaClient:
         self._process.stdin.flush()
         return self._answer()
 
-    def append(self, handle: int, payloads: Sequence[bytes], **arguments: Any) -> list[int]:
-        """Add `payloads` without waiting between them; return their entry ids."""
-        texts = [base64.b64encode(payload).decode() for payload in payloads]
-        entries: list[int] = self.ask("append", handle=handle, payloads=texts, **arguments)["entries"]
-        return entries
-
-    def read(self, handle: int, first: int, last: int, *, unconfirmed: bool = False) -> list[bytes]:
-        """Read entries `first` to `last`, both included."""
-        answer = self.ask("read", handle=handle, first=first, last=last, unconfirmed=unconfirmed)
-        return [base64.b64decode(text) for text in answer["payloads"]]
+    @contextlib.contextmanager
+    def guest(
+        self, name: str, uri: str | None = None, *, v2: bool = False, explicit_lac_ms: int = 0, **settings: Any
+    ) -> Iterator[JavaGuest]:
+        """One more client in this process, for as long as the body runs. `settings` by their Java names."""
+        guest = JavaGuest(self, name)
+        options = {"uri": uri or self._uri, "v2": v2, "explicitLacMs": explicit_lac_ms, "settings": settings}
+        guest.ask("connect", **options)
+        try:
+            yield guest
+        finally:
+            guest.ask("disconnect")
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -168,3 +221,15 @@ def payloads(ledger_id: int, count: int, size_bytes: int = 100) -> Iterator[byte
     """Give `count` payloads that tell ledger and entry apart, so that a mixed-up read is seen."""
     for entry in range(count):
         yield f"ledger {ledger_id} entry {entry} ".encode().ljust(size_bytes, b".")[:size_bytes]
+
+
+def create_on(client: JavaAsker, bookie_id: str, **arguments: Any) -> dict[str, Any]:
+    """Create ledgers until one has `bookie_id` in its ensemble, which the placement draws; return that one."""
+    seen = []
+    for _ in range(50):
+        ledger = client.ask("create", **arguments)
+        bookies = client.ask("metadata", ledger=ledger["ledger"])["segments"][0]["bookies"]
+        if bookie_id in bookies:
+            return ledger
+        seen.append(bookies)
+    raise AssertionError(f"fifty ensembles without {bookie_id}: {seen[-3:]}")

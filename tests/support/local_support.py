@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import children
+import wait_support
+from bookie.local import layout
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 30.0
@@ -87,3 +89,44 @@ def _bookie(facts: dict[str, Any]) -> LocalBookie:
         index=Path(facts["index"]),
         facts=facts,
     )
+
+
+class MortalBookie:
+    """One bookie more in somebody's cluster, as a process of its own, to be killed."""
+
+    def __init__(self, bookie: layout.LocalBookie, process: subprocess.Popen[str]) -> None:
+        self.bookie_id = bookie.bookie_id
+        self.admin = f"127.0.0.1:{bookie.admin_port}"
+        self.log = bookie.log
+        self._process = process
+
+    def kill(self) -> None:
+        """As if power had gone."""
+        self._process.kill()
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def one_bookie(uri: str, folder: Path, *settings: str) -> Iterator[MortalBookie]:
+    """Run a bookie at `uri` until the body ends, with more `name=value` lines; it is ready when this begins."""
+    folder.mkdir(parents=True)
+    bookie = layout.plan(folder, 1, None)[0]
+    bookie.log.parent.mkdir()
+    layout.write_config(bookie, uri, journal_write_data=True, regeneration="gated")
+    with bookie.config.open("a") as config:
+        config.writelines(f"{line}\n" for line in settings)
+    with bookie.log.open("ab") as talk:
+        process = children.spawn([*BOOKIE, "serve", "--config", str(bookie.config)], stderr=talk)
+    try:
+        wait_support.wait_until(
+            lambda: _has_registered(process, bookie.log), f"{bookie.bookie_id}", timeout_s=START_TIMEOUT_S
+        )
+        yield MortalBookie(bookie, process)
+    finally:
+        children.end(process, timeout_s=STOP_TIMEOUT_S)
+
+
+def _has_registered(process: subprocess.Popen[str], log: Path) -> bool:
+    if process.poll() is not None:
+        raise AssertionError(f"ended with {process.returncode}: {children.tail(log)}")
+    return "registered bookie_id=" in log.read_text()

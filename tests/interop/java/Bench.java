@@ -1,53 +1,110 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
-import java.util.concurrent.Semaphore;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import org.apache.bookkeeper.client.DefaultEnsemblePlacementPolicy;
 import org.apache.bookkeeper.client.api.BookKeeper;
 import org.apache.bookkeeper.client.api.DigestType;
+import org.apache.bookkeeper.client.api.LedgerEntries;
+import org.apache.bookkeeper.client.api.ReadHandle;
 import org.apache.bookkeeper.client.api.WriteHandle;
+import org.apache.bookkeeper.conf.ClientConfiguration;
 
-/** Adds as fast as they are acknowledged, with at most `window` in flight, on one ledger of one bookie. */
-final class Bench {
-    private Bench() {
+/**
+ * Adds and reads as fast as they are answered. One process asks every cluster that is compared, so that all of them
+ * meet the same compiled machine code: a client for each `uri` and protocol, made when it is first asked for.
+ */
+final class Bench implements AutoCloseable {
+    private final Map<String, BookKeeper> clients = new HashMap<>();
+
+    ObjectNode run(JsonNode question) throws Exception {
+        return question.path("load").asText("adds").equals("reads") ? reads(question) : adds(question);
     }
 
-    /** `size` bytes an entry, `seconds` long; the answer has adds a second and latencies in microseconds. */
-    static ObjectNode run(BookKeeper client, JsonNode question) throws Exception {
-        byte[] payload = new byte[question.path("size").asInt(1024)];
+    /** Adds of `size` bytes to a new ledger until `seconds` are over or there are `count`; the answer names the ledger. */
+    private ObjectNode adds(JsonNode question) throws Exception {
+        byte[] payload = new byte[question.get("size").asInt()];
         Arrays.fill(payload, (byte) 'x');
-        int windowMax = question.path("window").asInt(1000);
-        long durationNs = (long) (question.path("seconds").asDouble(5.0) * 1e9);
-        Semaphore window = new Semaphore(windowMax);
-        AtomicReference<Throwable> failure = new AtomicReference<>();
-        long[] latenciesNs = new long[4_000_000];
-        int sent = 0;
-        try (WriteHandle writer = client.newCreateLedgerOp().withEnsembleSize(1).withWriteQuorumSize(1)
-                .withAckQuorumSize(1).withDigestType(DigestType.CRC32C).withPassword(new byte[0]).execute().get()) {
-            long startedNs = System.nanoTime();
-            while (System.nanoTime() - startedNs < durationNs && failure.get() == null && sent < latenciesNs.length) {
-                if (!window.tryAcquire(30, TimeUnit.SECONDS)) {
-                    throw new IllegalStateException("no add was acknowledged for 30 s");
-                }
-                int index = sent++;
+        int countMax = question.path("count").asInt(Integer.MAX_VALUE);
+        try (WriteHandle writer = client(question).newCreateLedgerOp()
+                .withEnsembleSize(question.path("ensemble").asInt(1)).withWriteQuorumSize(question.path("write").asInt(1))
+                .withAckQuorumSize(question.path("ack").asInt(1)).withDigestType(DigestType.CRC32C)
+                .withPassword(new byte[0]).execute().get()) {
+            Flight flight = new Flight(question.get("window").asInt());
+            for (int sent = 0; sent < countMax && flight.mayGoOn(durationNs(question)); sent++) {
+                flight.waitRoom();
                 long beganNs = System.nanoTime();
-                writer.appendAsync(payload).whenComplete((entry, error) -> {
-                    latenciesNs[index] = System.nanoTime() - beganNs;
-                    if (error != null) {
-                        failure.compareAndSet(null, error);
-                    }
-                    window.release();
-                });
+                flight.follow(writer.appendAsync(payload), beganNs, 1);
             }
-            window.acquire(windowMax);
-            long elapsedNs = System.nanoTime() - startedNs;
-            if (failure.get() != null) {
-                return Judge.describe(Judge.unwrap(failure.get()));
+            return flight.land().put("ledger", writer.getId());
+        }
+    }
+
+    /** Reads of a closed ledger, `batch` entries a call, in order or (`random`) not; `once`: nothing is read twice. */
+    private ObjectNode reads(JsonNode question) throws Exception {
+        int batch = question.path("batch").asInt(1);
+        boolean isOnce = question.path("once").asBoolean(false);
+        try (ReadHandle reader = client(question).newOpenLedgerOp().withLedgerId(question.get("ledger").asLong())
+                .withDigestType(DigestType.CRC32C).withPassword(new byte[0]).withRecovery(false).execute().get()) {
+            int[] order = order((int) ((reader.getLastAddConfirmed() + 1) / batch), question);
+            Flight flight = new Flight(question.get("window").asInt());
+            for (int call = 0; !(isOnce && call == order.length) && flight.mayGoOn(durationNs(question)); call++) {
+                flight.waitRoom();
+                long beganNs = System.nanoTime();
+                long first = (long) order[call % order.length] * batch;
+                CompletableFuture<LedgerEntries> read = reader.readAsync(first, first + batch - 1);
+                flight.follow(read.thenAccept(LedgerEntries::close), beganNs, batch);
             }
-            Arrays.sort(latenciesNs, 0, sent);
-            return Judge.JSON.createObjectNode().put("adds", sent).put("adds_per_second", sent * 1e9 / elapsedNs)
-                .put("p50_us", latenciesNs[sent / 2] / 1000).put("p99_us", latenciesNs[sent * 99 / 100] / 1000);
+            return flight.land();
+        }
+    }
+
+    /** The batches 0 to `count` - 1, shuffled by `seed` if `random`. */
+    private static int[] order(int count, JsonNode question) {
+        int[] order = new int[count];
+        Arrays.setAll(order, index -> index);
+        if (question.path("random").asBoolean(false)) {
+            Random random = new Random(question.path("seed").asLong(1));
+            for (int index = count - 1; index > 0; index--) {
+                int other = random.nextInt(index + 1);
+                int moved = order[index];
+                order[index] = order[other];
+                order[other] = moved;
+            }
+        }
+        return order;
+    }
+
+    private static long durationNs(JsonNode question) {
+        return (long) (question.path("seconds").asDouble(3600) * 1e9);
+    }
+
+    private BookKeeper client(JsonNode question) throws Exception {
+        String uri = question.get("uri").asText();
+        boolean isV2 = question.path("v2").asBoolean(false);
+        String name = isV2 + " " + uri;
+        if (!clients.containsKey(name)) {
+            ClientConfiguration settings = new ClientConfiguration();
+            settings.setMetadataServiceUri(uri);
+            settings.setEnsemblePlacementPolicy(DefaultEnsemblePlacementPolicy.class); // loopback has no racks
+            settings.setThrottleValue(0);
+            settings.setUseV2WireProtocol(isV2);
+            settings.setZkTimeout(30_000);
+            settings.setAddEntryTimeout(30);
+            settings.setReadEntryTimeout(30);
+            settings.setSpeculativeReadTimeout(0); // one bookie: a second question would only cost
+            clients.put(name, BookKeeper.newBuilder(settings).build());
+        }
+        return clients.get(name);
+    }
+
+    @Override
+    public void close() throws Exception {
+        for (BookKeeper client : clients.values()) {
+            client.close();
         }
     }
 }

@@ -5,6 +5,8 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import org.apache.bookkeeper.client.api.BKException;
@@ -24,17 +26,34 @@ public final class Judge {
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         System.setOut(System.err); // whatever a library prints must not look like an answer
         BufferedReader questions = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        try (Ledgers ledgers = new Ledgers(JSON.readTree(arguments[0]))) {
+        Map<String, Ledgers> clients = new HashMap<>();
+        try {
+            clients.put("", new Ledgers(JSON.readTree(arguments[0])));
             answers.println("{\"ready\":true}");
             for (String line = questions.readLine(); line != null; line = questions.readLine()) {
-                answers.println(JSON.writeValueAsString(answer(ledgers, JSON.readTree(line))));
+                answers.println(JSON.writeValueAsString(answer(clients, JSON.readTree(line))));
+            }
+        } finally {
+            for (Ledgers one : clients.values()) {
+                one.close();
             }
         }
     }
 
-    private static JsonNode answer(Ledgers ledgers, JsonNode question) {
+    /** `client` names whom to ask; `connect` makes one more, with settings of its own, in this process. */
+    private static JsonNode answer(Map<String, Ledgers> clients, JsonNode question) {
+        String name = question.path("client").asText("");
         try {
-            return ledgers.dispatch(question.get("op").asText(), question);
+            switch (question.get("op").asText()) {
+                case "connect":
+                    clients.put(name, new Ledgers(question));
+                    return JSON.createObjectNode();
+                case "disconnect":
+                    clients.remove(name).close();
+                    return JSON.createObjectNode();
+                default:
+                    return clients.get(name).dispatch(question.get("op").asText(), question);
+            }
         } catch (Exception wrapped) {
             return describe(unwrap(wrapped));
         }

@@ -27,11 +27,12 @@ import org.apache.bookkeeper.conf.ClientConfiguration;
 final class Ledgers implements AutoCloseable {
     private final ClientConfiguration settings;
     private final BookKeeper client;
+    private final Bench bench = new Bench();
     private final Map<Integer, AutoCloseable> handles = new HashMap<>();
     private final Map<Integer, LiveWriter> streams = new HashMap<>();
     private int handleNext = 1;
 
-    /** `options`: uri, v2 (use the old wire protocol), explicitLacMs. Throttle off, as comparisons need it. */
+    /** `options`: uri, v2 (the old wire protocol), explicitLacMs, settings by name. Throttle off: comparisons need it. */
     Ledgers(JsonNode options) throws Exception {
         settings = new ClientConfiguration();
         settings.setMetadataServiceUri(options.get("uri").asText());
@@ -44,6 +45,8 @@ final class Ledgers implements AutoCloseable {
         settings.setAddEntryTimeout(30);
         settings.setReadEntryTimeout(30);
         settings.setClientConnectTimeoutMillis(30_000);
+        options.path("settings").fields().forEachRemaining(
+            field -> settings.setProperty(field.getKey(), field.getValue().asText()));
         client = BookKeeper.newBuilder(settings).build();
     }
 
@@ -60,6 +63,8 @@ final class Ledgers implements AutoCloseable {
                 return Judge.JSON.createObjectNode();
             case "read":
                 return read(question);
+            case "batch":
+                return batch(question);
             case "lac":
                 return lac(question);
             case "tail":
@@ -82,7 +87,7 @@ final class Ledgers implements AutoCloseable {
             case "stream_stop":
                 return streams.remove(question.get("handle").asInt()).halt();
             case "bench":
-                return Bench.run(client, question);
+                return bench.run(question);
             default:
                 throw new IllegalArgumentException("the judge knows no operation " + operation);
         }
@@ -150,6 +155,20 @@ final class Ledgers implements AutoCloseable {
         ArrayNode payloads = answer.putArray("payloads");
         try (LedgerEntries entries = question.path("unconfirmed").asBoolean(false)
                 ? reader.readUnconfirmed(first, last) : reader.read(first, last)) {
+            for (LedgerEntry entry : entries) {
+                payloads.add(Base64.getEncoder().encodeToString(entry.getEntryBytes()));
+            }
+        }
+        return answer;
+    }
+
+    /** As many entries from `first` on as the bookies put into one answer. */
+    private ObjectNode batch(JsonNode question) throws Exception {
+        ReadHandle reader = (ReadHandle) handle(question);
+        ObjectNode answer = Judge.JSON.createObjectNode();
+        ArrayNode payloads = answer.putArray("payloads");
+        try (LedgerEntries entries = reader.batchRead(question.get("first").asLong(),
+                question.path("countMax").asInt(0), question.path("sizeMax").asLong(5 << 20))) {
             for (LedgerEntry entry : entries) {
                 payloads.add(Base64.getEncoder().encodeToString(entry.getEntryBytes()));
             }
@@ -234,6 +253,7 @@ final class Ledgers implements AutoCloseable {
 
     @Override
     public void close() throws Exception {
+        bench.close();
         client.close();
     }
 }
