@@ -66,6 +66,20 @@ class AdminClient:
         reply = self._call(lambda: self._stub.PrepareShutdown(request, timeout=_LONG_DEADLINE_S))
         return bool(reply.flushed), str(reply.text)
 
+    def checkpoint(self) -> None:
+        """Return once everything acknowledged before is in logs and index."""
+        from bookie.rpc import admin_pb2
+
+        request = admin_pb2.CheckpointRequest()
+        self._call(lambda: self._stub.Checkpoint(request, timeout=_LONG_DEADLINE_S))
+
+    def collect_garbage(self, compaction: str) -> dict[str, Any]:
+        """A run now; `compaction` is none, minor or major. What it did."""
+        from bookie.rpc import admin_pb2
+
+        request = admin_pb2.CollectGarbageRequest(compaction=compaction.upper())
+        return fields(self._call(lambda: self._stub.CollectGarbage(request, timeout=_LONG_DEADLINE_S)))
+
     def _call(self, call: Any) -> Any:
         import grpc
 

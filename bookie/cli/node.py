@@ -17,6 +17,9 @@ def add_parser(nouns: Any) -> None:
     _verb(verbs, "read-only", "take no more entries until it is started again or made writable", _read_only)
     _verb(verbs, "writable", "take entries again", _writable)
     _verb(verbs, "prepare-shutdown", "take no more entries and flush: it may then be ended without replay", _prepare)
+    _verb(verbs, "checkpoint", "bring everything acknowledged into logs and index now", _checkpoint)
+    collect = _verb(verbs, "collect-garbage", "forget deleted ledgers now, and rewrite logs if asked", _collect)
+    collect.add_argument("--compact", choices=("none", "minor", "major"), default="none", help="which logs to rewrite")
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
@@ -57,3 +60,15 @@ def _prepare(bookie: AdminClient, arguments: argparse.Namespace) -> int:
     flushed, text = bookie.prepare_shutdown()
     output.say(arguments, {"flushed": flushed, "text": text}, text)
     return 0 if flushed else 1
+
+
+def _checkpoint(bookie: AdminClient, arguments: argparse.Namespace) -> int:
+    bookie.checkpoint()
+    output.say(arguments, {"durable": True}, "everything acknowledged is in logs and index")
+    return 0
+
+
+def _collect(bookie: AdminClient, arguments: argparse.Namespace) -> int:
+    report = bookie.collect_garbage(arguments.compact)
+    output.say(arguments, report, output.facts(report))
+    return 1 if report["refused"] else 0

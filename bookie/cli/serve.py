@@ -1,13 +1,16 @@
 """`bookie serve`: one bookie, until SIGTERM. Builds the real world around `server.Bookie`, and nothing else."""
 
 import argparse
+import contextlib
 import logging
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from bookie.cli import settings
 
 if TYPE_CHECKING:
     from bookie.cli.server_options import Effective
+    from bookie.server.bookie import Bookie
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +47,32 @@ async def _serve(effective: "Effective") -> int:
         loop.settle_memory()
         loop.on_uncaught(node.fail)
         # Both ports are up before anything else happens: a bookie that waits or is stuck can be asked why.
-        async with admin.serve(node, effective.admin), metrics.serve(node.telemetry, effective.metrics):
+        async with (
+            admin.serve(node, effective.admin),
+            metrics.serve(node.telemetry, effective.metrics),
+            _serving_http(node, effective),
+        ):
             loop.on_stop_signals(node.request_stop)
             await node.run()
     return 0
+
+
+@contextlib.asynccontextmanager
+async def _serving_http(node: "Bookie", effective: "Effective") -> AsyncIterator[None]:
+    """Java's admin paths, where they are wanted."""
+    from bookie.cli import server_options
+    from bookie.runtime import http, metrics
+    from bookie.server.http_paths import HttpPaths
+
+    if effective.http is None:
+        yield
+        return
+    changes_from_anywhere = effective.settings.text("httpServerChangesFrom") == "any"
+    paths = HttpPaths(
+        node,
+        metrics.page(node.telemetry),
+        server_options.without_secrets(effective),
+        changes_from_anywhere=changes_from_anywhere,
+    )
+    async with http.serve(paths.answer, effective.http):
+        yield

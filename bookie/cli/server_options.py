@@ -185,6 +185,8 @@ def _contradictions(settings: Settings, user: str) -> Iterator[str]:
             "readOnlyModeEnabled=false wants a bookie that ends when its disk is full; this one becomes read-only and"
             " goes on serving reads: set it to true"
         )
+    if settings.text("httpServerChangesFrom") not in ("loopback", "any"):
+        yield f"httpServerChangesFrom is {settings.text('httpServerChangesFrom')!r}: loopback or any"
     users = settings.names("permittedStartupUsers")
     if users and user not in users:
         yield f"user {user!r} may not start this bookie: permittedStartupUsers is {', '.join(users)}"

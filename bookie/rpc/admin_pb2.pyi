@@ -327,3 +327,47 @@ class PrepareShutdownReply(_message.Message):
     flushed: bool
     text: str
     def __init__(self, flushed: _Optional[bool] = ..., text: _Optional[str] = ...) -> None: ...
+
+class CheckpointRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CheckpointReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CollectGarbageRequest(_message.Message):
+    __slots__ = ("compaction",)
+    class Compaction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NONE: _ClassVar[CollectGarbageRequest.Compaction]
+        MINOR: _ClassVar[CollectGarbageRequest.Compaction]
+        MAJOR: _ClassVar[CollectGarbageRequest.Compaction]
+    NONE: CollectGarbageRequest.Compaction
+    MINOR: CollectGarbageRequest.Compaction
+    MAJOR: CollectGarbageRequest.Compaction
+    COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    compaction: CollectGarbageRequest.Compaction
+    def __init__(self, compaction: _Optional[_Union[CollectGarbageRequest.Compaction, str]] = ...) -> None: ...
+
+class GarbageReport(_message.Message):
+    __slots__ = ("ledgers_seen", "ledgers_deleted", "logs_dropped", "logs_compacted", "logs_damaged", "entries_copied", "bytes_copied", "bytes_freed", "refused")
+    LEDGERS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_DELETED_FIELD_NUMBER: _ClassVar[int]
+    LOGS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    LOGS_COMPACTED_FIELD_NUMBER: _ClassVar[int]
+    LOGS_DAMAGED_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_COPIED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_COPIED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FREED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    ledgers_seen: int
+    ledgers_deleted: int
+    logs_dropped: int
+    logs_compacted: int
+    logs_damaged: int
+    entries_copied: int
+    bytes_copied: int
+    bytes_freed: int
+    refused: str
+    def __init__(self, ledgers_seen: _Optional[int] = ..., ledgers_deleted: _Optional[int] = ..., logs_dropped: _Optional[int] = ..., logs_compacted: _Optional[int] = ..., logs_damaged: _Optional[int] = ..., entries_copied: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., bytes_freed: _Optional[int] = ..., refused: _Optional[str] = ...) -> None: ...

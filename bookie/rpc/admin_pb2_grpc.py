@@ -59,6 +59,16 @@ class AdminStub:
                 request_serializer=bookie_dot_rpc_dot_admin__pb2.PrepareShutdownRequest.SerializeToString,
                 response_deserializer=bookie_dot_rpc_dot_admin__pb2.PrepareShutdownReply.FromString,
                 _registered_method=True)
+        self.Checkpoint = channel.unary_unary(
+                '/bookie.admin.v1.Admin/Checkpoint',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.CheckpointRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.CheckpointReply.FromString,
+                _registered_method=True)
+        self.CollectGarbage = channel.unary_unary(
+                '/bookie.admin.v1.Admin/CollectGarbage',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.CollectGarbageRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.GarbageReport.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -98,6 +108,20 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Checkpoint(self, request, context):
+        """A checkpoint that begins now; answered when everything acknowledged before it is in logs and index, durably.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CollectGarbage(self, request, context):
+        """A run of garbage collection now, and a compaction if one is named; answered when it is done.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -125,6 +149,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.PrepareShutdown,
                     request_deserializer=bookie_dot_rpc_dot_admin__pb2.PrepareShutdownRequest.FromString,
                     response_serializer=bookie_dot_rpc_dot_admin__pb2.PrepareShutdownReply.SerializeToString,
+            ),
+            'Checkpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.Checkpoint,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.CheckpointRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.CheckpointReply.SerializeToString,
+            ),
+            'CollectGarbage': grpc.unary_unary_rpc_method_handler(
+                    servicer.CollectGarbage,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.CollectGarbageRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.GarbageReport.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -262,6 +296,60 @@ class Admin:
             '/bookie.admin.v1.Admin/PrepareShutdown',
             bookie_dot_rpc_dot_admin__pb2.PrepareShutdownRequest.SerializeToString,
             bookie_dot_rpc_dot_admin__pb2.PrepareShutdownReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Checkpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/Checkpoint',
+            bookie_dot_rpc_dot_admin__pb2.CheckpointRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.CheckpointReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CollectGarbage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/CollectGarbage',
+            bookie_dot_rpc_dot_admin__pb2.CollectGarbageRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.GarbageReport.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,6 +11,8 @@ class AdminStub:
     GetRepairStatus: Callable[..., Any]
     SetMode: Callable[..., Any]
     PrepareShutdown: Callable[..., Any]
+    Checkpoint: Callable[..., Any]
+    CollectGarbage: Callable[..., Any]
     def __init__(self, channel: Any) -> None: ...
 
 class AdminServicer:
@@ -29,5 +31,11 @@ class AdminServicer:
     async def PrepareShutdown(
         self, request: admin_pb2.PrepareShutdownRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> admin_pb2.PrepareShutdownReply: ...
+    async def Checkpoint(
+        self, request: admin_pb2.CheckpointRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> admin_pb2.CheckpointReply: ...
+    async def CollectGarbage(
+        self, request: admin_pb2.CollectGarbageRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> admin_pb2.GarbageReport: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: grpc.aio.Server) -> None: ...

@@ -5,6 +5,7 @@ Up from the first second of the process's life, so that a bookie that waits for 
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -134,6 +135,23 @@ class _Admin(admin_pb2_grpc.AdminServicer):
             return proto.PrepareShutdownReply(flushed=True, text=await self._node.prepare_shutdown())
         except BookieError as error:
             return proto.PrepareShutdownReply(flushed=False, text=str(error))
+
+    async def Checkpoint(self, request: proto.CheckpointRequest, context: _Context) -> proto.CheckpointReply:
+        try:
+            await self._node.flush()
+        except BookieError as error:
+            await _fail(context, error)
+            raise
+        return proto.CheckpointReply()
+
+    async def CollectGarbage(self, request: proto.CollectGarbageRequest, context: _Context) -> proto.GarbageReport:
+        name = proto.CollectGarbageRequest.Compaction.Name(request.compaction)
+        try:
+            report = await self._node.collect_garbage(port.Compaction(name.lower()))
+        except BookieError as error:
+            await _fail(context, error)
+            raise
+        return proto.GarbageReport(**dataclasses.asdict(report))
 
 
 async def _fail(context: _Context, error: BookieError) -> None:

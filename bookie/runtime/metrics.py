@@ -1,6 +1,5 @@
 """`/metrics` for Prometheus: a collector that reads a node's table when it is scraped, on a small HTTP server."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 
@@ -8,13 +7,13 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from bookie.ports.http import Answer, Handler, Request
 from bookie.ports.metrics import Histogram, Sample, Telemetry
 from bookie.ports.network import Address
-from bookie.runtime.network import refused
+from bookie.runtime import http
 
 _Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
-# A scrape is one short request; whoever takes longer is not a scraper.
-_REQUEST_TIMEOUT_S = 5.0
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class _Collector:
@@ -52,36 +51,22 @@ def _cumulative(item: Histogram) -> Iterator[tuple[str, float]]:
         yield str(bound), total
 
 
-@contextlib.asynccontextmanager
-async def serve(telemetry: Telemetry, address: Address) -> AsyncIterator[int]:
-    """Serve `/metrics` at `address`; give the port. Raises RefusedToStart when it is in use."""
+def page(telemetry: Telemetry) -> Handler:
+    """What answers `GET /metrics`, and tells whoever asks for anything else."""
     registry = CollectorRegistry()
     registry.register(_Collector(telemetry))
     ProcessCollector(registry=registry)
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
-                request = await reader.readuntil(b"\r\n\r\n")
-            path = request.split(b" ", 2)[1].split(b"?")[0]
-            if path == b"/metrics":
-                body, status = prometheus_client.generate_latest(registry), b"200 OK"
-            else:
-                body, status = b"there is /metrics\n", b"404 Not Found"
-            head = b"HTTP/1.1 %b\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n" % status
-            writer.write(head + b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
-            await writer.drain()
-        except (TimeoutError, OSError, EOFError, IndexError, asyncio.LimitOverrunError):
-            pass
-        finally:
-            writer.close()
+    async def answer(request: Request) -> Answer:
+        if request.path != "/metrics":
+            return Answer(404, b"there is /metrics\n")
+        return Answer(200, prometheus_client.generate_latest(registry), _CONTENT_TYPE)
 
-    try:
-        server = await asyncio.start_server(answer, address.host, address.port)
-    except OSError as error:
-        raise refused(address, error) from error
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        await server.wait_closed()
+    return answer
+
+
+@contextlib.asynccontextmanager
+async def serve(telemetry: Telemetry, address: Address) -> AsyncIterator[int]:
+    """Serve `/metrics` at `address`; give the port. Raises RefusedToStart when it is in use."""
+    async with http.serve(page(telemetry), address) as port:
+        yield port

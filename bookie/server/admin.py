@@ -42,6 +42,11 @@ class NodeAdmin:
             return State.REPAIRING
         return State.READ_ONLY if self.store.is_read_only else State.SERVING
 
+    @property
+    def is_read_only(self) -> bool:
+        """By hand, by settings or by a full disk."""
+        return self.store is not None and self.store.is_read_only
+
     def enter(self, phase: State) -> None:
         """Boot or stop moved on."""
         if phase is not self._phase:
@@ -69,7 +74,7 @@ class NodeAdmin:
             report,
             state=self.state,
             data_port_open=self.store is not None,
-            read_only=self.store is not None and self.store.is_read_only,
+            read_only=self.is_read_only,
             version=bookie.__version__,
             process_uptime_ms=uptime_ms,
         )

@@ -18,6 +18,7 @@ from bookie.integrity.boot import Boot
 from bookie.metadata import paths, registration
 from bookie.ports import World
 from bookie.ports.admin import Compaction, GarbageReport, Grant, Health, RepairStatus, State, StorageReport
+from bookie.ports.disk import Usage
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.metrics import Histogram, Sample
 from bookie.ports.network import Address, ByteStream
@@ -236,6 +237,14 @@ class Bookie:
     def state(self) -> State:
         """What this node is doing now."""
         return self._admin.state
+
+    @property
+    def is_read_only(self) -> bool:
+        return self._admin.is_read_only
+
+    def usage(self) -> Usage:
+        """Of the ledger disks; zeros while the storage is not open."""
+        return Usage(0, 0) if self._admin.store is None else self._admin.store.usage()
 
     def is_healthy(self, question: Health) -> bool:
         return self._admin.is_healthy(question)

@@ -121,6 +121,20 @@ def test_a_node_is_made_read_only_and_writable_again(fleet: LocalFleet, told: Ru
     assert told("node", "show", "--config", config_of(fleet))["verdict"] == "HEALTHY"
 
 
+def test_upkeep_is_done_when_it_is_asked_for(fleet: LocalFleet, told: Run) -> None:
+    admin = ("--admin", fleet.bookies[1].admin)
+    with blocking.connect(fleet.uri) as client:
+        with client.create() as writer:
+            writer.append_many([b"soon forgotten"] * 10)
+        client.delete(writer.id)
+
+    assert told("node", "checkpoint", *admin) == {"durable": True}
+    report = told("node", "collect-garbage", *admin, "--compact", "minor")
+
+    assert report["ledgersDeleted"] >= 1
+    assert report["refused"] == ""
+
+
 def test_sanity_and_speed_leave_no_ledger_behind(fleet: LocalFleet, told: Run) -> None:
     before = told("ledger", "list")
 

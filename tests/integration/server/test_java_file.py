@@ -1,0 +1,138 @@
+"""`bookie serve` with a file kept for Java: it registers as Java's bookie would, answers its admin paths, and ends."""
+
+import json
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import children
+import local_support
+import wait_support
+import zookeeper_support
+from bookie import blocking
+from bookie.base import errors
+
+pytestmark = pytest.mark.slow
+
+# What is in a fleet's file besides: machinery of a JVM, an older way to name the cluster.
+TEMPLATE = Path(__file__).parents[2] / "unit" / "cli" / "bk_server.conf"
+ENDS_WITHIN_S = 10.0
+
+
+class Served:
+    """One `bookie serve` process with its settings file."""
+
+    def __init__(self, folder: Path, servers: str, **changed: str) -> None:
+        self.port, self.http_port, admin, metrics = (zookeeper_support.free_port() for _ in range(4))
+        self.log = folder / "bookie.log"
+        theirs = TEMPLATE.read_text().replace("/data/", f"{folder}/")
+        changes = {
+            "bookiePort": str(self.port),
+            "httpServerPort": str(self.http_port),
+            "zkServers": servers,
+            "zkLedgersRootPath": "/ledgers",
+            "advertisedAddress": "127.0.0.1",
+            "useHostNameAsBookieID": "true",
+            "diskUsageThreshold": "0.99",
+            **changed,
+        }
+        lines = [line for line in theirs.splitlines() if line.partition("=")[0] not in changes]
+        lines += [f"{name}={value}" for name, value in changes.items()]
+        lines += ["listeningAddress=127.0.0.1", f"adminPort={admin}", f"metricsPort={metrics}"]
+        settings = folder / "bk_server.conf"
+        settings.write_text("\n".join(lines) + "\n")
+        with self.log.open("ab") as talk:
+            argv = [*local_support.BOOKIE, "serve", "--config", str(settings)]
+            self.process = children.spawn(argv, stderr=talk, stdout=subprocess.DEVNULL)
+
+    def http(self, path: str, body: object = None) -> tuple[int, str]:
+        """GET, or PUT when there is a body; the status and the text."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.http_port}{path}", data, method="GET" if data is None else "PUT"
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+
+    def wait_ready(self) -> None:
+        def is_ready() -> bool:
+            assert self.process.poll() is None, children.tail(self.log)
+            try:
+                return self.http("/api/v1/bookie/is_ready")[0] == 200
+            except OSError:
+                return False
+
+        wait_support.wait_until(is_ready, "the bookie is ready", timeout_s=90)
+
+    def stop(self) -> tuple[int, float]:
+        """SIGTERM; the exit code and how long it took."""
+        began_s = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60), time.monotonic() - began_s
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """host:port of a ZooKeeper with a cluster at /ledgers."""
+    from bookie.cli import main
+
+    with zookeeper_support.running(tmp_path_factory.mktemp("zookeeper")) as running:
+        assert main.main(["cluster", "init", "--metadata-service-uri", running.uri, "--json"]) == 0
+        yield running.uri.removeprefix("zk+hierarchical://").removesuffix("/ledgers")
+
+
+def facts(served: Served, path: str) -> Any:
+    return json.loads(served.http(path)[1])
+
+
+def test_a_java_fleet_s_file_serves_and_ends_in_order(tmp_path: Path, zookeeper: str) -> None:
+    served = Served(tmp_path, zookeeper)
+    try:
+        served.wait_ready()
+        with blocking.connect(f"zk://{zookeeper}/ledgers") as client:
+            with client.create(ensemble_size=1, write_quorum=1, ack_quorum=1) as writer:
+                writer.append(b"kept")
+            assert writer.metadata.last_segment.bookies == (f"127.0.0.1:{served.port}",)
+
+        assert served.http("/heartbeat") == (200, "OK\n")
+        assert facts(served, "/api/v1/bookie/state")["running"] is True
+        assert facts(served, "/api/v1/config/server_config")["bookieId"] == f"127.0.0.1:{served.port}"
+        assert facts(served, "/api/v1/bookie/info")["totalSpace"] > 0
+        assert "bookie_adds_total 1.0" in served.http("/metrics")[1]
+        assert served.http("/api/v1/bookie/state/readonly", {"readOnly": True})[0] == 200
+        assert facts(served, "/api/v1/bookie/state/readonly") == {"readOnly": True}
+
+        code, took_s = served.stop()
+        assert (code, took_s < ENDS_WITHIN_S) == (0, True), took_s
+    finally:
+        children.end(served.process, timeout_s=20)
+    said = served.log.read_text()
+    assert said.count("without meaning here, ignored: ") == 1
+    assert f"setting bookiePort={served.port} origin={tmp_path}" in said
+    assert "stopped bookie_id=" in said
+
+
+def test_a_bookie_forced_read_only_is_never_chosen_and_stays_so(tmp_path: Path, zookeeper: str) -> None:
+    served = Served(tmp_path, zookeeper, forceReadOnlyBookie="true")
+    try:
+        served.wait_ready()
+        assert facts(served, "/api/v1/bookie/state/readonly") == {"readOnly": True}
+        code, text = served.http("/api/v1/bookie/state/readonly", {"readOnly": False})
+        assert (code, "forceReadOnlyBookie" in text) == (400, True)
+        with blocking.connect(f"zk://{zookeeper}/ledgers") as client, pytest.raises(errors.NotEnoughBookies):
+            client.create(ensemble_size=1, write_quorum=1, ack_quorum=1)
+        assert "/ledgers/available/readonly/" in served.log.read_text()
+        assert f"path=/ledgers/available/127.0.0.1:{served.port}" not in served.log.read_text()
+    finally:
+        children.end(served.process, timeout_s=20)
