@@ -33,6 +33,10 @@ class StorageOptions:
     unjournaled_flush_interval_ms: int = 1_000
     # An entry log is dropped or compacted whole: smaller reclaims sooner, larger keeps fewer files open.
     entry_log_bytes_max: int = 1 * GIB
+    # Entries read, or read ahead, kept per ledger dir (dbStorage_readAheadCacheMaxSizeMb). 0: none, and no read-ahead.
+    read_cache_bytes_max: int = 32 * MIB
+    # What one read fetches at most for somebody who reads in order (dbStorage_readAheadCacheBatchBytesSize).
+    read_ahead_bytes_max: int = 256 * KIB
     # Idle ledgers' facts kept in memory; beyond it the least recently loaded are forgotten (they are in the index).
     ledgers_cached_max: int = 100_000
     # Read-only above the first share of a file system used, writable again below the second (diskUsageThreshold 0.95).
@@ -69,6 +73,8 @@ class StorageOptions:
             ("flush_interval_ms", self.flush_interval_ms, 1),
             ("unjournaled_flush_interval_ms", self.unjournaled_flush_interval_ms, 1),
             ("ledgers_cached_max", self.ledgers_cached_max, 1),
+            ("read_cache_bytes_max", self.read_cache_bytes_max, 0),
+            ("read_ahead_bytes_max", self.read_ahead_bytes_max, 0),
         ):
             if value < least:
                 problems.append(f"{name} is {value}, at least {least}")

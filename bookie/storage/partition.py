@@ -16,6 +16,8 @@ from bookie.storage.journal.batch import NOTHING, Mark
 from bookie.storage.ledger_table import LedgerTable
 from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
 from bookie.storage.location import Location
+from bookie.storage.read_ahead import ReadAhead
+from bookie.storage.read_cache import ReadCache
 from bookie.storage.write_cache import Generation
 
 _MARK = struct.Struct(">QQ")
@@ -27,12 +29,23 @@ _MARKS, _SHAPE_NAME, _NEXT_LOG = "marks", "shape", "next-log"
 class Partition:
     """`active` takes adds; `flushing` is what a running, or failed, checkpoint writes, with the marks it will earn."""
 
-    def __init__(self, number: int, index: Index, logs: EntryLogs, writer: LogWriter, table: LedgerTable) -> None:
+    def __init__(
+        self,
+        number: int,
+        index: Index,
+        logs: EntryLogs,
+        writer: LogWriter,
+        table: LedgerTable,
+        read_cache: ReadCache,
+        ahead: ReadAhead,
+    ) -> None:
         self.number = number
         self.index = index
         self.logs = logs
         self.writer = writer
         self.table = table
+        self.read_cache = read_cache
+        self.ahead = ahead
         self.active = Generation()
         self.flushing: Generation | None = None
         self.flushing_marks: tuple[Mark, ...] = ()
@@ -91,6 +104,9 @@ class Partition:
 
     def rotated_out(self) -> None:
         """The checkpoint is durable: drop what it wrote."""
+        assert self.flushing is not None
+        for ledger_id, entries in self.flushing.ledgers.items():  # from now on the index is asked for them
+            self.read_cache.forget(ledger_id, entries)
         self.flushing = self.written = None
         self.marks = self.flushing_marks
         self.table.flushed()
@@ -98,6 +114,7 @@ class Partition:
     def delete(self, ledger_id: LedgerId) -> None:
         """Forget a ledger; the next checkpoint removes it from the index."""
         self.active.drop(ledger_id)
+        self.read_cache.drop(ledger_id)
         if self.flushing is not None:
             self.flushing.drop(ledger_id)
         self.table.delete(ledger_id)

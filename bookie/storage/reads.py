@@ -9,8 +9,8 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LAST_ENTRY, EntryId, LedgerId
 from bookie.ports.disk import Buffer
+from bookie.storage.entrylog.logs import Place
 from bookie.storage.ledgers import LIMBO, Ledger
-from bookie.storage.location import Location
 from bookie.storage.partition import Partition
 from bookie.storage.stats import StorageStats
 
@@ -35,27 +35,45 @@ class Reads:
         if body is not None:
             self._stats.cache_hits += 1
             return body
-        location = self._locate(partition, ledger_id, entry_id)
-        return partition.logs.read_nowait(location, ledger_id, entry_id)
+        body = partition.read_cache.get(ledger_id, entry_id)
+        if body is not None:
+            self._stats.read_cache_hits += 1
+            return body
+        return partition.ahead.read_nowait(self._locate(partition, ledger_id, entry_id))
 
     async def read(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
         partition = self._partitions[ledger_id % self._count]
         if entry_id == LAST_ENTRY:
             entry_id = self._last_entry(partition, ledger_id)
-        body = partition.cached(ledger_id, entry_id)
-        if body is not None:
-            return body
-        return await self._read_log(partition, ledger_id, entry_id)
-
-    async def _read_log(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
-        """From the disk. A log may go away while we wait for it (compaction): then the index knows the new place."""
-        self._stats.disk_reads += 1
         while True:
-            location = self._locate(partition, ledger_id, entry_id)
+            body = partition.cached(ledger_id, entry_id) or partition.read_cache.get(ledger_id, entry_id)
+            if body is not None:
+                return body
+            landed = partition.ahead.flight_with(ledger_id, entry_id)
+            if landed is not None:
+                await landed.wait()
+                continue
+            place = self._locate(partition, ledger_id, entry_id)
+            self._stats.disk_reads += 1
             try:
-                return await partition.logs.read(location, ledger_id, entry_id)
+                return await partition.ahead.read(place)
             except (errors.CorruptFile, errors.FileMissing):
-                if partition.index.locate(ledger_id, entry_id) == location:
+                if not self._has_moved(partition, place):
+                    raise
+
+    def _has_moved(self, partition: Partition, place: Place) -> bool:
+        """True when an entry's log may have gone away while we waited for it (compaction): ask the index again."""
+        return partition.index.locate(place.ledger_id, place.entry_id) != place.location
+
+    async def _read_disk(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> None:
+        """Look at the entry's bytes where they are, whatever a cache holds. Raises as `read`."""
+        while partition.cached(ledger_id, entry_id) is None:
+            place = self._locate(partition, ledger_id, entry_id)
+            try:
+                await partition.logs.read(place.location, ledger_id, entry_id)
+                return
+            except (errors.CorruptFile, errors.FileMissing):
+                if not self._has_moved(partition, place):
                     raise
 
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
@@ -69,12 +87,12 @@ class Reads:
         body = self.read_nowait(ledger_id, last)
         return explicit, body if body is not None else await self.read(ledger_id, last)
 
-    def _locate(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> Location:
+    def _locate(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> Place:
         ledger = self.known(partition, ledger_id)
         location = partition.index.locate(ledger_id, entry_id)
         if location is None:
             raise self._missing(ledger, entry_id)
-        return location
+        return Place(ledger_id, entry_id, location)
 
     def _last_entry(self, partition: Partition, ledger_id: LedgerId) -> EntryId:
         """The highest entry here. Raises UnknownLedgerState in limbo: a higher one may be gone."""
@@ -123,7 +141,7 @@ class Reads:
         if not self.has_entry(ledger_id, entry_id):
             return False
         try:
-            await self.read(ledger_id, entry_id)
+            await self._read_disk(self._partitions[ledger_id % self._count], ledger_id, entry_id)
         except (errors.CorruptFile, errors.NoSuchEntry, errors.UnknownLedgerState):
             return False
         return True

@@ -26,6 +26,8 @@ from bookie.storage.ledger_table import LedgerTable
 from bookie.storage.ledgers import FENCED, Ledger
 from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
+from bookie.storage.read_ahead import ReadAhead
+from bookie.storage.read_cache import ReadCache
 from bookie.storage.stats import StorageStats
 from bookie.storage.store import EntryStore
 
@@ -53,7 +55,7 @@ async def open_store(
         undo.callback(dirs.release, locks)
         partitions = []
         for number in range(len(options.ledger_dirs)):
-            partition = await _open_partition(options, world, number, must_exist=must_exist)
+            partition = await _open_partition(options, world, number, stats, must_exist=must_exist)
             undo.push_async_callback(partition.index.close)
             undo.push_async_callback(partition.logs.close)
             partitions.append(partition)
@@ -83,7 +85,9 @@ async def open_store(
     return store
 
 
-async def _open_partition(options: StorageOptions, world: World, number: int, *, must_exist: bool) -> Partition:
+async def _open_partition(
+    options: StorageOptions, world: World, number: int, stats: StorageStats, *, must_exist: bool
+) -> Partition:
     index_directory = f"{dirs.current(options.index_dirs_used[number])}/{dirs.INDEX}"
     index = Index(await world.ordered_stores.open(index_directory))
     async with contextlib.AsyncExitStack() as undo:
@@ -103,7 +107,10 @@ async def _open_partition(options: StorageOptions, world: World, number: int, *,
         next_id = partition_module.next_log_id(index, logs)
         writer = LogWriter(logs, next_id=next_id, log_bytes_max=options.entry_log_bytes_max)
         table = LedgerTable(index, cached_max=options.ledgers_cached_max)
-        partition = Partition(number, index, logs, writer, table)
+        cache = ReadCache(options.read_cache_bytes_max)
+        window_bytes_max = min(options.read_ahead_bytes_max, options.read_cache_bytes_max // 4)
+        ahead = ReadAhead(index, logs, cache, stats, window_bytes_max=window_bytes_max)
+        partition = Partition(number, index, logs, writer, table, cache, ahead)
         partition.marks = partition_module.load_marks(index, len(options.journal_dirs))
         undo.pop_all()
     return partition

@@ -23,6 +23,8 @@ class StorageStats:
         "journal_records",
         "ledgers_deleted",
         "logs_compacted",
+        "read_ahead_entries",
+        "read_cache_hits",
         "reads",
         "replay_ns",
     )
@@ -50,6 +52,8 @@ class StorageStats:
     journal_records: int
     ledgers_deleted: int
     logs_compacted: int
+    read_ahead_entries: int
+    read_cache_hits: int
     reads: int
     replay_ns: int
 

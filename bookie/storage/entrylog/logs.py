@@ -36,7 +36,8 @@ def _record_size(location: Location) -> int:
     return log_format.RECORD_HEAD_SIZE + location.size
 
 
-def _end(location: Location) -> int:
+def end_of(location: Location) -> int:
+    """The offset after the entry's record."""
     return location.offset + _record_size(location)
 
 
@@ -45,14 +46,25 @@ def _spans(places: Sequence[Place]) -> Iterator[list[Place]]:
     span: list[Place] = []
     for place in places:
         if span and (
-            place.location.offset - _end(span[-1].location) > SPAN_GAP_BYTES
-            or _end(place.location) - span[0].location.offset > SPAN_BYTES_MAX
+            place.location.offset - end_of(span[-1].location) > SPAN_GAP_BYTES
+            or end_of(place.location) - span[0].location.offset > SPAN_BYTES_MAX
         ):
             yield span
             span = []
         span.append(place)
     if span:
         yield span
+
+
+def _bodies(data: bytes, start: int, places: Sequence[Place]) -> list[bytes | None]:
+    """The bodies of records in `data`, which was read at `start`; None for one that does not check."""
+    bodies: list[bytes | None] = []
+    for ledger_id, entry_id, (log_id, offset, size) in places:
+        position = offset - start
+        record = data[position : position + log_format.RECORD_HEAD_SIZE + size]
+        is_good = log_format.is_record(record, log_id, ledger_id, entry_id)
+        bodies.append(record[log_format.RECORD_HEAD_SIZE :] if is_good else None)
+    return bodies
 
 
 class EntryLogs:
@@ -101,20 +113,25 @@ class EntryLogs:
         data = await self._pread(location.log_id, location.offset, _record_size(location))
         return self._check(data, location, ledger_id, entry_id)
 
-    async def read_many(self, log_id: int, places: Sequence[Place]) -> list[Buffer | None]:
+    async def read_many(self, log_id: int, places: Sequence[Place]) -> list[bytes | None]:
         """The bodies of entries of one log, `places` ascending by offset, with one read where they are neighbours.
 
         None for one that does not check. Raises CorruptFile when the log is gone, StorageFailed.
         """
-        bodies: list[Buffer | None] = []
+        bodies: list[bytes | None] = []
         for span in _spans(places):
-            start = span[0].location.offset
-            data = await self._pread(log_id, start, _end(span[-1].location) - start)
-            for ledger_id, entry_id, location in span:
-                record = data[location.offset - start : _end(location) - start]
-                is_good = log_format.is_record(record, log_id, ledger_id, entry_id)
-                bodies.append(memoryview(record)[log_format.RECORD_HEAD_SIZE :] if is_good else None)
+            start, end = span[0].location.offset, end_of(span[-1].location)
+            bodies += _bodies(await self._pread(log_id, start, end - start), start, span)
         return bodies
+
+    def read_many_nowait(self, log_id: int, places: Sequence[Place]) -> list[bytes | None] | None:
+        """The same for `places` of one span; None when the disk must be waited for."""
+        file = self._files.get(log_id)
+        if file is None:
+            return None
+        start, end = places[0].location.offset, end_of(places[-1].location)
+        data = file.pread_nowait(start, end - start)
+        return None if data is None else _bodies(data, start, places)
 
     async def size_of(self, log_id: int) -> int:
         """Bytes of a log. Raises CorruptFile, StorageFailed."""
@@ -135,9 +152,14 @@ class EntryLogs:
     def _check(self, data: bytes, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
         if len(data) == _record_size(location) and log_format.is_record(data, location.log_id, ledger_id, entry_id):
             return memoryview(data)[log_format.RECORD_HEAD_SIZE :]
-        raise errors.CorruptFile(
-            f"{path_of(self.directory, location.log_id)}: the record of entry {entry_id} of ledger {ledger_id} at"
-            f" offset {location.offset} does not check; other bookies have copies: run the integrity check here"
+        raise errors.CorruptFile(self.complaint(Place(ledger_id, entry_id, location)))
+
+    def complaint(self, place: Place) -> str:
+        """What is wrong with an entry whose record does not check, and what to do."""
+        return (
+            f"{path_of(self.directory, place.location.log_id)}: the record of entry {place.entry_id} of ledger"
+            f" {place.ledger_id} at offset {place.location.offset} does not check; other bookies have copies: run the"
+            " integrity check here"
         )
 
     async def _open(self, log_id: int) -> File:

@@ -1,0 +1,115 @@
+"""Reading entries of one directory's logs, and what follows them when somebody reads in order.
+
+A checkpoint writes a ledger's entries one after the other, so one read of the disk fetches many. The index says which
+bytes are theirs: what is kept is what a reader of each entry would have got, checked the same way.
+
+Must never answer what the index does not say any more: a read that was under way when a checkpoint or a deletion moved
+things (`ReadCache.epoch`) keeps nothing.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.disk import Buffer
+from bookie.storage.entrylog.logs import SPAN_GAP_BYTES, EntryLogs, Place, end_of
+from bookie.storage.index import Index
+from bookie.storage.location import Location
+from bookie.storage.read_cache import ReadCache, Readers
+from bookie.storage.stats import StorageStats
+
+# Entries of one read-ahead at most, however small they are (Java's dbStorage_readAheadCacheBatchSize is 100).
+ENTRIES_MAX = 256
+
+
+class Flight(NamedTuple):
+    """A read-ahead that is under way, and the entries it brings (inclusive)."""
+
+    first: EntryId
+    last: EntryId
+    landed: asyncio.Event
+
+
+class ReadAhead:
+    """Of one partition. Whoever asks has looked into the caches and found the location in the index."""
+
+    def __init__(
+        self, index: Index, logs: EntryLogs, cache: ReadCache, stats: StorageStats, *, window_bytes_max: int
+    ) -> None:
+        self._index = index
+        self._logs = logs
+        self._cache = cache
+        self._stats = stats
+        self._readers = Readers(window_bytes_max)
+        self._flights: dict[LedgerId, Flight] = {}
+
+    def flight_with(self, ledger_id: LedgerId, entry_id: EntryId) -> asyncio.Event | None:
+        """Set once a read that is under way, and brings this entry too, has come back."""
+        flight = self._flights.get(ledger_id)
+        return flight.landed if flight is not None and flight.first <= entry_id <= flight.last else None
+
+    def read_nowait(self, place: Place) -> Buffer | None:
+        """The entry's body, or None when the disk must be waited for. Raises CorruptFile."""
+        ledger_id, entry_id, location = place
+        window_bytes = self._readers.window(ledger_id, entry_id)
+        if not window_bytes:
+            body = self._logs.read_nowait(location, ledger_id, entry_id)
+            if body is not None:
+                self._readers.moved(ledger_id, entry_id, 0)
+            return body
+        places = self._places(place, window_bytes)
+        bodies = self._logs.read_many_nowait(location.log_id, places)
+        if bodies is None:
+            return None
+        self._readers.moved(ledger_id, places[-1].entry_id, window_bytes)
+        self._keep(places, bodies)
+        return self._asked_for(place, bodies[0])
+
+    async def read(self, place: Place) -> Buffer:
+        """The entry's body. Raises CorruptFile (also when the log went away meanwhile), StorageFailed."""
+        ledger_id, entry_id, location = place
+        epoch = self._cache.epoch
+        window_bytes = self._readers.window(ledger_id, entry_id)
+        places = self._places(place, window_bytes) if window_bytes else [place]
+        self._readers.moved(ledger_id, places[-1].entry_id, window_bytes)
+        flight = self._flights[ledger_id] = Flight(entry_id, places[-1].entry_id, asyncio.Event())
+        try:
+            bodies = await self._logs.read_many(location.log_id, places)
+            if self._cache.epoch == epoch:
+                self._keep(places, bodies)
+        finally:
+            if self._flights.get(ledger_id) is flight:
+                del self._flights[ledger_id]
+            flight.landed.set()
+        return self._asked_for(place, bodies[0])
+
+    def _asked_for(self, place: Place, body: Buffer | None) -> Buffer:
+        if body is None:
+            raise errors.CorruptFile(self._logs.complaint(place))
+        return body
+
+    def _keep(self, places: list[Place], bodies: list[bytes | None]) -> None:
+        for (ledger_id, entry_id, _), body in zip(places, bodies, strict=True):
+            if body is not None:
+                self._cache.put(ledger_id, entry_id, body)
+        self._stats.read_ahead_entries += len(places) - 1
+
+    def _places(self, place: Place, window_bytes: int) -> list[Place]:
+        """`place` and what follows it in its ledger and in its log, as far as one read of `window_bytes` reaches."""
+        ledger_id, entry_id, location = place
+        places = [place]
+        end, end_max = end_of(location), location.offset + window_bytes
+        for next_id, following in self._index.locations(ledger_id, EntryId(entry_id + 1)):
+            if not self._follows(location, following, end, end_max) or len(places) >= ENTRIES_MAX:
+                break
+            places.append(Place(ledger_id, next_id, following))
+            end = end_of(following)
+        return places
+
+    def _follows(self, location: Location, following: Location, end: int, end_max: int) -> bool:
+        return (
+            following.log_id == location.log_id
+            and end <= following.offset <= end + SPAN_GAP_BYTES
+            and end_of(following) <= end_max
+        )

@@ -1,0 +1,89 @@
+"""The read cache keeps to its bound and forgets what moved; readers in order are told from others."""
+
+import copy
+
+from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import KIB
+from bookie.storage.read_cache import ENTRY_OVERHEAD_BYTES, GAP_MAX, READERS_MAX, WINDOW_BYTES_MIN, ReadCache, Readers
+
+LEDGER = LedgerId(7)
+
+
+def filled(size_bytes_max: int, count: int, size: int = 1000) -> ReadCache:
+    cache = ReadCache(size_bytes_max)
+    for entry_id in range(count):
+        cache.put(LEDGER, EntryId(entry_id), bytes([entry_id % 256]) * size)
+    return cache
+
+
+def kept(cache: ReadCache, count: int) -> list[int]:
+    # Each look at a copy: one that finds something in the older generation moves it.
+    return [number for number in range(count) if copy.deepcopy(cache).get(LEDGER, EntryId(number)) is not None]
+
+
+def test_the_newest_entries_stay_and_the_bound_holds() -> None:
+    cache = filled(20_000, 100)
+
+    found = kept(cache, 100)
+
+    assert cache.size_bytes <= 20_000
+    assert found == list(range(found[0], 100))
+    assert 8 <= len(found) <= 17
+    assert cache.get(LEDGER, EntryId(99)) == bytes([99]) * 1000
+
+
+def test_what_is_asked_for_again_outlives_what_is_not() -> None:
+    cache = ReadCache(20_000)
+    for entry_id in range(100):
+        cache.put(LEDGER, EntryId(entry_id), bytes(1000))
+        assert cache.get(LEDGER, EntryId(0)) is not None
+
+    assert cache.get(LEDGER, EntryId(50)) is None
+
+
+def test_an_entry_larger_than_a_generation_is_not_kept() -> None:
+    cache = filled(20_000, 5)
+
+    cache.put(LEDGER, EntryId(77), bytes(10_001))
+
+    assert kept(cache, 100) == [0, 1, 2, 3, 4]
+    assert kept(filled(0, 3), 3) == []
+
+
+def test_forgotten_entries_and_dropped_ledgers_are_gone_from_both_generations() -> None:
+    cache = filled(20_000, 12)  # nine fill a generation
+    before = cache.epoch
+
+    cache.forget(LEDGER, [EntryId(2), EntryId(10)])
+    assert kept(cache, 12) == [0, 1, 3, 4, 5, 6, 7, 8, 9, 11]
+    cache.put(LedgerId(8), EntryId(0), b"other")
+    cache.drop(LEDGER)
+
+    assert kept(cache, 12) == []
+    assert cache.get(LedgerId(8), EntryId(0)) == b"other"
+    assert cache.epoch > before + 1
+    assert ENTRY_OVERHEAD_BYTES > 0
+
+
+def test_a_reader_in_order_gets_a_growing_window_and_a_jump_ends_it() -> None:
+    readers = Readers(100 * KIB)
+    windows, entry_id = [], 0
+    for _ in range(6):
+        windows.append(readers.window(LEDGER, EntryId(entry_id)))
+        entry_id += 10
+        readers.moved(LEDGER, EntryId(entry_id - 1), windows[-1])
+
+    assert windows == [0, WINDOW_BYTES_MIN, 32 * KIB, 64 * KIB, 100 * KIB, 100 * KIB]
+    assert readers.window(LEDGER, EntryId(entry_id + GAP_MAX)) == 100 * KIB  # every n-th entry of a striped ledger
+    assert readers.window(LEDGER, EntryId(entry_id + GAP_MAX + 1)) == 0
+    assert readers.window(LEDGER, EntryId(entry_id - 1)) == 0
+    assert Readers(0).window(LEDGER, EntryId(0)) == 0
+
+
+def test_readers_of_many_ledgers_are_remembered_up_to_a_bound() -> None:
+    readers = Readers(100 * KIB)
+    for ledger_id in range(READERS_MAX + 1):
+        readers.moved(LedgerId(ledger_id), EntryId(4), 0)
+
+    assert readers.window(LedgerId(0), EntryId(5)) == 0
+    assert readers.window(LedgerId(1), EntryId(5)) == WINDOW_BYTES_MIN
