@@ -17,14 +17,16 @@ def _end_with_parent() -> None:
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def spawn(argv: Sequence[str], *, stderr: IO[bytes], stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
+def spawn(
+    argv: Sequence[str], *, stderr: IO[bytes], stdout: int = subprocess.PIPE, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[str]:
     """Start `argv` in a session of its own, so that a Ctrl-C meant for us does not reach it; we end it in our order.
 
     To be called from the main thread: the kernel looks at the thread that started the child.
     """
     return subprocess.Popen(
         list(argv),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=stdout,
         stderr=stderr,
         text=True,

@@ -82,11 +82,22 @@ def zookeeper(folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def bookies(uri: str, folder: Path, count: int, *, fast: bool = False) -> Iterator[list[str]]:
-    """Run `count` official bookies registered at `uri`; give their ids (host:port). `fast`: as one would run it."""
+def bookies(
+    uri: str,
+    folder: Path,
+    count: int,
+    *,
+    fast: bool = False,
+    ports: Sequence[int] = (),
+    started: list[int] | None = None,
+) -> Iterator[list[str]]:
+    """Run `count` official bookies registered at `uri`; give their ids (host:port). `fast`: as one would run it.
+
+    `ports` of an earlier run start the same bookies again. Their process ids are appended to `started`.
+    """
     with contextlib.ExitStack() as stack:
         starting = []
-        for port in free_ports(count):
+        for port in ports or free_ports(count):
             home = folder / f"java-bookie-{port}"
             log = home / "bookie.log"
             settings = _settings(uri, home, port, cache_mb=256 if fast else 16)
@@ -95,12 +106,14 @@ def bookies(uri: str, folder: Path, count: int, *, fast: bool = False) -> Iterat
             starting.append((port, stack.enter_context(server), log))
         for port, process, log in starting:
             wait_port(port, process, log)
+            if started is not None:
+                started.append(process.pid)
         yield [f"127.0.0.1:{port}" for port, _, _ in starting]
 
 
 def _settings(uri: str, home: Path, port: int, *, cache_mb: int) -> Path:
     """Write one bookie's settings: journal synced before every answer, RocksDB index, no auto-recovery."""
-    home.mkdir(parents=True)
+    home.mkdir(parents=True, exist_ok=True)
     path = home / "bookie.conf"
     path.write_text(
         f"metadataServiceUri={uri}\nbookiePort={port}\nadvertisedAddress=127.0.0.1\nallowLoopback=true\n"

@@ -1,0 +1,119 @@
+"""From rounds to rows: medians, paired ratios, what bounds a load, and the verdict. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bench_loads import IDLE_RSS_MB_MAX, MEMORY, MEMORY_LEAST, Load
+
+# From this share on, a core or all cores count as used up: the rest is the scheduler's and the sampling's.
+FULL_SHARE = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One side's turn. Shares: of a core for the bookie's busiest thread, of all cores for `busy` and `waiting`."""
+
+    operations: int
+    elapsed_s: float
+    p50_ms: float
+    p99_ms: float
+    client_cpu_s: float
+    bookie_cpu_s: float
+    hottest_share: float = 0.0
+    busy_share: float = 0.0
+    waiting_share: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Operations a second."""
+        return self.operations / self.elapsed_s
+
+    @property
+    def per_cpu_s(self) -> float:
+        """Operations per CPU second of client and bookies together."""
+        return self.operations / max(self.client_cpu_s + self.bookie_cpu_s, 1e-9)
+
+
+def summary(rounds: Sequence[Round]) -> dict[str, float]:
+    """Return one side's figures: medians of rounds; CPU microseconds an operation over all rounds together."""
+    operations = sum(one.operations for one in rounds)
+    bookie_us = sum(one.bookie_cpu_s for one in rounds) * 1e6 / operations
+    client_us = sum(one.client_cpu_s for one in rounds) * 1e6 / operations
+    found = {
+        name: float(statistics.median(getattr(one, name) for one in rounds))
+        for name in ("rate", "per_cpu_s", "p50_ms", "p99_ms", "hottest_share", "busy_share", "waiting_share")
+    }
+    return {**found, "bookie_us": bookie_us, "client_us": client_us}
+
+
+def bound(side: dict[str, float], cores: int) -> str:
+    """Return what keeps a side from being faster, by what was used up meanwhile."""
+    bookie_us, client_us = side["bookie_us"], side["client_us"]
+    if side["busy_share"] >= FULL_SHARE:
+        share = bookie_us / max(bookie_us + client_us, 1e-9)
+        return f"all {cores} cores: bookie {share:.0%}, client {1 - share:.0%} of their CPU"
+    if side["hottest_share"] >= FULL_SHARE:
+        return f"one thread of the bookie ({side['hottest_share']:.0%} of a core)"
+    if side["waiting_share"] >= 0.1:
+        return f"the disk (cores idle and waiting for it {side['waiting_share']:.0%} of the time)"
+    return f"waiting for each other (busiest thread {side['hottest_share']:.0%}, machine {side['busy_share']:.0%})"
+
+
+def row(load: Load, ours: Sequence[Round], theirs: Sequence[Round], cores: int) -> dict[str, Any]:
+    """Return one row: figures of both sides, the ratio of each pair of rounds, their median, and what is below."""
+    figure = "per_cpu_s" if load.has_own_client else "rate"
+    pairs = list(zip(ours, theirs, strict=True))
+    ratios = [getattr(mine, figure) / getattr(other, figure) for mine, other in pairs]
+    mine, other = summary(ours), summary(theirs)
+    found: dict[str, Any] = {
+        "name": load.name,
+        "title": load.title,
+        "unit": load.unit,
+        "figure": figure,
+        "least": load.least,
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+        "p99_ratio": statistics.median(one.p99_ms / another.p99_ms for one, another in pairs),
+        "p99_most": load.p99_most,
+        "ours": {"side": load.ours, **mine, "bound": bound(mine, cores), "rounds": [asdict(one) for one in ours]},
+        "theirs": {
+            "side": load.theirs,
+            **other,
+            "bound": bound(other, cores),
+            "rounds": [asdict(one) for one in theirs],
+        },
+    }
+    if load.has_own_client:
+        found["client_ratio"] = other["client_us"] / max(mine["client_us"], 1e-9)
+    return {**found, "problems": problems(found)}
+
+
+def problems(found: dict[str, Any]) -> list[str]:
+    """Return in words what of a row is below the least figures; nothing when it holds."""
+    wrong = []
+    if found["ratio"] < found["least"]:
+        wrong.append(f"ratio {found['ratio']:.2f}, least {found['least']:g}")
+    if found.get("p99_most") is not None and found["p99_ratio"] > found["p99_most"]:
+        wrong.append(f"p99 is {found['p99_ratio']:.2f} times theirs, most {found['p99_most']:g}")
+    if found.get("idle_mb", 0.0) > IDLE_RSS_MB_MAX:
+        wrong.append(f"idle {found['idle_mb']:.0f} MB, most {IDLE_RSS_MB_MAX:g}")
+    return wrong
+
+
+def memory_row(ours_mb: float, theirs_mb: float, idle_mb: float) -> dict[str, Any]:
+    """Return the row of resident memory after the run, in MB; `idle_mb`: ours when it had just started."""
+    found: dict[str, Any] = {
+        "name": MEMORY,
+        "title": "resident memory of a bookie after the run: theirs to ours",
+        "unit": "MB",
+        "least": MEMORY_LEAST,
+        "ratio": theirs_mb / ours_mb,
+        "ours_mb": ours_mb,
+        "theirs_mb": theirs_mb,
+        "idle_mb": idle_mb,
+    }
+    return {**found, "problems": problems(found)}

@@ -1,0 +1,68 @@
+"""The loads, and the least figure of each: the one table that a verdict is measured by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+READ_ENTRIES = 50_000  # of a ledger to read: 50 MB, more than any read-ahead, and filled in seconds
+IDLE_RSS_MB_MAX = 150.0  # of a bookie of ours that was just started
+MEMORY_LEAST = 8.0  # official resident memory / ours, after the run
+ADDS = {"load": "adds", "window": 4000}
+RANDOM = {"load": "reads", "window": 1000, "random": True}
+# Ranges of 100 entries, 40 of them in flight: what a reader that catches up asks.
+SEQUENTIAL = {"load": "reads", "window": 40, "batch": 100}
+THREE = {"load": "adds", "window": 2000, "size": 1024, "ensemble": 3, "write": 3, "ack": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One row. `least`: the ratio, ours to theirs, of operations a second, or of operations per CPU second.
+
+    `cache`: what reads find, "warm" or "cold". `has_own_client`: ours is asked by our client, theirs by Java's.
+    """
+
+    name: str
+    title: str
+    least: float
+    question: dict[str, Any]
+    ours: str = "ours"
+    theirs: str = "official"
+    p99_most: float | None = None  # ours to theirs
+    cache: str | None = None
+    has_own_client: bool = False
+
+    @property
+    def unit(self) -> str:
+        return "reads" if self.question["load"] == "reads" else "adds"
+
+
+LOADS = (
+    Load("adds-v3", "v3, 1 KiB, 4,000 in flight", 1.25, {**ADDS, "size": 1024}, p99_most=1.0),
+    Load("adds-v2", "v2, 1 KiB, 4,000 in flight", 1.25, {**ADDS, "size": 1024, "v2": True}, p99_most=1.0),
+    Load("adds-v3-100b", "v3, 100 B, 4,000 in flight", 1.0, {**ADDS, "size": 100}),
+    Load("adds-v2-100b", "v2, 100 B, 4,000 in flight", 1.0, {**ADDS, "size": 100, "v2": True}),
+    Load(
+        "adds-unjournaled",
+        "v3, 1 KiB, journalWriteData=false, beside our own with it",
+        1.5,
+        {**ADDS, "size": 1024},
+        ours="ours-unjournaled",
+        theirs="ours",
+    ),
+    Load("reads-warm-random", "random reads, 1 KiB, warm", 1.0, RANDOM, cache="warm"),
+    Load("reads-warm-sequential", "sequential reads, 1 KiB, warm", 1.0, SEQUENTIAL, cache="warm"),
+    Load("reads-cold-random", "random reads, 1 KiB, cold", 1.0, {**RANDOM, "once": True}, cache="cold"),
+    Load("reads-cold-sequential", "sequential reads, 1 KiB, cold", 1.0, {**SEQUENTIAL, "once": True}, cache="cold"),
+    Load(
+        "client",
+        "our client and bookies, 3/3/2, 1 KiB: entries per CPU second of all",
+        1.0,
+        THREE,
+        ours="ours-three",
+        theirs="official-three",
+        has_own_client=True,
+    ),
+)
+MEMORY = "memory"
+NAMES = (*(load.name for load in LOADS), MEMORY)

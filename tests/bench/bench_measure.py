@@ -1,0 +1,137 @@
+"""Drives a load: what it needs beforehand, warm-up, and rounds in which the sides take turns."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import bench_figures
+import bench_proc
+import kube_talk
+from bench_figures import Round
+from bench_loads import READ_ENTRIES, Load
+from bench_sides import OwnClient, Side, Sides
+from java_support import JavaClient
+
+# A Java process gets faster for its first twenty seconds; client and official bookie are both one.
+WARM_UP_S = 16.0
+WARM_UP_NEXT_S = 3.0  # for a load whose kind has run before in these processes
+COLD_LEDGERS = {"load": "adds", "size": 1024, "window": 1000, "count": READ_ENTRIES}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long: `rounds` of `seconds` on each side."""
+
+    rounds: int
+    seconds: float
+
+
+def kind(load: Load) -> str:
+    """Return what loads share that warm each other up."""
+    return f"{load.question['load']} v{2 if load.question.get('v2') else 3}"
+
+
+def measure(load: Load, sides: Sides, plan: Plan) -> dict[str, Any]:
+    """Return the load's row."""
+    pair = (sides.side(load.ours), sides.side(load.theirs))
+    for side in pair:
+        _prepare(load, side, sides, plan)
+    for side in pair:
+        _warm_up(load, side, sides, plan)
+    turns: dict[str, list[Round]] = {side.name: [] for side in pair}
+    starts: dict[str, list[float]] = {side.name: [] for side in pair}
+    with kube_talk.step(f"{load.name}: {plan.rounds} rounds of {plan.seconds:g} s on each side"):
+        for number, side in itertools.product(range(plan.rounds), pair):
+            question = {**_question(load, side), "seed": number, "seconds": plan.seconds}
+            if load.cache == "cold":
+                question["ledger"] = side.ledgers["cold"].pop()
+                bench_proc.drop_page_cache()
+            starts[side.name].append(side.cpu_s())
+            turns[side.name].append(_round(load, side, sides, question))
+    for side in pair:
+        turns[side.name] = _with_late_work(turns[side.name], [*starts[side.name], side.cpu_s()])
+    cores = int(bench_proc.describe_machine()["cores"])
+    return bench_figures.row(load, turns[load.ours], turns[load.theirs], cores)
+
+
+def _with_late_work(rounds: list[Round], starts: list[float]) -> list[Round]:
+    """Give each round the CPU its bookies used until their next one: what was put off (a flush) is part of its cost."""
+    return [
+        replace(one, bookie_cpu_s=after - before)
+        for one, (before, after) in zip(rounds, itertools.pairwise(starts), strict=True)
+    ]
+
+
+def _prepare(load: Load, side: Side, sides: Sides, plan: Plan) -> None:
+    """Write the ledgers that a load of reads wants, and start the bookies anew, so that nothing is cached."""
+    if load.cache is None:
+        return
+    have = {use: len(ledgers) for use, ledgers in side.ledgers.items()}
+    wanted = {"warm": 1, "cold": plan.rounds if load.cache == "cold" else 0}
+    missing = {use: count - have.get(use, 0) for use, count in wanted.items()}
+    if max(missing.values()) <= 0:
+        return
+    with kube_talk.step(f"{load.name}: writing ledgers to read on {side.name}"):
+        for use, count in missing.items():
+            for _ in range(count):
+                answer = sides.java.ask("bench", uri=side.uri, **COLD_LEDGERS)
+                side.ledgers.setdefault(use, []).append(answer["ledger"])
+        side.restart()
+        side.warmed.clear()
+
+
+def _question(load: Load, side: Side) -> dict[str, Any]:
+    question = {**load.question, "uri": side.uri}
+    if load.cache is not None:
+        question["ledger"] = side.ledgers["warm"][0]
+    return question
+
+
+def _warm_up(load: Load, side: Side, sides: Sides, plan: Plan) -> None:
+    """Let compilers and caches settle. The ledger that is read here is never the cold one."""
+    seconds = WARM_UP_NEXT_S if kind(load) in side.warmed else WARM_UP_S
+    seconds = min(seconds, 4 * plan.seconds)  # short looks are short
+    side.warmed.add(kind(load))
+    question = {**_question(load, side), "once": False}
+    with kube_talk.step(f"{load.name}: warming up {side.name}"):
+        if load.cache is not None:  # all of it, in order: this is what "warm" means
+            sequence = {**question, "random": False, "batch": 100, "window": 10, "once": True}
+            _ask(load, side, sides, sequence)
+        _ask(load, side, sides, {**question, "seconds": seconds})
+
+
+def _ask(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> dict[str, Any]:
+    """Ask our client if the load is about it and the side is ours, Java's otherwise."""
+    return _client(load, side, sides).ask("bench", **question)
+
+
+def _client(load: Load, side: Side, sides: Sides) -> OwnClient | JavaClient:
+    return sides.own_client(side) if load.has_own_client and side.name == load.ours else sides.java
+
+
+def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Round:
+    """One turn of one side. Its bookies' CPU seconds are filled in once it is over (`_with_late_work`)."""
+    client = _client(load, side, sides)
+    machine, client_s = bench_proc.machine(), bench_proc.cpu_s(client.pid)
+    threads, began_s = bench_proc.thread_cpu_s(side.pids), time.monotonic()
+    answer = client.ask("bench", **question)
+    elapsed_s = time.monotonic() - began_s
+    used = bench_proc.thread_cpu_s(side.pids)
+    machine_after = bench_proc.machine()
+    total_s = max(machine_after.total_s - machine.total_s, bench_proc.TICK_S)
+    idle_s = machine_after.idle_s - machine.idle_s
+    waiting_s = machine_after.waiting_s - machine.waiting_s
+    return Round(
+        operations=answer["operations"],
+        elapsed_s=answer["elapsed_s"],
+        p50_ms=answer["p50_us"] / 1000,
+        p99_ms=answer["p99_us"] / 1000,
+        client_cpu_s=bench_proc.cpu_s(client.pid) - client_s,
+        bookie_cpu_s=0.0,
+        hottest_share=max(cpu_s - threads.get(name, 0.0) for name, cpu_s in used.items()) / elapsed_s,
+        busy_share=1 - (idle_s + waiting_s) / total_s,
+        waiting_share=waiting_s / total_s,
+    )

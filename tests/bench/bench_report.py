@@ -1,0 +1,55 @@
+"""The figures for people, as text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+HEAD = ("load", "ratio", "least", "ours", "theirs", "p50 ms", "p99 ms", "bookie µs", "client µs")
+
+
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return one row's cells under HEAD; pairs are ours / theirs."""
+    verdict = "" if not row["problems"] else " !"
+    if "ours_mb" in row:
+        sizes = (f"{row['ours_mb']:.0f} MB", f"{row['theirs_mb']:.0f} MB")
+        return (row["name"], f"{row['ratio']:.2f}{verdict}", f"{row['least']:g}", *sizes, "", "", "", "")
+    ours, theirs = row["ours"], row["theirs"]
+    suffix = "/CPU s" if row["figure"] == "per_cpu_s" else "/s"
+
+    def pair(name: str, digits: int) -> str:
+        return f"{ours[name]:.{digits}f} / {theirs[name]:.{digits}f}"
+
+    return (
+        row["name"],
+        f"{row['ratio']:.2f}{verdict}",
+        f"{row['least']:g}",
+        f"{ours[row['figure']]:,.0f}{suffix}",
+        f"{theirs[row['figure']]:,.0f}{suffix}",
+        pair("p50_ms", 1),
+        pair("p99_ms", 1),
+        pair("bookie_us", 1),
+        pair("client_us", 1),
+    )
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the rows as aligned text, then what bounds each and what is below the least figures."""
+    lines = [HEAD, *(cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    text = [
+        "  ".join(
+            cell.rjust(width) if n else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    ]
+    text.append("")
+    for row in rows:
+        if "ours_mb" not in row:
+            spread = ", ".join(f"{ratio:.2f}" for ratio in row["ratios"])
+            bounds = f"ours is bound by {row['ours']['bound']}; theirs by {row['theirs']['bound']}"
+            text.append(f"{row['name']}: rounds {spread}; {bounds}")
+    for row in rows:
+        text += [f"BELOW {row['name']}: {problem}" for problem in row["problems"]]
+    return "\n".join(text)
