@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bookie.base import errors
-from pyspark_bookkeeper.audit import tally
+from pyspark_bookkeeper.audit import plan, tally
 from pyspark_bookkeeper.audit.compare import Finding
 from pyspark_bookkeeper.audit.inspector import UnitResult
+from pyspark_bookkeeper.audit.plan import Plan
 from pyspark_bookkeeper.audit.tally import Figures
 
 SCHEMA = pa.schema(
@@ -46,11 +47,21 @@ class Folder:
         self.summary = path / "summary.json"
         self.report = path / "report.html"
 
-    def begin(self, plan_text: str) -> None:
-        """Raises StorageFailed when nothing can be written there."""
+    def begun(self) -> Plan | None:
+        """The plan of the audit that was begun here, None without one. Raises BadInput when it cannot be read."""
+        return plan.load(self.plan.read_text()) if self.plan.exists() else None
+
+    def forget(self) -> None:
+        """Remove what an earlier audit left; nothing else that may be in the folder."""
+        # CRASH: the plan goes first. Without it there is no audit, whatever else is still there.
+        for path in (self.plan, self.summary, self.report, *self.findings.glob("wave-*.parquet")):
+            path.unlink(missing_ok=True)
+
+    def begin(self, planned: Plan) -> None:
+        """Write the plan down. Raises StorageFailed when nothing can be written there."""
         try:
             self.findings.mkdir(parents=True, exist_ok=True)
-            write_whole(self.plan, plan_text.encode())
+            write_whole(self.plan, plan.dump(planned).encode())
         except OSError as error:
             raise errors.StorageFailed(
                 f"the audit cannot write to {self.path}: {error.strerror}; give another --output"

@@ -1,0 +1,44 @@
+"""`python -m pyspark_bookkeeper COMMAND`: the jobs of this package, and how their errors are told.
+
+Exit codes are those of `bookie`; a job that looks for something says 5 when it found it.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from pyspark_bookkeeper import failures
+from pyspark_bookkeeper.audit import command as audit
+
+FAILED, USAGE, NOT_FOUND = 1, 2, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one job; return the exit code. Raises SystemExit for usage."""
+    parser = argparse.ArgumentParser(prog="pyspark_bookkeeper", description="Jobs over a fleet of bookies, on Spark.")
+    audit.add_parser(parser.add_subparsers(metavar="COMMAND", required=True))
+    parsed = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(message)s")
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each attempt to connect; the outcome is told by us
+    with failures.told(audit.PROGRAM):  # what is Spark's
+        try:
+            code: int = parsed.run(parsed)
+        except BookieError as error:
+            print(f"{audit.PROGRAM}: {error}", file=sys.stderr)
+            return _exit_code(error)
+        except KeyboardInterrupt:
+            return FAILED
+    return code
+
+
+def _exit_code(error: BookieError) -> int:
+    if isinstance(error, errors.LedgerMissing):
+        return NOT_FOUND
+    return USAGE if isinstance(error, errors.BadInput) else FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""What an audit writes down: plans, figures, parts; and that a killed audit goes on where it was."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bookie.base.errors import BadInput
+from bookie.base.ids import BookieId, LedgerId
+from pyspark_bookkeeper.audit import job, plan, tally
+from pyspark_bookkeeper.audit.compare import MISSING, UNREACHABLE, Finding
+from pyspark_bookkeeper.audit.inspector import Rules, UnitResult
+from pyspark_bookkeeper.audit.parts import Folder, write_whole
+from pyspark_bookkeeper.audit.plan import Plan, Unit
+
+figures = st.dictionaries(
+    st.sampled_from([("entries",), ("ledgers", "open"), ("bookies", "b1", "missing"), ("zones", "", "2")]),
+    st.integers(1, 9),
+).map(Counter)
+
+
+def planned(ledgers: int = 10, *, unit_ledgers: int = 2, wave_units: int = 2) -> Plan:
+    return plan.make(
+        uri="zk+hierarchical://zk:2181/ledgers",
+        started_ms=1,
+        rules=Rules(grace_ms=5),
+        zones={BookieId("b1"): "x"},
+        known=[BookieId("b1"), BookieId("b2")],
+        ledger_ids=[LedgerId(2 * number) for number in range(ledgers)],
+        unit_ledgers=unit_ledgers,
+        wave_units=wave_units,
+    )
+
+
+def found(unit: Unit) -> UnitResult:
+    """A finding for each ledger of a unit."""
+    ids = list(plan.parse_ids(unit[1]))
+    findings = [Finding(ledger_id, "b1", MISSING, 0, 3, 2) for ledger_id in ids]
+    return UnitResult(findings, Counter({("entries",): len(ids), ("copies", MISSING): 2 * len(ids)}))
+
+
+def silent(text: str) -> None:
+    pass
+
+
+@given(st.sets(st.integers(0, 60), min_size=1))
+def test_ledger_ids_survive_being_written_as_ranges(ids: set[int]) -> None:
+    assert list(plan.parse_ids(plan.format_ids(map(LedgerId, sorted(ids))))) == sorted(ids)
+
+
+def test_every_ledger_is_in_one_unit_and_every_unit_in_one_wave() -> None:
+    waves = planned(11, unit_ledgers=3, wave_units=2).waves()
+
+    assert [[text for _, text in wave] for wave in waves] == [["0,2,4", "6,8,10"], ["12,14,16", "18,20"]]
+
+
+def test_a_plan_is_read_as_it_was_written() -> None:
+    assert plan.load(plan.dump(planned())) == planned()
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', '{"format": 1, "uri": "x"}', "[1]"])
+def test_what_is_no_plan_is_refused_with_the_next_thing_to_try(text: str) -> None:
+    with pytest.raises(BadInput, match="another folder"):
+        plan.load(text)
+
+
+@given(st.lists(figures, max_size=6), st.randoms())
+def test_figures_add_up_in_any_order_and_through_json(parts: list[tally.Figures], random: Random) -> None:
+    total = tally.total(parts)
+    random.shuffle(parts)
+
+    assert tally.total(tally.flat(tally.nested(part)) for part in parts) == total
+
+
+def test_of_many_reasons_the_most_frequent_stay() -> None:
+    many = [tally.reason(f"reason {'x' * number}") for number in range(2 * tally.REASONS_MAX)]
+    often = [tally.reason("ledger 7 is odd"), tally.reason("ledger 8 is odd")]
+
+    total = tally.total(many + often)
+
+    assert len(total) == tally.REASONS_MAX
+    assert total["reasons", "ledger ... is odd"] == 2
+
+
+def test_findings_and_figures_come_back_from_their_parts(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "audit")
+    folder.begin(planned())
+    odd = Finding(1, "b2", UNREACHABLE, 4, 9, 3, "bookie b2 cannot be reached")
+
+    folder.write_wave(0, [found((0, "0,2")), UnitResult([odd], Counter({("entries",): 6}))])
+    folder.write_wave(1, [UnitResult()])
+
+    findings, total = folder.read(2)
+    assert findings == [Finding(0, "b1", MISSING, 0, 3, 2), odd, Finding(2, "b1", MISSING, 0, 3, 2)]
+    assert total == Counter({("entries",): 8, ("copies", MISSING): 4})
+    assert pq.read_table(folder.findings).num_rows == 3
+
+
+def test_a_part_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "part"
+    write_whole(target, b"old")
+
+    with pytest.raises(TypeError):
+        write_whole(target, "not bytes")  # type: ignore[arg-type]
+
+    assert target.read_bytes() == b"old"
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("survived", range(4))
+def test_a_killed_audit_repeats_nothing_that_was_committed_and_finds_the_same(tmp_path: Path, survived: int) -> None:
+    folder, whole = Folder(tmp_path / "killed"), Folder(tmp_path / "whole")
+    audit = planned(12)
+    done: list[int] = []
+
+    def run_wave(units: Sequence[Unit]) -> list[UnitResult]:
+        done.extend(number for number, _ in units)
+        return [found(unit) for unit in units]
+
+    def dies(units: Sequence[Unit]) -> list[UnitResult]:
+        if len(done) >= 2 * survived:
+            raise Killed
+        return run_wave(units)
+
+    whole.begin(audit)
+    job.run(audit, whole, lambda units: [found(unit) for unit in units], silent)
+    folder.begin(audit)
+    if survived < len(audit.waves()):
+        with pytest.raises(Killed):
+            job.run(audit, folder, dies, silent)
+    again = folder.begun()
+    assert again is not None
+    job.run(again, folder, run_wave, silent)
+
+    assert sorted(done) == list(range(6))
+    assert folder.read(3) == whole.read(3)
+
+
+def test_an_audit_begun_anew_has_nothing_of_the_old_one(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.begin(planned())
+    folder.write_wave(0, [found((0, "0,2"))])
+    (tmp_path / "mine.txt").write_text("not of the audit")
+
+    folder.forget()
+
+    assert folder.begun() is None
+    assert not folder.has_wave(0)
+    assert (tmp_path / "mine.txt").exists()
