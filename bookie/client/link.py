@@ -141,6 +141,7 @@ class Link:
         options = self._pool.options
         deadline_ns = self._pool.now_ns() + options.dial_timeout_ms * NS_PER_MS
         stream = await self._pool.world.network.dial(address, deadline_ns)
+        await self._pool.handshake.begin(self.bookie_id, stream, deadline_ns)
         return Connection(self.bookie_id, stream, options.frame_limit_bytes, version=self.version, origin=self)
 
     def _back_off(self) -> None:

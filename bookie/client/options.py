@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from bookie.base import errors
+from bookie.base.secret import Secret
 from bookie.base.units import MIB
 from bookie.metadata import paths
+from bookie.ports.tls import TlsOptions
 from bookie.wire.framing import FRAME_LIMIT_BYTES
 
 
@@ -35,6 +37,10 @@ class ClientOptions:
     explicit_lac_ms: int = 250
     recovery_timeout_ms: int = 120_000
     frame_limit_bytes: int = FRAME_LIMIT_BYTES
+    # How to reach bookies: encrypted, and as whom (docs/SECURITY.md). Without, in plain and as nobody.
+    tls: TlsOptions | None = None
+    sasl_user: str = ""
+    sasl_password: Secret = Secret("")
 
     def __post_init__(self) -> None:
         problems: list[str] = []

@@ -10,6 +10,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_MS
 from bookie.client.calls import Call, OnAnswer, version_for
+from bookie.client.handshake import Handshake
 from bookie.client.link import Link
 from bookie.client.options import ClientOptions
 from bookie.client.tasks import Tasks
@@ -26,6 +27,7 @@ class Pool:
     def __init__(self, options: ClientOptions, world: World, watcher: BookieWatcher, tasks: Tasks) -> None:
         self.options = options
         self.world = world
+        self.handshake = Handshake(options, world)
         self.watcher = watcher
         self.tasks = tasks
         self.loop = asyncio.get_running_loop()

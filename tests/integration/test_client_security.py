@@ -1,0 +1,226 @@
+"""Our client and our data port on real sockets: encrypted, authenticated, refused; and no secret in any log."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import server_support
+import tls_support
+from bookie.base import errors
+from bookie.base.errors import Status
+from bookie.base.ids import BookieId
+from bookie.base.secret import Secret
+from bookie.base.units import NS_PER_S
+from bookie.client.handshake import Handshake
+from bookie.client.options import ClientOptions
+from bookie.ports import World
+from bookie.ports.network import Address, ByteStream
+from bookie.runtime import world as runtime_world
+from bookie.server import security
+from bookie.server.admission import Admission
+from bookie.server.connection import Connection, Gate
+from bookie.server.metrics import ServerMetrics
+from bookie.server.processor import Processor
+from bookie.server.readers import Readers
+from bookie.server.security import SecurityOptions
+from bookie.storage import restart
+from bookie.storage.options import StorageOptions
+from bookie.wire import v2, v3
+from bookie.wire.framing import FRAME_LIMIT_BYTES, FrameSplitter
+from bookie.wire.messages import BookieInfoRequest, BookieInfoResponse, ReadRequest, ReadResponse, Response
+from tls_support import Authority
+
+URI = "zk+hierarchical://127.0.0.1:2181/ledgers"
+BOOKIE = BookieId("bookie-1")
+USER, PASSWORD = "bookkeeperuser", "correct-horse-battery"
+WRONG = "wrong-horse-battery"
+
+
+@asynccontextmanager
+async def data_port(
+    world: World, folder: Path, options: SecurityOptions
+) -> AsyncIterator[tuple[Address, ServerMetrics]]:
+    """A store, a processor and a listener of ours with `options`."""
+
+    def fail(error: Exception) -> None:
+        raise AssertionError(f"the store stopped the node: {error}")
+
+    storage = StorageOptions(journal_dirs=(str(folder / "journal"),), ledger_dirs=(str(folder / "ledgers"),))
+    store = await restart.open_store(storage, world, fail=fail)
+    metrics, readers, admission = ServerMetrics(), Readers(), Admission()
+    processor = Processor(store, readers, admission, metrics, world.clock)
+    gate = Gate(admission, store)
+    loaded = security.load(options, world)
+
+    async def on_connect(stream: ByteStream) -> None:
+        await Connection(stream, processor, gate, metrics, FRAME_LIMIT_BYTES, loaded).run()
+
+    listener = await world.network.listen(Address("127.0.0.1", 0), on_connect)
+    reading = asyncio.create_task(readers.run())
+    try:
+        yield Address("localhost", listener.port), metrics
+    finally:
+        reading.cancel()
+        await listener.close()
+        await store.close()
+
+
+async def connect(world: World, address: Address, **options: object) -> ByteStream:
+    """Dial and shake hands as a client with `options` does."""
+    handshake = Handshake(ClientOptions(URI, **options), world)  # type: ignore[arg-type]
+    deadline_ns = world.clock.monotonic_ns() + 5 * NS_PER_S
+    stream = await world.network.dial(address, deadline_ns)
+    await handshake.begin(BOOKIE, stream, deadline_ns)
+    return stream
+
+
+async def answer(stream: ByteStream, unpack: Callable[[memoryview], Response] = v3.unpack_response) -> Response:
+    frames = FrameSplitter()
+    while chunk := await stream.read():
+        for frame in frames.feed(chunk):
+            return unpack(frame)
+    raise AssertionError("the bookie closed the connection")
+
+
+async def asked(stream: ByteStream) -> Status:
+    stream.write(v3.pack_request(BookieInfoRequest(99, 3, 0)))
+    told = await answer(stream)
+    assert isinstance(told, BookieInfoResponse)
+    return told.status
+
+
+def run(story: Callable[[World], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(30), runtime_world.open_world() as world:
+            await story(world)
+
+    asyncio.run(whole())
+
+
+def test_encrypted_and_authenticated_clients_are_served_on_both_protocols(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority()
+    tls = tls_support.options(tmp_path, authority, authority.issue("bookie"))
+    server = SecurityOptions(tls=tls, needs_tls=True, provider="sasl", users={USER: Secret(PASSWORD)})
+    client = {
+        "tls": tls_support.options(tmp_path, authority, None),
+        "sasl_user": USER,
+        "sasl_password": Secret(PASSWORD),
+    }
+
+    async def story(world: World) -> None:
+        async with data_port(world, tmp_path, server) as (address, metrics):
+            stream = await connect(world, address, **client)
+            assert await asked(stream) is Status.EOK
+
+            stream.write(v2.pack_request(ReadRequest(0, 2, server_support.LEDGER, server_support.LAST)))
+            told = await answer(stream, v2.unpack_response)
+            assert told == ReadResponse(0, 2, Status.ENOLEDGER, server_support.LEDGER, server_support.LAST)
+            assert metrics.refused_clients == 0
+            stream.close()
+
+    with caplog.at_level(logging.DEBUG):
+        run(story)
+    assert (
+        f"client authenticated peer=127.0.0.1:{caplog.text.split('127.0.0.1:')[1].split()[0]} user={USER}"
+        in caplog.text
+    )
+    assert PASSWORD not in caplog.text
+
+
+def test_a_certificate_with_an_authorized_role_is_all_it_needs(tmp_path: Path) -> None:
+    authority = Authority()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    bookie = tls_support.options(tmp_path, authority, authority.issue("bookie"), mutual=True)
+    writer = tls_support.options(tmp_path / "a", authority, authority.issue("one", units=("0:writer",)))
+    reader = tls_support.options(tmp_path / "b", authority, authority.issue("two", units=("0:reader",)))
+    server = SecurityOptions(tls=bookie, provider="certificate", authorized_roles=("writer",))
+
+    async def story(world: World) -> None:
+        async with data_port(world, tmp_path, server) as (address, _):
+            assert await asked(await connect(world, address, tls=writer)) is Status.EOK
+            assert await asked(await connect(world, address, tls=reader)) is Status.EUA
+            assert await asked(await connect(world, address)) is Status.EUA
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("client", "reason"),
+    [
+        ({"sasl_user": USER, "sasl_password": Secret(WRONG)}, "does not accept user"),
+        ({"sasl_user": "bookkeeper-nobody", "sasl_password": Secret(PASSWORD)}, "does not accept user"),
+    ],
+)
+def test_a_wrong_password_is_refused_with_a_reason_and_stays_out_of_the_logs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, client: dict[str, object], reason: str
+) -> None:
+    server = SecurityOptions(provider="sasl", users={USER: Secret(PASSWORD)})
+
+    async def story(world: World) -> None:
+        async with data_port(world, tmp_path, server) as (address, metrics):
+            with pytest.raises(errors.BookieUnavailable, match=reason) as caught:
+                await connect(world, address, **client)
+
+            assert metrics.refused_clients == 1
+            assert not {PASSWORD, WRONG} & set(str(caught.value).split())
+
+    with caplog.at_level(logging.DEBUG):
+        run(story)
+    assert "client refused peer=127.0.0.1:" in caplog.text
+    for secret in (PASSWORD, WRONG):
+        assert secret not in caplog.text
+
+
+def test_a_client_that_wants_tls_speaks_to_no_bookie_without(tmp_path: Path) -> None:
+    authority = Authority()
+
+    async def story(world: World) -> None:
+        async with data_port(world, tmp_path, SecurityOptions()) as (address, _):
+            with pytest.raises(errors.BookieUnavailable, match="no TLS"):
+                await connect(world, address, tls=tls_support.options(tmp_path, authority, None))
+
+    run(story)
+
+
+def test_a_client_with_a_password_is_served_by_a_bookie_that_asks_nobody(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        async with data_port(world, tmp_path, SecurityOptions()) as (address, _):
+            stream = await connect(world, address, sasl_user=USER, sasl_password=Secret(PASSWORD))
+            assert await asked(stream) is Status.EOK
+
+    run(story)
+
+
+def test_an_unencrypted_client_is_told_eua_where_tls_is_required(tmp_path: Path) -> None:
+    authority = Authority()
+    tls = tls_support.options(tmp_path, authority, authority.issue("bookie"))
+
+    async def story(world: World) -> None:
+        async with data_port(world, tmp_path, SecurityOptions(tls=tls, needs_tls=True)) as (address, _):
+            assert await asked(await connect(world, address)) is Status.EUA
+
+    run(story)
+
+
+def test_a_bookie_that_says_nothing_costs_a_deadline() -> None:
+    async def story(world: World) -> None:
+        async def on_connect(stream: ByteStream) -> None:
+            while await stream.read():
+                pass
+
+        listener = await world.network.listen(Address("127.0.0.1", 0), on_connect)
+        handshake = Handshake(ClientOptions(URI, sasl_user=USER, sasl_password=Secret(PASSWORD)), world)
+        soon_ns = world.clock.monotonic_ns() + NS_PER_S // 20
+        stream = await world.network.dial(Address("127.0.0.1", listener.port), soon_ns + NS_PER_S)
+        with pytest.raises(errors.BookieUnavailable, match="did not answer AUTH in time"):
+            await handshake.begin(BOOKIE, stream, soon_ns)
+        await listener.close()
+
+    run(story)
