@@ -81,6 +81,17 @@ class EntryRead:
     def is_done(self) -> bool:
         return self.entry is not None or self.error is not None
 
+    @property
+    def entries(self) -> "Sequence[Entry]":
+        """What was had, as of `BatchRead`."""
+        return () if self.entry is None else (self.entry,)
+
+    @property
+    def first(self) -> EntryId:
+        return self.entry_id
+
+    last = first
+
     def start(self) -> None:
         self._ask()
 

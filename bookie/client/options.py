@@ -27,7 +27,10 @@ class ClientOptions:
     in_flight_bytes_max: int = 16 * MIB
     # What one bookie of an ensemble may lag behind the others before it is replaced: it bounds the writer's memory.
     lag_bytes_max: int = 64 * MIB
-    prefetch_entries_max: int = 256
+    # Many entries in one answer (BATCH_READ_ENTRY), where E == WQ; over a v2 connection, since v3 has no such request.
+    batch_reads: bool = True
+    # What a reader asks for ahead of its consumer.
+    prefetch_entries_max: int = 2_000
     prefetch_bytes_max: int = 8 * MIB
     # How long a writer waits for an ack quorum of live bookies before it gives up (Java: not at all).
     ensemble_timeout_ms: int = 30_000
@@ -50,7 +53,7 @@ class ClientOptions:
             problems.append(str(error))
         for name in self.__slots__:
             value = getattr(self, name)
-            if isinstance(value, int) and value < (0 if name == "explicit_lac_ms" else 1):
+            if type(value) is int and value < (0 if name == "explicit_lac_ms" else 1):
                 problems.append(f"{name} must be positive, not {value}")
         if self.protocol_version not in (2, 3):
             problems.append(f"protocol_version must be 2 or 3, not {self.protocol_version}")

@@ -20,6 +20,9 @@ from bookie.wire.messages import Request, Response
 
 log = logging.getLogger(__name__)
 
+# A bookie before 4.17 costs one connection attempt in so long.
+NO_BATCHES_MS = 600_000
+
 
 class Pool:
     """All links of one client."""
@@ -37,6 +40,7 @@ class Pool:
         self._links: dict[tuple[BookieId, int], Link] = {}
         self._quarantined_until_ns: dict[BookieId, int] = {}
         self._quarantine_ends_ns = 0  # of all bookies: none is in quarantine after it
+        self._no_batches_until_ns: dict[BookieId, int] = {}
 
     def link(self, bookie_id: BookieId, version: int) -> Link:
         """The link to `bookie_id`; made at first use, kept for the life of the client (a few hundred bytes)."""
@@ -83,6 +87,13 @@ class Pool:
 
     def is_quarantined(self, bookie_id: BookieId) -> bool:
         return self.now_ns() < self._quarantined_until_ns.get(bookie_id, 0)
+
+    def batches_failed(self, bookie_id: BookieId) -> None:
+        """It closed the connection at a batch read. An older one always will; any other is worth asking again later."""
+        self._no_batches_until_ns[bookie_id] = self.now_ns() + NO_BATCHES_MS * NS_PER_MS
+
+    def takes_batches(self, bookie_id: BookieId) -> bool:
+        return self.now_ns() >= self._no_batches_until_ns.get(bookie_id, 0)
 
 
 def _settle(future: "asyncio.Future[Response]", response: Response | None, error: BookieError | None) -> None:

@@ -4,25 +4,21 @@ Rules: replication protocol, "Guarantees"; wire 10.5, 10.6; S3, S5, P18. Reads s
 what lies beyond is nobody's word. Every entry's digest is verified; a bad replica is passed over for the next.
 """
 
-import asyncio
+import contextlib
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 
 from bookie.base import errors
 from bookie.base.ids import INVALID_ENTRY_ID, EntryId, LedgerId
-from bookie.base.units import NS_PER_MS
 from bookie.client import lac
-from bookie.client.entry_read import Entry, EntryRead
+from bookie.client.entry_read import Entry
+from bookie.client.read_ahead import ReadAhead
 from bookie.client.shared import Shared, digest_of
 from bookie.client.tailing import LongPoll
 from bookie.metadata.ledger import LedgerMetadata
 
 log = logging.getLogger(__name__)
-
-# The size of an entry nobody has seen yet, for the bound on what is read ahead.
-ENTRY_SIZE_GUESS = 4096
 
 
 class LedgerReader:
@@ -97,62 +93,12 @@ class LedgerReader:
         return [entry async for entry in self._stream(EntryId(first), EntryId(last))]
 
     async def _stream(self, first: EntryId, last: EntryId) -> AsyncIterator[Entry]:
-        options = self._shared.options
-        arrived = asyncio.Event()
-        window: deque[EntryRead] = deque()
-        next_entry = first
-        size = ENTRY_SIZE_GUESS
-        timer = self._speculate_on(window)
-        try:
-            while window or next_entry <= last:
-                while (
-                    next_entry <= last
-                    and len(window) < options.prefetch_entries_max
-                    and (not window or len(window) * size < options.prefetch_bytes_max)
-                ):
-                    window.append(self._start(next_entry, arrived))
-                    next_entry = EntryId(next_entry + 1)
-                while not window[0].is_done:
-                    arrived.clear()
-                    await arrived.wait()
-                read = window.popleft()
-                if read.entry is None:
-                    assert read.error is not None
-                    raise read.error
+        ahead = ReadAhead(self._shared, self._digest, self.id, lambda: self._metadata, first, last)
+        async with contextlib.aclosing(ahead.entries()) as entries:
+            async for entry in entries:
                 if not self.is_closed:
-                    self._lac = max(self._lac, read.max_lac)
-                size = max(len(read.entry.payload), (size + len(read.entry.payload)) // 2)
-                yield read.entry
-        finally:
-            timer.cancel()
-            for read in window:
-                read.cancel()
-
-    def _start(self, entry_id: EntryId, arrived: asyncio.Event) -> EntryRead:
-        bookies = self._metadata.write_set(entry_id)
-        read = EntryRead(
-            self._shared,
-            self._digest,
-            self.id,
-            entry_id,
-            bookies,
-            lambda _: arrived.set(),
-            negatives_needed=len(bookies),
-        )
-        read.start()
-        return read
-
-    def _speculate_on(self, window: deque[EntryRead]) -> "_Repeating":
-        """Ask one more replica for each entry whose bookie is silent for too long (wire 10.5, step 4)."""
-        wait_ms = self._shared.options.speculative_read_ms
-
-        def look() -> None:
-            asked_before_ns = self._shared.pool.now_ns() - wait_ms * NS_PER_MS
-            for read in window:
-                if read.asked_ns <= asked_before_ns:
-                    read.nudge()
-
-        return _Repeating(self._shared.pool.loop, wait_ms / 2000, look)
+                    self._lac = max(self._lac, ahead.max_lac)
+                yield entry
 
     # ---- following the writer ----------------------------------------------------------------------------------------
 
@@ -204,20 +150,3 @@ class LedgerReader:
         if self._metadata.is_closed:
             self._lac = self._metadata.last_entry
             await self.close()
-
-
-class _Repeating:
-    """A timer that calls `work` every `interval_s` until it is cancelled."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, interval_s: float, work: Callable[[], None]) -> None:
-        self._loop = loop
-        self._interval_s = interval_s
-        self._work = work
-        self._timer = loop.call_later(interval_s, self._fire)
-
-    def _fire(self) -> None:
-        self._timer = self._loop.call_later(self._interval_s, self._fire)
-        self._work()
-
-    def cancel(self) -> None:
-        self._timer.cancel()

@@ -13,6 +13,7 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.sim.network import SimStream, Tap
 from bookie.wire import v3
+from bookie.wire.codes import V3_FIRST_BYTE
 from bookie.wire.framing import FrameSplitter
 from bookie.wire.messages import AddResponse, AddRun, Incoming, ReadRequest, ReadResponse
 from bookie.wire.session import ServerSession
@@ -68,6 +69,8 @@ class Wiretap(Tap):
         for frame in conversation.answers.feed(data):
             self._moment += 1
             self.messages += 1
+            if frame[0] != V3_FIRST_BYTE:
+                continue  # a batch read: only what a bookie says it has
             response = v3.unpack_response(frame)
             request, arrived = conversation.waiting.pop(response.txn, (None, 0))
             bookie = self._bookies.setdefault(stream.host, _Bookie())

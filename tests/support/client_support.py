@@ -53,6 +53,7 @@ class FakeBookie:
         self.limbo: set[LedgerId] = set()
         self.lac_bodies: dict[LedgerId, bytes] = {}
         self.lac_status = Status.EOK  # of an answer to READ_LAC that has a body
+        self.knows_batches = True
         self.requests: list[Request] = []
         self.script: Script = obey
         self._listener: Listener | None = None
@@ -105,7 +106,7 @@ class FakeBookie:
                 said = self.script(request)
                 if said == MUTE:
                     continue
-                if said == BREAK:
+                if said == BREAK or (isinstance(request, messages.BatchReadRequest) and not self.knows_batches):
                     stream.close()
                     return
                 if said is None and isinstance(request, messages.ReadRequest) and request.timeout_ms is not None:
@@ -131,6 +132,8 @@ class FakeBookie:
                 return _add_answer(request, self._add(request))
             case messages.ReadRequest():
                 return self._read(request)
+            case messages.BatchReadRequest():
+                return self._read_batch(request)
             case messages.ReadLacRequest():
                 return self._read_lac(request)
             case messages.WriteLacRequest():
@@ -170,6 +173,24 @@ class FakeBookie:
             response.status = Status.EUNKNOWNLEDGERSTATE
         else:
             response.status = Status.ENOENTRY if ledger_id in self.keys else Status.ENOLEDGER
+        return response
+
+    def _read_batch(self, request: messages.BatchReadRequest) -> Response:
+        """Wire 3.7: the first entry whatever its size, then as many as fit."""
+        response = messages.BatchReadResponse(request.txn, 2, Status.EOK, request.ledger_id, request.entry_id)
+        bodies: list[bytes] = []
+        size = 36
+        wanted = request.entry_id
+        while (body := self.entries.get((request.ledger_id, wanted))) is not None and len(bodies) < request.count_max:
+            size += 4 + len(body)
+            if bodies and size > request.size_max:
+                break
+            bodies.append(body)
+            wanted = EntryId(wanted + 1)
+        if not bodies:
+            unknown = Status.EIO if request.ledger_id in self.limbo else Status.ENOENTRY
+            response.status = unknown if request.ledger_id in self.keys else Status.ENOLEDGER
+        response.bodies = tuple(bodies)
         return response
 
     def _long_poll(self, request: messages.ReadRequest, response: messages.ReadResponse) -> Response:
@@ -213,6 +234,8 @@ def _refusal(request: Request, status: Status) -> Response:
             return _add_answer(request, status)
         case messages.ReadRequest():
             return messages.ReadResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
+        case messages.BatchReadRequest():
+            return messages.BatchReadResponse(request.txn, 2, status, request.ledger_id, request.entry_id)
         case messages.ReadLacRequest():
             return messages.ReadLacResponse(request.txn, 3, status, request.ledger_id)
         case messages.WriteLacRequest():
@@ -236,7 +259,9 @@ class Fleet:
         """The bookie that a reader of `entry_id` asks first."""
         return self[writer.metadata.write_set(EntryId(entry_id))[0]]
 
-    def client(self, name: str = "app", **options: Any) -> Client:
+    def client(self, name: str = "app", *, batch_reads: bool = False, **options: Any) -> Client:
+        """Entries are read one by one unless a test is about batches: those are the rules of most."""
+        options["batch_reads"] = batch_reads
         return Client(ClientOptions(URI, **options), self.machine.begin(name=name))
 
     async def until(self, is_true: Callable[[], bool], what: str, *, timeout_s: float = 60.0) -> None:
