@@ -44,6 +44,9 @@ class _Clients:
                 self._open[connection] = client
             return client
 
+    def has(self, connection: Connection) -> bool:
+        return connection in self._open
+
     def close(self) -> None:
         with self._lock:
             clients, self._open = self._open, {}
@@ -67,6 +70,11 @@ def client(connection: Connection) -> BlockingClient:
         _inherited.append(_clients)
         _clients = _Clients()
     return _clients.get(connection)
+
+
+def is_connected(connection: Connection) -> bool:
+    """True when this process has a client for `connection`."""
+    return _clients.pid == os.getpid() and _clients.has(connection)
 
 
 def close_all() -> None:

@@ -1,0 +1,386 @@
+"""The source against real bookies, without a JVM: planned, pickled and read as Spark does it."""
+
+import datetime as dt
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
+from pyspark.sql.types import LongType, StructField, StructType
+
+import spark_ledgers
+import spark_support
+from bookie.base import errors
+from bookie.base.ids import BookieId, LedgerId
+from bookie.blocking import BlockingClient
+from bookie.client import DigestType
+from local_support import LocalFleet
+from pyspark_bookkeeper import fleet as clients
+from pyspark_bookkeeper.options import Connection
+from spark_ledgers import payload
+
+IDS = StructType([StructField("ledger_id", LongType()), StructField("entry_id", LongType())])
+
+
+def read(fleet: LocalFleet, ledgers: object, **options: Any) -> list[dict[str, object]]:
+    return spark_support.rows(fleet.uri, ledgers=str(ledgers), **options)
+
+
+def entries(fleet: LocalFleet, ledgers: object, **options: Any) -> list[int]:
+    return [row["entry_id"] for row in read(fleet, ledgers, **options)]  # type: ignore[misc]
+
+
+# ---- what a query gets -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("digest", list(DigestType))
+def test_every_entry_is_read_with_its_content(fleet: LocalFleet, client: BlockingClient, digest: DigestType) -> None:
+    one = spark_ledgers.write(client, 700, digest_type=digest)
+    other = spark_ledgers.write(client, 3, digest_type=digest)
+
+    found = read(fleet, f"{one},{other}", minPartitions="3")
+
+    wanted = [(ledger, entry) for ledger, count in ((one, 700), (other, 3)) for entry in range(count)]
+    assert sorted((row["ledger_id"], row["entry_id"]) for row in found) == wanted
+    assert all(row["value"] == payload(row["ledger_id"], row["entry_id"]) for row in found)  # type: ignore[arg-type]
+
+
+def test_a_fleet_without_an_option_about_ledgers_is_read_whole(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledger = spark_ledgers.write(client, 2)
+
+    found = spark_support.rows(fleet.uri, columns="ledger_id", failOnDataLoss="false")
+
+    assert Counter(row["ledger_id"] for row in found)[ledger] == 2
+
+
+def test_optional_columns_tell_of_the_entry_and_of_its_ledger(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledger = spark_ledgers.write(client, 3)
+
+    found = read(fleet, ledger, columns="entry_id,length,last_add_confirmed,ledger_ctime,error")
+
+    assert [row["length"] for row in found] == [20, 40, 60]
+    assert {row["last_add_confirmed"] for row in found} == {2}
+    assert {row["error"] for row in found} == {None}
+    made = found[0]["ledger_ctime"]
+    assert isinstance(made, dt.datetime)
+    assert abs(dt.datetime.now(dt.UTC) - made) < dt.timedelta(minutes=10)
+
+
+def test_batches_are_bounded_by_bytes_and_small_ledgers_share_one(fleet: LocalFleet, client: BlockingClient) -> None:
+    large = spark_ledgers.write(client, 100, size_bytes=10_000)
+    small = [spark_ledgers.write(client, 5) for _ in range(4)]
+
+    of_large = list(spark_support.batches(fleet.uri, ledgers=str(large), maxBytesPerBatch="50000"))
+    of_small = list(spark_support.batches(fleet.uri, ledgers=",".join(map(str, small))))
+
+    assert [batch.num_rows for batch in of_large] == [5] * 20
+    assert [batch.num_rows for batch in of_small] == [20]
+
+
+def test_a_query_for_ids_fetches_no_entry(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledger = spark_ledgers.write(client, 1_000)
+    nobody = BookieId("127.0.0.1:1")
+    spark_ledgers.point_at(client, ledger, nobody)
+    clients.close_all()  # so that a connection would show
+
+    reader, planned, _ = spark_support.plan(fleet.uri, ledgers=str(ledger), schema=IDS)
+    clients.close_all()
+    found = [row for part in planned for row in spark_support.rows_of(reader, part)]
+
+    assert found == [{"ledger_id": ledger, "entry_id": entry} for entry in range(1_000)]
+    assert not clients.is_connected(Connection(fleet.uri))
+
+
+# ---- which entries ---------------------------------------------------------------------------------------------------
+
+
+def test_offsets_bound_what_is_read(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledger = spark_ledgers.write(client, 10)
+
+    assert entries(fleet, ledger, startingOffsets=f'{{"{ledger}": 7}}') == [7, 8, 9]
+    assert entries(fleet, ledger, endingOffsets=f'{{"{ledger}": 2}}') == [0, 1]
+    assert entries(fleet, ledger, startingOffsets=f'{{"{ledger}": 4}}', endingOffsets=f'{{"{ledger}": 4}}') == []
+
+
+def test_an_offset_behind_the_end_is_data_loss(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledger = spark_ledgers.write(client, 10)
+    beyond = f'{{"{ledger}": 12}}'
+
+    with pytest.raises(errors.NoSuchEntry, match=f"ledger {ledger} is confirmed up to entry 9, endingOffsets says 12"):
+        entries(fleet, ledger, endingOffsets=beyond)
+
+    assert len(entries(fleet, ledger, endingOffsets=beyond, failOnDataLoss="false")) == 10
+
+
+def test_pushed_filters_narrow_what_is_planned(fleet: LocalFleet, client: BlockingClient) -> None:
+    one, other = spark_ledgers.write(client, 10), spark_ledgers.write(client, 10)
+    both = f"{one},{other}"
+
+    of_one = spark_support.rows(fleet.uri, ledgers=both, filters=[EqualTo(("ledger_id",), one)])
+    of_entries = spark_support.rows(
+        fleet.uri, ledgers=both, filters=[GreaterThanOrEqual(("entry_id",), 3), LessThan(("entry_id",), 5)]
+    )
+    of_neither = spark_support.rows(fleet.uri, ledgers=both, filters=[In(("ledger_id",), (other + 1_000,))])
+
+    assert {row["ledger_id"] for row in of_one} == {one}
+    assert sorted((row["ledger_id"], row["entry_id"]) for row in of_entries) == [
+        (ledger, entry) for ledger in (one, other) for entry in (3, 4)
+    ]
+    assert of_neither == []
+
+
+def test_ledgers_are_selected_by_what_their_writers_said_of_them(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledger = spark_ledgers.write(client, 2, custom={"app": b"unique", "env": b"test"})
+    spark_ledgers.write(client, 2, custom={"app": b"unique", "env": b"prod"})
+
+    found = spark_support.rows(fleet.uri, ledgerFilter="app=unique,env=test")
+
+    assert {row["ledger_id"] for row in found} == {ledger}
+
+
+def test_ledgers_are_selected_by_their_age(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledger = spark_ledgers.write(client, 2)
+    made_ms = client.metadata(ledger).ctime_ms
+
+    assert entries(fleet, ledger, startingTimestamp=str(made_ms)) == [0, 1]
+    assert entries(fleet, ledger, startingTimestamp=str(made_ms + 1)) == []
+
+
+def test_ids_come_from_a_file_of_lines_or_of_parquet(fleet: LocalFleet, client: BlockingClient, tmp_path: Path) -> None:
+    ledgers = sorted(spark_ledgers.write(client, 1) for _ in range(2))
+    lines, table = tmp_path / "ids.txt", tmp_path / "ids.parquet"
+    lines.write_text("".join(f"{ledger}\n" for ledger in ledgers))
+    pyarrow.parquet.write_table(pa.table({"ledger_id": [*ledgers, *ledgers]}), table)
+
+    for path in (lines, table):
+        found = spark_support.rows(fleet.uri, ledgerIdsFrom=str(path))
+        assert sorted(row["ledger_id"] for row in found) == ledgers
+
+
+# ---- writers and readers ---------------------------------------------------------------------------------------------
+
+
+def test_an_open_ledger_is_read_to_its_last_confirmed_entry_and_its_writer_goes_on(
+    fleet: LocalFleet, client: BlockingClient
+) -> None:
+    with client.create(ensemble_size=3, write_quorum=2, ack_quorum=2) as writer:
+        writer.append_many([payload(writer.id, entry) for entry in range(100)])
+        with client.open_no_recovery(writer.id) as reader:
+            spark_support.wait_confirmed(reader, 99)
+
+        found = entries(fleet, writer.id)
+        writer.append_many([b"more"] * 100)
+
+        assert found == list(range(100))
+        assert client.metadata(writer.id).state.name == "OPEN"
+    assert client.metadata(writer.id).last_entry == 199
+
+
+def test_a_task_reads_as_far_as_was_planned_though_the_bookies_forgot(
+    fleet: LocalFleet, client: BlockingClient
+) -> None:
+    """A later question for the LAC may fall short of an earlier one: the plan is what counts."""
+    with client.create(ensemble_size=3, write_quorum=2, ack_quorum=2) as writer:
+        writer.append_many([payload(writer.id, entry) for entry in range(50)])
+
+        with client.open_no_recovery(writer.id, confirmed=writer.last_confirmed) as reader:
+            assert len(reader.read(0, 49)) == 50
+
+
+def test_an_empty_ledger_is_no_rows(fleet: LocalFleet, client: BlockingClient) -> None:
+    assert read(fleet, spark_ledgers.write(client, 0)) == []
+
+
+# ---- bad input -------------------------------------------------------------------------------------------------------
+
+
+def test_a_password_is_taken_from_a_file_or_from_the_environment(
+    fleet: LocalFleet, client: BlockingClient, password_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = spark_ledgers.write(client, 2, password=b"secret")
+    monkeypatch.setenv("ORDERS_PASSWORD", "secret")
+
+    assert entries(fleet, ledger, passwordFile=str(password_file)) == [0, 1]
+    assert entries(fleet, ledger, passwordEnv="ORDERS_PASSWORD") == [0, 1]
+
+
+def test_a_wrong_password_is_told_with_the_ledger_and_without_the_password(
+    fleet: LocalFleet, client: BlockingClient, password_file: Path, tmp_path: Path
+) -> None:
+    ledger = spark_ledgers.write(client, 2, password=b"another")
+
+    with pytest.raises(errors.Unauthorized) as caught:
+        read(fleet, ledger, passwordFile=str(password_file))
+    assert str(caught.value) == f"ledger {ledger}: the password in {password_file} is wrong"
+
+    with pytest.raises(errors.Unauthorized, match=f"ledger {ledger} has a password: name the file"):
+        read(fleet, ledger)
+    with pytest.raises(errors.BadInput, match="nowhere cannot be read by the driver: No such file"):
+        read(fleet, ledger, passwordFile=str(tmp_path / "nowhere"))
+    with pytest.raises(errors.BadInput, match="the environment variable NOWHERE is not set"):
+        read(fleet, ledger, passwordEnv="NOWHERE")
+
+
+def test_an_unknown_ledger_is_told_unless_losses_are_accepted(fleet: LocalFleet) -> None:
+    with pytest.raises(errors.LedgerMissing, match="ledger 987654 does not exist in the cluster at zk"):
+        read(fleet, 987654)
+
+    assert read(fleet, 987654, failOnDataLoss="false") == []
+    assert read(fleet, "987654-987660") == []  # a range is what there is in it
+
+
+def test_a_ledger_deleted_while_it_is_read_is_told_unless_losses_are_accepted(
+    fleet: LocalFleet, client: BlockingClient
+) -> None:
+    ledger = spark_ledgers.write(client, 10)
+    strict, planned, _ = spark_support.plan(fleet.uri, ledgers=str(ledger))
+    lenient, _, _ = spark_support.plan(fleet.uri, ledgers=str(ledger), failOnDataLoss="false")
+    client.delete(ledger)
+
+    with pytest.raises(errors.LedgerMissing, match=f"ledger {ledger} was deleted while it was read"):
+        list(strict.read(planned[0]))
+    assert list(lenient.read(planned[0])) == []
+
+
+def test_a_flipped_bit_on_one_replica_is_read_around(fleet: LocalFleet, client: BlockingClient) -> None:
+    bookies = [BookieId(one.bookie_id) for one in fleet.bookies[:2]]
+    ledger = spark_ledgers.plant(
+        client, bookies, 9, lambda entry, bookie, body: spark_ledgers.flip_bit(body) if bookie == bookies[0] else body
+    )
+
+    assert [row["value"] for row in read(fleet, ledger)] == [payload(ledger, entry) for entry in range(9)]
+
+
+def test_a_flipped_bit_on_every_replica_is_told_skipped_or_shown(fleet: LocalFleet, client: BlockingClient) -> None:
+    bookies = [BookieId(one.bookie_id) for one in fleet.bookies[:2]]
+    ledger = spark_ledgers.plant(
+        client, bookies, 9, lambda entry, _, body: spark_ledgers.flip_bit(body) if entry in (4, 8) else body
+    )
+
+    with pytest.raises(errors.DigestMismatch, match=f"ledger {ledger} entry 4 is corrupt on every replica"):
+        read(fleet, ledger)
+    assert entries(fleet, ledger, onCorrupt="skip") == [0, 1, 2, 3, 5, 6, 7]
+    shown = read(fleet, ledger, onCorrupt="emit")
+    assert [row["entry_id"] for row in shown] == list(range(9))
+    assert [row["entry_id"] for row in shown if row["value"] is None] == [4, 8]
+    assert "CRC32C digest does not match" in str(shown[4]["error"])
+    assert shown[5]["error"] is None
+
+
+def test_an_entry_that_every_replica_denies_is_told_unless_losses_are_accepted(
+    fleet: LocalFleet, client: BlockingClient
+) -> None:
+    bookies = [BookieId(one.bookie_id) for one in fleet.bookies[:2]]
+    ledger = spark_ledgers.plant(client, bookies, 9, lambda entry, _, body: None if entry == 3 else body)
+
+    with pytest.raises(errors.NoSuchEntry, match=f"ledger {ledger} entry 3 was acknowledged, and every replica denies"):
+        read(fleet, ledger)
+    assert entries(fleet, ledger, failOnDataLoss="false") == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
+def test_an_unreachable_bookie_is_told_with_ledger_and_entry(
+    fleet: LocalFleet, client: BlockingClient, closed_port: int
+) -> None:
+    bookies = [BookieId(fleet.bookies[0].bookie_id)]
+    ledger = spark_ledgers.plant(client, bookies, 2, lambda _, __, body: body)
+    spark_ledgers.point_at(client, ledger, BookieId(f"127.0.0.1:{closed_port}"))
+
+    with pytest.raises(errors.BookieUnavailable, match=f"ledger {ledger} entry 0 cannot be read now: .*{closed_port}"):
+        read(fleet, ledger)
+
+
+def test_an_unreachable_metadata_store_is_told_with_its_address(closed_port: int) -> None:
+    uri = f"zk+hierarchical://127.0.0.1:{closed_port}/ledgers"
+    hasty: dict[str, Any] = {"bookkeeper.client.sessionTimeoutMs": "1000"}
+
+    with pytest.raises(errors.MetadataError, match=f"127.0.0.1:{closed_port} did not answer .*is ZooKeeper running"):
+        spark_support.rows(uri, **hasty)
+
+
+def test_a_file_of_ids_that_is_none_is_told(fleet: LocalFleet, tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text("1\nseven\n")
+
+    with pytest.raises(errors.BadInput, match=r"ledgerIdsFrom: .*ids.txt cannot be used: ledger id 'seven'"):
+        spark_support.rows(fleet.uri, ledgerIdsFrom=str(path))
+
+
+# ---- metadata views --------------------------------------------------------------------------------------------------
+
+
+def test_the_view_of_ledgers_tells_their_metadata(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledger = spark_ledgers.write(client, 5, custom={"app": b"views"})
+    metadata = client.metadata(ledger)
+
+    (row,) = spark_support.rows(fleet.uri, view="ledgers", filters=[EqualTo(("ledger_id",), ledger)])
+
+    assert (row["state"], row["last_entry"], row["length"], row["digest"]) == ("CLOSED", 4, 100, "CRC32C")
+    assert (row["ensemble_size"], row["write_quorum"], row["ack_quorum"]) == (3, 2, 2)
+    assert row["segments"] == [{"first_entry": 0, "bookies": list(metadata.segments[0].bookies)}]
+    assert row["custom"] == [("app", b"views")]
+
+
+def test_the_view_of_replicas_counts_what_each_bookie_should_hold(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledger = spark_ledgers.write(client, 100)
+
+    found = spark_support.rows(fleet.uri, view="replicas", ledgers=str(ledger))
+
+    wanted = Counter(
+        bookie
+        for entry in range(100)
+        for bookie in client.metadata(ledger).write_set(entry)  # type: ignore[arg-type]
+    )
+    assert {row["bookie_id"]: row["entries"] for row in found} == wanted
+    assert {(row["first_entry"], row["last_entry"]) for row in found} == {(0, 99)}
+
+
+def test_the_view_of_bookies_tells_zones_and_disks(fleet: LocalFleet) -> None:
+    found = spark_support.rows(fleet.uri, view="bookies")
+
+    assert [row["bookie_id"] for row in found] == sorted(one.bookie_id for one in fleet.bookies)
+    assert {row["state"] for row in found} == {"writable"}
+    assert {row["zone"] for row in found} == {"zone-1", "zone-2", "zone-3"}
+    assert all(0 < row["free_bytes"] <= row["total_bytes"] for row in found)
+
+
+# ---- the clients of a process ----------------------------------------------------------------------------------------
+
+
+def test_all_tasks_of_a_process_share_one_client(fleet: LocalFleet) -> None:
+    ours = clients.client(Connection(fleet.uri))
+
+    assert clients.client(Connection(fleet.uri)) is ours
+    other = clients.client(Connection(fleet.uri, (("request_timeout_ms", 7_000),)))
+    assert other is not ours
+    other.close()
+    assert clients.client(Connection(fleet.uri, (("request_timeout_ms", 7_000),))) is not other
+
+
+def test_bookies_answer_what_they_hold_many_questions_at_once(fleet: LocalFleet, client: BlockingClient) -> None:
+    ledgers = [spark_ledgers.write(client, 10, quorum=3) for _ in range(3)]
+    questions = [(BookieId(one.bookie_id), ledger) for ledger in ledgers for one in fleet.bookies]
+    nobody = BookieId("127.0.0.1:1")
+
+    held = list(clients.list_entries(Connection(fleet.uri), [*questions, (nobody, ledgers[0])]))
+
+    assert [(bookie, ledger) for bookie, ledger, _ in held] == [*questions, (nobody, ledgers[0])]
+    assert [runs for _, _, runs in held[:-1]] == [[(0, 9)]] * 9
+    assert isinstance(held[-1][2], errors.BookieUnavailable)
+
+
+def test_a_snapshot_takes_ids_from_a_listing_of_the_same_client(fleet: LocalFleet, client: BlockingClient) -> None:
+    """The ids come from an iterator that asks the very loop on which the records are read."""
+    connection = Connection(fleet.uri)
+    ledger = spark_ledgers.write(client, 1)
+
+    found = {one: version for one, _, version in clients.snapshot(connection, clients.ledger_ids(connection))}
+
+    assert found[LedgerId(ledger)] == client.run(lambda one: _version(one, ledger))
+
+
+async def _version(client: object, ledger_id: LedgerId) -> int:
+    _, version = await client.shared.ledgers.get(ledger_id)  # type: ignore[attr-defined]
+    return int(version)
