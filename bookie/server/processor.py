@@ -22,7 +22,7 @@ from bookie.server.metrics import ServerMetrics
 from bookie.server.readers import Readers
 from bookie.server.reads import Reads, Replier, is_limbo
 from bookie.storage.store import EntryStore
-from bookie.wire import adds, availability, codes
+from bookie.wire import availability, codes, runs
 from bookie.wire.messages import (
     AddRun,
     AddRunResponse,
@@ -40,6 +40,7 @@ from bookie.wire.messages import (
     ReadLacRequest,
     ReadLacResponse,
     ReadRequest,
+    ReadRun,
     RefusedRequest,
     StartTlsRequest,
     UnknownRequest,
@@ -67,6 +68,7 @@ class Processor:
         self._handlers: dict[type, Callable[[Any, Replier], None]] = {
             AddRun: self._add,
             ReadRequest: reads.read,
+            ReadRun: reads.run,
             WriteLacRequest: self._write_lac,
             ReadLacRequest: self._read_lac,
             ForceRequest: self._force,
@@ -110,7 +112,7 @@ class Processor:
             if count == 1:
                 self._refuse_adds(run, to, error)
             else:  # one of them is bad: the others are not to suffer for it
-                for alone in adds.split(run):
+                for alone in runs.split(run):
                     self._keep(alone, len(alone.bodies[0]), to)
         except BookieError as error:
             self._refuse_adds(run, to, error)

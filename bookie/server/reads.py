@@ -23,6 +23,8 @@ from bookie.wire.messages import (
     Outgoing,
     ReadRequest,
     ReadResponse,
+    ReadRun,
+    ReadRunResponse,
     StartTlsRequest,
 )
 
@@ -32,6 +34,8 @@ _BUSY = "too many reads wait for the disk"
 _BATCH_HEAD_BYTES = 36
 _BATCH_ENTRY_BYTES = 4
 _BATCH_BYTES_MAX = 5 * MIB  # maxBatchReadSize
+# Beyond this the rest of a run of reads is answered when the client has taken what was found.
+_RUN_BYTES_MAX = 1 * MIB
 
 
 class Replier(Protocol):
@@ -74,6 +78,32 @@ class Reads:
         else:
             self._entry(request, to, request.entry_id)
 
+    # ---- plain reads of one ledger
+
+    def run(self, run: ReadRun, to: Replier) -> None:
+        """Answer with one write what is in memory; what is not goes its own way, entry by entry."""
+        self._metrics.reads += len(run.txns)
+        read_nowait = self._store.read_nowait
+        found = ReadRunResponse(run.version, _EOK, run.ledger_id, [], [], [])
+        size_bytes = 0
+        for txn, entry_id in zip(run.txns, run.entry_ids, strict=True):
+            try:
+                body = read_nowait(run.ledger_id, entry_id) if size_bytes <= _RUN_BYTES_MAX else None
+            except BookieError as error:
+                self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, error, entry_id)
+                continue
+            if body is None:
+                self._submit(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, entry_id, None)
+                continue
+            size_bytes += len(body)
+            found.txns.append(txn)
+            found.entry_ids.append(entry_id)
+            found.bodies.append(body)
+        if found.txns:
+            self._metrics.read_bytes += size_bytes
+            found.max_lac = self._confirmed(run.ledger_id)
+            to.reply(found)
+
     # ---- one entry
 
     def _entry(self, request: ReadRequest, to: Replier, entry_id: EntryId, lac_update_ms: int | None = None) -> None:
@@ -85,7 +115,10 @@ class Reads:
             return
         if body is not None:
             self._found(request, to, entry_id, body, lac_update_ms)
-            return
+        else:
+            self._submit(request, to, entry_id, lac_update_ms)
+
+    def _submit(self, request: ReadRequest, to: Replier, entry_id: EntryId, lac_update_ms: int | None) -> None:
         self._metrics.slow_reads += 1
         if self._readers.submit(partial(self._entry_from_disk, request, to, entry_id, lac_update_ms)):
             to.slow_read_began()

@@ -15,7 +15,7 @@ from bookie.sim.network import SimStream, Tap
 from bookie.wire import v3
 from bookie.wire.codes import V3_FIRST_BYTE
 from bookie.wire.framing import FrameSplitter
-from bookie.wire.messages import AddResponse, AddRun, Incoming, ReadRequest, ReadResponse
+from bookie.wire.messages import AddResponse, AddRun, Incoming, ReadRequest, ReadResponse, ReadRun
 from bookie.wire.session import ServerSession
 
 NEGATIVE = (Status.ENOENTRY, Status.ENOLEDGER)
@@ -61,7 +61,7 @@ class Wiretap(Tap):
         conversation = self._conversation(stream)
         for request in conversation.session.receive(data):
             self._moment += 1
-            for txn in request.txns if isinstance(request, AddRun) else (request.txn,):
+            for txn in request.txns if isinstance(request, AddRun | ReadRun) else (request.txn,):
                 conversation.waiting[txn] = (request, self._moment)
 
     def sent(self, stream: SimStream, data: bytes) -> None:
@@ -76,7 +76,7 @@ class Wiretap(Tap):
             bookie = self._bookies.setdefault(stream.host, _Bookie())
             if isinstance(request, AddRun) and isinstance(response, AddResponse):
                 self._added(stream.host, bookie, request, response, arrived)
-            elif isinstance(request, ReadRequest) and isinstance(response, ReadResponse):
+            elif isinstance(request, ReadRequest | ReadRun) and isinstance(response, ReadResponse):
                 self._was_read(stream.host, bookie, request, response)
 
     def _added(self, name: str, bookie: _Bookie, request: AddRun, response: AddResponse, arrived: int) -> None:
@@ -89,9 +89,9 @@ class Wiretap(Tap):
                 f"S7: {name} answered a fence of ledger {request.ledger_id}, then accepted entry {response.entry_id}"
             )
 
-    def _was_read(self, name: str, bookie: _Bookie, request: ReadRequest, response: ReadResponse) -> None:
-        ledger_id, entry_id = request.ledger_id, request.entry_id
-        if request.is_fencing and response.status in FENCING_ANSWERS:
+    def _was_read(self, name: str, bookie: _Bookie, request: ReadRequest | ReadRun, response: ReadResponse) -> None:
+        ledger_id, entry_id = response.ledger_id, response.entry_id
+        if isinstance(request, ReadRequest) and request.is_fencing and response.status in FENCING_ANSWERS:
             bookie.fenced.setdefault(ledger_id, self._moment)
         if response.status in NEGATIVE and (ledger_id, entry_id) in bookie.acknowledged:
             metadata = self._metadata_of(ledger_id)

@@ -12,6 +12,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.wire.codes import Operation
 
 Buffer = bytes | bytearray | memoryview
+READS_MAX = 64  # of one ReadRun
 
 
 @dataclass(slots=True)
@@ -62,6 +63,19 @@ class ReadRequest:
     timeout_ms: int | None = None
     is_piggyback: bool = False
     is_high_priority: bool = False
+
+
+@dataclass(slots=True)
+class ReadRun:
+    """Plain reads (no fence, no long poll) of one ledger that came together; what a session makes of `ReadRequest`s.
+
+    The columns have one length and the order of arrival. At most `READS_MAX`: the answers may be of any size.
+    """
+
+    version: int
+    ledger_id: LedgerId
+    txns: list[int]
+    entry_ids: list[EntryId]
 
 
 @dataclass(slots=True)
@@ -186,6 +200,20 @@ class ReadResponse:
 
 
 @dataclass(slots=True)
+class ReadRunResponse:
+    """Answers to plain reads of one ledger, as many on the wire as there are txns. `bodies`: one each when `status`
+    is EOK, else none. `max_lac` is v3's; None: not known."""
+
+    version: int
+    status: Status
+    ledger_id: LedgerId
+    txns: list[int]
+    entry_ids: list[EntryId]
+    bodies: list[Buffer]
+    max_lac: int | None = None
+
+
+@dataclass(slots=True)
 class BatchReadResponse:
     txn: int
     version: int
@@ -299,6 +327,6 @@ Response = (
     | ErrorResponse
 )
 
-# What a bookie's session hands out and takes back: adds in runs.
-Incoming = Request | AddRun
-Outgoing = Response | AddRunResponse
+# What a bookie's session hands out and takes back: adds and plain reads in runs.
+Incoming = Request | AddRun | ReadRun
+Outgoing = Response | AddRunResponse | ReadRunResponse

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from bookie.base.errors import BadInput
-from bookie.wire import adds, v2, v3
+from bookie.wire import runs, v2, v3
 from bookie.wire.codes import V3_FIRST_BYTE
 from bookie.wire.framing import FRAME_LIMIT_BYTES, PREFIX_SIZE, FrameSplitter, end_of_frame
 from bookie.wire.messages import (
@@ -26,6 +26,7 @@ from bookie.wire.messages import (
     Outgoing,
     ReadRequest,
     ReadResponse,
+    ReadRunResponse,
     Request,
     Response,
 )
@@ -48,27 +49,31 @@ class ServerSession:
         return self._frames.is_empty
 
     def receive(self, chunk: Buffer) -> list[Incoming]:
-        """Return the requests that became whole, adds in runs. No request but an add passes another one."""
+        """Return the requests that became whole, adds and plain reads in runs. No read passes an add, nor an add a
+        read; nothing passes a request of another kind, nor such a one anything."""
         joined = self._frames.join(chunk)
         data = joined if type(joined) is bytes else bytes(joined)
         limit_bytes = self._frames.limit_bytes
         incoming: list[Incoming] = []
-        runs = adds.Runs()
+        gathered = runs.Runs()
         start = 0
         while True:
-            scan = adds.scan_v2 if self._is_v2 else adds.scan_v3
-            start = scan(data, start, limit_bytes, runs)
+            begun = start
+            start = runs.scan(data, start, limit_bytes, gathered, is_v2=self._is_v2)
             end = end_of_frame(data, start, limit_bytes)
             if not 0 < end <= len(data):
                 break
+            if start > begun and not gathered.is_empty:
+                incoming += gathered.take()  # perhaps it only has to begin another run
+                continue
             request = self._unpack(memoryview(data)[start + PREFIX_SIZE : end])
             if isinstance(request, AddRequest):
-                incoming += runs.put(request)
+                incoming += gathered.put_add(request)
             else:
-                incoming += runs.take()
+                incoming += gathered.take()
                 incoming.append(request)
             start = end
-        incoming += runs.take()
+        incoming += gathered.take()
         self._frames.keep(data, start)
         return incoming
 
@@ -83,7 +88,9 @@ class ServerSession:
 def pack_response(response: Outgoing) -> list[Buffer]:
     """Return the frame or frames of `response` in the protocol its request came in."""
     if isinstance(response, AddRunResponse):
-        return [adds.pack_answers(response)]
+        return runs.pack_add_answers(response)
+    if isinstance(response, ReadRunResponse):
+        return runs.pack_read_answers(response)
     return v3.pack_response(response) if response.version == v3.VERSION else v2.pack_response(response)
 
 

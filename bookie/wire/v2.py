@@ -26,6 +26,7 @@ from bookie.wire.messages import (
     Buffer,
     ReadRequest,
     ReadResponse,
+    ReadRunResponse,
     RefusedRequest,
     Request,
     Response,
@@ -39,7 +40,7 @@ BEYOND = 0x100
 _HEADER = struct.Struct(">BBH")
 _READ = struct.Struct(">BBHqq")
 _RESPONSE = struct.Struct(">4siqq")
-_ADD_ANSWER = struct.Struct(">I4siqq")
+_ANSWER = struct.Struct(">I4siqq")
 _BATCH = struct.Struct(">BBHqqqiq")
 _BATCH_RESPONSE = struct.Struct(">4siqqq")
 _SIZE = struct.Struct(">I")
@@ -234,10 +235,23 @@ def pack_response(response: Response) -> list[Buffer]:
 def pack_add_answers(version: int, status: Status, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> bytes:
     """Return one frame per add, as `pack_response` would each."""
     code = codes.V2_CODE_OF_STATUS[status]
-    pack = _ADD_ANSWER.pack
+    pack = _ANSWER.pack
     head = _first_int(version, V2Opcode.ADDENTRY)
     size = _RESPONSE.size
     return b"".join([pack(size, head, code, ledger_id, entry_id) for entry_id in entry_ids])
+
+
+def pack_read_answers(answer: ReadRunResponse) -> list[Buffer]:
+    """Return one frame per read, as `pack_response` would each; bodies are borrowed."""
+    code = codes.V2_CODE_OF_STATUS[answer.status]
+    head, ledger_id, size = _first_int(answer.version, V2Opcode.READENTRY), answer.ledger_id, _RESPONSE.size
+    pack = _ANSWER.pack
+    if answer.status is not Status.EOK:
+        return [pack(size, head, code, ledger_id, entry_id) for entry_id in answer.entry_ids]
+    out: list[Buffer] = []
+    for entry_id, body in zip(answer.entry_ids, answer.bodies, strict=True):
+        out += (pack(size + len(body), head, code, ledger_id, entry_id), body)
+    return out
 
 
 def _first_int(version: int, opcode: V2Opcode) -> bytes:

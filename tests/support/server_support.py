@@ -15,7 +15,7 @@ from bookie.sim.node import Node, Simulation
 from bookie.storage import restart
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import EntryStore
-from bookie.wire import adds
+from bookie.wire import runs
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import (
     AddRequest,
@@ -72,9 +72,9 @@ class Asker:
         request.txn = self._next_txn
         self._next_txn += 1
         if isinstance(request, AddRequest):
-            runs = adds.Runs()
-            assert not list(runs.put(request))
-            for run in runs.take():
+            gathered = runs.Runs()
+            assert not list(gathered.put_add(request))
+            for run in gathered.take():
                 self.processor.handle(run, self)
         else:
             self.processor.handle(request, self)

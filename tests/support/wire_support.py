@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 
-from bookie.wire.messages import AddRequest, AddRun, Incoming, Request
+from bookie.wire.messages import AddRequest, AddRun, Incoming, ReadRequest, ReadRun, Request
 
 
 def one_by_one(incoming: Iterable[Incoming]) -> list[Request]:
-    """Runs of adds taken apart; everything else as it is."""
+    """Runs taken apart; everything else as it is."""
     out: list[Request] = []
     for item in incoming:
+        if isinstance(item, ReadRun):
+            ids = zip(item.txns, item.entry_ids, strict=True)
+            out += [ReadRequest(txn, item.version, item.ledger_id, entry_id) for txn, entry_id in ids]
+            continue
         if not isinstance(item, AddRun):
             out.append(item)
             continue

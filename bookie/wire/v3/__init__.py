@@ -6,6 +6,14 @@ by hand: 0.9 instead of 1.3 us, and bodies are passed on instead of copied. Fiel
 """
 
 from bookie.wire.v3.requests import VERSION, pack_request, unpack_request
-from bookie.wire.v3.responses import pack_add_answers, pack_response, unpack_response
+from bookie.wire.v3.responses import pack_add_answers, pack_read_answers, pack_response, unpack_response
 
-__all__ = ["VERSION", "pack_add_answers", "pack_request", "pack_response", "unpack_request", "unpack_response"]
+__all__ = [
+    "VERSION",
+    "pack_add_answers",
+    "pack_read_answers",
+    "pack_request",
+    "pack_response",
+    "unpack_request",
+    "unpack_response",
+]

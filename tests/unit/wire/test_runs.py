@@ -1,4 +1,4 @@
-"""Adds in runs: what the scanners read is what the general parsers read; what they leave alone loses nothing."""
+"""Adds and reads in runs: the scanners read what the general parsers read, and lose nothing of what they leave alone."""
 
 import itertools
 
@@ -11,13 +11,18 @@ from bookie.base.errors import BadInput, Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.wire import session, v2, v3
 from bookie.wire.messages import (
+    READS_MAX,
     AddRequest,
     AddResponse,
     AddRun,
     AddRunResponse,
+    Buffer,
     ForceRequest,
     Incoming,
     ReadRequest,
+    ReadResponse,
+    ReadRun,
+    ReadRunResponse,
     Request,
 )
 
@@ -41,9 +46,22 @@ def adds(draw: st.DrawFn, version: int) -> AddRequest:
     return request
 
 
+@st.composite
+def reads(draw: st.DrawFn, version: int) -> ReadRequest:
+    ledger_id, entry_id = draw(st.sampled_from((1, 2, 2**40)) | ids), draw(ids | st.just(-1))
+    request = ReadRequest(0, version, LedgerId(ledger_id), EntryId(entry_id))
+    match draw(st.integers(0, 5)):
+        case 0:
+            request.master_key, request.is_fencing = KEYS[0], True
+        case 1 if version == 3:
+            request.previous_lac, request.timeout_ms = draw(ids), 5
+        case 2:
+            request.is_high_priority = True
+    return request
+
+
 def others(version: int) -> st.SearchStrategy[Request]:
-    reads = st.builds(lambda entry_id: ReadRequest(0, version, LedgerId(1), EntryId(entry_id)), ids)
-    return reads | st.builds(lambda: ForceRequest(0, 3, LedgerId(1))) if version == 3 else reads
+    return reads(version) | st.builds(lambda: ForceRequest(0, 3, LedgerId(1))) if version == 3 else reads(version)
 
 
 def pack(requests: list[Request], version: int) -> bytes:
@@ -53,17 +71,27 @@ def pack(requests: list[Request], version: int) -> bytes:
     return b"".join(b"".join(codec.pack_request(request)) for request in requests)
 
 
+def is_plain(request: Request) -> bool:
+    if not isinstance(request, ReadRequest):
+        return isinstance(request, AddRequest)
+    flags = request.is_fencing, request.previous_lac is not None, request.is_high_priority, request.entry_id < 0
+    return not any(flags)
+
+
 def by_ledger(requests: list[Request]) -> list[object]:
-    """What order must be kept: everything between two requests that are no adds, ledger by ledger."""
+    """What order must be kept: that of one ledger's adds, or reads, between two requests of another kind."""
     out: list[object] = []
-    pending: dict[LedgerId, list[AddRequest]] = {}
-    for request in requests:
-        if isinstance(request, AddRequest):
-            pending.setdefault(request.ledger_id, []).append(request)
-        else:
-            out += [sorted(pending.items()), request]
-            pending = {}
-    return [*out, sorted(pending.items())]
+    for kind, group in itertools.groupby(requests, key=lambda request: (type(request), is_plain(request))):
+        together = list(group)
+        if not kind[1] and kind[0] is not AddRequest:
+            out += together
+            continue
+        ledgers: dict[LedgerId, list[Request]] = {}
+        for request in together:
+            assert isinstance(request, AddRequest | ReadRequest)
+            ledgers.setdefault(request.ledger_id, []).append(request)
+        out.append(sorted(ledgers.items()))
+    return out
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -84,8 +112,8 @@ def test_runs_are_the_adds_that_were_sent_in_their_order_however_the_bytes_are_c
 
 
 @given(st.data())
-def test_a_damaged_add_is_read_as_the_general_parser_reads_it(data: st.DataObject) -> None:
-    request = data.draw(adds(3))
+def test_a_damaged_frame_is_read_as_the_general_parser_reads_it(data: st.DataObject) -> None:
+    request = data.draw(adds(3) | reads(3))
     frame = bytearray(pack([request], 3))
     for _ in range(data.draw(st.integers(1, 3))):
         frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
@@ -161,3 +189,54 @@ def test_answers_to_a_run_are_the_answers_to_its_adds(
         for txn, entry in zip(txns, entry_ids, strict=True)
     ]
     assert packed == b"".join(b"".join(session.pack_response(answer)) for answer in alone)
+
+
+@given(
+    st.sampled_from([2, 3]),
+    st.sampled_from([Status.EOK, Status.EUA]),
+    ids,
+    st.none() | ids,
+    st.lists(st.tuples(ids, ids, st.binary(max_size=300)), min_size=1, max_size=20),
+)
+def test_answers_to_a_run_of_reads_are_the_answers_to_its_reads(
+    version: int, status: Status, ledger_id: int, lac: int | None, reads_: list[tuple[int, int, bytes]]
+) -> None:
+    txns = [txn if version == 3 else 0 for txn, _, _ in reads_]
+    entry_ids = [EntryId(entry_id) for _, entry_id, _ in reads_]
+    bodies: list[Buffer] = [body for _, _, body in reads_] if status is Status.EOK else []
+    lac = lac if version == 3 and status is Status.EOK else None
+    answer = ReadRunResponse(version, status, LedgerId(ledger_id), txns, entry_ids, bodies, lac)
+
+    packed = b"".join(session.pack_response(answer))
+
+    alone = [
+        ReadResponse(txn, version, status, LedgerId(ledger_id), entry_id, body if status is Status.EOK else None, lac)
+        for txn, entry_id, (_, _, body) in zip(txns, entry_ids, reads_, strict=True)
+    ]
+    assert packed == b"".join(b"".join(session.pack_response(one)) for one in alone)
+
+
+def test_a_read_never_passes_an_add_nor_an_add_a_read() -> None:
+    def add(number: int) -> AddRequest:
+        return AddRequest(0, 3, LedgerId(7), EntryId(number), KEYS[0], entry(7, number, b"x"))
+
+    def read(number: int) -> ReadRequest:
+        return ReadRequest(0, 3, LedgerId(7), EntryId(number))
+
+    incoming = session.ServerSession().receive(pack([add(0), add(1), read(0), read(1), add(2), read(2)], 3))
+
+    assert [(type(run), run.entry_ids) for run in incoming if isinstance(run, AddRun | ReadRun)] == [
+        (AddRun, [0, 1]),
+        (ReadRun, [0, 1]),
+        (AddRun, [2]),
+        (ReadRun, [2]),
+    ]
+
+
+def test_a_run_of_reads_is_bounded() -> None:
+    requests: list[Request] = [ReadRequest(0, 3, LedgerId(7), EntryId(number)) for number in range(READS_MAX * 2 + 1)]
+
+    incoming = session.ServerSession().receive(pack(requests, 3))
+
+    assert [len(run.txns) for run in incoming if isinstance(run, ReadRun)] == [READS_MAX, READS_MAX, 1]
+    assert wire_support.one_by_one(incoming) == requests
