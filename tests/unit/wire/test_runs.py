@@ -1,4 +1,4 @@
-"""Adds and reads in runs: the scanners read what the general parsers read, and lose nothing of what they leave alone."""
+"""Adds and reads in runs: the scanners read what the general parsers read, and leave nothing out."""
 
 import itertools
 
