@@ -38,7 +38,7 @@ async def _fix(arguments: argparse.Namespace, effective: "Effective") -> int:
     async with open_world(effective.host) as world:
         metadata = await world.metadata_stores.connect(options.metadata_uri)
         try:
-            boot = Boot(options.bookie_id, options.storage, integrity_options, world, options.metadata_uri)
+            boot = Boot(options.bookie_id, options.storage, integrity_options, world, options.client_options())
             return await _settle(arguments, boot, metadata)
         finally:
             await metadata.close()

@@ -29,7 +29,7 @@ _WITHOUT_MEANING = """
     allowShadedLedgerManagerFactoryClass allowStorageExpansion
     auditorAcquireConcurrentOpenLedgerOperationsTimeOutMSec auditorLedgerVerificationPercentage
     auditorMaxNumberOfConcurrentOpenLedgerOperations auditorPeriodicBookieCheckInterval auditorPeriodicCheckInterval
-    auditorPeriodicPlacementPolicyCheckInterval auditorReplicasCheckInterval authorizedRoles
+    auditorPeriodicPlacementPolicyCheckInterval auditorReplicasCheckInterval
     autoRecoveryDaemonEnabled bookieDeathWatchInterval bookieQuarantineTimeSeconds bookieServiceInfoProvider
     busyWaitEnabled byteBufAllocatorSizeInitial byteBufAllocatorSizeMax byteBufAllocatorSizeMin
     byteBufAllocatorUseCacheForAllThreads closeChannelOnResponseTimeout codahaleStatsCSVEndpoint

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bookie.base import ids
 from bookie.base.errors import BadInput
 from bookie.base.units import MIB
-from bookie.cli import derive
+from bookie.cli import derive, security_settings
 from bookie.cli.derive import HostLookup, Wanted
 from bookie.cli.settings import Settings
 from bookie.integrity.options import IntegrityOptions
@@ -99,6 +99,7 @@ def _server_options(settings: Settings) -> ServerOptions:
         gc_interval_ms=settings.number("gcWaitTime"),
         frame_bytes_max=settings.number("nettyMaxFrameSizeBytes"),
         force_read_only=settings.is_true("forceReadOnlyBookie"),
+        security=security_settings.security_options(settings),
         storage=StorageOptions(
             journal_dirs=settings.names("journalDirectories"),
             ledger_dirs=settings.names("ledgerDirectories"),

@@ -102,6 +102,33 @@ SETTINGS = (
     Setting(
         "openLedgerRereplicationGracePeriod", int, "30000", "silence of a writer before repair recovers its ledger, ms"
     ),
+    # ---- security (docs/SECURITY.md) -------------------------------------------------------------------------------
+    Setting("tlsProviderFactoryClass", str, "", "org.apache.bookkeeper.tls.TLSContextFactory: clients may start TLS"),
+    Setting("tlsRequired", _bool, "false", "nothing is served to a client that has not started TLS"),
+    Setting("tlsKeyStoreType", str, "JKS", "PEM, JKS or PKCS12"),
+    Setting("tlsKeyStore", str, "", "file with this bookie's key: a store, or a PEM key"),
+    Setting("tlsCertificatePath", str, "", "with a PEM key: file with its certificate and those that vouch for it"),
+    Setting("tlsKeyStorePasswordPath", str, "", "file with the password of tlsKeyStore"),
+    Setting("tlsTrustStoreType", str, "JKS", "PEM, JKS or PKCS12"),
+    Setting("tlsTrustStore", str, "", "file with the certificates to trust"),
+    Setting("tlsTrustStorePasswordPath", str, "", "file with the password of tlsTrustStore"),
+    Setting(
+        "tlsClientAuthentication", _bool, "false", "clients must show a certificate that tlsTrustStore vouches for"
+    ),
+    Setting("tlsHostnameVerificationEnabled", _bool, "false", "for this bookie's calls to others: names must match"),
+    Setting("tlsEnabledProtocols", _list, "TLSv1.2,TLSv1.3", "versions of TLS"),
+    Setting(
+        "tlsEnabledCipherSuites", _list, "", "cipher suites of TLS 1.2, by Java's or OpenSSL's names; default: all"
+    ),
+    Setting("bookieAuthProviderFactoryClass", str, "", "how clients prove who they are; Java's class for it"),
+    Setting("clientAuthProviderFactoryClass", str, "", "how this bookie does when it repairs itself from others"),
+    Setting("authorizedRoles", _list, "", "with BookieAuthZFactory: roles of certificates that may come in"),
+    Setting("authorizedNames", _list, "", "with BookieAuthZFactory: common names that may come in"),
+    Setting("saslJaasFile", str, "", "file that Java is told by -Djava.security.auth.login.config"),
+    Setting("saslJaasBookieSectionName", str, "Bookie", "its section with the users"),
+    Setting("saslJaasClientSectionName", str, "BookKeeper", "its section with this bookie's own name and password"),
+    Setting("saslJaasClientAllowedIds", str, ".*bookkeeper.*", "pattern of user names that may come in"),
+    Setting("adminTokenFile", str, "", "file with the token that callers of the admin port must know"),
     # ---- the process -----------------------------------------------------------------------------------------------
     Setting("adminPort", int, "3182", "gRPC admin and health port"),
     Setting("metricsPort", int, "9100", "port of /metrics"),

@@ -63,8 +63,9 @@ class Boot:
         storage: StorageOptions,
         options: IntegrityOptions,
         world: World,
-        metadata_uri: str,
+        client: ClientOptions,
     ) -> None:
+        """`client`: the cluster, and how this bookie reaches the other ones in it."""
         self.progress = Progress(world.clock)
         self.record: IncarnationRecord | None = None  # ours, once this boot is the current one
         self.store: EntryStore | None = None  # protected and open, from then on
@@ -72,8 +73,8 @@ class Boot:
         self._storage = storage
         self._options = options
         self._world = world
-        self._uri = paths.parse_uri(metadata_uri)
-        self._metadata_uri = metadata_uri
+        self._uri = paths.parse_uri(client.metadata_uri)
+        self._client_options = client
         self._volumes = volumes.configured(storage)
         self._patience = Patience(world.clock)
         self._boot_id = world.entropy.token(_TOKEN_SIZE).hex()
@@ -271,12 +272,11 @@ class Boot:
         """Phase two; returns when nothing is left to repair. Run it beside serving: recoveries talk to us too."""
         note = await notes.read(self._world.disk, self._volumes)
         assert self._ledgers is not None
-        options = ClientOptions(metadata_uri=self._metadata_uri)
         async with contextlib.AsyncExitStack() as stack:
             # Entering changes nothing, so it may be repeated: a metadata store that is silent just now is no reason to
             # stop a bookie, which would lose what it has not flushed (found by the simulator).
             client = await self._patience.read(
-                lambda: stack.enter_async_context(Client(options, self._world, store=metadata))
+                lambda: stack.enter_async_context(Client(self._client_options, self._world, store=metadata))
             )
             repair = Repair(
                 store,

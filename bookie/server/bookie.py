@@ -57,7 +57,7 @@ class Bookie:
         self.ready = asyncio.Event()
         self.port = 0  # of the data port, once it is open
         self._security = security.load(options.security, world)
-        self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.metadata_uri)
+        self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.client_options())
         self._admin = NodeAdmin(self.boot, world, force_read_only=options.force_read_only)
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from bookie.base import errors, ids
 from bookie.base.ids import BookieId
+from bookie.client.options import ClientOptions
 from bookie.integrity.options import IntegrityOptions
 from bookie.metadata import paths
 from bookie.server.security import SecurityOptions
@@ -44,6 +45,16 @@ class ServerOptions:
         problems = list(self._problems())
         if problems:
             raise errors.BadInput("server options: " + "; ".join(problems))
+
+    def client_options(self) -> ClientOptions:
+        """How this bookie itself reads from the others."""
+        security = self.security
+        return ClientOptions(
+            self.metadata_uri,
+            tls=security.peer_tls,
+            sasl_user=security.peer_user,
+            sasl_password=security.peer_password,
+        )
 
     def _problems(self) -> list[str]:
         problems: list[str] = []

@@ -31,7 +31,8 @@ class SecurityOptions:
     """The data port's security. Without `tls`, START_TLS is answered EBADREQ, as Java does.
 
     `needs_tls`: nothing is served in plain. `authorized_roles`: Java's authorizedRoles, the first role after "0:" in a
-    unit of the certificate. `authorized_names`: its common names. `users`: passwords by name, for sasl.
+    unit of the certificate. `authorized_names`: its common names. `users`: passwords by name, for sasl. `peer_*`: how
+    this bookie itself speaks to the others, when it gets back what it lost.
     """
 
     tls: TlsOptions | None = None
@@ -41,6 +42,9 @@ class SecurityOptions:
     authorized_names: tuple[str, ...] = ()
     users: Mapping[str, Secret] = field(default_factory=dict)
     allowed_ids: str = ALLOWED_IDS
+    peer_tls: TlsOptions | None = None
+    peer_user: str = ""
+    peer_password: Secret = Secret("")
 
     def __post_init__(self) -> None:
         problems = list(self._problems())

@@ -94,7 +94,7 @@ async def _build(world: World) -> Bookie:
 
 async def _fix(world: World, change: Callable[[Grant], Grant]) -> str:
     metadata = await world.metadata_stores.connect(URI)
-    boot = Boot(ID, STORAGE, OPTIONS.integrity, world, URI)
+    boot = Boot(ID, STORAGE, OPTIONS.integrity, world, OPTIONS.client_options())
     report: StorageReport = await boot.inspect(metadata)
     assert report.verdict is not None
     if report.verdict in by_hand.FIXABLE:
