@@ -1,6 +1,7 @@
-# One image for the data plane and the operator; entry points `bookie` and `bookie-operator`.
-# It runs as any user without privileges, needs no writable root file system, and every process in
-# it handles SIGTERM itself, as process 1 must. A target with Spark will stand after the last one.
+# Two images: `--target bookie` for the data plane and the operator, entry points `bookie` and
+# `bookie-operator`; `--target spark` for the data pipeline, which is some 600 MB more.
+# They run as any user without privileges (Spark: as 10001, since Java wants a name for its user),
+# need no writable root file system, and every process in them handles SIGTERM itself, as process 1 must.
 
 FROM debian:bookworm-slim AS python
 RUN apt-get update -qq \
@@ -15,6 +16,7 @@ asked = tomllib.load(open('pyproject.toml', 'rb')); \
 project = asked['project']; extras = project['optional-dependencies']; \
 runtime = project['dependencies'] + extras['bookie'] + extras['operator']; \
 open('/requirements/runtime.txt', 'w').write('\n'.join(runtime)); \
+open('/requirements/spark.txt', 'w').write('\n'.join(extras['spark'])); \
 open('/requirements/build.txt', 'w').write('\n'.join(asked['build-system']['requires']))"
 
 # Everything we depend on, as one layer.
@@ -45,3 +47,37 @@ ENV PATH=/opt/bookie/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 USER 10001:10001
 WORKDIR /
 CMD ["bookie", "--help"]
+
+# ---- Spark ----
+# What is large and seldom changes comes first, and nothing of it stands on our sources.
+
+FROM python AS java
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
+    && echo "bookie:x:10001:10001::/tmp:/usr/sbin/nologin" >> /etc/passwd
+
+# Spark without what a pipeline over ledgers never runs: Hive, YARN, machine learning, its shell and compiler, the state
+# store on RocksDB, other systems' libraries.
+FROM dependencies AS spark-dependencies
+RUN /opt/build/bin/pip --python /opt/bookie/bin/python install --quiet --ignore-installed --prefix /opt/spark \
+        -r /requirements/spark.txt \
+    && cd /opt/spark/lib/python3.11/site-packages \
+    && rm -rf pyspark/examples pyspark/data pyarrow/tests pyarrow/include pyarrow/libarrow_flight* \
+        pyarrow/libarrow_substrait* \
+    && cd pyspark/jars \
+    && rm -f rocksdbjni-* breeze* spire* algebra_* cats-* spark-mllib* spark-graphx* hive-* spark-hive* datanucleus-* \
+        derby* spark-yarn* hadoop-yarn* spark-repl* scala-compiler-* jline-* lapack-* blas-* arpack* JTransforms-* \
+        *-osx-* *-windows-* *-kqueue*
+
+FROM java AS spark
+COPY --from=dependencies /opt/bookie /opt/bookie
+COPY --from=spark-dependencies /opt/spark /opt/bookie
+COPY --from=project /opt/project /opt/bookie
+ENV PATH=/opt/bookie/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 10001:10001
+WORKDIR /tmp
+# Spark on Kubernetes starts its own containers with the arguments `driver` and `executor`; all else is a command.
+ENTRYPOINT ["python3", "-m", "pyspark_bookkeeper.container"]
+CMD ["python3", "-m", "pyspark_bookkeeper", "--help"]

@@ -20,7 +20,7 @@ from fleet_local import LocalStage  # noqa: E402
 from kube_errors import ClusterError, NoClusterHere  # noqa: E402
 from kube_talk import say  # noqa: E402
 from stage import DemoFailed, Fleet, Outcome  # noqa: E402
-from story import Story  # noqa: E402
+from story import AFTER, Story  # noqa: E402
 from timeline import Timeline  # noqa: E402
 
 REPORT = ROOT / "demo-report.html"
@@ -49,6 +49,8 @@ def last_line(outcome: Outcome) -> tuple[bool, str]:
     failed = [one for one in outcome.proofs if not one.holds]
     counts = " ".join(f"{name}={outcome.verdict.get(name, 0)}" for name in ("acknowledged", "verified", "lost"))
     figures = f"{counts} phase_one={outcome.last.phase_one_ms / 1000:.2f}s healed={outcome.healed_s:.1f}s"
+    if AFTER in outcome.audits:
+        figures += f" audit_missing={outcome.audits[AFTER]['copies']['missing']}"
     how = f" {outcome.title}" if outcome.title else ""
     if failed or not outcome.proofs:
         return False, f"demo: FAILED{how} {figures}: {failed[0].claim if failed else 'nothing was proven'}"

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import kube_audit
 import kube_cache
 import kube_cluster
 import kube_home
@@ -52,6 +53,7 @@ class KubernetesStage:
         self._step: dict[str, Any] | None = None
         self._seen = Observation()
         self._stack = contextlib.ExitStack()
+        self._spark: kube_audit.Image | None = None
 
     # ---- up ----------------------------------------------------------------------------------------------------------
 
@@ -63,6 +65,7 @@ class KubernetesStage:
         os.environ["KUBECONFIG"] = str(kube_tools.kubeconfig())  # for every kubectl that is followed
         timeline.tell("step", "Kubernetes is up: three nodes in three zones")
         kube_load.load(kube_images.build_all())
+        self._spark = kube_audit.Image()
         timeline.tell("step", "the image is built from the Dockerfile and on every node")
         kube_setup.remove_remains()
         kube_tools.kubectl("create", "namespace", NAMESPACE)
@@ -124,6 +127,14 @@ class KubernetesStage:
         return Oracle(follow, command, uri=uri, log="/oracle", talk=self.logs / "oracle.log", restarts=True)
 
     # ---- the accident ------------------------------------------------------------------------------------------------
+
+    def prepare_audit(self) -> None:
+        assert self._spark is not None, "start() comes first"
+        self._spark.wait()
+
+    def begin_audit(self, name: str) -> kube_audit.JobAudit:
+        assert self._spark is not None, "start() comes first"
+        return kube_audit.JobAudit(name, self._spark.wait(), str(self.logs / "kubernetes.txt"))
 
     def destroy(self, bookie_id: str) -> Loss:
         """Delete the claims and the pod of one bookie. The StatefulSet makes both anew, empty."""

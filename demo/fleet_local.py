@@ -20,6 +20,7 @@ import children
 import kube_host
 import local_support
 from admin_client import AdminClient, observation
+from audit import LocalAudit
 from bookie.base.units import format_bytes
 from bookie.rpc import admin_pb2
 from kube_errors import ClusterError
@@ -159,6 +160,14 @@ class LocalStage:
             raise DemoFailed(f"the grant was refused: {(done.stderr or done.stdout).strip()}", str(self._logs))
 
     # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def prepare_audit(self) -> None:
+        """Java and Spark are here: the first was asked for, the second brought it along."""
+
+    def begin_audit(self, name: str) -> LocalAudit:
+        audit = LocalAudit(self.fleet.uri, self._logs / f"audit-{name}")
+        self._stack.callback(audit.close)
+        return audit
 
     def final_proofs(self, bookie_id: str, loss: Loss) -> list[Proof]:
         report = self._admins[bookie_id].report(fresh=True)

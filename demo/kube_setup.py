@@ -55,8 +55,12 @@ def _crd_flags() -> list[str]:
 
 def apply(manifest: Path) -> None:
     """Apply one of the examples with plain kubectl; only names of images change, where the cluster needs it."""
-    text = manifest.read_text()
-    for image in (kube_images.BOOKIE_IMAGE, kube_images.ZOOKEEPER_IMAGE):
+    apply_text(manifest.read_text())
+
+
+def apply_text(text: str) -> None:
+    """The same of a manifest's text."""
+    for image in (kube_images.BOOKIE_IMAGE, kube_images.SPARK_IMAGE, kube_images.ZOOKEEPER_IMAGE):
         text = text.replace(f"image: {image}", f"image: {kube_load.name_in_cluster(image)}")
     kube_tools.kubectl("apply", "--namespace", NAMESPACE, "-f", "-", text_in=text)
 

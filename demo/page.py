@@ -6,11 +6,12 @@ One file, no script, nothing fetched: it can be mailed and read in ten years.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import narrate
 import plot
+from pyspark_bookkeeper.audit import plots, summary
 from stage import Outcome
 from timeline import Timeline
 
@@ -41,11 +42,20 @@ def page(outcome: Outcome, timeline: Timeline, last_line: str, *, ok: bool) -> s
         _table(("volume", "role", "where", "held"), (_cells(*row) for row in _lost(outcome))),
         "<h2>What came back</h2>",
         _table(("", ""), (_cells(*row) for row in _came_back(outcome))),
+        *_audits(outcome),
         "<h2>Every step</h2>",
         _steps(timeline),
         "</html>",
     ]
     return "\n".join(part for part in parts if part) + "\n"
+
+
+def _audits(outcome: Outcome) -> Iterator[str]:
+    for name, told in outcome.audits.items():
+        yield f"<h2>The audit {html.escape(name)} the heal</h2>"
+        yield f"<p>{html.escape(summary.sentence(told))}</p>"
+        yield f"<figure>{plots.copies_by_bookie(told)}</figure>"
+        yield f"<figure>{plots.ledgers_by_replicas(told)}</figure>"
 
 
 def _cells(*texts: str) -> str:

@@ -60,6 +60,30 @@ def _answers(probe: dict[str, Any]) -> str:
     return ", ".join(words) or "no ledger was open on it"
 
 
+def audit_named_the_loss(bookie_id: str, before: dict[str, Any]) -> Proof:
+    """`before`: the summary of the audit that looked before the heal had ended."""
+    lacking = {name: _lacking(bookie) for name, bookie in before["bookies"].items() if _lacking(bookie)}
+    promised = before["bookies"].get(bookie_id, {"expected": 0})["expected"]
+    lost = lacking.pop(bookie_id, 0)
+    seen = f"{lost} of {promised} copies of {bookie_id} were not there or not to be seen"
+    seen += f"; and of others: {lacking}" if lacking else "; of every other bookie all were"
+    claim = "before the heal had ended the audit named what was lost, and nothing else"
+    return Proof(claim, 0 < lost <= promised and not lacking, seen)
+
+
+def audit_is_clean(after: dict[str, Any]) -> Proof:
+    """`after`: the summary of the audit of the healed fleet."""
+    copies, ledgers = after["copies"], after["ledgers"]
+    seen = f"{copies['expected']} copies in {ledgers['closed'] + ledgers['open']} ledgers: {copies['missing']} missing"
+    seen += f", {copies['unreachable']} not to be seen"
+    holds = copies["expected"] > 0 and not copies["missing"] and not copies["unreachable"] and after["clean"]
+    return Proof("the audit sees every replica that metadata promises", holds, seen)
+
+
+def _lacking(bookie: dict[str, Any]) -> int:
+    return int(bookie["missing"]) + int(bookie["unreachable"])
+
+
 def writer_lived(before: dict[str, Any], after: dict[str, Any]) -> Proof:
     """`before`: the sample at the loss; `after`: one once the fleet had healed."""
     same = before["steady_ledger"] == after["steady_ledger"] >= 0

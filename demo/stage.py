@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oracle import Oracle
 from timeline import Timeline
+
+if TYPE_CHECKING:
+    from audit import Audit
 
 
 class DemoFailed(Exception):
@@ -81,6 +84,7 @@ class Outcome:
     verdict: dict[str, object] = field(default_factory=dict)
     proofs: list[Proof] = field(default_factory=list)
     not_shown: str = ""
+    audits: dict[str, dict[str, Any]] = field(default_factory=dict)  # summaries: "before" the heal ended, "after" it
 
 
 class Fleet(Protocol):
@@ -110,6 +114,14 @@ class Fleet(Protocol):
 
     def decide(self, bookie_id: str, seen: Observation) -> None:
         """Do what a person would do now; nothing where an operator decides."""
+        ...
+
+    def prepare_audit(self) -> None:
+        """Return once an audit can begin at once."""
+        ...
+
+    def begin_audit(self, name: str) -> Audit:
+        """Start an audit of all replicas; the caller polls it."""
         ...
 
     def final_proofs(self, bookie_id: str, loss: Loss) -> list[Proof]:

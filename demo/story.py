@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narrate
 import proof
 from oracle import Oracle, OracleFailed
+from pyspark_bookkeeper.audit import summary
 from stage import DemoFailed, Fleet, Loss, Observation, Outcome
 from timeline import Progress, Sample, Timeline
 from waiting import wait_for
+
+if TYPE_CHECKING:
+    from audit import Audit
 
 WARM_UP_ENTRIES = 400  # acknowledged before the accident, so that there is something to lose
 KILLED_MIN = 3  # writers: each leaves a ledger that only recovery can close
 AFTERWARDS_ENTRIES = 40  # of the steady writer, after the fleet has healed
 WARM_UP_TIMEOUT_S = 120.0
 HEAL_TIMEOUT_S = 900.0
+AUDIT_TIMEOUT_S = 300.0
+BEFORE, AFTER = "before", "after"
 PROGRESS_EVERY_S = 2.0
 
 
@@ -37,9 +43,11 @@ class Story:
         """Tell it on a fleet that is up: the part that may be told again and again."""
         try:
             oracle = self._start_writers()
+            self._fleet.prepare_audit()
             bookie_id, open_ledgers, before = self._choose(oracle)
             loss = self._lose(bookie_id)
-            at_once = self._heal(oracle, bookie_id, open_ledgers)
+            audit = self._fleet.begin_audit(BEFORE)
+            at_once = self._heal(oracle, bookie_id, open_ledgers, audit)
             self._prove(oracle, loss, open_ledgers, before, at_once)
         except OracleFailed as error:
             raise DemoFailed(str(error), self._look_at) from None
@@ -90,17 +98,19 @@ class Story:
         self._timeline.tell("loss", f"{bookie_id} killed, its volumes destroyed: {volumes}; writes go on")
         return loss
 
-    def _heal(self, oracle: Oracle, bookie_id: str, open_ledgers: list[int]) -> dict[str, Any]:
-        """Watch until the bookie is whole again, tell each change, and let the fleet decide.
+    def _heal(self, oracle: Oracle, bookie_id: str, open_ledgers: list[int], audit: Audit) -> dict[str, Any]:
+        """Watch until the bookie is whole again, tell each change, and let the fleet decide once it knows what is lost.
 
         Returns how it answered writers of `open_ledgers` as soon as it served.
         """
         lost_s = self._timeline.now_s()
+        healed_s = 0.0
         last, told_s = Observation(), 0.0
         at_once: dict[str, Any] = {}
 
         def look() -> Observation | None:
-            nonlocal last, told_s, at_once
+            nonlocal last, told_s, at_once, healed_s
+            self._hear(BEFORE, audit)
             seen = self._fleet.watch(bookie_id)
             if seen.data_port_open and not at_once:
                 at_once = self._probe(oracle, bookie_id, open_ledgers)
@@ -116,8 +126,12 @@ class Story:
                 if seen.phase == "two" and now.at_s - told_s > PROGRESS_EVERY_S:
                     self._timeline.tell("progress", narrate.progress(seen))
                     told_s = now.at_s
-            self._fleet.decide(bookie_id, seen)
-            return seen if seen.done and seen.data_port_open else None
+            if BEFORE in self.outcome.audits:
+                self._fleet.decide(bookie_id, seen)
+            if not (seen.done and seen.data_port_open):
+                return None
+            healed_s = healed_s or self._timeline.now_s()
+            return seen if BEFORE in self.outcome.audits else None
 
         self.outcome.last = wait_for(
             f"{bookie_id} to be whole again",
@@ -127,7 +141,7 @@ class Story:
             detail=lambda: " ".join(part for part in (last.state, last.reason) if part),
             poll_s=self._fleet.poll_s,
         )
-        self.outcome.healed_s = self._timeline.now_s() - lost_s
+        self.outcome.healed_s = healed_s - lost_s
         return at_once
 
     def _probe(self, oracle: Oracle, bookie_id: str, ledgers: list[int]) -> dict[str, Any]:
@@ -144,15 +158,39 @@ class Story:
         words = ["--replicas-of", loss.bookie_id, "--before-ms", str(loss.wall_ms), "--json"]
         verdict = self.outcome.verdict = oracle.ask("verify", *words)
         at_last = self._probe(oracle, loss.bookie_id, open_ledgers)
+        audits = self._audit_again()
         self.outcome.proofs = [
             proof.nothing_lost(verdict),
             proof.copies_are_back(loss.bookie_id, verdict),
             proof.protected_before_cookie(self.history, at_once, at_last),
             proof.writer_lived(before, after),
+            proof.audit_named_the_loss(loss.bookie_id, audits[BEFORE]),
+            proof.audit_is_clean(audits[AFTER]),
             *self._fleet.final_proofs(loss.bookie_id, loss),
         ]
         for one in self.outcome.proofs:
             self._timeline.tell("proof", f"{'holds' if one.holds else 'DOES NOT HOLD'}: {one.claim} ({one.seen})")
+
+    def _audit_again(self) -> dict[str, dict[str, Any]]:
+        """Audit the healed fleet; return both audits."""
+        audit = self._fleet.begin_audit(AFTER)
+        wait_for(
+            "the audit of the healed fleet",
+            lambda: self._hear(AFTER, audit) or None,
+            timeout_s=AUDIT_TIMEOUT_S,
+            look_at=self._look_at,
+        )
+        return self.outcome.audits
+
+    def _hear(self, name: str, audit: Audit) -> bool:
+        """Take the audit's answer, once it is there, and tell it; return whether it is."""
+        if name not in self.outcome.audits:
+            answer = audit.answer()
+            if answer is None:
+                return False
+            self.outcome.audits[name] = answer
+            self._timeline.tell("audit", f"the audit {name} the heal: {summary.sentence(answer)}")
+        return True
 
     def _write_on(self, oracle: Oracle, before: dict[str, Any]) -> dict[str, Any]:
         """Wait until the steady writer has written some more after the heal; return the sample that shows it."""

@@ -5,8 +5,10 @@ Exit codes are those of `bookie`; a job that looks for something says 5 when it 
 
 import argparse
 import logging
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -21,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="pyspark_bookkeeper", description="Jobs over a fleet of bookies, on Spark.")
     audit.add_parser(parser.add_subparsers(metavar="COMMAND", required=True))
     parsed = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, _terminate)  # the first process of a container dies of no signal by itself
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each attempt to connect; the outcome is told by us
     with failures.told(audit.PROGRAM):  # what is Spark's
@@ -32,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             return FAILED
     return code
+
+
+def _terminate(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _exit_code(error: BookieError) -> int:

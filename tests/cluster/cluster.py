@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     verb("up", lambda _: print(kube_cluster.up()), "make or reuse the cluster, print its kubeconfig")
-    verb("image", lambda _: _print_lines(kube_images.build_all()), "build the images, print their names")
+    verb("image", lambda _: _print_lines(_images()), "build the images, print their names")
     load = verb("load", lambda parsed: kube_load.load(parsed.images), "bring images to all nodes")
     load.add_argument("images", nargs="+", metavar="IMAGE")
     verb("down", lambda _: kube_cluster.down(), "remove what `up` started, and nothing else")
@@ -75,6 +75,10 @@ def _parser() -> argparse.ArgumentParser:
     verb("kubectl", lambda _: None, "run kubectl against the cluster: kubectl ARGS...")
     verb("helm", lambda _: None, "run helm against the cluster: helm ARGS...")
     return parser
+
+
+def _images() -> Sequence[str]:
+    return [*kube_images.build_all(), kube_images.build_spark()]
 
 
 def _print_lines(lines: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ import kube_host
 import kube_talk
 
 BOOKIE_IMAGE = "bookie:dev"
+SPARK_IMAGE = "bookie-spark:dev"
 ZOOKEEPER_IMAGE = "zookeeper:3.9"
 
 ZOOKEEPER_FILES = Path(__file__).parent / "zookeeper"
@@ -38,7 +39,7 @@ PASSED_SETTINGS = ("PIP_INDEX_URL", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 
 def build_all() -> Sequence[str]:
-    """Build every image and return their names."""
+    """Build every image that a cluster needs and return their names; the one for Spark is for who wants it."""
     return [build_bookie(), ensure_zookeeper()]
 
 
@@ -47,8 +48,17 @@ def build_bookie() -> str:
     kube_engine.ensure()
     kube_base.ensure_base()
     with kube_talk.step(f"building {BOOKIE_IMAGE}"):
-        _build(kube_home.CHECKOUT, BOOKIE_IMAGE)
+        _build(kube_home.CHECKOUT, BOOKIE_IMAGE, "--target=bookie")
     return BOOKIE_IMAGE
+
+
+def build_spark() -> str:
+    """Build the image with Spark from the same Dockerfile and return its name; minutes the first time."""
+    kube_engine.ensure()
+    kube_base.ensure_base()
+    with kube_talk.step(f"building {SPARK_IMAGE}"):
+        _build(kube_home.CHECKOUT, SPARK_IMAGE, "--target=spark")
+    return SPARK_IMAGE
 
 
 def ensure_zookeeper() -> str:

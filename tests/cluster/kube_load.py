@@ -45,7 +45,22 @@ def load(images: Sequence[str]) -> None:
         case kube_home.Mode.EXISTING:
             _load_existing(images)
         case _:
-            _load_ours(images)
+            _load_ours(images, list(kube_kind.nodes(kube_home.this().name)))
+
+
+def load_on_one(image: str) -> str:
+    """Make a large `image` runnable on one node and return its name; empty: on every node, where they are not ours.
+
+    Raises as `load`.
+    """
+    if kube_home.mode() is kube_home.Mode.EXISTING:
+        load([image])
+        return ""
+    if not kube_base.is_present(image):
+        raise kube_errors.ClusterError(f"the engine has no image {image}; build it first (`cluster.py image`)")
+    node = sorted(kube_kind.nodes(kube_home.this().name))[-1]
+    _load_ours([image], [node])
+    return node
 
 
 def name_in_cluster(image: str) -> str:
@@ -75,9 +90,8 @@ def _load_existing(images: Sequence[str]) -> None:
         )
 
 
-def _load_ours(images: Sequence[str]) -> None:
+def _load_ours(images: Sequence[str], nodes: Sequence[str]) -> None:
     home = kube_home.this()
-    nodes = list(kube_kind.nodes(home.name))
     if not nodes:
         raise kube_errors.ClusterError("there is no cluster to load into; run `cluster.py up` first")
     with kube_cache.lock(f"{home.name}-load"):

@@ -18,6 +18,14 @@ EVENTS = [
 ]
 
 
+AUDIT = {
+    "ledgers": {"closed": 3, "open": 1, "young": 0, "moved": 0, "gone": 0, "unreadable": 0},
+    "copies": {"expected": 4_242, "missing": 0, "unreachable": 77, "unexpected": 0},
+    "bookies": {"b & <c>": {"zone": "", "expected": 4_242, "missing": 0, "unreachable": 77, "unexpected": 0}},
+    "replicas": {"3": {"2": 4}},
+}
+
+
 def timeline() -> Timeline:
     made = Timeline(say=lambda text: None)
     made.events = list(EVENTS)
@@ -30,6 +38,7 @@ def outcome() -> Outcome:
     made = Outcome("", loss=Loss("b", 0, (LostVolume("journal", "journal", "/j", 10),)), healed_s=20.0)
     made.last = Observation(phase_one_ms=120, ledgers_fenced=4, entries_copied=10, bytes_copied=99, ledgers_done=3)
     made.proofs = [Proof("nothing <is> lost", True, "all & everything")]
+    made.audits = {"before": AUDIT, "after": AUDIT}
     return made
 
 
@@ -54,6 +63,8 @@ def test_the_page_tells_all_and_fetches_nothing() -> None:
         "nothing &lt;is&gt; lost",
         "all &amp; everything",
         "0.12 s, 4 ledgers closed to writers",
+        "The audit before the heal",
+        "4 ledgers, 4,242 copies: 0 missing, 77 not to be seen",
     ):
         assert expected in text
     assert "<script" not in text

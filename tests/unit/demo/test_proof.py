@@ -77,3 +77,29 @@ def test_a_writer_that_goes_on_in_its_ledger_has_lived() -> None:
     assert proof.writer_lived(before, before | {"steady_acknowledged": 150}).holds
     assert not proof.writer_lived(before, before).holds
     assert not proof.writer_lived(before, before | {"steady_ledger": 9, "last_failure": "LedgerFenced"}).holds
+
+
+def audited(**bookies: tuple[int, int, int]) -> dict[str, Any]:
+    """The summary of an audit: (promised, missing, unreachable) copies of each bookie."""
+    named = {name: dict(zip(("expected", "missing", "unreachable"), of, strict=True)) for name, of in bookies.items()}
+    copies = {word: sum(of[word] for of in named.values()) for word in ("expected", "missing", "unreachable")}
+    clean = not copies["missing"] and not copies["unreachable"]
+    return {"bookies": named, "copies": copies, "ledgers": {"closed": 3, "open": 1}, "clean": clean}
+
+
+def test_an_audit_that_names_the_lost_bookie_and_nobody_else_proves_it() -> None:
+    assert proof.audit_named_the_loss("b", audited(a=(9, 0, 0), b=(7, 0, 7))).holds
+    assert proof.audit_named_the_loss("b", audited(a=(9, 0, 0), b=(7, 2, 3))).holds
+
+
+def test_an_audit_that_saw_no_loss_or_one_that_never_was_proves_nothing() -> None:
+    assert not proof.audit_named_the_loss("b", audited(a=(9, 0, 0), b=(7, 0, 0))).holds
+    assert not proof.audit_named_the_loss("b", audited(a=(9, 1, 0), b=(7, 0, 7))).holds
+    assert not proof.audit_named_the_loss("b", audited(a=(9, 0, 0))).holds
+
+
+def test_one_copy_that_the_audit_does_not_see_is_enough_to_fail() -> None:
+    assert proof.audit_is_clean(audited(a=(9, 0, 0))).holds
+    assert not proof.audit_is_clean(audited(a=(9, 1, 0))).holds
+    assert not proof.audit_is_clean(audited(a=(9, 0, 1))).holds
+    assert not proof.audit_is_clean(audited()).holds
