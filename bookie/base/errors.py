@@ -209,6 +209,12 @@ class DiskFull(StorageFailed):
     pass
 
 
+class PartitionFailed(StorageFailed):
+    """One ledger directory takes no more writes; the others, the journal and what is in memory are as they were."""
+
+    retryable = False
+
+
 class FileMissing(StorageFailed):
     pass
 

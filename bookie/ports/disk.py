@@ -2,7 +2,8 @@
 
 Promised: what returned before a successful `File.sync` survives a power cut. Deliberately not promised: that
 anything else survives; the order of unsynced writes; a new, renamed or removed name before `Disk.sync_dir` of its
-directory; anything about a file after a failed sync (it is poisoned: every later call raises, the node stops).
+directory; anything about what was written to a file after its last sync when a write or sync of it failed (it is
+poisoned: every later write raises; what was synced before may still be read).
 
 All paths are absolute strings with forward slashes. Errors: FileMissing, DiskFull, DiskFailed (`bookie.base.errors`).
 """

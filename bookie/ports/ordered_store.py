@@ -21,7 +21,10 @@ class Delete:
 
 
 class OrderedStore(Protocol):
-    """Keys are bytes in lexicographic order. Reads see every completed write. Raises StorageFailed, CorruptFile."""
+    """Keys are bytes in lexicographic order. Reads see every completed write. Raises StorageFailed, CorruptFile.
+
+    DiskFull from a write: it was not applied. From `flush`: nothing written is lost yet. Both may be tried again.
+    """
 
     def write(self, batch: Sequence[Put | Delete]) -> None:
         """Apply all or nothing; later items win over earlier ones of the same key. Not durable before `flush`."""
@@ -50,7 +53,7 @@ class OrderedStore(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Make all earlier writes durable. Raises DiskFailed; then nothing is known and the node stops."""
+        """Make all earlier writes durable. Raises DiskFull, or DiskFailed: then nothing is known and the node stops."""
         ...
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ rocksdict raises plain `Exception` with RocksDB's text; it is translated here, o
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 
 import rocksdict
@@ -20,6 +21,7 @@ from bookie.runtime.threads import Worker
 BLOCK_CACHE_BYTES = 16 * MIB
 WRITE_BUFFER_BYTES = 8 * MIB
 WRITE_BUFFERS = 3
+REST_S = 8.0
 BLOOM_BITS_PER_KEY = 10  # 1 % of missing keys cost a block read
 
 
@@ -57,8 +59,7 @@ def _translate(directory: str, error: Exception, *, is_write: bool) -> errors.Bo
     if "Corruption" in text:
         return errors.CorruptFile(f"{directory}: {text}; the index does not check: treat this volume as lost")
     if "No space left" in text:
-        # RocksDB refuses writes from here on, so for the node this is as final as any failed write.
-        return errors.DiskFailed(f"{directory}: no space left for the index; give the volume more, then restart")
+        return errors.DiskFull(f"{directory}: no space left for the index; free some, or give the volume more")
     if is_write:
         return errors.DiskFailed(f"{directory}: {text}")
     return errors.StorageFailed(f"{directory}: {text}")
@@ -80,6 +81,7 @@ class RocksStore:
         self._view = view  # what was made to read it, gone with it
         self._write_options = _unlogged()
         self._is_closed = False
+        self._rests_until_s = 0.0
 
     def write(self, batch: Sequence[Put | Delete]) -> None:
         rocks = rocksdict.WriteBatch(raw_mode=True)
@@ -103,10 +105,23 @@ class RocksStore:
         self._write(rocks)
 
     def _write(self, rocks: rocksdict.WriteBatch) -> None:
+        self._check_rest()
         try:
             self._database.write(rocks, self._write_options)
         except Exception as error:
-            raise _translate(self._directory, error, is_write=True) from error
+            raise self._write_failed(error) from error
+
+    def _write_failed(self, error: Exception) -> errors.BookieError:
+        translated = _translate(self._directory, error, is_write=True)
+        if isinstance(translated, errors.DiskFull):
+            self._rests_until_s = time.monotonic() + REST_S
+        return translated
+
+    def _check_rest(self) -> None:
+        """After a full disk RocksDB resumes by itself, every 5 s, once 8 MiB are free; but only while nobody writes or
+        flushes (seen: half a second between attempts, and it never did). What it could not flush it still holds."""
+        if self._rests_until_s and time.monotonic() < self._rests_until_s:
+            raise errors.DiskFull(f"{self._directory}: no space left for the index a moment ago; it is tried again")
 
     def get(self, key: bytes) -> bytes | None:
         try:
@@ -153,12 +168,13 @@ class RocksStore:
         return pair
 
     async def flush(self) -> None:
+        self._check_rest()
         try:
             await self._worker.call(self._flush)
         except errors.BookieError:
             raise
         except Exception as error:
-            raise _translate(self._directory, error, is_write=True) from error
+            raise self._write_failed(error) from error
 
     def _flush(self) -> None:
         self._database.flush(wait=True)
@@ -167,8 +183,15 @@ class RocksStore:
         if self._is_closed:
             return
         self._is_closed = True
-        await self._worker.call(self._database.close)
-        self._worker.stop()
+        try:
+            await self._worker.call(self._database.close)
+        except Exception as error:
+            # It flushes at its end, which nobody asked for: on a full disk that fails, and what was flushed is there.
+            translated = _translate(self._directory, error, is_write=True)
+            if not isinstance(translated, errors.DiskFull):
+                raise translated from error
+        finally:
+            self._worker.stop()
         if self._view is not None:
             self._view.cleanup()
 

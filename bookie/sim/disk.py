@@ -4,6 +4,7 @@ Every call that may wait in the real world suspends here, at least for one turn;
 reaches the image when a write begins; only a finished sync makes it durable, and only what was written before it began.
 """
 
+import enum
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,13 @@ from bookie.base.units import NS_PER_MS, NS_PER_US
 from bookie.ports.disk import Buffer, Mount, Usage
 from bookie.sim.disk_image import DirImage, FileImage, Image
 from bookie.sim.loop import Life, SimLoop
+
+
+class WriteFault(enum.Enum):
+    """How a write fails. FULL: refused whole (ENOSPC). BROKEN: EIO, a part of the bytes may be there, a sync too."""
+
+    FULL = "full"
+    BROKEN = "broken"
 
 
 @dataclass(slots=True)
@@ -27,6 +35,10 @@ class DiskFaults:
     sync_fails_path: str = ""  # only files whose path contains this
     must_wait_percent: int = 20  # how often pread_nowait would have to wait
     keeps_unflushed_batches: bool = True  # a crash may keep a prefix of an ordered store's unflushed batches
+    fails_at_write: int = 0  # the n-th write from the start of the process fails (1 is the first); 0: none does
+    fails_as: "WriteFault" = WriteFault.FULL
+    fails_path: str = ""  # only writes to paths that contain this are counted
+    fails_for: int = 1  # and so many writes from there on
     lies_about_sync: bool = False  # a broken disk: sync returns and nothing is durable (tests of the simulator itself)
 
 
@@ -43,6 +55,7 @@ class SimDisk:
         self.locked: list[str] = []
         self.syncs = 0
         self.operations = 0
+        self.writes = 0
         self.crash_at_operation = 0  # `on_crash` is called in the middle of that operation (1 is the first)
         self.on_crash: Callable[[], None] = life.check
 
@@ -59,6 +72,24 @@ class SimDisk:
         await self.loop.sleep_ns(int(latency_ns * 2 * self.random.random()))
         self.life.check()
 
+    def next_write(self, path: str) -> WriteFault | None:
+        """Count one write, sync or change of names; how it is to fail, None when it is not."""
+        faults = self.faults
+        if faults.fails_path not in path:
+            return None
+        self.writes += 1
+        if faults.fails_at_write and faults.fails_at_write <= self.writes < faults.fails_at_write + faults.fails_for:
+            return faults.fails_as
+        return None
+
+    def write_names(self, path: str) -> None:
+        """One change of names. Raises what the real disk would (`runtime.disk`)."""
+        fault = self.next_write(path)
+        if fault is WriteFault.FULL:
+            raise errors.DiskFull(f"{path}: no space left (simulated)")
+        if fault is WriteFault.BROKEN:
+            raise errors.StorageFailed(f"{path}: input/output error (simulated)")
+
     # ---- files ----------------------------------------------------------------------------------------------------
 
     async def open(
@@ -73,6 +104,7 @@ class SimDisk:
         if node is None:
             if not create:
                 raise errors.FileMissing(f"{path} does not exist")
+            self.write_names(path)
             node = FileImage(self.image.volume_of(path))
             directory.change("", name, node)
         elif create and exclusive:
@@ -99,6 +131,8 @@ class SimDisk:
 
     async def make_dir(self, path: str) -> None:
         await self.wait(self.faults.write_latency_ns)
+        if self._find(path) is None:
+            self.write_names(path)
         self.make_dir_now(path)
 
     def make_dir_now(self, path: str) -> DirImage:
@@ -117,6 +151,7 @@ class SimDisk:
 
     async def rename(self, source: str, target: str) -> None:
         await self.wait(self.faults.write_latency_ns)
+        self.write_names(target)
         source_dir, source_name = self._parent(source)
         target_dir, target_name = self._parent(target)
         node = source_dir.names.get(source_name)
@@ -135,6 +170,8 @@ class SimDisk:
         if isinstance(node, DirImage):
             raise errors.DiskFailed(f"{path} is a directory")
         if node is not None:
+            if self.next_write(path) is WriteFault.BROKEN:  # removing needs no space
+                raise errors.StorageFailed(f"{path}: remove failed (simulated)")
             node.volume.take(-len(node.data))
             directory.change(name, "", None)
 
@@ -164,6 +201,8 @@ class SimDisk:
             raise errors.FileMissing(f"{directory} does not exist")
         position = node.settled + len(node.pending)
         await self.wait(self.faults.sync_latency_ns)
+        if self.next_write(directory) is not None:
+            raise errors.DiskFailed(f"{directory}: sync of names failed (simulated)")
         if not self.faults.lies_about_sync:
             node.make_durable(position)
 
@@ -256,31 +295,47 @@ class SimFile:
         return len(self._image.data)
 
     def _check(self) -> None:
-        self._disk.life.check()
+        self._check_open()
         if self._image in self._disk.poisoned:
-            raise errors.DiskFailed(f"{self.path}: an earlier sync failed; nothing is known about what is on disk")
+            raise errors.DiskFailed(f"{self.path}: an earlier write failed; nothing is known about what is on disk")
+
+    def _check_open(self) -> None:
+        self._disk.life.check()
         assert not self._is_closed, f"{self.path} is closed"
+
+    def _write(self, offset: int, data: bytes) -> None:
+        fault = self._disk.next_write(self.path)
+        if fault is WriteFault.FULL:
+            raise errors.DiskFull(f"{self.path}: no space left (simulated)")
+        if fault is WriteFault.BROKEN:
+            self._image.write(offset, data[: self._disk.random.randint(0, len(data))])
+            self._poison("write failed")
+        self._image.write(offset, data)
+
+    def _poison(self, what: str) -> None:
+        self._disk.poisoned.append(self._image)
+        raise errors.DiskFailed(f"{self.path}: {what} (simulated)")
 
     async def append(self, buffers: Sequence[Buffer]) -> int:
         self._check()
         offset = len(self._image.data)
-        self._image.write(offset, b"".join(buffers))
+        self._write(offset, b"".join(buffers))
         await self._disk.wait(self._disk.faults.write_latency_ns)
         return offset
 
     async def pwrite(self, offset: int, data: Buffer) -> None:
         self._check()
-        self._image.write(offset, bytes(data))
+        self._write(offset, bytes(data))
         await self._disk.wait(self._disk.faults.write_latency_ns)
 
     async def pread(self, offset: int, size: int) -> bytes:
-        self._check()
+        self._check_open()
         await self._disk.wait(self._disk.faults.write_latency_ns)
-        self._check()
+        self._check_open()
         return bytes(self._image.data[offset : offset + size])
 
     def pread_nowait(self, offset: int, size: int) -> bytes | None:
-        self._check()
+        self._check_open()
         if self._disk.random.randrange(100) < self._disk.faults.must_wait_percent:
             return None
         return bytes(self._image.data[offset : offset + size])
@@ -297,20 +352,21 @@ class SimFile:
         await disk.wait(faults.sync_latency_ns)
         self._check()
         disk.syncs += 1
-        if (
+        if disk.next_write(self.path) is not None or (  # space may be missed only now, and then nothing is known either
             faults.sync_fails_per_million
             and faults.sync_fails_path in self.path
             and disk.random.randrange(1_000_000) < faults.sync_fails_per_million
         ):
             # As Linux does it: the dirty pages are marked clean, so a later sync would say yes over lost bytes.
             self._image.settle(disk.random)
-            disk.poisoned.append(self._image)
-            raise errors.DiskFailed(f"{self.path}: sync failed (simulated)")
+            self._poison("sync failed")
         if not faults.lies_about_sync:
             self._image.make_durable(position)
 
     async def truncate(self, size: int) -> None:
         self._check()
+        if self._disk.next_write(self.path) is WriteFault.BROKEN:
+            self._poison("truncate failed")
         self._image.truncate(size)
         await self._disk.wait(self._disk.faults.write_latency_ns)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from bookie.base import errors
 from bookie.ports.ordered_store import Delete, Put
-from bookie.sim.disk import SimDisk
+from bookie.sim.disk import SimDisk, WriteFault
 from bookie.sim.disk_image import StoreImage
 
 
@@ -54,8 +54,17 @@ class SimOrderedStore:
         assert self._image in self._open_images, f"{self._directory} is closed"
         return self._image
 
+    def _next_write(self) -> None:
+        """Raises what the real store would (`runtime.rocksdb`): it survives a full disk, and nothing else."""
+        fault = self._disk.next_write(self._directory)
+        if fault is WriteFault.FULL:
+            raise errors.DiskFull(f"{self._directory}: no space left for the index (simulated)")
+        if fault is WriteFault.BROKEN:
+            raise errors.DiskFailed(f"{self._directory}: the index cannot be written (simulated)")
+
     def write(self, batch: Sequence[Put | Delete]) -> None:
         image = self._check()
+        self._next_write()
         for item in batch:
             if isinstance(item, Put):
                 if item.key not in image.values:
@@ -90,6 +99,7 @@ class SimOrderedStore:
 
     def delete_range(self, start: bytes, end: bytes) -> None:
         image = self._check()
+        self._next_write()
         del self._keys[bisect.bisect_left(self._keys, start) : bisect.bisect_left(self._keys, end)]
         image.write([(start, end)])
 
@@ -97,6 +107,7 @@ class SimOrderedStore:
         image = self._check()
         position = image.settled + len(image.batches)
         await self._disk.wait(self._disk.faults.sync_latency_ns)
+        self._next_write()
         if not self._disk.faults.lies_about_sync:
             image.make_durable(position)
 

@@ -41,8 +41,11 @@ assert LOG_BATCH_BYTES < 64 * MIB
 async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]], stats: StorageStats) -> bool:
     """Make everything of `partition` durable that was there at the call; False when there was nothing to do.
 
-    Raises DiskFull (may be tried again), or what else the disk raised (then the node stops).
+    Raises DiskFull (may be tried again), PartitionFailed (never again in this life; nothing is lost, write cache and
+    journal have it all), or what else the disk raised (then the node stops).
     """
+    if partition.failure is not None:
+        raise partition.failure
     if partition.flushing is None:
         earned = marks()
         if partition.is_clean and earned == partition.marks:
@@ -73,7 +76,7 @@ async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]]
 async def _write_logs(partition: Partition, generation: Generation) -> list[Placed]:
     """Steps (1): every entry into a log. Returns where each is; nothing points at the bytes yet.
 
-    Raises DiskFull; then the logs are as long as before.
+    Raises DiskFull; then the logs are as long as before. Raises PartitionFailed.
     """
     written: list[Placed] = []
     use = dict(partition.log_use)
@@ -87,6 +90,10 @@ async def _write_logs(partition: Partition, generation: Generation) -> list[Plac
     except errors.DiskFull:
         await partition.writer.roll_back()
         raise
+    except errors.StorageFailed as error:
+        # A write that was refused, not a sync: what is on the disk is what was there before, and nothing points beyond.
+        partition.failure = errors.PartitionFailed(f"ledger directory {partition.number + 1} takes no writes: {error}")
+        raise partition.failure from error
     partition.log_use = use
     return written
 
@@ -203,26 +210,42 @@ class Checkpointer:
             await self._on_turn()
             for done in waiting:
                 done(error)
-            if error is not None and not isinstance(error, errors.DiskFull):
+            if error is not None and not isinstance(error, errors.DiskFull | errors.PartitionFailed):
                 return
 
     async def checkpoint_all(self) -> None:
-        """Checkpoint every partition, trim every journal to the least of their marks, resume suspended journals."""
+        """Checkpoint every partition, trim every journal to the least of their marks, resume suspended journals.
+
+        One that is full or takes no writes keeps the others from nothing but the trim; then its error is raised. When
+        none takes writes the node has no use: raises DiskFailed.
+        """
         began_ns = self._clock.monotonic_ns()
         suspended = [journal for journal in self._journals if journal.is_suspended]
         worked = False
+        trouble: BookieError | None = None
         for partition in self._partitions:
-            if partition.flushing is not None:  # a failed one comes first, then what has gathered since
-                await checkpoint(partition, self._marks, self._stats)
-            worked |= await checkpoint(partition, self._marks, self._stats)
-            partition.table.trim(partition.is_busy)
+            try:
+                worked |= await self._checkpoint(partition)
+            except (errors.DiskFull, errors.PartitionFailed) as error:
+                trouble = trouble or error
         for number, journal in enumerate(self._journals):
             await journal.trim(min(partition.marks[number] for partition in self._partitions))
+        if all(partition.failure is not None for partition in self._partitions):
+            raise errors.DiskFailed(str(trouble))
+        if trouble is not None:
+            raise trouble
         for journal in suspended:
             await journal.resume()
         if worked:
             self._stats.checkpoints += 1
             self._stats.checkpoint_ns += self._clock.monotonic_ns() - began_ns
+
+    async def _checkpoint(self, partition: Partition) -> bool:
+        if partition.flushing is not None:  # a failed one comes first, then what has gathered since
+            await checkpoint(partition, self._marks, self._stats)
+        worked = await checkpoint(partition, self._marks, self._stats)
+        partition.table.trim(partition.is_busy)
+        return worked
 
     def _marks(self) -> tuple[Mark, ...]:
         return tuple(journal.synced for journal in self._journals)

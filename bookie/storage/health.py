@@ -1,10 +1,13 @@
 """What the store may still accept, and why not: failed disks, full disks, a full write cache, read-only, stopping.
 
-A full disk makes the bookie read-only until there is room again; a failed one stops the node, once. It decides nothing
-about ledgers, and never forgets a failure.
+A full disk makes the bookie read-only until there is room again. A ledger directory that refuses a write while others
+take them makes it read-only until a restart: a ledger lives in one directory (its id decides), so its writes cannot go
+elsewhere, and a read-only bookie still serves what it has. Anything else that fails, a sync above all, stops the node,
+once. Nothing is decided here about ledgers, and no failure is ever forgotten.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from bookie.base import errors
@@ -14,6 +17,8 @@ from bookie.storage import dirs
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
+
+log = logging.getLogger(__name__)
 
 
 class Health:
@@ -42,12 +47,13 @@ class Health:
         self._is_stopping = False
         self._is_set_read_only = False
         self._is_disk_full = False
+        self._has_failed_partition = False
 
     # ---- questions --------------------------------------------------------------------------------------------------
 
     @property
     def is_read_only(self) -> bool:
-        return self._is_set_read_only or self._is_disk_full
+        return self._is_set_read_only or self._is_disk_full or self._has_failed_partition
 
     def check_alive(self) -> None:
         """Raise StorageFailed when the node stops or has failed."""
@@ -73,9 +79,14 @@ class Health:
         self._settle()
 
     def on_trouble(self, error: BookieError) -> None:
-        """A journal or a checkpoint failed: a full disk makes the bookie read-only, anything else stops the node."""
+        """A journal or a checkpoint failed: what that means for the node."""
         if isinstance(error, errors.DiskFull):
             self._is_disk_full = True  # until a checkpoint turn, at the latest one interval from now, finds room again
+            self._settle()
+        elif isinstance(error, errors.PartitionFailed):
+            if not self._has_failed_partition:
+                log.error("ledger directory failed, read-only until a restart reason=%s", error)
+            self._has_failed_partition = True
             self._settle()
         elif self.failure is None:
             self.failure = error

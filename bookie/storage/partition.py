@@ -52,6 +52,7 @@ class Partition:
         self.flushing_log = 0  # the checkpoint writes to this log and later ones
         self.written: list[Placed] | None = None  # where the entries of `flushing` are, once their bytes are synced
         self.marks: tuple[Mark, ...] = ()  # durable
+        self.failure: errors.PartitionFailed | None = None  # its disk takes no writes any more, until a restart
         self.durable_next_log = 0
         self.log_use: dict[tuple[int, LedgerId], Use] = {}  # of the log being written
 

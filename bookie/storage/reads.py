@@ -79,7 +79,7 @@ class Reads:
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
         partition = self._partitions[ledger_id % self._count]
         ledger = self.known(partition, ledger_id)
-        self._check_complete(ledger)
+        self._check_complete(partition, ledger)
         explicit = ledger.explicit_lac
         last = partition.last_entry(ledger)
         if last < 0:
@@ -91,13 +91,13 @@ class Reads:
         ledger = self.known(partition, ledger_id)
         location = partition.index.locate(ledger_id, entry_id)
         if location is None:
-            raise self._missing(ledger, entry_id)
+            raise self._missing(partition, ledger, entry_id)
         return Place(ledger_id, entry_id, location)
 
     def _last_entry(self, partition: Partition, ledger_id: LedgerId) -> EntryId:
         """The highest entry here. Raises UnknownLedgerState in limbo: a higher one may be gone."""
         ledger = self.known(partition, ledger_id)
-        self._check_complete(ledger)
+        self._check_complete(partition, ledger)
         last = partition.last_entry(ledger)
         if last < 0:
             raise errors.NoSuchEntry(f"ledger {ledger_id} has no entry here")
@@ -110,20 +110,24 @@ class Reads:
         ledger = partition.table.find(ledger_id) if ledger_id >= 0 else None
         if ledger is not None:
             return ledger
-        if self.is_doubtful:
+        if self._is_in_doubt(partition):
             raise errors.UnknownLedgerState(f"this bookie cannot say yet whether it had ledger {ledger_id}")
         raise errors.NoSuchLedger(f"ledger {ledger_id} is not here")
 
-    def _missing(self, ledger: Ledger, entry_id: EntryId) -> BookieError:
+    def _is_in_doubt(self, partition: Partition) -> bool:
+        """True while a "no" may be untrue: nothing is proven yet, or the disk that would know has failed."""
+        return self.is_doubtful or partition.failure is not None
+
+    def _missing(self, partition: Partition, ledger: Ledger, entry_id: EntryId) -> BookieError:
         """Proof of absence only when nothing can have been lost (BP-46, "responses")."""
-        if ledger.flags & LIMBO or self.is_doubtful:
+        if ledger.flags & LIMBO or self._is_in_doubt(partition):
             return errors.UnknownLedgerState(
                 f"entry {entry_id} of ledger {ledger.ledger_id} is not here; it may have been lost"
             )
         return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger.ledger_id} is not here")
 
-    def _check_complete(self, ledger: Ledger) -> None:
-        if ledger.flags & LIMBO or self.is_doubtful:
+    def _check_complete(self, partition: Partition, ledger: Ledger) -> None:
+        if ledger.flags & LIMBO or self._is_in_doubt(partition):
             raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger.ledger_id}")
 
     # ---- questions of integrity and auditors ------------------------------------------------------------------------

@@ -276,3 +276,53 @@ def test_attempts_on_a_full_disk_leave_no_bytes_behind() -> None:
         assert not bench.failures
 
     run(story, Bench(entry_log_bytes_max=500_000))
+
+
+def test_a_journal_takes_nothing_again_before_a_checkpoint_covers_what_it_refused() -> None:
+    # The master key of a new ledger went to the journal that was full: without a checkpoint it is in memory alone.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            fill(bench, "/journal", room=10)
+            fill(bench, "/ledgers")
+            refused = put(store, 7, 0)
+            await bench.settle(refused)
+            assert isinstance(refused.error, errors.DiskFull)
+            make_room(bench, "/journal")
+            with pytest.raises(errors.DiskFull):
+                await store.flush()
+            with pytest.raises(errors.BookieReadOnly):
+                put(store, 7, 1, is_recovery=True)
+            make_room(bench, "/ledgers")
+            await store.flush()
+            await bench.put_all(store, 7, [1])
+
+        async def second(store: EntryStore) -> None:
+            facts = store.facts(LEDGER)
+            assert facts is not None
+            assert facts.master_key == KEY
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story)
+
+
+def test_above_the_threshold_the_bookie_is_read_only_until_it_is_below_the_low_water_mark() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            for path in ("/ledgers", "/journal", "/index"):
+                volume = bench.node.image.volumes[path]
+                for used, is_read_only in ((0.79, False), (0.81, True), (0.75, True), (0.69, False)):
+                    volume.total_bytes = 1_000_000
+                    volume.used_bytes = int(1_000_000 * used)
+                    await bench.put_all(store, 8, [0], is_recovery=True)
+                    await store.flush()
+                    assert store.is_read_only == is_read_only, f"{path} at {used}"
+                    if is_read_only:
+                        with pytest.raises(errors.BookieReadOnly):
+                            put(store, 7, 0)
+                make_room(bench, path)
+
+        await bench.life(work)
+
+    run(story, Bench(disk_used_max=0.8, disk_used_again=0.7, disk_used_warn=0.5))

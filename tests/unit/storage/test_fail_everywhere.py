@@ -1,0 +1,222 @@
+"""One short life in which one write after the other fails: what was acknowledged is there, and a full disk passes."""
+
+import contextlib
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.sim.disk import DiskFaults, WriteFault
+from bookie.sim.faults import Dials
+from bookie.sim.node import End
+from bookie.storage.collect import collector
+from bookie.storage.collect.compactor import Compactor
+from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.storage.collect.plan import Kind
+from bookie.storage.store import EntryStore
+from storage_support import KEY, VOLUMES, Bench, Outcome, entry, options, put, run
+
+PAYLOAD = bytes(700)
+ALL = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
+
+
+class Told:
+    """What the dead process had told its clients."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, int]] = []
+        self.fenced: list[int] = []
+        self.copied: list[int] = []
+        self.gone: list[int] = []
+
+    async def work(self, bench: Bench, store: EntryStore) -> None:
+        """A little of everything, whatever is refused."""
+        for round_ in range(3):
+            await self.add(bench, store, round_)
+            await self.fence(bench, store, 20 + round_)
+            with contextlib.suppress(errors.BookieError):
+                await store.protect([(LedgerId(30 + round_), False, True, KEY)], epoch=round_)
+                store.add_copied(LedgerId(30 + round_), EntryId(5), entry(30 + round_, 5, payload=PAYLOAD), KEY)
+                await store.flush()
+                self.copied.append(30 + round_)
+            with contextlib.suppress(errors.BookieError):
+                await self.reclaim(bench, store, 10 + round_)
+
+    async def add(self, bench: Bench, store: EntryStore, round_: int) -> None:
+        for ledger_id, count in ((1, 4), (2, 4), (10 + round_, 2)):
+            with contextlib.suppress(errors.BookieError):
+                outcomes = [
+                    (entry_id, put(store, ledger_id, entry_id, payload=PAYLOAD))
+                    for entry_id in range(round_ * 4, round_ * 4 + count)
+                ]
+                await bench.settle(*(outcome for _, outcome in outcomes))
+                self.entries += [(ledger_id, entry_id) for entry_id, outcome in outcomes if outcome.is_ok]
+
+    async def fence(self, bench: Bench, store: EntryStore, ledger_id: int) -> None:
+        with contextlib.suppress(errors.BookieError):
+            fence = Outcome()
+            store.fence(LedgerId(ledger_id), KEY, fence)
+            await bench.settle(fence)
+            if fence.is_ok:
+                self.fenced.append(ledger_id)
+
+    async def reclaim(self, bench: Bench, store: EntryStore, ledger_id: int) -> None:
+        async def is_absent(known: LedgerId) -> bool:
+            return known == ledger_id
+
+        self.entries = [(known, entry_id) for known, entry_id in self.entries if known != ledger_id]
+        await collector.collect(store, is_absent)
+        self.gone.append(ledger_id)
+        await Compactor(store, ALL, bench.node.world.clock).compact(Kind.MAJOR)
+
+    async def check(self, bench: Bench, store: EntryStore) -> None:
+        for ledger_id, entry_id in self.entries:
+            assert await bench.read(store, ledger_id, entry_id) == entry(ledger_id, entry_id, payload=PAYLOAD)
+        for ledger_id in self.fenced:
+            facts = store.facts(LedgerId(ledger_id))
+            assert facts is not None
+            assert facts.is_fenced
+        for ledger_id in self.copied:
+            assert await bench.read(store, ledger_id, 5) == entry(ledger_id, 5, payload=PAYLOAD)
+        for ledger_id in self.gone:
+            assert store.facts(LedgerId(ledger_id)) is None
+
+
+def bench_with(seed: int, faults: DiskFaults, *, partitions: int) -> Bench:
+    bench = Bench(seed, dials=Dials(disk=lambda name: faults))
+    ledger_dirs = ("/ledgers", "/ledgers1")[:partitions]
+    for path in {*ledger_dirs} - {*VOLUMES}:
+        bench.node.image.add_volume(path)
+    bench.options = options(
+        ledger_dirs=ledger_dirs, index_dirs=(), journal_file_bytes_max=4096, entry_log_bytes_max=4096
+    )
+    return bench
+
+
+def run_failing_at(write: int, fault: WriteFault, partitions: int) -> bool:
+    """False: the life has fewer writes than that."""
+    faults = DiskFaults(fails_as=fault)
+    bench, told = bench_with(write, faults, partitions=partitions), Told()
+
+    async def story(bench: Bench) -> bool:
+        async def first(store: EntryStore) -> bool:
+            faults.fails_at_write = bench.node.disk.writes + write
+            await told.work(bench, store)
+            was_reached = bench.node.disk.writes >= faults.fails_at_write
+            faults.fails_at_write = 0
+            if fault is WriteFault.FULL and not bench.failures:
+                await store.flush()  # there is room again
+                assert not store.is_read_only
+                await bench.put_all(store, 3, [0], payload=PAYLOAD)
+                told.entries.append((3, 0))
+            if not bench.failures:
+                await told.check(bench, store)
+            return was_reached
+
+        was_reached = await bench.life(first, end=End.POWER_CUT if write % 2 else End.KILL)
+        assert all(isinstance(failure, errors.StorageFailed) for failure in bench.failures), bench.failures
+        await bench.life(lambda store: told.check(bench, store))
+        return was_reached
+
+    return run(story, bench)
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("fault", list(WriteFault))
+@pytest.mark.slow
+def test_a_failure_of_any_write_loses_nothing_acknowledged(fault: WriteFault, partitions: int) -> None:
+    write = 1
+    while run_failing_at(write, fault, partitions):
+        write += 1
+    assert write > 100, "the life was too short to say anything"
+
+
+def test_a_directory_that_refuses_writes_makes_the_bookie_read_only_and_it_serves_what_it_has() -> None:
+    faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
+    bench = bench_with(1, faults, partitions=2)
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            for ledger_id in (2, 3):  # 3 lives in the second directory
+                await bench.put_all(store, ledger_id, range(3))
+            await store.flush()
+            for ledger_id in (2, 3):
+                await bench.put_all(store, ledger_id, range(3, 6))
+            faults.fails_path = "/ledgers1/current/0"  # its entry logs
+            faults.fails_at_write = bench.node.disk.writes + 1
+            with pytest.raises(errors.PartitionFailed, match="ledger directory 2"):
+                await store.flush()
+
+            assert store.is_read_only
+            assert not bench.failures
+            with pytest.raises(errors.BookieReadOnly):
+                put(store, 2, 6)
+            for ledger_id in (2, 3):
+                for entry_id in range(6):
+                    assert await bench.read(store, ledger_id, entry_id) == entry(ledger_id, entry_id)
+            with pytest.raises(errors.NoSuchEntry):
+                await bench.read(store, 2, 6)
+            with pytest.raises(errors.UnknownLedgerState):  # its disk cannot be asked for a proof
+                await bench.read(store, 3, 6)
+            await bench.fence(store, 3)
+            faults.fails_at_write = 0
+            with pytest.raises(errors.PartitionFailed):  # until a restart, even if it recovers
+                await store.flush()
+
+        async def second(store: EntryStore) -> None:
+            assert not store.is_read_only
+            assert store.entry_runs(LedgerId(3)) == [(0, 5)]
+            facts = store.facts(LedgerId(3))
+            assert facts is not None
+            assert facts.is_fenced
+
+        await bench.life(first)
+        assert bench.was_clean is False
+        await bench.life(second)
+
+    run(story, bench)
+
+
+def test_the_last_directory_that_fails_stops_the_node() -> None:
+    faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000, fails_path=".log")
+    bench = bench_with(1, faults, partitions=1)
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 2, range(3))
+            faults.fails_at_write = 1
+            with pytest.raises(errors.DiskFailed):
+                await store.flush()
+            assert len(bench.failures) == 1
+            faults.fails_at_write = 0
+
+        async def second(store: EntryStore) -> None:
+            assert store.entry_runs(LedgerId(2)) == [(0, 2)]
+
+        await bench.life(first)
+        await bench.life(second)
+
+    run(story, bench)
+
+
+def test_one_full_directory_keeps_the_others_from_nothing() -> None:
+    faults = DiskFaults(fails_as=WriteFault.FULL, fails_for=1_000_000, fails_path="/ledgers/current/0")
+    bench = bench_with(1, faults, partitions=2)
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            for ledger_id in (2, 3):
+                await bench.put_all(store, ledger_id, range(3))
+            faults.fails_at_write = 1
+            with pytest.raises(errors.DiskFull):
+                await store.flush()
+            first, second = store.partitions
+            assert (first.flushing is None, second.flushing is None) == (False, True)
+            assert second.index.last_entry(LedgerId(3)) == 2
+            faults.fails_at_write = 0
+            await store.flush()
+            assert not store.is_read_only
+
+        await bench.life(work)
+
+    run(story, bench)
