@@ -39,16 +39,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _serve(effective: "Effective") -> int:
     from bookie.runtime import admin, loop, metrics
+    from bookie.runtime.admin_callers import Callers
     from bookie.runtime.world import open_world
     from bookie.server.bookie import Bookie
 
+    callers = Callers(effective.settings.text("adminTokenFile"), trusts_network=bool(effective.host.pod_uid))
     async with open_world(effective.host) as world:
         node = Bookie(effective.options, world)
         loop.settle_memory()
         loop.on_uncaught(node.fail)
         # Both ports are up before anything else happens: a bookie that waits or is stuck can be asked why.
         async with (
-            admin.serve(node, effective.admin),
+            admin.serve(node, effective.admin, callers),
             metrics.serve(node.telemetry, effective.metrics),
             _serving_http(node, effective),
         ):

@@ -20,6 +20,7 @@ from bookie.ports import admin as port
 from bookie.ports.network import Address
 from bookie.rpc import admin_pb2 as proto
 from bookie.rpc import admin_pb2_grpc
+from bookie.runtime.admin_callers import Callers, Interceptor
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _WATCH_INTERVAL_S = 1.0
@@ -30,10 +31,10 @@ _BLOCKED_MAX = 100
 
 
 @contextlib.asynccontextmanager
-async def serve(node: port.Admin, address: Address) -> AsyncIterator[int]:
-    """Serve `node` at `address`; give the port. Raises RefusedToStart when it is in use."""
+async def serve(node: port.Admin, address: Address, callers: Callers | None = None) -> AsyncIterator[int]:
+    """Serve `node` at `address` to `callers`; give the port. Raises RefusedToStart when it is in use."""
     # One bookie, one owner of the port: a second process must fail, not share (gRPC's default).
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)], interceptors=[Interceptor(callers or Callers())])
     admin_pb2_grpc.add_AdminServicer_to_server(_Admin(node), server)
     health_pb2_grpc.add_HealthServicer_to_server(_Health(node), server)
     try:

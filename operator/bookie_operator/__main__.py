@@ -70,6 +70,7 @@ def _run(args: argparse.Namespace) -> int:
         watch_namespaces=tuple(args.watch_namespace),
         http_port=args.http_port,
         kubeconfig=args.kubeconfig,
+        admin_token_file=os.environ.get("BOOKIE_ADMIN_TOKEN_FILE", ""),
         crash_after=int(os.environ.get("BOOKIE_OPERATOR_CRASH_AFTER", "0")),
         crash_dir=os.environ.get("TMPDIR", "/tmp"),
     )

@@ -61,7 +61,7 @@ async def run(options: OperatorOptions) -> int:
     reached = await configuration(options.kubeconfig)
     async with ApiServer(reached) as kube:
         lease = Lease(kube, options.namespace, options.lease_name, options.identity)
-        bookies = AdminPorts()
+        bookies = AdminPorts(options.admin_token_file)
         executor = Executor(
             kube,
             bookies,

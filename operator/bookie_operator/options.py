@@ -21,6 +21,7 @@ class OperatorOptions:
     http_port: int = 8080  # health and metrics
     kubeconfig: str = ""  # "" = in the cluster, else the usual places
     lease_name: str = "bookie-operator"
+    admin_token_file: str = ""  # what bookies with an admin token want to see; "" = none
     resync_ms: int = 60_000
     crash_after: int = 0  # test hook, see crash.py; 0 = never
     crash_dir: str = ""  # where the hook remembers that it struck

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import grpc
@@ -53,17 +54,33 @@ class Bookies(Protocol):
 
 
 class AdminPorts:
-    """Bookies over gRPC."""
+    """Bookies over gRPC. `token_file` proves that we may: read at each call, so that a new token counts at once."""
+
+    def __init__(self, token_file: str = "") -> None:
+        self._token_file = token_file
+
+    def _credentials(self) -> tuple[tuple[str, str], ...]:
+        if not self._token_file:
+            return ()
+        try:
+            tokens = Path(self._token_file).read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BookieUnreachable(f"the admin token in {self._token_file} cannot be read: {error}") from None
+        return (("authorization", f"Bearer {tokens[0]}"),) if tokens else ()
 
     async def report(self, address: str, *, fresh: bool) -> Report:
         async with _admin(address) as stub:
             request = admin_pb2.GetStorageReportRequest(fresh=fresh)
-            return report_of(await stub.GetStorageReport(request, timeout=CALL_DEADLINE_S))
+            return report_of(
+                await stub.GetStorageReport(request, timeout=CALL_DEADLINE_S, metadata=self._credentials())
+            )
 
     async def repair(self, address: str) -> RepairFacts:
         """The first message of the stream is the present; the rest is for people who watch."""
         async with _admin(address) as stub:
-            stream = stub.GetRepairStatus(admin_pb2.GetRepairStatusRequest(), timeout=CALL_DEADLINE_S)
+            stream = stub.GetRepairStatus(
+                admin_pb2.GetRepairStatusRequest(), timeout=CALL_DEADLINE_S, metadata=self._credentials()
+            )
             async for status in stream:
                 stream.cancel()
                 return _repair(status)
@@ -82,7 +99,7 @@ class AdminPorts:
             issued_by=grant.issued_by,
         )
         async with _admin(address) as stub:
-            reply = await stub.GrantRegeneration(message, timeout=CALL_DEADLINE_S)
+            reply = await stub.GrantRegeneration(message, timeout=CALL_DEADLINE_S, metadata=self._credentials())
             return GrantAnswer(bool(reply.accepted), reply.refused_reason, reply.text)
 
 

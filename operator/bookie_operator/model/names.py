@@ -38,6 +38,8 @@ APPROVED_EVIDENCE = f"{GROUP}/approved-evidence"
 POOL_DEFAULT = "default"  # the one pool of a cluster without zones
 DATA_ROOT = "/bookie"  # volumes are mounted at /bookie/<role>/<volume name>
 SETTINGS_DIR = "/etc/bookie"
+ADMIN_TOKEN_DIR = "/etc/bookie-admin"
+ADMIN_TOKEN_KEY = "token"
 SETTINGS_FILE = "bookie.properties"
 RUN_AS = 10001  # user and group of bookie pods; any number but root's
 

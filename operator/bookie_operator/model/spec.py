@@ -156,6 +156,12 @@ class BookieClusterSpec(Model):
     config: dict[str, Annotated[str, Field(max_length=1024)]] | None = Field(
         default=None, max_length=200, description="More settings of the bookie, by the names of bk_server.conf."
     )
+    admin_token_secret: str | None = Field(
+        default=None,
+        max_length=253,
+        description="A Secret of this namespace whose key `token` callers of the admin port must know; the operator has"
+        " to be given the same one (values.adminToken of its chart).",
+    )
     network: Network = Network()
     lifecycle: Lifecycle = Lifecycle()
 

@@ -32,6 +32,8 @@ def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str
             {"name": "bookie-tmp", "emptyDir": {"sizeLimit": want.resources.tmp_size}},
         ],
     }
+    if want.admin_token_secret is not None:
+        out["volumes"].append({"name": "bookie-admin", "secret": {"secretName": want.admin_token_secret}})
     if want.image_pull_secrets:
         out["imagePullSecrets"] = [{"name": secret.name} for secret in want.image_pull_secrets]
     return out | _placement(cluster, zone)
@@ -81,12 +83,19 @@ def _container(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> di
         "volumeMounts": [
             {"name": "bookie-settings", "mountPath": names.SETTINGS_DIR, "readOnly": True},
             {"name": "bookie-tmp", "mountPath": "/tmp"},
+            *_admin_token_mount(cluster),
             *(
                 {"name": volume.name, "mountPath": settings.directory(role, volume.name)}
                 for role, volume in want.storage.by_role()
             ),
         ],
     }
+
+
+def _admin_token_mount(cluster: Cluster) -> list[dict[str, Any]]:
+    if cluster.spec.admin_token_secret is None:
+        return []
+    return [{"name": "bookie-admin", "mountPath": names.ADMIN_TOKEN_DIR, "readOnly": True}]
 
 
 def _environment(cluster: Cluster, pool: str, zone: Zone | None) -> list[dict[str, Any]]:
@@ -105,6 +114,9 @@ def _environment(cluster: Cluster, pool: str, zone: Zone | None) -> list[dict[st
         {"name": "BOOKIE_BOOKIE_ID", "value": names.bookie_id(cluster.namespace, cluster.name, pool, "$(POD_INDEX)")},
         {"name": "BOOKIE_ADVERTISED_ADDRESS", "value": f"$(POD_NAME).{domain}"},
     ]
+    if cluster.spec.admin_token_secret is not None:
+        path = f"{names.ADMIN_TOKEN_DIR}/{names.ADMIN_TOKEN_KEY}"
+        out.append({"name": "BOOKIE_ADMIN_TOKEN_FILE", "value": path})
     if cluster.spec.placement.zone_source == "PodLabel":
         out.append(field("BOOKIE_ZONE", "metadata.labels['topology.kubernetes.io/zone']"))
     elif zone is not None:

@@ -135,6 +135,16 @@ def test_optional_placement_and_pull_secrets_reach_pods_and_job() -> None:
         assert spec["tolerations"] == [{"key": "storage", "operator": "Exists"}]
 
 
+def test_an_admin_token_reaches_the_bookie_as_a_file_and_only_where_it_is_wanted() -> None:
+    with_token, without = pod(adminTokenSecret="ledgers-admin"), pod()
+    (container,) = with_token["containers"]
+
+    assert {"name": "bookie-admin", "secret": {"secretName": "ledgers-admin"}} in with_token["volumes"]
+    assert {"name": "bookie-admin", "mountPath": "/etc/bookie-admin", "readOnly": True} in container["volumeMounts"]
+    assert {"name": "BOOKIE_ADMIN_TOKEN_FILE", "value": "/etc/bookie-admin/token"} in container["env"]
+    assert "bookie-admin" not in str(without)
+
+
 def test_claims_are_used_by_one_pod_at_a_time_unless_told_otherwise() -> None:
     (journal, *_) = stateful_set()["spec"]["volumeClaimTemplates"]
     storage = make.spec()["storage"]
