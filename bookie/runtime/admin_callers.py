@@ -68,7 +68,7 @@ class Callers:
         return [Secret(line) for line in lines]
 
 
-class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # typed as Any
+class Interceptor(grpc.aio.ServerInterceptor):
     """Asks `Callers` before each call of the admin service."""
 
     def __init__(self, callers: Callers) -> None:
