@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bookie.base import errors
 from bookie.base.ids import LedgerId
-from pyspark_bookkeeper import fleet, session
+from pyspark_bookkeeper import fleet, ranges, session
 from pyspark_bookkeeper.audit import job, plan, report, summary
 from pyspark_bookkeeper.audit.compare import KINDS, MISSING, UNREACHABLE
 from pyspark_bookkeeper.audit.inspector import Rules
@@ -86,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         or min(arguments.grace_s, arguments.second_look_s) < 0
     ):
         raise errors.BadInput("--unit-ledgers and --wave-units are at least 1, times are not negative")
+    if arguments.ledgers:
+        plan.parse_ranges(arguments.ledgers)
     folder = Folder(arguments.output)
     if folder.summary.exists() and not arguments.again:
         print(f"{PROGRAM}: {arguments.output} holds a finished audit: give another folder, or --again", file=sys.stderr)
@@ -123,10 +125,10 @@ def _planned(arguments: argparse.Namespace, connection: Connection, slots: int) 
     started_ms = time.time_ns() // 1_000_000
     ids: list[LedgerId] = list(fleet.ledger_ids(connection))
     if arguments.ledgers:
-        wanted = frozenset(plan.parse_ids(arguments.ledgers))
-        ids = [ledger_id for ledger_id in ids if ledger_id in wanted]
-        if not ids:
-            raise errors.LedgerMissing(f"--ledgers {arguments.ledgers}: none of these ledgers exists")
+        wanted = plan.parse_ranges(arguments.ledgers)
+        ids = [ledger_id for ledger_id in ids if ranges.contains(wanted, ledger_id)]
+        if lacking := [one.start for one in wanted if one.is_one and one.start not in ids]:
+            raise errors.LedgerMissing(f"--ledgers {arguments.ledgers}: there is no ledger {lacking[0]}")
     return plan.make(
         uri=connection.uri,
         started_ms=started_ms,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bookie.base.ids import BookieId
-from pyspark_bookkeeper import fleet
+from pyspark_bookkeeper import fleet, ranges
 from pyspark_bookkeeper.audit import plan
 from pyspark_bookkeeper.audit.compare import MISSING, UNREACHABLE
 from pyspark_bookkeeper.audit.inspector import Inspector, Rules, UnitResult
@@ -61,4 +61,4 @@ def audit_unit(connection: Connection, zones: Mapping[BookieId, str], rules: Rul
 
 
 def _count(units: Sequence[Unit]) -> int:
-    return sum(1 for _, text in units for _ in plan.parse_ids(text))
+    return sum(ranges.size(plan.parse_ranges(text)) for _, text in units)

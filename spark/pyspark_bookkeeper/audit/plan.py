@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from bookie.base import errors
-from bookie.base.ids import BookieId, LedgerId, parse_ledger_id
+from bookie.base.ids import BookieId, LedgerId
+from pyspark_bookkeeper import option_values, ranges
 from pyspark_bookkeeper.audit.inspector import Rules
+from pyspark_bookkeeper.ranges import Ranges
 
 FORMAT = 1
 UNIT_LEDGERS = 500  # half a second of work; a task costs 20 to 90 ms before its first request
@@ -73,22 +75,20 @@ def load(text: str) -> Plan:
 
 
 def format_ids(ids: Iterable[LedgerId]) -> str:
-    """Ascending ids as ranges: "1-400,402"."""
-    ranges: list[list[int]] = []
-    for ledger_id in ids:
-        if ranges and ranges[-1][1] + 1 == ledger_id:
-            ranges[-1][1] = ledger_id
-        else:
-            ranges.append([ledger_id, ledger_id])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+    """Ids as ranges, both ends included: "1-400,402"."""
+    found = ranges.of_ids(ids)
+    return ",".join(str(one.start) if one.is_one else f"{one.start}-{one.end - 1}" for one in found)
+
+
+def parse_ranges(text: str) -> Ranges:
+    """The inverse. Raises BadInput."""
+    try:
+        return ranges.union(option_values.ledgers(text))
+    except ValueError as error:
+        raise errors.BadInput(str(error)) from None
 
 
 def parse_ids(text: str) -> Iterator[LedgerId]:
-    """The inverse. Raises BadInput."""
-    for word in text.split(","):
-        first, dash, last = word.strip().partition("-")
-        start = parse_ledger_id(first)
-        end = parse_ledger_id(last) if dash else start
-        if end < start:
-            raise errors.BadInput(f"the range {word!r} is empty: it ends before it starts")
-        yield from map(LedgerId, range(start, end + 1))
+    """Each id in `text`, ascending; to be used with what `format_ids` wrote, not with what a person may have."""
+    for one in parse_ranges(text):
+        yield from map(LedgerId, one.ids)
