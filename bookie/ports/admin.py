@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from bookie.base.ids import BookieId, BootEpoch, Incarnation, LedgerId
+from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId
 
 
 class State(enum.Enum):
@@ -193,6 +193,31 @@ class GarbageReport:
     refused: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BadEntry:
+    """An entry whose bytes do not check, and where they are. It answers an I/O error until it is copied back."""
+
+    ledger_id: LedgerId
+    entry_id: EntryId
+    log_id: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScrubReport:
+    """The background check of entries. `ledger_id`, `entry_id`: how far it is in its ledger directory."""
+
+    is_running: bool
+    passes_done: int
+    entries_checked: int  # by the pass that runs, or by the last one
+    bytes_checked: int
+    ledger_id: LedgerId
+    entry_id: EntryId
+    bad_count: int
+    bad: tuple[BadEntry, ...] = ()  # the first thousand
+
+
 class Health(enum.Enum):
     """The three questions a probe may ask. Value = the name in the gRPC health protocol."""
 
@@ -233,4 +258,12 @@ class Admin(Protocol):
 
         Raises StorageFailed (not open, still repairing, or the disk), MetadataError, TooManyRequests.
         """
+        ...
+
+    async def scrub(self) -> None:
+        """Check every entry from the beginning, in the background, at the configured rate. Raises StorageFailed."""
+        ...
+
+    def scrub_report(self) -> ScrubReport:
+        """What the background check knows. Raises StorageFailed while the storage is not open."""
         ...

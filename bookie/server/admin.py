@@ -10,8 +10,18 @@ from bookie.base import errors
 from bookie.base.units import NS_PER_MS
 from bookie.integrity.boot import Boot
 from bookie.ports import World
-from bookie.ports.admin import Compaction, GarbageReport, Grant, Health, RepairStatus, State, StorageReport
+from bookie.ports.admin import (
+    Compaction,
+    GarbageReport,
+    Grant,
+    Health,
+    RepairStatus,
+    ScrubReport,
+    State,
+    StorageReport,
+)
 from bookie.server.collection import Collection
+from bookie.storage.scrub import Scrubber
 from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
@@ -26,6 +36,7 @@ class NodeAdmin:
     def __init__(self, boot: Boot, world: World, *, force_read_only: bool = False) -> None:
         self.store: EntryStore | None = None
         self.collection: Collection | None = None  # once nothing is left to repair
+        self.scrubber: Scrubber | None = None
         self.registered = asyncio.Event()
         self._boot = boot
         self._world = world
@@ -107,6 +118,17 @@ class NodeAdmin:
         if self.collection is None:
             raise errors.StorageFailed(f"nothing is collected before the repair is done; this is {self.state.value}")
         return await self.collection.collect_now(compaction)
+
+    async def scrub(self) -> None:
+        self._open_scrubber().request()
+
+    def scrub_report(self) -> ScrubReport:
+        return self._open_scrubber().report()
+
+    def _open_scrubber(self) -> Scrubber:
+        self._open_store()
+        assert self.scrubber is not None, "the store is open, and nobody scrubs it"
+        return self.scrubber
 
     def _open_store(self) -> EntryStore:
         if self.store is None:

@@ -17,7 +17,16 @@ from bookie.client import cluster
 from bookie.integrity.boot import Boot
 from bookie.metadata import paths, registration
 from bookie.ports import World
-from bookie.ports.admin import Compaction, GarbageReport, Grant, Health, RepairStatus, State, StorageReport
+from bookie.ports.admin import (
+    Compaction,
+    GarbageReport,
+    Grant,
+    Health,
+    RepairStatus,
+    ScrubReport,
+    State,
+    StorageReport,
+)
 from bookie.ports.disk import Usage
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.metrics import Histogram, Sample
@@ -33,6 +42,8 @@ from bookie.server.processor import Processor
 from bookie.server.readers import Readers
 from bookie.server.registration import Registration
 from bookie.storage.collect.compactor import Compactor
+from bookie.storage.scrub import Scrubber
+from bookie.storage.stats import GAUGES
 from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
@@ -165,6 +176,7 @@ class Bookie:
         listener = await self.world.network.listen(Address(options.listen_host, options.port), on_connect)
         self.port = listener.port
         registrar = self._make_registration(metadata, listener.port)
+        scrubber = Scrubber(store.partitions, store.stats, options.storage.scrub, self.world.clock)
         if options.force_read_only:
             store.set_read_only(True)
         registrar.set_read_only(store.is_read_only)  # before the first record: a writer must not choose us
@@ -174,8 +186,9 @@ class Bookie:
             ("mode", self._follow_mode(store, registrar)),
             ("identity", self.boot.hold()),
             ("upkeep", self._keep_up(store, metadata)),
+            ("scrub", scrubber.run()),
         )
-        self._admin.store = store
+        self._admin.store, self._admin.scrubber = store, scrubber
         self._admin.registered = registrar.registered
         try:
             async with asyncio.TaskGroup() as group:
@@ -270,6 +283,12 @@ class Bookie:
     async def collect_garbage(self, compaction: Compaction) -> GarbageReport:
         return await self._admin.collect_garbage(compaction)
 
+    async def scrub(self) -> None:
+        await self._admin.scrub()
+
+    def scrub_report(self) -> ScrubReport:
+        return self._admin.scrub_report()
+
     def telemetry(self) -> Iterator[Sample | Histogram]:
         """Everything there is to measure, for `runtime.metrics`."""
         yield from self.metrics.samples()
@@ -286,6 +305,6 @@ class Bookie:
         store = self._admin.store
         if store is not None:
             for name, value in store.stats.as_dict().items():
-                kind, suffix = ("gauge", "") if name == "cache_bytes" else ("counter", "_total")
+                kind, suffix = ("gauge", "") if name in GAUGES else ("counter", "_total")
                 text = "Of the storage engine (bookie/storage/stats.py)."
                 yield Sample(f"bookie_storage_{name}{suffix}", kind, text, value)

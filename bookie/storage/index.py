@@ -26,6 +26,7 @@ _USE_KEY = struct.Struct(">cIq")
 _USE = struct.Struct(">Qqq")
 _SIZE = struct.Struct(">Q")  # of the first version, which kept no range
 FIRST, LAST = EntryId(0), EntryId(LEDGER_ID_MAX)
+FIRST_LEDGER = LedgerId(0)
 # Rows looked at before others get their turn: about 1 ms.
 SLICE_COUNT = 512
 BLOCKS_SLICE_COUNT = SLICE_COUNT // block.COUNT
@@ -152,9 +153,9 @@ class Index:
         for key, value in self.store.range(b"L", b"M"):
             yield LedgerId(_LEDGER_KEY.unpack(key)[1]), value
 
-    async def walk_ledgers(self) -> AsyncIterator[list[LedgerId]]:
-        """The ids of all ledgers that have a row, ascending, in slices."""
-        async for pairs in self._walk(b"L", b"M"):
+    async def walk_ledgers(self, first: LedgerId = FIRST_LEDGER) -> AsyncIterator[list[LedgerId]]:
+        """The ids of all ledgers from `first` on that have a row, ascending, in slices."""
+        async for pairs in self._walk(ledger_key(first), b"M"):
             yield [LedgerId(_LEDGER_KEY.unpack(key)[1]) for key, _ in pairs]
 
     def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from bookie.base import errors
 from bookie.base.units import GIB, KIB, MIB
 from bookie.storage.collect.options import CompactionOptions
+from bookie.storage.scrub_options import ScrubOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class StorageOptions:
     # From here on only the cheaper kind of compaction runs (diskUsageWarnThreshold).
     disk_used_warn: float = 0.90
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
+    scrub: ScrubOptions = field(default_factory=ScrubOptions)
 
     def __post_init__(self) -> None:
         problems = list(self._problems())

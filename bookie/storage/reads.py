@@ -3,7 +3,8 @@
 Must never turn damage into absence, nor say "no" while something may have been lost (limbo, or nothing proven yet).
 """
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -13,6 +14,9 @@ from bookie.storage.entrylog.logs import Place
 from bookie.storage.ledgers import LIMBO, Ledger
 from bookie.storage.partition import Partition
 from bookie.storage.stats import StorageStats
+
+# First and last entry, inclusive.
+Run = tuple[EntryId, EntryId]
 
 
 class Reads:
@@ -150,21 +154,56 @@ class Reads:
             return False
         return True
 
-    def entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
+    def entry_runs(self, ledger_id: LedgerId) -> list[Run]:
         partition = self._partitions[ledger_id % self._count]
         self.known(partition, ledger_id)
-        ids = {entry for entry, place in partition.index.locations(ledger_id) if partition.has_log_of(place)}
-        ids.update(partition.active.ids_of(ledger_id))
-        if partition.flushing is not None:
-            ids.update(partition.flushing.ids_of(ledger_id))
-        runs: list[tuple[EntryId, EntryId]] = []
-        for entry_id in sorted(ids):
-            if runs and runs[-1][1] + 1 == entry_id:
-                runs[-1] = (runs[-1][0], entry_id)
-            else:
-                runs.append((entry_id, entry_id))
-        return runs
+        runs: list[Run] = []
+        _extend(runs, (entry for entry, place in partition.index.locations(ledger_id) if partition.has_log_of(place)))
+        return _union(runs, _cached_runs(partition, ledger_id))
+
+    async def walk_entry_runs(self, ledger_id: LedgerId) -> list[Run]:
+        """As `entry_runs`, giving the loop back between slices of the index. Raises NoSuchLedger also when it goes
+        meanwhile.
+        """
+        partition = self._partitions[ledger_id % self._count]
+        self.known(partition, ledger_id)
+        # First the caches: what leaves them during the walk is in the index by then, at worst behind where we are.
+        cached = _cached_runs(partition, ledger_id)
+        runs: list[Run] = []
+        async for found in partition.index.walk_locations(ledger_id):
+            _extend(runs, (entry for entry, place in found if partition.has_log_of(place)))
+        self.known(partition, ledger_id)
+        return _union(runs, cached)
 
     def ledgers(self) -> Iterator[LedgerId]:
         for partition in self._partitions:
             yield from partition.table.ids()
+
+
+def _cached_runs(partition: Partition, ledger_id: LedgerId) -> list[Run]:
+    ids = set(partition.active.ids_of(ledger_id))
+    if partition.flushing is not None:
+        ids.update(partition.flushing.ids_of(ledger_id))
+    runs: list[Run] = []
+    _extend(runs, sorted(ids))
+    return runs
+
+
+def _extend(runs: list[Run], entries: Iterable[EntryId]) -> None:
+    """Add ascending entries behind `runs`."""
+    for entry_id in entries:
+        if runs and runs[-1][1] + 1 == entry_id:
+            runs[-1] = (runs[-1][0], entry_id)
+        else:
+            runs.append((entry_id, entry_id))
+
+
+def _union(left: list[Run], right: list[Run]) -> list[Run]:
+    """The runs of the entries in either; what overlaps or touches becomes one."""
+    merged: list[Run] = []
+    for first, last in heapq.merge(left, right):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged

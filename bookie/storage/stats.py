@@ -1,5 +1,7 @@
 """Counters of the storage engine as plain attributes: the hot path pays an integer add. Never read to decide."""
 
+GAUGES = frozenset(("cache_bytes", "scrub_bad"))  # what goes up and down; all else counts
+
 
 class StorageStats:
     """All counts since start. Sizes in bytes, times in nanoseconds of the port's clock."""
@@ -27,6 +29,10 @@ class StorageStats:
         "read_cache_hits",
         "reads",
         "replay_ns",
+        "scrub_bad",
+        "scrub_bytes",
+        "scrub_entries",
+        "scrub_passes",
     )
 
     def __init__(self) -> None:
@@ -56,6 +62,10 @@ class StorageStats:
     read_cache_hits: int
     reads: int
     replay_ns: int
+    scrub_bad: int
+    scrub_bytes: int
+    scrub_entries: int
+    scrub_passes: int
 
     def as_dict(self) -> dict[str, int]:
         """Every counter by name, for metrics."""

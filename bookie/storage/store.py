@@ -264,6 +264,10 @@ class EntryStore:
         """Which entries are here, as inclusive runs, ascending. Raises NoSuchLedger."""
         return self._reads.entry_runs(ledger_id)
 
+    async def walk_entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
+        """The same, without keeping the loop for longer than a slice: for ledgers of any size."""
+        return await self._reads.walk_entry_runs(ledger_id)
+
     def ledgers(self) -> Iterator[LedgerId]:
         """Every ledger known here, ascending within each ledger directory."""
         return self._reads.ledgers()

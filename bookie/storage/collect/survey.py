@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from bookie.base import errors
 from bookie.base.units import MIB
 from bookie.storage.collect.plan import LogUsage
-from bookie.storage.entrylog.logs import Place
+from bookie.storage.entrylog.logs import Place, in_pieces
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
 
@@ -38,7 +38,7 @@ async def survey(partition: Partition) -> list[LogUsage]:
 
 async def live_places(partition: Partition, log_id: int) -> AsyncIterator[list[Place]]:
     """What the index has in that log, in pieces of about `PIECE_BYTES`, each ascending by offset."""
-    piece: list[Place] = []
+    found: list[Place] = []
     size = 0
     async for uses in partition.index.walk_use(log_id):
         for ledger_id, use in uses:
@@ -47,13 +47,14 @@ async def live_places(partition: Partition, log_id: int) -> AsyncIterator[list[P
             async for rows in partition.index.walk_locations(ledger_id, use.first, use.last):
                 for entry_id, location in rows:
                     if location.log_id == log_id:
-                        piece.append(Place(ledger_id, entry_id, location))
+                        found.append(Place(ledger_id, entry_id, location))
                         size += location.size
                 if size >= PIECE_BYTES:
-                    yield sorted(piece, key=_offset)
-                    piece, size = [], 0
-    if piece:
-        yield sorted(piece, key=_offset)
+                    for piece in in_pieces(sorted(found, key=_offset), PIECE_BYTES):
+                        yield piece
+                    found, size = [], 0
+    for piece in in_pieces(sorted(found, key=_offset), PIECE_BYTES):
+        yield piece
 
 
 def _offset(place: Place) -> int:

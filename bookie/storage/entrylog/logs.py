@@ -36,6 +36,20 @@ def _record_size(location: Location) -> int:
     return log_format.RECORD_HEAD_SIZE + location.size
 
 
+def in_pieces(places: Sequence[Place], size_bytes_max: int) -> Iterator[list[Place]]:
+    """`places` in order, in pieces of at most so many bytes; a larger entry is a piece of its own."""
+    piece: list[Place] = []
+    size = 0
+    for place in places:
+        if piece and size + place.location.size > size_bytes_max:
+            yield piece
+            piece, size = [], 0
+        piece.append(place)
+        size += place.location.size
+    if piece:
+        yield piece
+
+
 def end_of(location: Location) -> int:
     """The offset after the entry's record."""
     return location.offset + _record_size(location)

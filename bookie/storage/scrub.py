@@ -1,0 +1,210 @@
+"""Scrubbing: in the background every entry's bytes are read and checked, at a bounded rate, over and over.
+
+Rot is silent until somebody reads, and by then the other copies may be gone too. What is found is told (counters, a
+list, a line in the log) and nothing else: the entry answers an I/O error as before, which no quorum takes for a "no",
+and a person or the integrity check gets it back from other bookies. Must never repair, mark or delete anything.
+
+Where it is stands in the index (`scrub`), so that a restart does not begin anew; it is a hint, and not waited for.
+"""
+
+import asyncio
+import itertools
+import logging
+import struct
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
+from bookie.base.throttle import Throttle
+from bookie.base.units import KIB
+from bookie.ports.admin import BadEntry, ScrubReport
+from bookie.ports.clock import Clock
+from bookie.storage.entrylog.logs import Place, in_pieces
+from bookie.storage.partition import Partition
+from bookie.storage.scrub_options import ScrubOptions
+from bookie.storage.stats import StorageStats
+
+log = logging.getLogger(__name__)
+
+_NAME = "scrub"
+_POSITION = struct.Struct(">qq")
+_BEGIN = LedgerId(0), EntryId(0)
+_DONE = LedgerId(LEDGER_ID_MAX), EntryId(0)  # this directory, in a pass that goes on in others
+# Read, checked and waited for together.
+PIECE_BYTES = 512 * KIB
+# Entries told one by one; a disk that rots as a whole needs no longer list.
+BAD_MAX = 1_000
+
+
+@dataclass(slots=True)
+class _Run:
+    """One pass over everything."""
+
+    entries: int = 0
+    bytes: int = 0
+
+
+class Scrubber:
+    """One task runs it (`run`); anybody may ask for a pass (`request`) and for what is known (`report`)."""
+
+    def __init__(
+        self, partitions: Iterable[Partition], stats: StorageStats, options: ScrubOptions, clock: Clock
+    ) -> None:
+        self._partitions = tuple(partitions)
+        self._stats = stats
+        self._options = options
+        self._clock = clock
+        self._bytes = Throttle(options.bytes_per_s)
+        self._entries = Throttle(options.entries_per_s)
+        self._asked = asyncio.Event()
+        self._is_running = False
+        self._at = _BEGIN
+        self._pass = _Run()
+        self._bad: dict[tuple[LedgerId, EntryId], BadEntry] = {}
+
+    def request(self) -> None:
+        """A whole pass from the beginning, now; one that is under way begins again."""
+        for partition in self._partitions:
+            _save(partition, *_BEGIN)
+        self._asked.set()
+
+    def report(self) -> ScrubReport:
+        """What is known. The list is that of this life of the process, an entry that is good again left out."""
+        return ScrubReport(
+            is_running=self._is_running,
+            passes_done=self._stats.scrub_passes,
+            entries_checked=self._pass.entries,
+            bytes_checked=self._pass.bytes,
+            ledger_id=self._at[0],
+            entry_id=self._at[1],
+            bad_count=len(self._bad),
+            bad=tuple(self._bad.values()),
+        )
+
+    async def run(self) -> None:
+        """Until cancelled: a pass, then rest for the interval. Without an interval, only passes that are asked for.
+
+        Raises DiskFailed.
+        """
+        is_asked = self._options.interval_ms > 0 and any(_load(partition) for partition in self._partitions)
+        while True:
+            if not is_asked:
+                is_asked = await self._rest()
+                continue
+            self._asked.clear()
+            try:
+                is_asked = not await self._whole_pass()
+            except BookieError as error:
+                if error.fatal:
+                    raise
+                log.warning("scrub given up until the next is due reason=%s", error)
+                is_asked = False
+
+    async def _rest(self) -> bool:
+        """Wait until a pass is due, or asked for."""
+        try:
+            async with asyncio.timeout(self._options.interval_ms / 1000 if self._options.interval_ms else None):
+                await self._asked.wait()
+        except TimeoutError:
+            pass
+        return True
+
+    async def _whole_pass(self) -> bool:
+        """One pass, from where the last one was left. False when it was asked to begin anew."""
+        self._is_running, self._pass = True, _Run()
+        try:
+            for partition in self._partitions:
+                async for piece in _pieces(partition):
+                    if self._asked.is_set():
+                        return False
+                    await self._wait_for_turn(piece)
+                    await self._check(partition, piece)
+                    self._at = piece[-1].ledger_id, piece[-1].entry_id
+                    _save(partition, self._at[0], EntryId(self._at[1] + 1))
+                _save(partition, *_DONE)
+            for partition in self._partitions:
+                _save(partition, *_BEGIN)
+        finally:
+            self._is_running = False
+        self._forget_deleted()
+        self._stats.scrub_passes += 1
+        log.info("scrubbed entries=%d bytes=%d bad=%d", self._pass.entries, self._pass.bytes, len(self._bad))
+        return True
+
+    async def _wait_for_turn(self, piece: list[Place]) -> None:
+        now_ns, size = self._clock.monotonic_ns(), sum(place.location.size for place in piece)
+        await self._clock.sleep_until(max(self._bytes.take(size, now_ns), self._entries.take(len(piece), now_ns)))
+
+    async def _check(self, partition: Partition, piece: list[Place]) -> None:
+        """Check a piece, log by log, with few reads; what does not check is looked at once more by itself."""
+        piece.sort(key=lambda place: place.location)
+        for log_id, group in itertools.groupby(piece, key=lambda place: place.location.log_id):
+            places = list(group)
+            try:
+                bodies = await partition.logs.read_many(log_id, places)
+            except errors.StorageFailed:  # the log is gone, or somewhere in it the disk cannot read
+                bodies = [None] * len(places)
+            for place, body in zip(places, bodies, strict=True):
+                if body is None:
+                    await self._look_again(partition, place)
+                else:
+                    self._bad.pop((place.ledger_id, place.entry_id), None)
+            self._pass.entries += len(places)
+            self._stats.scrub_entries += len(places)
+            size = sum(place.location.size for place in places)
+            self._pass.bytes += size
+            self._stats.scrub_bytes += size
+        self._stats.scrub_bad = len(self._bad)
+
+    async def _look_again(self, partition: Partition, place: Place) -> None:
+        try:
+            await partition.logs.read(place.location, place.ledger_id, place.entry_id)
+        except errors.StorageFailed as error:
+            if partition.is_current(place):  # else it was deleted, written anew, or moved by compaction meanwhile
+                self._found(place, str(error))
+
+    def _found(self, place: Place, reason: str) -> None:
+        key = place.ledger_id, place.entry_id
+        if key in self._bad or len(self._bad) >= BAD_MAX:
+            return
+        self._bad[key] = BadEntry(place.ledger_id, place.entry_id, place.location.log_id, place.location.offset, reason)
+        log.error("bad entry ledger_id=%d entry_id=%d reason=%s", place.ledger_id, place.entry_id, reason)
+
+    def _forget_deleted(self) -> None:
+        """Entries whose ledgers went, or which were written anew, are nobody's concern any more."""
+        for key in list(self._bad):
+            partition = self._partitions[key[0] % len(self._partitions)]
+            bad = self._bad[key]
+            location = partition.index.locate(*key) if partition.table.is_here(key[0]) else None
+            if location is None or (location.log_id, location.offset) != (bad.log_id, bad.offset):
+                del self._bad[key]
+        self._stats.scrub_bad = len(self._bad)
+
+
+async def _pieces(partition: Partition) -> AsyncIterator[list[Place]]:
+    """Everything the index has, from the saved position on, in slices of one ledger."""
+    first_ledger, first_entry = _load(partition) or _BEGIN
+    async for ledger_ids in partition.index.walk_ledgers(first_ledger):
+        for ledger_id in ledger_ids:
+            first = first_entry if ledger_id == first_ledger else EntryId(0)
+            async for rows in partition.index.walk_locations(ledger_id, first):
+                for piece in in_pieces([Place(ledger_id, *row) for row in rows], PIECE_BYTES):
+                    yield piece
+
+
+def _load(partition: Partition) -> tuple[LedgerId, EntryId] | None:
+    """Where the last pass was left; None: it came to its end, or there was none."""
+    data = partition.index.get_meta(_NAME)
+    if data is None or len(data) != _POSITION.size:
+        return None
+    ledger_id, entry_id = _POSITION.unpack(data)
+    return (LedgerId(ledger_id), EntryId(entry_id)) if (ledger_id, entry_id) != _BEGIN else None
+
+
+def _save(partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> None:
+    try:
+        partition.index.put_meta(_NAME, _POSITION.pack(ledger_id, entry_id))
+    except errors.DiskFull:
+        log.debug("the place of the scrub could not be kept: the index has no space")

@@ -1,0 +1,192 @@
+"""Scrubbing finds what rots, tells it, changes nothing, and goes on where it was."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
+from bookie.sim.node import End
+from bookie.storage.collect.compactor import Compactor
+from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.storage.collect.plan import Kind
+from bookie.storage.scrub import Scrubber
+from bookie.storage.scrub_options import ScrubOptions
+from bookie.storage.store import EntryStore
+from storage_support import KEY, Bench, entry, put, run
+
+FAST = ScrubOptions(interval_ms=0, bytes_per_s=None)
+PAYLOAD = bytes(300)
+HOUR = 3600 * 10**9
+
+
+async def stored(bench: Bench, store: EntryStore) -> None:
+    for ledger_id in range(1, 5):
+        await bench.put_all(store, ledger_id, range(40), payload=PAYLOAD)
+    await store.flush()
+
+
+def offset_of(store: EntryStore, ledger_id: int, entry_id: int) -> int:
+    location = store.partitions[0].index.locate(LedgerId(ledger_id), EntryId(entry_id))
+    assert location is not None
+    return location.offset
+
+
+class Running:
+    """A scrubber and the task that runs it."""
+
+    def __init__(self, bench: Bench, store: EntryStore, options: ScrubOptions = FAST) -> None:
+        self.bench = bench
+        self.scrubber = Scrubber(store.partitions, store.stats, options, bench.node.world.clock)
+        self.task: Any = bench.simulation.loop.create_task(self.scrubber.run())
+
+    async def whole_pass(self) -> None:
+        done = self.scrubber.report().passes_done
+        self.scrubber.request()
+        await self.bench.simulation.until(lambda: self.scrubber.report().passes_done > done, "a pass of the scrub")
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+def scrubbing(work: Callable[[Bench, EntryStore, Running], Awaitable[None]], options: ScrubOptions = FAST) -> None:
+    async def story(bench: Bench) -> None:
+        async def life(store: EntryStore) -> None:
+            await stored(bench, store)
+            running = Running(bench, store, options)
+            await work(bench, store, running)
+            await running.stop()
+
+        await bench.life(life)
+
+    run(story, Bench(entry_log_bytes_max=8192))
+
+
+def test_a_sound_store_is_read_whole_and_nothing_is_found() -> None:
+    async def work(bench: Bench, store: EntryStore, running: Running) -> None:
+        await running.whole_pass()
+        report = running.scrubber.report()
+        assert (report.entries_checked, report.bad_count, report.bad) == (160, 0, ())
+        assert report.bytes_checked == 160 * (32 + 300)
+        assert not report.is_running
+        assert store.stats.scrub_entries == 160
+
+    scrubbing(work)
+
+
+def test_every_flipped_bit_is_named_and_nothing_is_repaired() -> None:
+    async def work(bench: Bench, store: EntryStore, running: Running) -> None:
+        for ledger_id, entry_id in ((2, 0), (2, 1), (4, 39)):
+            location = store.partitions[0].index.locate(LedgerId(ledger_id), EntryId(entry_id))
+            assert location is not None
+            bench.rot(f"{location.log_id:08x}.log", location.offset + 200)
+        await running.whole_pass()
+        report = running.scrubber.report()
+        assert [(bad.ledger_id, bad.entry_id) for bad in report.bad] == [(2, 0), (2, 1), (4, 39)]
+        assert all("does not check" in bad.reason for bad in report.bad)
+        assert store.stats.scrub_bad == 3
+        with pytest.raises(errors.CorruptFile):
+            await bench.read(store, 2, 0)
+        # Another bookie's copy heals one; the next pass knows.
+        store.add_copied(LedgerId(2), EntryId(0), entry(2, 0, payload=PAYLOAD), KEY)
+        await store.flush()
+        store.delete_ledger(LedgerId(4))
+        await store.flush()
+        await running.whole_pass()
+        assert [(bad.ledger_id, bad.entry_id) for bad in running.scrubber.report().bad] == [(2, 1)]
+
+    scrubbing(work)
+
+
+def test_a_log_that_is_gone_is_as_many_bad_entries() -> None:
+    async def story(bench: Bench) -> None:
+        async def second(store: EntryStore) -> None:
+            running = Running(bench, store)
+            await running.whole_pass()
+            report = running.scrubber.report()
+            assert (report.bad_count, report.entries_checked) == (160, 165)
+            assert all("missing" in bad.reason for bad in report.bad)
+            await running.stop()
+
+        async def first(store: EntryStore) -> None:
+            await stored(bench, store)
+            await bench.put_all(store, 9, range(5))
+            await store.flush()
+
+        await bench.life(first)
+        volume = bench.node.image.volumes["/ledgers"]
+        directory: Any = volume.root.names["current"]
+        del directory.names["00000000.log"], directory.durable["00000000.log"]
+        await bench.life(second)
+
+    run(story, Bench(entry_log_bytes_max=8192))
+
+
+def test_it_goes_no_faster_than_told_and_rests_between_passes() -> None:
+    async def work(bench: Bench, store: EntryStore, running: Running) -> None:
+        loop = bench.simulation.loop
+        await loop.sleep_ns(60 * 10**9)
+        assert store.stats.scrub_entries == 0  # the first pass comes after the first interval
+        await loop.sleep_ns(40 * 10**9)
+        assert 0 < store.stats.scrub_entries < 160
+        began_ns = loop.now_ns
+        await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the pass")
+        assert loop.now_ns - began_ns > 2 * 10**9  # 160 entries at 20 a second
+        await loop.sleep_ns(50 * 10**9)
+        assert store.stats.scrub_entries == 160
+        await bench.simulation.until(lambda: store.stats.scrub_passes == 2, "the next one")
+
+    scrubbing(work, ScrubOptions(interval_ms=95_000, entries_per_s=20, bytes_per_s=None))
+
+
+def test_a_pass_goes_on_where_the_process_ended_and_one_asked_for_begins_anew() -> None:
+    options = ScrubOptions(interval_ms=1000, entries_per_s=20, bytes_per_s=None)
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await stored(bench, store)
+            running = Running(bench, store, options)
+            await bench.simulation.until(lambda: store.stats.scrub_entries >= 80, "half of it")
+            await store.flush()
+            await running.stop()
+
+        async def second(store: EntryStore) -> None:
+            running = Running(bench, store, options)
+            await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the rest of it")
+            assert store.stats.scrub_entries <= 80
+            running.scrubber.request()
+            await bench.simulation.until(lambda: store.stats.scrub_passes == 2, "a whole pass")
+            assert running.scrubber.report().entries_checked == 160
+            await running.stop()
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+
+    run(story)
+
+
+def test_entries_that_compaction_or_a_writer_moves_meanwhile_are_not_bad() -> None:
+    async def work(bench: Bench, store: EntryStore, running: Running) -> None:
+        options = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
+        compactor = Compactor(store, options, bench.node.world.clock)
+        for round_ in range(4):
+            running.scrubber.request()
+            store.delete_ledger(LedgerId(1 + round_ % 2))
+            await store.flush()
+            await bench.settle(*(put(store, 3, number, payload=b"new", is_recovery=True) for number in range(5)))
+            await compactor.compact(Kind.MAJOR)
+            await bench.put_all(store, 1 + round_ % 2, range(40), payload=PAYLOAD)
+            await store.flush()
+        await running.whole_pass()
+        assert running.scrubber.report().bad == ()
+
+    scrubbing(work)
+
+
+def test_options_out_of_range_are_refused() -> None:
+    for bad in ({"interval_ms": -1}, {"entries_per_s": 0}, {"bytes_per_s": 0}):
+        with pytest.raises(errors.BadInput, match="scrub options"):
+            ScrubOptions(**bad)
