@@ -4,10 +4,13 @@
     group, 24 bytes:  firstSequenceStart i64, lastSequenceStart i64, sequenceSize i32, sequencePeriod i32
 
 A group is a run of `sequenceSize` entries, repeated every `sequencePeriod` from the first to the last start; period 0
-when there is one run. We write one group per run, as the shipped encoder does; we read both forms.
+when there is one run. The shipped encoder writes one group per run, so that a striped replica of a million entries
+would not fit into a frame; its decoder takes repeated runs as one group, which is what we write. We read both forms.
 """
 
 import struct
+import sys
+from array import array
 from collections.abc import Iterable
 
 from bookie.base.errors import BadInput
@@ -19,20 +22,32 @@ _HEADER = struct.Struct(">ii56x")
 _GROUP = struct.Struct(">qqii")
 _VERSION = 0
 _SEQUENCE_SIZE_MAX = 2**31 - 1
+_ID_END = 2**63
 # 24 bytes can describe 2^63 runs; this many is beyond any ledger we can hold, and still only some hundred MB.
 _RUNS_MAX = 1 << 22
 
 
 def encode_runs(runs: Iterable[tuple[int, int]]) -> bytes:
     """Return the encoding of `runs`: pairs (first, last), inclusive, ascending, not touching."""
-    groups: list[bytes] = []
+    groups: list[Group] = []
     for first, last in runs:
         assert first <= last
         while first <= last:
             size = min(last - first + 1, _SEQUENCE_SIZE_MAX)
-            groups.append(_GROUP.pack(first, first, size, 0))
+            _append_run(groups, first, size)
             first += size
-    return _HEADER.pack(_VERSION, len(groups)) + b"".join(groups)
+    return _HEADER.pack(_VERSION, len(groups)) + b"".join(_GROUP.pack(*group) for group in groups)
+
+
+def _append_run(groups: list[Group], first: int, size: int) -> None:
+    """Add a run, to the last group where it goes on in the same step."""
+    if groups:
+        start, last_start, known_size, period = groups[-1]
+        step = first - last_start
+        if known_size == size and size < step <= _SEQUENCE_SIZE_MAX and period in (0, step):
+            groups[-1] = (start, first, size, step)
+            return
+    groups.append((first, first, size, 0))
 
 
 def decode(data: bytes) -> list[tuple[int, int]]:
@@ -54,27 +69,76 @@ def decode(data: bytes) -> list[tuple[int, int]]:
 
 
 def decode_groups(data: bytes) -> list[Group]:
-    """Return the groups in `data` as they stand, ascending, none reaching into the next.
+    """Return the entries in `data` as groups, ascending, none reaching into the next; a group of one run has period 0.
 
-    A striped replica is thousands of runs and may be one group. A group of one run has period 0. Raises BadInput.
+    Runs that follow in the same step come as one group, however they were written. Raises BadInput.
     """
     if len(data) < _HEADER.size:
         raise BadInput(f"a list of entries of {len(data)} bytes cannot hold its header of {_HEADER.size}")
     version, count = _HEADER.unpack_from(data)
     if version != _VERSION or count < 0 or len(data) != _HEADER.size + count * _GROUP.size:
         raise BadInput(f"a list of entries: version {version}, {count} groups do not fit {len(data)} bytes")
+    words = array("q", data[_HEADER.size :])
+    if sys.byteorder == "little":
+        words.byteswap()
+    firsts, lasts, shapes = words[0::3], words[1::3], words[2::3]
     groups: list[Group] = []
-    end = -1
-    for first_start, last_start, size, period in _GROUP.iter_unpack(data[_HEADER.size :]):
-        span = last_start - first_start
-        is_repeated = period >= size and span % period == 0 if period > 0 else span == 0
-        if span < 0 or size <= 0 or not is_repeated:
-            raise BadInput(f"a list of entries: group ({first_start}, {last_start}, {size}, {period}) is not legal")
-        if first_start <= end:
-            raise BadInput(f"a list of entries: the run at {first_start} does not follow the one that ends at {end}")
+    end, place = -1, 0
+    while place < count:
+        times = _same_step(firsts, lasts, shapes, place)
+        _, last_start, size, period = _GROUP.unpack_from(data, _HEADER.size + (place + times - 1) * _GROUP.size)
+        first_start = firsts[place]
+        if times > 1:
+            period = firsts[place + 1] - first_start
+        _check(first_start, last_start, size, period, end)
         end = last_start + size - 1
-        is_one_run = period in (0, size) or span == 0
+        is_one_run = period in (0, size) or first_start == last_start
+        span = last_start - first_start
         groups.append(
             (first_start, first_start, span + size, 0) if is_one_run else (first_start, last_start, size, period)
         )
+        place += times
     return groups
+
+
+def _check(first_start: int, last_start: int, size: int, period: int, end: int) -> None:
+    span = last_start - first_start
+    is_repeated = period >= size and span % period == 0 if period > 0 else span == 0
+    if span < 0 or size <= 0 or not is_repeated:
+        raise BadInput(f"a list of entries: group ({first_start}, {last_start}, {size}, {period}) is not legal")
+    if first_start <= end:
+        raise BadInput(f"a list of entries: the run at {first_start} does not follow the one that ends at {end}")
+
+
+def _same_step(firsts: "array[int]", lasts: "array[int]", shapes: "array[int]", place: int) -> int:
+    """How many groups from `place` on are single runs of one size in one step; at least 1.
+
+    Compares arrays, doubling: a bookie that writes one group per run sends some hundred thousand of them.
+    """
+    if place + 1 >= len(firsts) or shapes[place] & 0xFFFFFFFF:
+        return 1
+    start, shape = firsts[place], shapes[place]
+    step = firsts[place + 1] - start
+
+    def is_one(times: int) -> bool:
+        if start + times * step >= _ID_END:
+            return False
+        expected = array("q", range(start, start + times * step, step))
+        found = firsts[place : place + times]
+        return found == expected == lasts[place : place + times] and (
+            shapes[place : place + times] == array("q", [shape]) * times
+        )
+
+    if step < shape >> 32 or step <= 0 or not is_one(2):
+        return 1
+    low, high = 2, len(firsts) - place + 1  # is_one(low), not is_one(high)
+    while low * 2 < high and is_one(low * 2):
+        low *= 2
+    high = min(high, low * 2)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if is_one(middle):
+            low = middle
+        else:
+            high = middle
+    return low

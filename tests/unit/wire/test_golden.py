@@ -1,7 +1,11 @@
 """The worked hex of wire-protocol.md 14, printed by the unmodified Java encoders: ledger 7, entry 1, LAC 0, length 8,
 payload "abcd", password "hello"."""
 
+import struct
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import wire_support
 from bookie.base.errors import BadInput, Status
@@ -173,30 +177,63 @@ def test_limbo_never_reaches_a_v2_client_as_code_107() -> None:
     assert joined(v2.pack_response(limbo))[8:12] == (101).to_bytes(4, "big")
 
 
-AVAILABILITY = [
-    ([], "00000000 00000000"),
-    ([(0, 2)], "00000000 00000001"),
-    ([(0, 1), (3, 4), (6, 7), (20, 20)], "00000000 00000004"),
+# Runs, groups (first start, last start, size, period). Java's encoder would write each run as a group of its own.
+AVAILABILITY: list[tuple[list[tuple[int, int]], list[tuple[int, int, int, int]]]] = [
+    ([], []),
+    ([(0, 2)], [(0, 0, 3, 0)]),
+    ([(0, 1), (3, 4), (6, 7), (20, 20)], [(0, 6, 2, 3), (20, 20, 1, 0)]),
+    ([(0, 1), (3, 4), (7, 8)], [(0, 3, 2, 3), (7, 7, 2, 0)]),
 ]
 
 
-@pytest.mark.parametrize(("runs", "head"), AVAILABILITY)
-def test_lists_of_entries_are_one_group_per_run(runs: list[tuple[int, int]], head: str) -> None:
+def availability_bytes(groups: list[tuple[int, int, int, int]]) -> bytes:
+    return struct.pack(">ii56x", 0, len(groups)) + b"".join(struct.pack(">qqii", *group) for group in groups)
+
+
+@pytest.mark.parametrize(("runs", "groups"), AVAILABILITY)
+def test_lists_of_entries_are_groups_of_equal_runs(
+    runs: list[tuple[int, int]], groups: list[tuple[int, int, int, int]]
+) -> None:
     encoded = availability.encode_runs(runs)
 
-    groups = b"".join(
-        first.to_bytes(8, "big") * 2 + (last - first + 1).to_bytes(4, "big") + bytes(4) for first, last in runs
-    )
-    assert encoded == bytes.fromhex(head) + bytes(56) + groups
+    assert encoded == availability_bytes(groups)
     assert availability.decode(encoded) == runs
 
 
-def test_lists_of_entries_with_merged_groups_are_read_too() -> None:
-    merged = bytes.fromhex("00000000 00000002") + bytes(56)
-    merged += bytes.fromhex("0000000000000000 0000000000000006 00000002 00000003")
-    merged += bytes.fromhex("0000000000000014 0000000000000014 00000001 00000000")
+def test_lists_of_entries_with_one_group_per_run_are_read_too() -> None:
+    runs = AVAILABILITY[2][0]
 
-    assert availability.decode(merged) == [(0, 1), (3, 4), (6, 7), (20, 20)]
+    assert (
+        availability.decode(availability_bytes([(first, first, last - first + 1, 0) for first, last in runs])) == runs
+    )
+
+
+@given(st.sets(st.integers(min_value=0, max_value=200)))
+def test_any_list_of_entries_survives_its_encoding(ids: set[int]) -> None:
+    runs: list[tuple[int, int]] = []
+    for number in sorted(ids):
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+
+    encoded = availability.encode_runs(runs)
+
+    assert availability.decode(encoded) == runs
+    # As Java's reader takes a group apart (AvailabilityOfEntriesOfLedger.isEntryAvailable).
+    found = {
+        number
+        for first, last, size, period in struct.iter_unpack(">qqii", encoded[64:])
+        for number in range(first, last + size + 1)
+        if (number - first) % (period or size + 1) < size
+    }
+    assert found == ids
+
+
+def test_a_striped_ledger_of_any_size_fits_a_frame() -> None:
+    runs = ((start, start + 1) for start in range(0, 3_000_000, 3))
+
+    assert len(availability.encode_runs(runs)) == 64 + 24
 
 
 @pytest.mark.parametrize("size", range(64))
