@@ -186,6 +186,42 @@ def test_entries_that_compaction_or_a_writer_moves_meanwhile_are_not_bad() -> No
     scrubbing(work)
 
 
+def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damage() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await stored(bench, store)
+            await bench.put_all(store, 9, [0])
+            store.delete_ledger(LedgerId(4))
+            await store.flush()
+
+        async def second(store: EntryStore) -> None:
+            faults, running = bench.node.disk_faults, Running(bench, store)
+            faults.write_latency_ns = 10**10
+            running.scrubber.request()
+            await bench.simulation.loop.sleep_ns(10)
+            faults.write_latency_ns = 10_000
+            options = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
+            assert (await Compactor(store, options, bench.node.world.clock).compact(Kind.MAJOR)).logs > 0
+            await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the pass")
+            assert running.scrubber.report().bad == ()
+            await running.stop()
+
+        await bench.life(first)
+        await bench.life(second)
+
+    run(story, Bench(entry_log_bytes_max=8192))
+
+
+def test_an_entry_that_reads_well_again_is_no_longer_listed() -> None:
+    async def work(bench: Bench, store: EntryStore, running: Running) -> None:
+        for bad_count in (1, 0):
+            bench.rot(".log", offset_of(store, 2, 5) + 100)  # the second time it turns the bit back
+            await running.whole_pass()
+            assert running.scrubber.report().bad_count == bad_count
+
+    scrubbing(work)
+
+
 def test_options_out_of_range_are_refused() -> None:
     for bad in ({"interval_ms": -1}, {"entries_per_s": 0}, {"bytes_per_s": 0}):
         with pytest.raises(errors.BadInput, match="scrub options"):
