@@ -100,6 +100,9 @@ class Processor:
     def _keep(self, run: AddRun, size: int, to: Replier) -> None:
         count = len(run.bodies)
         try:
+            if run.is_recovery and not run.is_high_priority and self._store.is_read_only:
+                # Re-replication finds another place; a recovery, which is urgent, may have none (wire-protocol.md 7.5).
+                raise errors.BookieReadOnly("this bookie is read-only")
             self._store.add(
                 run.ledger_id,
                 run.entry_ids,
@@ -184,15 +187,20 @@ class Processor:
 
     def _list_entries(self, request: ListEntriesRequest, to: Replier) -> None:
         self._metrics.other_requests += 1
+        if not self._readers.submit(partial(self._list_slowly, request, to)):
+            status = self._count(errors.TooManyRequests("too many reads wait for the disk"))
+            to.reply(ListEntriesResponse(request.txn, request.version, status, request.ledger_id))
+
+    async def _list_slowly(self, request: ListEntriesRequest, to: Replier) -> None:
         ids = request.txn, request.version
         try:
+            found = await self._store.walk_entry_runs(request.ledger_id)
             if is_limbo(self._store, request.ledger_id):
                 raise errors.UnknownLedgerState("a list in limbo would deny what it leaves out")
-            runs = availability.encode_runs(self._store.entry_runs(request.ledger_id))
         except BookieError as error:
             to.reply(ListEntriesResponse(*ids, self._count(error), request.ledger_id))
         else:
-            to.reply(ListEntriesResponse(*ids, _EOK, request.ledger_id, runs))
+            to.reply(ListEntriesResponse(*ids, _EOK, request.ledger_id, availability.encode_runs(found)))
 
     def _bookie_info(self, request: BookieInfoRequest, to: Replier) -> None:
         self._metrics.other_requests += 1

@@ -225,6 +225,8 @@ class Reads:
         """Answer with consecutive entries, as many as fit and are here; the first one decides about errors."""
         self._metrics.reads += 1
         try:
+            if request.entry_id < 0:
+                raise errors.BadRequest("a batch read begins at an entry")
             if not request.is_fencing:
                 self._submit_batch(request, to, None)
             elif request.master_key is None:

@@ -1,6 +1,8 @@
 """Every answer of wire-protocol.md 7, row by row, with the repairs of bp46.md 10. Names say which row."""
 
 import asyncio
+import random
+import struct
 
 import pytest
 
@@ -12,6 +14,7 @@ from bookie.storage.store import EntryStore
 from bookie.wire import availability, codes
 from bookie.wire.codes import Operation
 from bookie.wire.messages import (
+    AddRequest,
     AuthRequest,
     AuthResponse,
     BatchReadRequest,
@@ -25,6 +28,8 @@ from bookie.wire.messages import (
     ListEntriesResponse,
     ReadLacRequest,
     ReadLacResponse,
+    ReadRequest,
+    Request,
     StartTlsRequest,
     StartTlsResponse,
     UnknownRequest,
@@ -141,6 +146,27 @@ def test_a_read_only_bookie_refuses_adds_and_explicit_lacs_but_reads_and_fences(
         assert lac.status is Status.EREADONLY
         assert (await asker.read(0)).status is Status.EOK
         assert (await asker.read(0, is_fencing=True, master_key=KEY)).status is Status.EOK
+
+    server_support.run(story)
+
+
+@pytest.mark.parametrize(
+    ("is_recovery", "is_high_priority", "status"),
+    [
+        (False, True, Status.EREADONLY),  # no writer sends it; it would not be let in
+        (True, False, Status.EREADONLY),  # auto-recovery: it finds another place
+        (True, True, Status.EOK),  # recovery of a ledger that may have nowhere else to go
+    ],
+)
+def test_a_read_only_bookie_stores_only_what_recovers_a_ledger(
+    is_recovery: bool, is_high_priority: bool, status: Status
+) -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        store.set_read_only(True)
+
+        answer = await asker.add(0, is_recovery=is_recovery, is_high_priority=is_high_priority)
+
+        assert answer.status is status
 
     server_support.run(story)
 
@@ -649,6 +675,52 @@ def test_a_batch_reads_consecutive_entries_up_to_the_first_gap() -> None:
         assert isinstance(first_only, BatchReadResponse)
         assert first_only.bodies == (bodies[1],)
         assert (missing.status, missing.txn) == (Status.ENOENTRY, 4 + 4)
+
+    server_support.run(story)
+
+
+def test_a_batch_does_not_begin_before_the_first_entry() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+
+        assert (await asker.ask(batch(-1))).status is Status.EBADREQ
+
+    server_support.run(story)
+
+
+# ---- any ids
+
+
+def any_requests() -> list[Request]:
+    edges = (-(2**63), -0x8000, -2, -1, 0, 2**31, 2**63 - 1)
+    found: list[Request] = []
+    for ledger in map(LedgerId, edges):
+        for entry in map(EntryId, edges):
+            for key, fencing in ((None, False), (KEY, True), (b"", True)):
+                found.append(ReadRequest(0, 3, ledger, entry, key, fencing))
+                found.append(BatchReadRequest(0, 2, ledger, entry, -(2**31), -(2**63), key, fencing))
+                found.append(BatchReadRequest(0, 2, ledger, entry, 2**31 - 1, 2**63 - 1, key, fencing))
+            found.append(ReadRequest(0, 3, ledger, entry, previous_lac=entry, timeout_ms=-1, is_piggyback=True))
+            found.append(ReadRequest(0, 3, ledger, LAST, previous_lac=entry, timeout_ms=5, is_piggyback=True))
+            head = struct.pack(">qqqq", ledger, entry, 2**63 - 1, -1)
+            found.append(AddRequest(0, 3, ledger, entry, KEY, head))
+            found.append(AddRequest(0, 2, ledger, entry, b"", head, is_recovery=True))
+            found.append(WriteLacRequest(0, 3, ledger, entry, KEY, struct.pack(">qq", ledger, entry)))
+        found += [ReadLacRequest(0, 3, ledger), ForceRequest(0, 3, ledger), ListEntriesRequest(0, 3, ledger)]
+    return [*found, BookieInfoRequest(0, 3, -1), BookieInfoRequest(0, 3, 2**63 - 1)]
+
+
+def test_ids_of_any_value_get_one_answer_each_and_stop_nothing() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        requests = any_requests()
+        random.Random(4).shuffle(requests)
+        for request in requests:
+            await asker.ask(request)
+
+        assert len(asker.answers) == len(requests) > 500
+        assert (await asker.add(1, ledger_id=LedgerId(77), body=server_support.body(1, ledger_id=77))).status is (
+            Status.EOK
+        )
 
     server_support.run(story)
 

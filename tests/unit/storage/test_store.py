@@ -266,6 +266,7 @@ def test_runs_join_what_is_on_disk_and_in_the_caches() -> None:
             await bench.put_all(store, 7, [2, 6, 9])
 
             assert store.entry_runs(LEDGER) == [(0, 2), (5, 6), (9, 9)]
+            assert await store.walk_entry_runs(LEDGER) == [(0, 2), (5, 6), (9, 9)]
             assert [store.has_entry(LEDGER, EntryId(entry_id)) for entry_id in (1, 2, 3)] == [True, True, False]
             assert not store.has_entry(LedgerId(8), EntryId(0))
             assert list(store.ledgers()) == [7]
