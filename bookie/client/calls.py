@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from bookie.base.errors import BookieError
+from bookie.base.ids import EntryId
 from bookie.wire import messages, v2, v3
 from bookie.wire.codes import V2Opcode
 from bookie.wire.messages import Buffer, Request, Response
@@ -49,10 +50,13 @@ class Call:
 
 
 class AddOwner(Protocol):
-    """Who sent adds. `origin` is the link that they went over. Both are called on the loop."""
+    """Who sent adds. `origin` is the link that they went over. All are called on the loop."""
 
     def on_acks(self, origin: object, adds: list[Any]) -> None:
         """The bookie says that it has these."""
+
+    def on_synced(self, origin: object, last_synced: EntryId) -> None:
+        """The bookie says that it has the ledger on disk up to here (BP-14; only ledgers with deferred sync)."""
 
     def on_failed(self, origin: object, error: BookieError) -> None:
         """An add of this owner failed there, or was not answered in time: the others are forgotten with it."""

@@ -19,12 +19,13 @@ from bookie.client.reader import LedgerReader
 from bookie.client.shared import Shared
 from bookie.client.tasks import Tasks
 from bookie.client.watcher import BookieWatcher
-from bookie.client.writer import LedgerWriter
+from bookie.client.writer import DEFERRED, DURABILITY_KEY, LedgerWriter
 from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.ports import World
 from bookie.ports.metadata_store import MetadataStore
 from bookie.quorum.schedule import Schedule
+from bookie.quorum.synced import why_not_deferred
 from bookie.wire.digest import DigestType
 
 _CTOKEN_SIZE = 8
@@ -93,13 +94,28 @@ class Client:
         digest_type: DigestType = DigestType.CRC32C,
         password: bytes = b"",
         custom: Mapping[str, bytes] | None = None,
+        deferred_sync: bool = False,
+        ledger_id: LedgerId | None = None,
     ) -> LedgerWriter:
         """Create a ledger and return its writer. No bookie is contacted yet (wire 10.1).
 
-        Raises BadInput for quorums that do not nest, NotEnoughBookies, MetadataError.
+        `deferred_sync`: `append` returns before an entry is on disk, and only `LedgerWriter.force` makes entries
+        durable and readable; for all of the ledger's life, and written into its metadata (BP-14). `ledger_id`: the
+        caller's choice instead of a fresh one; LedgerExists if it is taken.
+
+        Raises BadInput for quorums that do not nest or cannot be had with deferred sync, NotEnoughBookies,
+        MetadataError.
         """
         shared = self.shared
         schedule = Schedule(ensemble_size, write_quorum, ack_quorum)
+        custom = dict(custom or {})
+        if deferred_sync:
+            not_deferred = why_not_deferred(schedule, protocol_version=self._options.protocol_version)
+            if not_deferred is not None:
+                raise not_deferred
+            custom[DURABILITY_KEY] = DEFERRED
+        elif DURABILITY_KEY in custom:
+            raise errors.BadInput(f"custom metadata {DURABILITY_KEY} is set by deferred_sync=True, not by hand")
         if len(shared.watcher.candidates()) < ensemble_size:
             await shared.watcher.load()
         token = int.from_bytes(self._world.entropy.token(_CTOKEN_SIZE), "big")
@@ -110,10 +126,10 @@ class Client:
             bookies=shared.new_ensemble(schedule),
             digest_type=digest_type,
             password=password,
-            custom=tuple(sorted((custom or {}).items())),
+            custom=tuple(sorted(custom.items())),
             ctoken=token >> 1 or 1,  # positive, and not "no token" (metadata 4.7)
         )
-        ledger_id = await shared.ledgers.create(metadata)
+        ledger_id = await shared.ledgers.create(metadata, ledger_id)
         return LedgerWriter(shared, ledger_id, metadata, version=0)
 
     async def open(self, ledger_id: LedgerId, password: bytes = b"", *, administrative: bool = False) -> LedgerReader:

@@ -16,7 +16,7 @@ from typing import Any
 
 from bookie.base import errors
 from bookie.base.errors import BookieError, Status
-from bookie.base.ids import BookieId
+from bookie.base.ids import BookieId, EntryId
 from bookie.base.units import KIB, div_ceil
 from bookie.client import add_frames
 from bookie.client.calls import AddBatch, AddOwner, Call, Key, key_of
@@ -279,6 +279,8 @@ class Connection:
         self.answered = True
         if response.status is Status.EOK:
             add.owner.on_acks(self._origin, [add])
+            if response.last_synced is not None:
+                add.owner.on_synced(self._origin, EntryId(response.last_synced))
         else:
             add.owner.on_failed(self._origin, self._error(response))
 

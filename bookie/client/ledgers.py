@@ -9,13 +9,14 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from bookie.base import errors
-from bookie.base.ids import LedgerId
+from bookie.base.ids import LEDGER_ID_MAX, LedgerId
 from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.metadata.paths import LayoutKind
 from bookie.ports.metadata_store import ANY_VERSION, MetadataStore, Stored
 
 SHORT_ID_END = paths.SHORT_ID_END
+LEGACY_ID_END = 10**10  # ten digits
 _CREATE_ATTEMPTS = 20
 _PUT_ATTEMPTS = 5
 _HOB_KEPT = 3
@@ -32,12 +33,19 @@ class LedgerStore:
     def path(self, ledger_id: LedgerId) -> str:
         return paths.ledger_path(self.root, ledger_id, self.kind)
 
-    async def create(self, metadata: LedgerMetadata) -> LedgerId:
-        """Store a new ledger under a fresh id; its version is 0. `metadata.ctoken` should be random and not 0.
+    async def create(self, metadata: LedgerMetadata, ledger_id: LedgerId | None = None) -> LedgerId:
+        """Store a new ledger under `ledger_id`, or under a fresh id; its version is 0. `metadata.ctoken` should be
+        random and not 0.
 
         The token tells our own node, whose answer was lost, from a stranger's (LedgerCreateOp; metadata.md 4.7).
+        Raises LedgerExists when `ledger_id` is taken, BadInput when this cluster's layout has no place for it.
         """
         data = serde.dump_ledger(metadata)
+        if ledger_id is not None:
+            if not 0 <= ledger_id < (LEGACY_ID_END if self.kind is LayoutKind.LEGACY else LEDGER_ID_MAX + 1):
+                raise errors.BadInput(f"ledger id {ledger_id} has no place in this cluster's {self.kind.value} layout")
+            await self.create_at(ledger_id, data, metadata.ctoken)
+            return ledger_id
         for _ in range(_CREATE_ATTEMPTS):
             ledger_id = await self.next_id()
             try:

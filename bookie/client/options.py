@@ -34,6 +34,8 @@ class ClientOptions:
     prefetch_bytes_max: int = 8 * MIB
     # How long a writer waits for an ack quorum of live bookies before it gives up (Java: not at all).
     ensemble_timeout_ms: int = 30_000
+    # Leave a failed bookie's slot empty while the ack quorum can be met without it (delayEnsembleChange).
+    delay_ensemble_change: bool = False
     # A bookie that failed is not chosen for new ensembles for this long if others can be had, and is read from last.
     quarantine_ms: int = 30_000
     # LAC is told to bookies when a writer pauses, so that tailing readers see the last entry (explicitLacInterval).

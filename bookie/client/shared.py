@@ -36,19 +36,32 @@ class Shared:
 
     def new_ensemble(self, schedule: Schedule) -> tuple[BookieId, ...]:
         """Draw bookies for a new ledger. Raises NotEnoughBookies."""
-        return placement.choose(schedule, self._drawn(self.watcher.candidates()))
+        healthy, quarantined = self._drawn()
+        return placement.choose(schedule, healthy if len(healthy) >= schedule.ensemble_size else healthy + quarantined)
 
     def replacements(
         self, schedule: Schedule, ensemble: tuple[BookieId, ...], slots: tuple[int, ...]
     ) -> dict[int, BookieId]:
-        """Draw bookies for failed `slots`; slots for which there is none are left out."""
-        candidates = self._drawn(self.watcher.candidates())
-        return placement.replace(schedule, ensemble, slots, candidates, zones=self.watcher.zones())
+        """Draw bookies for failed `slots`; slots for which there is none are left out.
 
-    def _drawn(self, candidates: list[Candidate]) -> list[Candidate]:
-        """In random order; bookies in quarantine come last and are taken only when there is no other."""
+        A bookie in quarantine is taken only where there is no other: no zone is worth one that fails (a writer would
+        go to and fro between two of them).
+        """
+        found: dict[int, BookieId] = {}
+        for candidates in self._drawn():
+            rest = tuple(slot for slot in slots if slot not in found)
+            filled = tuple(found.get(slot, bookie_id) for slot, bookie_id in enumerate(ensemble))
+            # The failed bookies themselves are never chosen, whatever has taken their slots.
+            free = [candidate for candidate in candidates if candidate.bookie_id not in ensemble]
+            found |= placement.replace(schedule, filled, rest, free, zones=self.watcher.zones())
+        return found
+
+    def _drawn(self) -> tuple[list[Candidate], list[Candidate]]:
+        """Bookies that take writes, in random order: the healthy ones, and those in quarantine."""
+        candidates = self.watcher.candidates()
         self.world.entropy.shuffle(candidates)
-        return sorted(candidates, key=lambda candidate: self.pool.is_quarantined(candidate.bookie_id))
+        quarantined = [candidate for candidate in candidates if self.pool.is_quarantined(candidate.bookie_id)]
+        return [candidate for candidate in candidates if candidate not in quarantined], quarantined
 
 
 def schedule_of(metadata: LedgerMetadata) -> Schedule:

@@ -6,21 +6,23 @@ changes in the metadata, the explicit LAC, and the end.
 """
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
 from bookie.client.appender import Appender
+from bookie.client.explicit_lac import ExplicitLac
 from bookie.client.shared import Shared, digest_of, schedule_of
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.quorum import ensemble
-from bookie.wire import v3
-from bookie.wire.messages import Buffer, Response, WriteLacRequest
+from bookie.quorum.synced import Syncing
+from bookie.wire.messages import Buffer
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,14 @@ log = logging.getLogger(__name__)
 CAS_ATTEMPTS = 20
 # Prefix, header, key, entry header and digest of a v3 add, rounded up (wire 1: "about 32 + digest + 40..60 bytes").
 ADD_OVERHEAD_MAX = 256
+
+# BP-14 keeps the level in the metadata, for whoever comes later to see; Java has no field for it.
+DURABILITY_KEY = "bookie.durability"
+DEFERRED = b"deferred"
+
+# A failed bookie is replaced within a few hundred ms when there is another.
+TELL_ATTEMPTS = 10
+TELL_PAUSE_MS = 300
 
 
 class _Place:
@@ -51,7 +61,8 @@ class LedgerWriter:
         self._shared = shared
         self._metadata = metadata
         self._version = version
-        self._digest = digest_of(metadata)
+        digest = digest_of(metadata)
+        self._is_deferred = is_deferred = dict(metadata.custom).get(DURABILITY_KEY) == DEFERRED
         self._schedule = schedule_of(metadata)
         self._entries_max = shared.options.in_flight_entries_max
         self._bytes_max = shared.options.in_flight_bytes_max
@@ -59,22 +70,22 @@ class LedgerWriter:
         self._appender = Appender(
             shared,
             ledger_id,
-            self._digest,
+            digest,
             self._schedule,
             metadata.last_segment.bookies,
             self._commit,
             start=INVALID_ENTRY_ID,
             length=0,
-            is_recovery=False,
+            deferred=Syncing(self._schedule) if is_deferred else None,
+            delay_ensemble_change=shared.options.delay_ensemble_change,
         )
+        self._explicit_lac = ExplicitLac(shared, ledger_id, digest, self._appender)
         self._appender.on_confirmed = self._on_confirmed
         self._appender.on_error = self._on_error
         self._waiters: deque[_Place] = deque()
+        self._watching: list[asyncio.Future[None]] = []
         self._is_closing = False
-        self._idle = asyncio.Event()
         self._loop = shared.pool.loop
-        self._lac_told = INVALID_ENTRY_ID
-        self._lac_timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> "LedgerWriter":
         return self
@@ -189,13 +200,11 @@ class LedgerWriter:
                 place.turn.set_result(None)
 
     def _on_confirmed(self) -> None:
-        in_flight = len(self._appender.adds)
         if self._waiters and not self._is_full():
             self._wake()
-        if not in_flight:
-            self._idle.set()
-            if self._lac_timer is None and self._shared.options.explicit_lac_ms:
-                self._lac_timer = self._loop.call_later(self._shared.options.explicit_lac_ms / 1000, self._tell_lac)
+        if self._watching:
+            self._look()
+        self._explicit_lac.moved()
 
     def _on_error(self, error: BookieError) -> None:
         if not self._is_closing:
@@ -203,24 +212,61 @@ class LedgerWriter:
         for place in self._waiters:
             if not place.turn.done():
                 place.turn.set_result(None)
-        self._idle.set()
-        if self._lac_timer is not None:
-            self._lac_timer.cancel()
-            self._lac_timer = None
+        self._look()
+        self._explicit_lac.stop()
 
-    # ---- explicit LAC ------------------------------------------------------------------------------------------------
+    def _look(self) -> None:
+        for watching in self._watching:
+            if not watching.done():
+                watching.set_result(None)
 
-    def _tell_lac(self) -> None:
-        """Tell the bookies the LAC while nothing is in flight (wire 10.6). Best effort: nobody waits for the answer."""
-        self._lac_timer = None
-        lac = self._appender.lac
-        if self._appender.error is not None or self._appender.adds or lac <= self._lac_told:
-            return
-        self._lac_told = lac
-        body = self._digest.seal_lac(self.id, lac)
-        for bookie_id in self._appender.live_bookies(lac):
-            request = WriteLacRequest(0, v3.VERSION, self.id, lac, self._digest.master_key, body)
-            self._shared.pool.send(bookie_id, request, _ignore, None)
+    async def _until(self, is_true: Callable[[], bool]) -> None:
+        """Until that or the writer's end; bounded, since bookies time out and mending ends."""
+        while not is_true() and self._appender.error is None:
+            watching: asyncio.Future[None] = self._loop.create_future()
+            self._watching.append(watching)
+            try:
+                await watching
+            finally:
+                self._watching.remove(watching)
+
+    # ---- durability and visibility -----------------------------------------------------------------------------------
+
+    async def force(self) -> EntryId:
+        """Make everything appended so far durable; return the last entry that is, at least the last one appended before
+        this call (BP-14, "Sync API").
+
+        Without deferred sync that is so once entries are acknowledged. Raises what ended the writer; then nothing after
+        `last_confirmed` is known to be durable.
+        """
+        appender, wanted = self._appender, self._appender.adds.last_pushed
+        await self._until(lambda: appender.adds.lac >= wanted)
+        if appender.error is None and appender.lac < wanted:
+            appender.force(wanted)
+            await self._until(lambda: appender.lac >= wanted)
+        if appender.lac < wanted:
+            assert appender.error is not None
+            raise appender.error
+        return appender.lac
+
+    async def add_confirmed_entry(self, payload: Buffer) -> EntryId:
+        """Append an entry that nobody may miss: on return it is confirmed, durable, and an ack quorum has been told.
+
+        What every confirmed entry has anyway: after a crash of the writer it is in the ledger, without another add and
+        without a close. What this adds: readers that do not recover see it at once. Nothing is told before an ack
+        quorum has the entry, so that nobody ever sees one that could vanish (seed 003: A1, A2, A4; instead of A3).
+        Raises as `append` and `force` do; QuorumNotReached if the entry is confirmed, but readers could not be told.
+        """
+        entry_id = await self.append(payload)
+        if self._is_deferred:
+            await self.force()
+        for _ in range(TELL_ATTEMPTS - 1):
+            with contextlib.suppress(errors.QuorumNotReached):
+                await self._explicit_lac.tell()
+                return entry_id
+            await self._shared.pause(TELL_PAUSE_MS)  # an ensemble change may be under way
+        await self._explicit_lac.tell()
+        return entry_id
 
     # ---- ensemble changes --------------------------------------------------------------------------------------------
 
@@ -261,13 +307,16 @@ class LedgerWriter:
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Wait for what is in flight, then close the ledger at the last confirmed entry (P21).
+        """Wait for what is in flight, then close the ledger at the last confirmed entry (P21). With deferred sync,
+        force before that: Java's writer cuts off what was not forced.
 
         Raises LedgerFenced when another client recovers the ledger (P23; Java's writer would overrule it), LedgerClosed
         when one closed it elsewhere than at our last confirmed entry (P24). Closing twice is fine.
         """
         self._is_closing = True
-        await self._drain()
+        await self._until(lambda: not self._appender.adds)
+        if self._is_deferred:
+            await self.force()  # raises: what is in memory only is for a recovery to find
         await self._appender.stop(errors.LedgerClosed(f"ledger {self.id} was closed by this writer"))
         last, length = self._appender.lac, self._appender.adds.lac_length
         for _ in range(CAS_ATTEMPTS):
@@ -292,14 +341,3 @@ class LedgerWriter:
             except errors.VersionConflict:
                 self._metadata, self._version = await self._shared.ledgers.get(self.id)
         raise errors.MetadataError(f"ledger {self.id}: the metadata changed {CAS_ATTEMPTS} times in a row")
-
-    async def _drain(self) -> None:
-        """Until nothing is in flight or the writer is dead; bounded, since bookies time out and mending ends."""
-        while self._appender.adds and self._appender.error is None:
-            self._idle.clear()
-            await self._idle.wait()
-
-
-def _ignore(context: None, response: Response | None, error: BookieError | None) -> None:
-    if error is not None:
-        log.debug("explicit LAC was not taken reason=%s", error)

@@ -169,11 +169,14 @@ class RefusedRequest:
 
 @dataclass(slots=True)
 class AddResponse:
+    """`last_synced`: up to where the bookie has the ledger on disk (BP-14); only in answers to deferred adds, v3."""
+
     txn: int
     version: int
     status: Status
     ledger_id: LedgerId
     entry_id: EntryId
+    last_synced: int | None = None
 
 
 @dataclass(slots=True)
@@ -183,6 +186,7 @@ class AddRunResponse:
     version: int
     status: Status
     run: AddRun
+    last_synced: int | None = None
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from bookie.wire.framing import PREFIX_SIZE, end_of_frame
 from bookie.wire.messages import (
     READS_MAX,
     AddRequest,
+    AddResponse,
     AddRun,
     AddRunResponse,
     Buffer,
@@ -256,7 +257,12 @@ def pack_add_answers(answer: AddRunResponse) -> list[Buffer]:
     run = answer.run
     if run.version != v3.VERSION:
         return [v2.pack_add_answers(run.version, answer.status, run.ledger_id, run.entry_ids)]
-    return [v3.pack_add_answers(answer.status, run.ledger_id, run.txns, run.entry_ids)]
+    if answer.last_synced is None:
+        return [v3.pack_add_answers(answer.status, run.ledger_id, run.txns, run.entry_ids)]
+    rest = answer.version, answer.status, run.ledger_id
+    ids = zip(run.txns, run.entry_ids, strict=True)
+    answers = (AddResponse(txn, *rest, entry_id, answer.last_synced) for txn, entry_id in ids)
+    return [buffer for one in answers for buffer in v3.pack_response(one)]
 
 
 def pack_read_answers(answer: ReadRunResponse) -> list[Buffer]:

@@ -54,6 +54,8 @@ class FakeBookie:
         self.lac_bodies: dict[LedgerId, bytes] = {}
         self.lac_status = Status.EOK  # of an answer to READ_LAC that has a body
         self.knows_batches = True
+        self.tells_synced = False
+        self.in_memory: set[tuple[LedgerId, EntryId]] = set()  # acknowledged, not on disk (deferred sync)
         self.requests: list[Request] = []
         self.script: Script = obey
         self._listener: Listener | None = None
@@ -80,6 +82,13 @@ class FakeBookie:
 
     def break_connections(self) -> None:
         self.fleet.machine.fabric.reset(str(self.id))
+
+    def cut_power(self) -> None:
+        """What was not on disk is gone, and with it every connection."""
+        for held in self.in_memory:
+            del self.entries[held]
+        self.in_memory.clear()
+        self.break_connections()
 
     def wipe(self) -> None:
         """The disk is gone; the process lives."""
@@ -129,7 +138,11 @@ class FakeBookie:
     def _answer(self, request: Request) -> Response:
         match request:
             case messages.AddRequest():
-                return _add_answer(request, self._add(request))
+                answer = _add_answer(request, self._add(request))
+                if self.tells_synced and request.is_deferred:
+                    self.in_memory.clear()
+                    answer.last_synced = self.ids(request.ledger_id)[-1]
+                return answer
             case messages.ReadRequest():
                 return self._read(request)
             case messages.BatchReadRequest():
@@ -140,6 +153,9 @@ class FakeBookie:
                 self.lac_bodies[request.ledger_id] = bytes(request.body)
                 self.keys.setdefault(request.ledger_id, request.master_key)
                 return messages.WriteLacResponse(request.txn, 3, Status.EOK, request.ledger_id)
+            case messages.ForceRequest():
+                self.in_memory = {held for held in self.in_memory if held[0] != request.ledger_id}
+                return messages.ForceResponse(request.txn, 3, Status.EOK, request.ledger_id)
             case _:
                 raise AssertionError(f"the model bookie does not know {request}")
 
@@ -150,6 +166,8 @@ class FakeBookie:
         if ledger_id in self.fenced and not request.is_recovery:
             return Status.EFENCED
         self.entries[ledger_id, request.entry_id] = bytes(request.body)
+        if request.is_deferred:
+            self.in_memory.add((ledger_id, request.entry_id))
         return Status.EOK
 
     def _read(self, request: messages.ReadRequest) -> Response:
@@ -224,7 +242,7 @@ class FakeBookie:
         return max(lacs, default=-1)
 
 
-def _add_answer(request: messages.AddRequest, status: Status) -> Response:
+def _add_answer(request: messages.AddRequest, status: Status) -> messages.AddResponse:
     return messages.AddResponse(request.txn, request.version, status, request.ledger_id, request.entry_id)
 
 
@@ -240,6 +258,8 @@ def _refusal(request: Request, status: Status) -> Response:
             return messages.ReadLacResponse(request.txn, 3, status, request.ledger_id)
         case messages.WriteLacRequest():
             return messages.WriteLacResponse(request.txn, 3, status, request.ledger_id)
+        case messages.ForceRequest():
+            return messages.ForceResponse(request.txn, 3, status, request.ledger_id)
         case _:
             raise AssertionError(f"no refusal for {request}")
 

@@ -239,14 +239,16 @@ class ReadResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[StatusCode, str]] = ..., ledgerId: _Optional[int] = ..., entryId: _Optional[int] = ..., body: _Optional[bytes] = ..., maxLAC: _Optional[int] = ..., lacUpdateTimestamp: _Optional[int] = ...) -> None: ...
 
 class AddResponse(_message.Message):
-    __slots__ = ("status", "ledgerId", "entryId")
+    __slots__ = ("status", "ledgerId", "entryId", "lastAddSynced")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     LEDGERID_FIELD_NUMBER: _ClassVar[int]
     ENTRYID_FIELD_NUMBER: _ClassVar[int]
+    LASTADDSYNCED_FIELD_NUMBER: _ClassVar[int]
     status: StatusCode
     ledgerId: int
     entryId: int
-    def __init__(self, status: _Optional[_Union[StatusCode, str]] = ..., ledgerId: _Optional[int] = ..., entryId: _Optional[int] = ...) -> None: ...
+    lastAddSynced: int
+    def __init__(self, status: _Optional[_Union[StatusCode, str]] = ..., ledgerId: _Optional[int] = ..., entryId: _Optional[int] = ..., lastAddSynced: _Optional[int] = ...) -> None: ...
 
 class AuthMessage(_message.Message):
     __slots__ = ("authPluginName", "payload")

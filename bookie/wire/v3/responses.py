@@ -57,7 +57,12 @@ def unpack_response(view: Buffer) -> Response:
     # never taken on trust; `addResponse` is there when its status is.
     if header.operation == proto.ADD_ENTRY and message.HasField("status") and add.HasField("status"):
         return AddResponse(
-            header.txnId, VERSION, status or _STATUS[add.status], LedgerId(add.ledgerId), EntryId(add.entryId)
+            header.txnId,
+            VERSION,
+            status or _STATUS[add.status],
+            LedgerId(add.ledgerId),
+            EntryId(add.entryId),
+            add.lastAddSynced if add.HasField("lastAddSynced") else None,
         )
     if not message.IsInitialized():
         raise BadInput("a v3 response without a required field")
@@ -158,7 +163,7 @@ _UNPACK: dict[Operation, tuple[str, _Unpack]] = {
 
 def pack_response(response: Response) -> list[Buffer]:
     """Return `response` as one frame, prefix included; the body of a read is borrowed."""
-    if isinstance(response, AddResponse):
+    if isinstance(response, AddResponse) and response.last_synced is None:
         return [_pack_add(response)]
     if isinstance(response, ReadResponse):
         return _pack_read(response)
@@ -260,6 +265,16 @@ def _pack_read(response: ReadResponse) -> list[Buffer]:
     return [start, body, tail] if tail else [start, body]
 
 
+def _pack_synced_add(message: proto.Response, response: AddResponse) -> None:
+    message.header.operation = proto.ADD_ENTRY
+    add = message.addResponse
+    add.status = message.status
+    add.ledgerId = response.ledger_id
+    add.entryId = response.entry_id
+    if response.last_synced is not None:
+        add.lastAddSynced = response.last_synced
+
+
 def _pack_write_lac(message: proto.Response, response: WriteLacResponse) -> None:
     message.header.operation = proto.WRITE_LAC
     message.writeLacResponse.status = message.status
@@ -323,6 +338,7 @@ def _pack_error(message: proto.Response, response: ErrorResponse) -> None:
 
 
 _PACK: dict[type, Callable[[proto.Response, Any], None]] = {
+    AddResponse: _pack_synced_add,
     WriteLacResponse: _pack_write_lac,
     ReadLacResponse: _pack_read_lac,
     ForceResponse: _pack_force,

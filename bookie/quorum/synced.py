@@ -1,0 +1,118 @@
+"""How far a ledger with deferred sync is durable: sync cursors, and the LAC that follows from them (BP-14).
+
+A bookie acknowledges an entry of such a ledger before it is on disk, so that acks confirm nothing (D24). A *sync
+cursor* says which entries one bookie has on disk: `last`, up to which it has all, and runs beyond (D19). The LAC is the
+greatest entry that an ack quorum has, hence the greatest of the lowest WQ-AQ+1 cursors (D22; BP-14, "LAC Advance
+Protocol"; Java waits for all of the ensemble instead). Only where E == WQ (D23): else a cursor, which counts every
+entry of the ledger, would wait for entries that its bookie never gets.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from bookie.base import errors
+from bookie.base.ids import INVALID_ENTRY_ID, EntryId
+from bookie.quorum.schedule import Schedule
+
+
+class SyncCursor:
+    """Entries of one ledger on one bookie, from 0 on: all up to `last`, and runs beyond it."""
+
+    __slots__ = ("_firsts", "_lasts", "last")
+
+    def __init__(self) -> None:
+        self.last = INVALID_ENTRY_ID
+        # Runs beyond `last`, inclusive, ascending, with room between them.
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def add(self, first: int, last: int) -> None:
+        """The entries `first`..`last`, inclusive, are there, in whatever order that is learnt."""
+        if last <= self.last:
+            return
+        at = bisect_left(self._lasts, first - 1)  # the first run that the new one could touch
+        end = at
+        while end < len(self._firsts) and self._firsts[end] <= last + 1:
+            first, last = min(first, self._firsts[end]), max(last, self._lasts[end])
+            end += 1
+        self._firsts[at:end] = [first]
+        self._lasts[at:end] = [last]
+        if self._firsts[0] <= self.last + 1:
+            self.last = EntryId(self._lasts.pop(0))
+            del self._firsts[0]
+
+    def add_all(self, other: "SyncCursor") -> None:
+        """Everything that `other` has is there."""
+        self.confirm(other.last)
+        for first, last in zip(other._firsts, other._lasts, strict=True):
+            self.add(first, last)
+
+    def confirm(self, lac: int) -> None:
+        """Everything up to `lac` is confirmed in the cluster, so nobody needs this bookie's word for it (D21)."""
+        if lac >= 0:
+            self.add(0, lac)
+
+    def copy(self) -> "SyncCursor":
+        twin = SyncCursor()
+        twin.last = self.last
+        twin._firsts, twin._lasts = self._firsts.copy(), self._lasts.copy()
+        return twin
+
+
+def lac_of(schedule: Schedule, synced: Sequence[EntryId]) -> EntryId:
+    """The LAC, given the `last` of every slot's cursor."""
+    assert len(synced) == schedule.ensemble_size == schedule.write_quorum
+    return max(sorted(synced)[: schedule.write_quorum - schedule.ack_quorum + 1])
+
+
+def why_not_deferred(schedule: Schedule, *, protocol_version: int) -> errors.BookieError | None:
+    """What a client must be told when it asks for deferred sync where that is not possible."""
+    if schedule.ensemble_size != schedule.write_quorum:
+        return errors.BadInput(
+            f"deferred sync wants every entry on every bookie: ensemble size {schedule.ensemble_size} must equal write "
+            f"quorum {schedule.write_quorum}"
+        )
+    if protocol_version != 3:
+        return errors.BadInput("deferred sync needs protocol version 3: set protocol_version=3")
+    return None
+
+
+class Syncing:
+    """The sync cursors of all slots of one writer: acks and forces in, LAC out."""
+
+    __slots__ = ("_acked", "_schedule", "_synced", "lac")
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._acked = [SyncCursor() for _ in range(schedule.ensemble_size)]
+        self._synced = [SyncCursor() for _ in range(schedule.ensemble_size)]
+        self.lac = INVALID_ENTRY_ID
+
+    def acked(self, slot: int, first: EntryId, last: EntryId) -> None:
+        """`slot` has these, inclusive; perhaps not on disk."""
+        self._acked[slot].add(first, last)
+
+    def is_force_due(self, slot: int, wanted: EntryId) -> bool:
+        """True when a force sent to `slot` now would prove more of what is wanted."""
+        synced = self._synced[slot].last
+        return synced < wanted and synced < self._acked[slot].last
+
+    def force_sent(self, slot: int) -> SyncCursor:
+        """What an answer to a force that is sent to `slot` now will prove: what it acknowledged before (wire 7.8)."""
+        return self._acked[slot].copy()
+
+    def forced(self, slot: int, proven: SyncCursor) -> bool:
+        """`slot` answered that force. True when the LAC moved."""
+        self._synced[slot].add_all(proven)
+        return self._advance()
+
+    def told(self, slot: int, last_synced: EntryId) -> bool:
+        """`slot` says by itself that it has all up to `last_synced` on disk (D16). True when the LAC moved."""
+        self._synced[slot].confirm(last_synced)
+        return self._advance()
+
+    def _advance(self) -> bool:
+        lac = lac_of(self._schedule, [cursor.last for cursor in self._synced])
+        moved = lac > self.lac
+        self.lac = max(self.lac, lac)
+        return moved

@@ -1,0 +1,199 @@
+"""Ensemble changes when more goes wrong at a time, and when they are put off (P19, P20; delayEnsembleChange)."""
+
+import asyncio
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.errors import Status
+from bookie.base.ids import EntryId
+from bookie.client import Client, LedgerWriter
+from bookie.wire import messages
+from bookie.wire.messages import Request
+from client_support import BREAK, MUTE, Fleet, obey, tell
+
+
+def ensemble(writer: LedgerWriter) -> list[str]:
+    return [str(bookie) for bookie in writer.metadata.last_segment.bookies]
+
+
+def spares(fleet: Fleet, writer: LedgerWriter) -> list[str]:
+    return [str(bookie.id) for bookie in fleet.bookies if str(bookie.id) not in ensemble(writer)]
+
+
+async def is_whole(client: Client, fleet: Fleet, writer: LedgerWriter, entries: int) -> None:
+    """Every entry is where the metadata says, at least on an ack quorum, and reads back."""
+    await writer.close()
+    metadata = await client.metadata(writer.id)
+    for entry_id in range(entries):
+        holders = [b for b in metadata.write_set(EntryId(entry_id)) if entry_id in fleet[str(b)].ids(writer.id)]
+        assert len(holders) >= metadata.ack_quorum, f"entry {entry_id} is on {holders} only"
+    async with await client.open(writer.id) as reader:
+        assert [entry.payload for entry in await reader.read(0, entries - 1)] == [b"x"] * entries
+
+
+@pytest.mark.parametrize("failure", [Status.EIO, BREAK])
+def test_two_bookies_that_fail_at_once_are_both_replaced(failure: Status | str) -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await client.create()
+            await writer.append_many([b"x"] * 10)
+            for victim in ensemble(writer)[:2]:
+                fleet[victim].script = lambda request: failure
+            victims = ensemble(writer)[:2]
+
+            await writer.append_many([b"x"] * 10)
+            await fleet.until(lambda: not set(victims) & set(ensemble(writer)), "both to be replaced")
+            await is_whole(client, fleet, writer, 20)
+
+    tell(story, zones="abcabc")
+
+
+def test_all_bookies_of_an_ensemble_that_fail_at_once_are_replaced() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await client.create()
+            first = ensemble(writer)
+            for victim in first:
+                fleet[victim].script = lambda request: BREAK if isinstance(request, messages.AddRequest) else None
+
+            assert await writer.append_many([b"x"] * 10) == range(10)
+            await is_whole(client, fleet, writer, 10)
+            assert len(writer.metadata.segments) == 1, "nothing was confirmed before: replaced in place"
+
+    tell(story, zones="abcabcabc")
+
+
+def test_a_replacement_that_fails_while_it_is_sent_what_it_lacks_is_replaced_in_turn() -> None:
+    def fails(request: Request) -> str | None:
+        return BREAK if isinstance(request, messages.AddRequest) else None
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await client.create()
+            await writer.append_many([b"x"] * 10)
+            victim = ensemble(writer)[0]
+            bad = spares(fleet, writer)[:2]
+            for bookie in (victim, *bad):
+                fleet[bookie].script = fails
+
+            for _ in range(100):
+                await writer.append(b"x")
+                if not {victim, *bad} & set(ensemble(writer)):
+                    break
+                await asyncio.sleep(0.1)
+            assert not {victim, *bad} & set(ensemble(writer))
+            await is_whole(client, fleet, writer, writer.last_confirmed + 1)
+
+    tell(story, zones="abcabc")
+
+
+def test_a_bookie_that_fails_while_a_change_is_being_written_is_replaced_by_the_next_change() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await client.create()
+            await writer.append_many([b"x"] * 10)
+            first, second = ensemble(writer)[:2]
+            put = client.shared.ledgers.put
+
+            async def slow_put(*arguments: object) -> int:
+                fleet[second].break_connections()
+                await asyncio.sleep(1)
+                return await put(*arguments)  # type: ignore[arg-type]
+
+            client.shared.ledgers.put = slow_put  # type: ignore[method-assign,assignment]
+            fleet[first].script = lambda request: Status.EIO
+            await writer.append_many([b"x"] * 10)
+            client.shared.ledgers.put = put  # type: ignore[method-assign]
+            await fleet.until(lambda: first not in ensemble(writer), "the change", timeout_s=120)
+            await is_whole(client, fleet, writer, 20)
+
+    tell(story, zones="abcabc")
+
+
+def test_with_delayed_changes_a_bookie_that_restarts_costs_no_segment() -> None:
+    """delayEnsembleChange: while the ack quorum can be met without it."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client(delay_ensemble_change=True) as client:
+            writer = await client.create()
+            for victim in ensemble(writer):
+                await writer.append_many([b"x"] * 5)
+                await fleet[victim].stop()
+                await writer.append_many([b"x"] * 5)
+                await fleet[victim].start()
+                before = len(fleet[victim].ids(writer.id))
+                for _ in range(100):
+                    await writer.append(b"x")
+                    if len(fleet[victim].ids(writer.id)) > before:
+                        break
+                    await asyncio.sleep(0.1)
+
+            assert len(writer.metadata.segments) == 1
+            await is_whole(client, fleet, writer, writer.last_confirmed + 1)
+
+    tell(story, zones="abcabc")
+
+
+def test_with_delayed_changes_the_ensemble_changes_as_soon_as_the_ack_quorum_needs_it() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client(delay_ensemble_change=True, request_timeout_ms=60_000) as client:
+            writer = await client.create()
+            await writer.append_many([b"x"] * 5)
+            victims = ensemble(writer)[:2]
+            await fleet[victims[0]].stop()
+            await writer.append_many([b"x"] * 5)
+            assert len(writer.metadata.segments) == 1
+            await fleet[victims[1]].stop()
+
+            await writer.append_many([b"x"] * 5)
+            assert len(writer.metadata.segments) == 2
+            await is_whole(client, fleet, writer, 15)
+
+    tell(story, zones="abcabc")
+
+
+def test_with_delayed_changes_a_bookie_that_became_read_only_is_replaced_at_once() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client(delay_ensemble_change=True) as client:
+            writer = await client.create()
+            victim = ensemble(writer)[0]
+            fleet[victim].script = lambda request: Status.EREADONLY
+            await writer.append_many([b"x"] * 5)
+            await fleet.until(lambda: victim not in ensemble(writer), "the change")
+
+    tell(story, zones="abca")
+
+
+def test_a_silent_bookie_does_not_hold_up_a_change_of_another_slot() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client(request_timeout_ms=60_000) as client:
+            writer = await client.create()
+            silent, victim = ensemble(writer)[:2]
+            fleet[silent].script = lambda request: MUTE
+            fleet[victim].script = lambda request: Status.EIO
+
+            assert await writer.append_many([b"x"] * 5) == range(5)
+            fleet[silent].script = obey
+            assert victim not in ensemble(writer)
+
+    tell(story, zones="abca")
+
+
+def test_a_ledger_may_be_given_its_id() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            for chosen in (7_000_000_000, 2**63 - 1, 0):
+                async with await client.create(ledger_id=chosen) as writer:  # type: ignore[arg-type]
+                    await writer.append(b"x")
+                assert writer.id == chosen
+                async with await client.open(writer.id) as reader:
+                    assert reader.last_entry == 0
+            with pytest.raises(errors.LedgerExists, match="ledger 7000000000 exists already"):
+                await client.create(ledger_id=7_000_000_000)  # type: ignore[arg-type]
+            for bad in (-1, 2**63):
+                with pytest.raises(errors.BadInput, match="has no place"):
+                    await client.create(ledger_id=bad)  # type: ignore[arg-type]
+            assert [ledger async for ledger in client.ledgers()] == [0, 7_000_000_000, 2**63 - 1]
+
+    tell(story)
