@@ -186,7 +186,9 @@ def test_entries_that_compaction_or_a_writer_moves_meanwhile_are_not_bad() -> No
     scrubbing(work)
 
 
-def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damage() -> None:
+def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
             await stored(bench, store)
@@ -198,11 +200,14 @@ def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damage() ->
             faults, running = bench.node.disk_faults, Running(bench, store)
             faults.write_latency_ns = 10**10
             running.scrubber.request()
-            await bench.simulation.loop.sleep_ns(10)
+            before = bench.node.disk.operations
+            await bench.simulation.until(lambda: bench.node.disk.operations > before, "the scrub opens a log")
             faults.write_latency_ns = 10_000
             options = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
             assert (await Compactor(store, options, bench.node.world.clock).compact(Kind.MAJOR)).logs > 0
+            assert store.stats.scrub_entries == 0
             await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the pass")
+            assert "bad entry" not in caplog.text
             assert running.scrubber.report().bad == ()
             await running.stop()
 
