@@ -48,10 +48,9 @@ def ask(spark: SparkSession, uri: str) -> None:
 
 def main(uri: str) -> None:
     # `told` turns three pages of stack trace into one sentence, and the exit code into 1.
-    with failures.told("pipeline"):
+    with failures.told("pipeline"), session.open_session("pipeline") as spark:
         write_orders(uri)
-        with session.open_session("pipeline") as spark:
-            ask(spark, uri)
+        ask(spark, uri)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ _SPARK = (
     ),
     (
         r"Failed to find the data source: bookkeeper|DATA_SOURCE_NOT_FOUND\][^\n]*bookkeeper",
-        "Spark does not know the source bookkeeper: install bookie-ledger[spark] into the Python that PYSPARK_PYTHON "
-        "names, or call pyspark_bookkeeper.register(spark)",
+        "Spark does not know the source bookkeeper: the Python that PYSPARK_PYTHON names (without it: python3 on PATH) "
+        "must have bookie-ledger[spark] installed, on the driver and on every executor",
     ),
 )
 

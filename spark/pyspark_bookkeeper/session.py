@@ -7,6 +7,7 @@ workers that run another Python than the driver, and 40 ms that each task loses 
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -25,6 +26,9 @@ CONF = {
     "spark.ui.enabled": "false",
 }
 
+PYTHON_TIMEOUT_S = 30
+_CURE = "unset it, or name the Python in which bookie-ledger[spark] is installed, here and on every executor"
+
 
 def check_java() -> None:
     """Raises BadInput when there is no Java at all; Spark itself says so in twenty lines."""
@@ -38,16 +42,42 @@ def check_java() -> None:
         )
 
 
+def check_python(program: str) -> None:
+    """Raises BadInput unless `program`, which Spark runs to plan and to read, is a Python like this with our package.
+
+    Spark itself would say, after ten seconds, that it knows no source of this name.
+    """
+    if program == sys.executable:
+        return
+    ask = "import sys, pyspark_bookkeeper; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run(
+            [program, "-c", ask], capture_output=True, text=True, timeout=PYTHON_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = getattr(error, "strerror", None) or f"it did not answer within {PYTHON_TIMEOUT_S} s"
+        raise errors.BadInput(f"PYSPARK_PYTHON is {program}, which cannot be run ({reason}): {_CURE}") from error
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise errors.BadInput(f"PYSPARK_PYTHON is {program}, which lacks this package ({reason}): {_CURE}")
+    if done.stdout.strip() != ours:
+        raise errors.BadInput(
+            f"PYSPARK_PYTHON is {program}, Python {done.stdout.strip()}, and the driver runs {ours}: {_CURE}"
+        )
+
+
 @contextlib.contextmanager
 def open_session(
     name: str, *, master: str | None = "local[*]", conf: Mapping[str, str] | None = None
 ) -> "Iterator[SparkSession]":
     """A session until the end of the block. `conf` goes above CONF; `master` None is what spark-submit says.
 
-    Workers run this very Python unless PYSPARK_PYTHON says otherwise. Raises BadInput without Java.
+    Workers run this very Python unless PYSPARK_PYTHON says otherwise. Raises BadInput without Java, and for a
+    PYSPARK_PYTHON that cannot work.
     """
     check_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    check_python(os.environ.setdefault("PYSPARK_PYTHON", sys.executable))
     if master is not None and master.startswith("local"):
         # A laptop whose name does not resolve, or resolves to a network that comes and goes.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

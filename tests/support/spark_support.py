@@ -42,9 +42,11 @@ def conf(folder: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]
 
 
 @contextlib.contextmanager
-def spark_session(folder: Path, extra: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session on `local[2]` until the end of the block. One at a time in a process."""
-    with session.open_session("tests", master=f"local[{CORES}]", conf=conf(folder, extra)) as spark:
+def spark_session(
+    folder: Path, extra: Mapping[str, str] | None = None, *, cores: int = CORES
+) -> Iterator[SparkSession]:
+    """A session on `local[cores]` until the end of the block. One at a time in a process."""
+    with session.open_session("tests", master=f"local[{cores}]", conf=conf(folder, extra)) as spark:
         yield spark
 
 
