@@ -221,6 +221,14 @@ class BlockingWriter(_Handle):
         """Far faster than as many `append`s: one wait for all."""
         return self._thread.call(self._writer.append_many(payloads))
 
+    def force(self) -> EntryId:
+        """See LedgerWriter.force."""
+        return self._thread.call(self._writer.force())
+
+    def add_confirmed_entry(self, payload: Buffer) -> EntryId:
+        """See LedgerWriter.add_confirmed_entry."""
+        return self._thread.call(self._writer.add_confirmed_entry(payload))
+
     def close(self) -> None:
         self._thread.call(self._writer.close())
 

@@ -133,3 +133,46 @@ def test_we_tail_what_java_is_writing(both: Both) -> None:
     assert confirmed >= 1
     assert read == [b"zero", b"one", b"two"][: confirmed + 1]
     assert both.java.append(ledger["handle"], [b"three"]) == [3]
+
+
+def test_what_we_force_java_reads_and_acks_alone_confirm_nothing(both: Both) -> None:
+    """BP-14, D13, D14, D24: on official bookies too, which tell nothing of their disks by themselves."""
+    writer = both.ours.create(deferred_sync=True)
+    writer.append_many([b"forced"] * 5)
+
+    assert writer.force() == 4
+    watching = both.java.ask("open", ledger=writer.id, recovery=False)
+    writer.append_many([b"closed over"] * 5)
+    writer.close()
+
+    reader = both.java.ask("open", ledger=writer.id)
+    assert both.java.read(reader["handle"], 0, 9) == [b"forced"] * 5 + [b"closed over"] * 5
+    assert watching["last"] <= 4
+
+
+def test_java_sees_a_confirmed_entry_at_once_without_recovery(both: Both) -> None:
+    """addConfirmedEntry, A1 to A4: confirmed first, then told."""
+    writer = both.ours.create()
+    writer.append(b"plain")
+
+    assert writer.add_confirmed_entry(b"commit") == 1
+
+    reader = both.java.ask("open", ledger=writer.id, recovery=False)
+    assert both.java.ask("lac", handle=reader["handle"])["last"] == 1
+    assert both.java.read(reader["handle"], 0, 1) == [b"plain", b"commit"]
+    writer.close()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_we_read_a_large_ledger_of_java_in_batches_and_entry_by_entry(both: Both, version: int) -> None:
+    """Entries of all sizes up to 300 KiB: several to an answer, one to an answer, and a stripe without batches."""
+    client = both.client(version)
+    for write in (3, 2):
+        ledger = both.java.ask("create", write=write, ack=2)
+        sizes = [0, 1, 100, 5_000, 300 * 1024, 20, 300 * 1024, 7] * 5
+        payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
+        both.java.append(ledger["handle"], payloads)
+        both.java.ask("close", handle=ledger["handle"])
+
+        with client.open(ledger["ledger"]) as reader:
+            assert [entry.payload for entry in reader.read(0, len(payloads) - 1)] == payloads
