@@ -21,6 +21,7 @@ from bookie.server.admission import Admission
 from bookie.server.metrics import ServerMetrics
 from bookie.server.readers import Readers
 from bookie.server.reads import Reads, Replier, is_limbo
+from bookie.server.sync_cursors import SyncCursors
 from bookie.storage.store import EntryStore
 from bookie.wire import availability, codes, runs
 from bookie.wire.messages import (
@@ -63,6 +64,7 @@ class Processor:
         self._metrics = metrics
         self.clock = clock
         self._reads = reads = Reads(store, readers, metrics, clock)
+        self._sync_cursors = SyncCursors()
         self.on_room: Callable[[], None] = lambda: None  # called when reading sockets may go on
         self.life: tuple[Incarnation, BootEpoch] | None = None  # of this process; None: nobody stamped it (tests)
         self._handlers: dict[type, Callable[[Any, Replier], None]] = {
@@ -124,7 +126,8 @@ class Processor:
 
     def _added(self, run: AddRun, size: int, to: Replier, began_ns: int, error: BookieError | None) -> None:
         if error is None:
-            to.reply(AddRunResponse(run.version, _EOK, run))
+            last_synced = self._sync_cursors.synced(run) if run.is_deferred else None
+            to.reply(AddRunResponse(run.version, _EOK, run, last_synced))
         else:
             self._refuse_adds(run, to, error)
         count = len(run.bodies)
