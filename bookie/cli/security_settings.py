@@ -5,6 +5,7 @@ nothing: a bookie that should ask for a proof and does not would be worse than o
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from bookie.base.errors import BadInput
 from bookie.base.secret import Secret
@@ -40,6 +41,12 @@ def security_options(settings: Settings) -> SecurityOptions:
         peer_user=user,
         peer_password=password,
     )
+
+
+def client_options(settings: Settings) -> dict[str, Any]:
+    """How a command reaches bookies: as a bookie with these settings would. Fields of ClientOptions."""
+    options = security_options(settings)
+    return {"tls": options.peer_tls, "sasl_user": options.peer_user, "sasl_password": options.peer_password}
 
 
 def _known(settings: Settings, key: str, classes: Mapping[str, str]) -> str:

@@ -68,10 +68,12 @@ def admin_of(arguments: argparse.Namespace) -> str:
 
 @contextlib.asynccontextmanager
 async def client(arguments: argparse.Namespace) -> "AsyncIterator[Client]":
-    """A client of the cluster that is meant."""
+    """A client of the cluster that is meant; it encrypts and proves who it is as a bookie with these settings does."""
     from bookie import connect
+    from bookie.cli import security_settings, settings
 
-    async with connect.connect(uri_of(arguments)) as connected:
+    options = security_settings.client_options(settings.load(arguments))
+    async with connect.connect(uri_of(arguments), **options) as connected:
         yield connected
 
 

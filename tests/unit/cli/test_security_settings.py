@@ -63,6 +63,26 @@ def test_java_s_names_for_sasl(tmp_path: Path) -> None:
     assert "sesame" not in repr(found)
 
 
+def test_commands_reach_bookies_as_a_bookie_with_these_settings_does() -> None:
+    environment = {
+        "BOOKIE_TLS_PROVIDER_FACTORY_CLASS": "org.apache.bookkeeper.tls.TLSContextFactory",
+        "BOOKIE_TLS_KEY_STORE": "/k.pem",
+        "BOOKIE_TLS_KEY_STORE_TYPE": "PEM",
+        "BOOKIE_TLS_CERTIFICATE_PATH": "/c.pem",
+        "BOOKIE_TLS_TRUST_STORE": "/t.pem",
+        "BOOKIE_TLS_TRUST_STORE_TYPE": "PEM",
+    }
+
+    found = security_settings.client_options(settings.load(argparse.Namespace(), environment))
+    plain = security_settings.client_options(settings.load(argparse.Namespace(), {}))
+
+    # Without client authentication it has no need of the key.
+    assert found["tls"] == TlsOptions(
+        trust_store="/t.pem", trust_store_type="PEM", checks_host_name=False, key_store_type="PEM"
+    )
+    assert plain == {"tls": None, "sasl_user": "", "sasl_password": Secret("")}
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
