@@ -95,6 +95,13 @@ class AdminClient:
             self._call(lambda: self._stub.CollectGarbage(request, timeout=_LONG_DEADLINE_S, metadata=self._metadata))
         )
 
+    def scrub(self, *, start: bool) -> dict[str, Any]:
+        """How the check of all entries goes; `start` asks for a pass now."""
+        from bookie.rpc import admin_pb2
+
+        request = admin_pb2.ScrubRequest(start=start)
+        return fields(self._call(lambda: self._stub.Scrub(request, timeout=_DEADLINE_S)))
+
     def _call(self, call: Any) -> Any:
         import grpc
 

@@ -20,6 +20,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "true": "a bookie that gives itself new cookies undoes what it promised; say regeneration=gated (waits for a"
         " grant) or regeneration=local instead"
     },
+    "httpServerTlsEnable": {"true": "the admin paths are served in plain; set it to false, or httpServerEnabled=false"},
     "disableServerSocketBind": {"true": "a bookie without a data port serves nobody; remove it"},
 }
 
@@ -29,43 +30,40 @@ _WITHOUT_MEANING = """
     allowShadedLedgerManagerFactoryClass allowStorageExpansion
     auditorAcquireConcurrentOpenLedgerOperationsTimeOutMSec auditorLedgerVerificationPercentage
     auditorMaxNumberOfConcurrentOpenLedgerOperations auditorPeriodicBookieCheckInterval auditorPeriodicCheckInterval
-    auditorPeriodicPlacementPolicyCheckInterval auditorReplicasCheckInterval
-    autoRecoveryDaemonEnabled bookieDeathWatchInterval bookieQuarantineTimeSeconds bookieServiceInfoProvider
-    busyWaitEnabled byteBufAllocatorSizeInitial byteBufAllocatorSizeMax byteBufAllocatorSizeMin
+    auditorPeriodicPlacementPolicyCheckInterval auditorReplicasCheckInterval autoRecoveryDaemonEnabled
+    bookieDeathWatchInterval bookieQuarantineTimeSeconds bookieServiceInfoProvider busyWaitEnabled
+    byteBufAllocatorSizeInitial byteBufAllocatorSizeMax byteBufAllocatorSizeMin
     byteBufAllocatorUseCacheForAllThreads closeChannelOnResponseTimeout codahaleStatsCSVEndpoint
     codahaleStatsGraphiteEndpoint codahaleStatsJmxEndpoint codahaleStatsOutputFrequencySeconds codahaleStatsPrefix
-    codahaleStatsSlf4jEndpoint compactionMaxOutstandingRequests compactionRate compactionRateByBytes
-    compactionRateByEntries dataIntegrityChecking dbStorage_directIOEntryLogger
+    codahaleStatsSlf4jEndpoint compactionMaxOutstandingRequests dataIntegrityChecking dbStorage_directIOEntryLogger
     dbStorage_directIOEntryLoggerMaxFdCacheTimeSeconds dbStorage_directIOEntryLoggerReadBufferSizeMB
     dbStorage_directIOEntryLoggerTotalReadBufferSizeMB dbStorage_directIOEntryLoggerTotalWriteBufferSizeMB
     dbStorage_maxThrottleTimeMs dbStorage_readAheadCacheBatchBytesSize dbStorage_readAheadCacheBatchSize
-    dbStorage_readAheadCacheMaxSizeMb dbStorage_rocksDB_blockCacheSize dbStorage_rocksDB_blockSize
-    dbStorage_rocksDB_bloomFilterBitsPerKey dbStorage_rocksDB_checksum_type dbStorage_rocksDB_format_version
-    dbStorage_rocksDB_logLevel dbStorage_rocksDB_logPath dbStorage_rocksDB_lz4CompressionEnabled
-    dbStorage_rocksDB_maxSizeInLevel1MB dbStorage_rocksDB_numFilesInLevel0 dbStorage_rocksDB_numLevels
-    dbStorage_rocksDB_sstSizeInMB dbStorage_rocksDB_writeBufferSizeMB defaultRocksdbConf digestType
-    diskCheckInterval dlog.bkcAckQuorumSize dlog.bkcEnsembleSize dlog.bkcWriteQuorumSize enableBookieAddressTracking
-    enableBusyWait enableDigestTypeAutodetection enableLocalTransport enableStatistics enableTaskExecutionStats
+    dbStorage_rocksDB_blockCacheSize dbStorage_rocksDB_blockSize dbStorage_rocksDB_bloomFilterBitsPerKey
+    dbStorage_rocksDB_checksum_type dbStorage_rocksDB_format_version dbStorage_rocksDB_logLevel
+    dbStorage_rocksDB_logPath dbStorage_rocksDB_lz4CompressionEnabled dbStorage_rocksDB_maxSizeInLevel1MB
+    dbStorage_rocksDB_numFilesInLevel0 dbStorage_rocksDB_numLevels dbStorage_rocksDB_sstSizeInMB
+    dbStorage_rocksDB_writeBufferSizeMB defaultRocksdbConf digestType diskCheckInterval dlog.bkcAckQuorumSize
+    dlog.bkcEnsembleSize dlog.bkcWriteQuorumSize enableBookieAddressTracking enableBusyWait
+    enableDigestTypeAutodetection enableLocalTransport enableStatistics enableTaskExecutionStats
     enforceMinNumRacksPerWriteQuorum ensemblePlacementPolicy entryLocationCompactionInterval
     entryLocationRocksdbConf entryLogFilePreallocationEnabled entrylogMapAccessExpiryTimeInSeconds
     entryLogPerLedgerCounterLimitsMultFactor entryLogPerLedgerEnabled extraServerComponents
     fileInfoCacheInitialCapacity fileInfoFormatVersionToWrite fileInfoMaxIdleTime flushEntrylogBytes
-    forceAllowCompaction gcEntryLogMetadataCacheEnabled gcEntryLogMetadataCachePath gcMetadataOpRateLimit
+    gcEntryLogMetadataCacheEnabled gcEntryLogMetadataCachePath gcMetadataOpRateLimit
     gcOverreplicatedLedgerMaxConcurrentRequests gcOverreplicatedLedgerWaitTime getBookieInfoIntervalSeconds
-    httpServerClass httpServerKeystorePassword httpServerKeystorePath httpServerTlsEnable
-    httpServerTruststorePassword httpServerTrustStorePassword httpServerTruststorePath httpServerTrustStorePath
-    ignoreExtraServerComponentsStartupFailures inFlightReadEntryNumInLedgerChecker isForceGCAllowWhenNoSpace
-    isThrottleByBytes journalAdaptiveGroupWrites journalAlignmentSize journalBufferedEntriesThreshold
-    journalBufferedWritesThreshold journalChannelProvider journalFlushWhenQueueEmpty journalFormatVersionToWrite
-    journalMaxBackups journalMaxGroupWaitMSec journalMaxMemorySizeMb journalPageCacheFlushIntervalMSec
-    journalPreAllocSizeMB journalQueueSize journalRemoveFromPageCache journalReuseFiles journalSyncData
-    journalWriteBufferSizeKB ledgerMetadataFormatVersion ledgerMetadataRocksdbConf ledgerStorageClass
-    limitStatsLogging localConsistencyCheckOnStartup localScrubInterval localScrubRateLimit
-    lockReleaseOfFailedLedgerGracePeriod lostBookieRecoveryDelay majorCompactionInterval
-    majorCompactionMaxTimeMillis majorCompactionThreshold maxAddsInProgressLimit maxBatchReadSize
-    maximumNumberOfActiveEntryLogs maxOperationNumbersInSingleRocksdbWriteBatch maxPendingAddRequestsPerThread
-    maxPendingReadRequestsPerThread maxReadsInProgressLimit metadataClientDriver metricsProvider
-    minNumRacksPerWriteQuorum minorCompactionInterval minorCompactionMaxTimeMillis minorCompactionThreshold
+    httpServerClass httpServerKeystorePassword httpServerKeystorePath httpServerTrustStorePassword
+    httpServerTruststorePassword httpServerTrustStorePath httpServerTruststorePath
+    ignoreExtraServerComponentsStartupFailures inFlightReadEntryNumInLedgerChecker journalAdaptiveGroupWrites
+    journalAlignmentSize journalBufferedEntriesThreshold journalBufferedWritesThreshold journalChannelProvider
+    journalFlushWhenQueueEmpty journalFormatVersionToWrite journalMaxBackups journalMaxGroupWaitMSec
+    journalMaxMemorySizeMb journalPageCacheFlushIntervalMSec journalPreAllocSizeMB journalQueueSize
+    journalRemoveFromPageCache journalReuseFiles journalSyncData journalWriteBufferSizeKB
+    ledgerMetadataFormatVersion ledgerMetadataRocksdbConf ledgerStorageClass limitStatsLogging
+    localConsistencyCheckOnStartup lockReleaseOfFailedLedgerGracePeriod lostBookieRecoveryDelay
+    maxAddsInProgressLimit maxBatchReadSize maximumNumberOfActiveEntryLogs
+    maxOperationNumbersInSingleRocksdbWriteBatch maxPendingAddRequestsPerThread maxPendingReadRequestsPerThread
+    maxReadsInProgressLimit metadataClientDriver metricsProvider minNumRacksPerWriteQuorum
     minUsableSizeForEntryLogCreation minUsableSizeForHighPriorityWrites minUsableSizeForIndexFileCreation
     networkTopologyScriptFileName networkTopologyScriptNumberArgs networkTopologyStabilizePeriodSeconds
     numAddWorkerThreads numHighPriorityWorkerThreads numJournalCallbackThreads numLongPollWorkerThreads
@@ -81,10 +79,10 @@ _WITHOUT_MEANING = """
     sortedLedgerStorageEnabled statsExport statsHttpPort statsProviderClass
     storage.cluster.controller.schedule.interval.ms storage.range.store.dirs storage.serve.readonly.tables
     storageserver.grpc.port storageserver.serve.readonly.tables storeSystemTimeAsLedgerCreationTime
-    storeSystemTimeAsLedgerUnderreplicatedMarkTime underreplicatedLedgerRecoveryGracePeriod
-    useTargetEntryLogSizeForGc useTransactionalCompaction useV2WireProtocol verifyMetadataOnGC
-    waitTimeoutOnResponseBackpressureMs writeBufferSizeBytes zkReplicationTaskRateLimit zkRequestRateLimit
-    zkRetryBackoffMaxMs zkRetryBackoffMaxRetries zkRetryBackoffStartMs
+    storeSystemTimeAsLedgerUnderreplicatedMarkTime tlsCertFilesRefreshDurationSeconds tlsProvider
+    underreplicatedLedgerRecoveryGracePeriod useTargetEntryLogSizeForGc useTransactionalCompaction useV2WireProtocol
+    verifyMetadataOnGC waitTimeoutOnResponseBackpressureMs writeBufferSizeBytes zkReplicationTaskRateLimit
+    zkRequestRateLimit zkRetryBackoffMaxMs zkRetryBackoffMaxRetries zkRetryBackoffStartMs
 """
 WITHOUT_MEANING = frozenset(_WITHOUT_MEANING.split())
 

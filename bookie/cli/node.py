@@ -7,6 +7,8 @@ from typing import Any
 from bookie.cli import integrity, output, where
 from bookie.cli.admin_client import AdminClient
 
+_BAD_COLUMNS = {"ledgerId": "LEDGER", "entryId": "ENTRY", "logId": "LOG", "offset": "OFFSET", "reason": "REASON"}
+
 Verb = Callable[[AdminClient, argparse.Namespace], int]
 
 
@@ -20,6 +22,8 @@ def add_parser(nouns: Any) -> None:
     _verb(verbs, "checkpoint", "bring everything acknowledged into logs and index now", _checkpoint)
     collect = _verb(verbs, "collect-garbage", "forget deleted ledgers now, and rewrite logs if asked", _collect)
     collect.add_argument("--compact", choices=("none", "minor", "major"), default="none", help="which logs to rewrite")
+    scrub = _verb(verbs, "scrub", "how the check of every entry's bytes goes, and what is bad", _scrub)
+    scrub.add_argument("--start", action="store_true", help="begin a pass now")
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
@@ -72,3 +76,15 @@ def _collect(bookie: AdminClient, arguments: argparse.Namespace) -> int:
     report = bookie.collect_garbage(arguments.compact)
     output.say(arguments, report, output.facts(report))
     return 1 if report["refused"] else 0
+
+
+def _scrub(bookie: AdminClient, arguments: argparse.Namespace) -> int:
+    report = bookie.scrub(start=arguments.start)
+    bad = report["bad"]
+    if arguments.json:
+        output.say(arguments, report, "")
+    else:
+        output.say(arguments, report, output.facts({name: value for name, value in report.items() if name != "bad"}))
+        if bad:
+            output.rows(arguments, bad, _BAD_COLUMNS)
+    return 1 if report["badCount"] else 0

@@ -2,13 +2,13 @@
 
 import getpass
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bookie.base import ids
 from bookie.base.errors import BadInput
-from bookie.base.units import MIB
-from bookie.cli import derive, security_settings
+from bookie.cli import derive, security_settings, storage_settings
 from bookie.cli.derive import HostLookup, Wanted
 from bookie.cli.settings import Settings
 from bookie.integrity.options import IntegrityOptions
@@ -16,12 +16,14 @@ from bookie.ports import Host
 from bookie.ports.network import Address
 from bookie.runtime import host
 from bookie.server.options import ServerOptions
+from bookie.server.security import SecurityOptions
+from bookie.storage.collect.options import CompactionOptions
 from bookie.storage.options import StorageOptions
+from bookie.storage.scrub_options import ScrubOptions
+
+T = TypeVar("T")
 
 SYSTEM = HostLookup(host.address_of, host.name_of)
-# A journal file is read whole at replay; Java's default of 2 GiB would be 2 GiB of memory then. A smaller file changes
-# nothing for anybody.
-JOURNAL_FILE_MIB_MAX = 256
 _NEEDED = ("journalDirectories", "ledgerDirectories", "metadataServiceUri")
 _EVERYWHERE = "0.0.0.0"
 
@@ -40,38 +42,36 @@ class Effective:
 
 def complete(settings: Settings, lookup: HostLookup = SYSTEM) -> tuple[Settings, list[str]]:
     """Derive what was not said: URI, address, id, address to bind. Also gives the problems met on the way."""
-    problems: list[str] = []
-
-    def attempt(step: Callable[[Settings], Settings]) -> None:
-        nonlocal settings
-        try:
-            settings = step(settings)
-        except BadInput as error:
-            problems.append(str(error))
-
-    attempt(complete_uri)
+    problems = _Problems([])
+    settings = problems.attempt(lambda: complete_uri(settings)) or settings
     if not settings.type_problems():
-        attempt(lambda known: _derive_identity(known, lookup))
-        attempt(lambda known: _derive_listening(known, lookup))
-    return settings, problems
+        settings = problems.attempt(lambda: _derive_identity(settings, lookup)) or settings
+        settings = problems.attempt(lambda: _derive_listening(settings, lookup)) or settings
+    return settings, problems.found
 
 
 def build(settings: Settings, lookup: HostLookup = SYSTEM, *, user: str | None = None) -> Effective:
     """Everything a bookie is told. Raises BadInput with all problems together."""
-    settings, problems = complete(settings, lookup)
-    problems = [*settings.problems, *settings.type_problems(), *problems]
+    settings, met = complete(settings, lookup)
+    problems = _Problems([*settings.problems, *settings.type_problems(), *met])
     missing = [key for key in _NEEDED if not settings.text(key).strip()]
     if missing:
         variables = ", ".join(settings.values[key].setting.variable for key in missing)
-        problems.append(f"not set: {', '.join(missing)}. Put them into the file given by --config, or set {variables}")
-    if not settings.type_problems():
-        problems += _contradictions(settings, getpass.getuser() if user is None else user)
-    if problems:
-        raise BadInput("; ".join(problems))
+        problems.found.append(
+            f"not set: {', '.join(missing)}. Put them into the file given by --config, or set {variables}"
+        )
+    if settings.type_problems():
+        raise BadInput("; ".join(problems.found))
+    problems.found += _contradictions(settings, getpass.getuser() if user is None else user)
+    security = problems.attempt(lambda: security_settings.security_options(settings))
+    integrity = problems.attempt(lambda: _integrity(settings))
+    storage = None if missing else _storage(settings, problems)
+    if security is None or integrity is None or storage is None or problems.found:
+        raise BadInput("; ".join(problems.found))
     listen = settings.text("listeningAddress")
     return Effective(
         settings=settings,
-        options=_server_options(settings),
+        options=_server_options(settings, security, integrity, storage),
         # POD_UID comes from the downward API.
         host=Host(name=socket.gethostname(), pod_uid=settings.environment.get("POD_UID", "")),
         admin=Address(listen, settings.number("adminPort")),
@@ -80,10 +80,15 @@ def build(settings: Settings, lookup: HostLookup = SYSTEM, *, user: str | None =
     )
 
 
-def _server_options(settings: Settings) -> ServerOptions:
-    threshold = settings.fraction("diskUsageThreshold")
-    assert threshold is not None
-    again = settings.fraction("diskUsageLwmThreshold") or max(threshold - 0.01, 0.01)
+def _storage(settings: Settings, problems: "_Problems") -> StorageOptions | None:
+    compaction = problems.attempt(lambda: storage_settings.compaction_options(settings)) or CompactionOptions()
+    scrub = problems.attempt(lambda: storage_settings.scrub_options(settings)) or ScrubOptions()
+    return problems.attempt(lambda: storage_settings.storage_options(settings, compaction, scrub))
+
+
+def _server_options(
+    settings: Settings, security: SecurityOptions, integrity: IntegrityOptions, storage: StorageOptions
+) -> ServerOptions:
     http = _http(settings)
     return ServerOptions(
         bookie_id=ids.parse_bookie_id(settings.text("bookieId")),
@@ -99,27 +104,35 @@ def _server_options(settings: Settings) -> ServerOptions:
         gc_interval_ms=settings.number("gcWaitTime"),
         frame_bytes_max=settings.number("nettyMaxFrameSizeBytes"),
         force_read_only=settings.is_true("forceReadOnlyBookie"),
-        security=security_settings.security_options(settings),
-        storage=StorageOptions(
-            journal_dirs=settings.names("journalDirectories"),
-            ledger_dirs=settings.names("ledgerDirectories"),
-            index_dirs=settings.names("indexDirectories"),
-            journal_write_data=settings.is_true("journalWriteData"),
-            journal_file_bytes_max=min(settings.number("journalMaxSizeMB"), JOURNAL_FILE_MIB_MAX) * MIB,
-            write_cache_bytes_max=settings.number("dbStorage_writeCacheMaxSizeMb") * MIB,
-            entry_log_bytes_max=settings.number("logSizeLimit"),
-            flush_interval_ms=settings.number("flushInterval"),
-            disk_used_max=threshold,
-            disk_used_again=again,
-        ),
-        integrity=IntegrityOptions(
-            regeneration=settings.text("regeneration"),
-            volume_proof=settings.text("volumeProof"),
-            shared_filesystem_ok=settings.names("allowSharedFilesystem"),
-            copy_rate_bytes_per_s=settings.rate("copyRateBytesPerSecond"),
-            open_ledger_grace_ms=settings.number("openLedgerRereplicationGracePeriod"),
-        ),
+        security=security,
+        storage=storage,
+        integrity=integrity,
     )
+
+
+def _integrity(settings: Settings) -> IntegrityOptions:
+    return IntegrityOptions(
+        regeneration=settings.text("regeneration"),
+        volume_proof=settings.text("volumeProof"),
+        shared_filesystem_ok=settings.names("allowSharedFilesystem"),
+        copy_rate_bytes_per_s=settings.optional("copyRateBytesPerSecond"),
+        open_ledger_grace_ms=settings.number("openLedgerRereplicationGracePeriod"),
+    )
+
+
+class _Problems:
+    """Everything that is wrong, so that a person corrects it all before the next attempt."""
+
+    def __init__(self, found: Iterable[str]) -> None:
+        self.found = list(found)
+
+    def attempt(self, make: Callable[[], T]) -> T | None:
+        """What `make` gives, or None and its problem noted."""
+        try:
+            return make()
+        except BadInput as error:
+            self.found.append(str(error))
+            return None
 
 
 # ---- what was not said -----------------------------------------------------------------------------------------------

@@ -85,7 +85,24 @@ SETTINGS = (
     Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms"),
     Setting("logSizeLimit", int, str(1024 * MIB), "size of an entry log, bytes", ("entryLogSizeLimit",)),
     Setting("dbStorage_writeCacheMaxSizeMb", int, "64", "write cache of one ledger directory, MiB"),
+    Setting("dbStorage_readAheadCacheMaxSizeMb", int, "32", "cache of entries read ahead, MiB; 0: none"),
     Setting("gcWaitTime", int, "900000", "between two looks for deleted ledgers, ms"),
+    Setting("minorCompactionThreshold", float, "0.2", "logs of which less is live are rewritten often; 0: never"),
+    Setting("minorCompactionInterval", int, "3600", "seconds between two minor compactions; 0: never"),
+    Setting("minorCompactionMaxTimeMillis", int, "-1", "how long one may take; -1: as long as it takes"),
+    Setting(
+        "majorCompactionThreshold", float, "0.8", "logs of which less is live are rewritten now and then; 0: never"
+    ),
+    Setting("majorCompactionInterval", int, "86400", "seconds between two major compactions; 0: never"),
+    Setting("majorCompactionMaxTimeMillis", int, "-1", "how long one may take; -1: as long as it takes"),
+    Setting("compactionRateByEntries", int, "1000", "entries rewritten per second", ("compactionRate",)),
+    Setting("compactionRateByBytes", int, "1000000", "bytes rewritten per second, with isThrottleByBytes"),
+    Setting("isThrottleByBytes", _bool, "false", "limit compaction by bytes, not by entries"),
+    Setting("forceAllowCompaction", _bool, "false", "a compaction asked for runs though that kind is switched off"),
+    Setting("isForceGCAllowWhenNoSpace", _bool, "false", "a compaction asked for runs though the disk is full"),
+    Setting("localScrubInterval", int, str(7 * 24 * 3600), "seconds between two checks of every entry; 0: when asked"),
+    Setting("localScrubRateLimit", int, "", "entries checked per second; default: no such limit"),
+    Setting("scrubRateBytesPerSecond", _rate, str(8 * MIB), "bytes checked per second; none: as fast as it goes"),
     Setting("diskUsageThreshold", float, "0.95", "read-only above this share of a disk"),
     Setting(
         "diskUsageWarnThreshold", float, "", "must not be above diskUsageThreshold; otherwise without meaning here"

@@ -77,7 +77,7 @@ class Settings:
         assert isinstance(value, tuple)
         return value
 
-    def rate(self, key: str) -> int | None:
+    def optional(self, key: str) -> int | None:
         value = self.values[key].parsed()
         assert value is None or isinstance(value, int)
         return value

@@ -371,3 +371,43 @@ class GarbageReport(_message.Message):
     bytes_freed: int
     refused: str
     def __init__(self, ledgers_seen: _Optional[int] = ..., ledgers_deleted: _Optional[int] = ..., logs_dropped: _Optional[int] = ..., logs_compacted: _Optional[int] = ..., logs_damaged: _Optional[int] = ..., entries_copied: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., bytes_freed: _Optional[int] = ..., refused: _Optional[str] = ...) -> None: ...
+
+class ScrubRequest(_message.Message):
+    __slots__ = ("start",)
+    START_FIELD_NUMBER: _ClassVar[int]
+    start: bool
+    def __init__(self, start: _Optional[bool] = ...) -> None: ...
+
+class ScrubReport(_message.Message):
+    __slots__ = ("is_running", "passes_done", "entries_checked", "bytes_checked", "ledger_id", "entry_id", "bad_count", "bad")
+    IS_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    PASSES_DONE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_CHECKED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_CHECKED_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    BAD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    BAD_FIELD_NUMBER: _ClassVar[int]
+    is_running: bool
+    passes_done: int
+    entries_checked: int
+    bytes_checked: int
+    ledger_id: int
+    entry_id: int
+    bad_count: int
+    bad: _containers.RepeatedCompositeFieldContainer[BadEntry]
+    def __init__(self, is_running: _Optional[bool] = ..., passes_done: _Optional[int] = ..., entries_checked: _Optional[int] = ..., bytes_checked: _Optional[int] = ..., ledger_id: _Optional[int] = ..., entry_id: _Optional[int] = ..., bad_count: _Optional[int] = ..., bad: _Optional[_Iterable[_Union[BadEntry, _Mapping]]] = ...) -> None: ...
+
+class BadEntry(_message.Message):
+    __slots__ = ("ledger_id", "entry_id", "log_id", "offset", "reason")
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ledger_id: int
+    entry_id: int
+    log_id: int
+    offset: int
+    reason: str
+    def __init__(self, ledger_id: _Optional[int] = ..., entry_id: _Optional[int] = ..., log_id: _Optional[int] = ..., offset: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...

@@ -69,6 +69,11 @@ class AdminStub:
                 request_serializer=bookie_dot_rpc_dot_admin__pb2.CollectGarbageRequest.SerializeToString,
                 response_deserializer=bookie_dot_rpc_dot_admin__pb2.GarbageReport.FromString,
                 _registered_method=True)
+        self.Scrub = channel.unary_unary(
+                '/bookie.admin.v1.Admin/Scrub',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.ScrubRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.ScrubReport.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -122,6 +127,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Scrub(self, request, context):
+        """How the background check of every entry goes; `start` asks for a pass now and does not wait for it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -159,6 +171,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.CollectGarbage,
                     request_deserializer=bookie_dot_rpc_dot_admin__pb2.CollectGarbageRequest.FromString,
                     response_serializer=bookie_dot_rpc_dot_admin__pb2.GarbageReport.SerializeToString,
+            ),
+            'Scrub': grpc.unary_unary_rpc_method_handler(
+                    servicer.Scrub,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.ScrubRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.ScrubReport.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -350,6 +367,33 @@ class Admin:
             '/bookie.admin.v1.Admin/CollectGarbage',
             bookie_dot_rpc_dot_admin__pb2.CollectGarbageRequest.SerializeToString,
             bookie_dot_rpc_dot_admin__pb2.GarbageReport.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Scrub(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/Scrub',
+            bookie_dot_rpc_dot_admin__pb2.ScrubRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.ScrubReport.FromString,
             options,
             channel_credentials,
             insecure,

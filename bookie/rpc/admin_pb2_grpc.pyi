@@ -13,6 +13,7 @@ class AdminStub:
     PrepareShutdown: Callable[..., Any]
     Checkpoint: Callable[..., Any]
     CollectGarbage: Callable[..., Any]
+    Scrub: Callable[..., Any]
     def __init__(self, channel: Any) -> None: ...
 
 class AdminServicer:
@@ -37,5 +38,8 @@ class AdminServicer:
     async def CollectGarbage(
         self, request: admin_pb2.CollectGarbageRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> admin_pb2.GarbageReport: ...
+    async def Scrub(
+        self, request: admin_pb2.ScrubRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> admin_pb2.ScrubReport: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: grpc.aio.Server) -> None: ...

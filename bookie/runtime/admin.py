@@ -154,6 +154,17 @@ class _Admin(admin_pb2_grpc.AdminServicer):
             raise
         return proto.GarbageReport(**dataclasses.asdict(report))
 
+    async def Scrub(self, request: proto.ScrubRequest, context: _Context) -> proto.ScrubReport:
+        try:
+            if request.start:
+                await self._node.scrub()
+            report = self._node.scrub_report()
+        except BookieError as error:
+            await _fail(context, error)
+            raise
+        facts = dataclasses.asdict(report)
+        return proto.ScrubReport(**{**facts, "bad": [proto.BadEntry(**bad) for bad in facts["bad"]]})
+
 
 async def _fail(context: _Context, error: BookieError) -> None:
     code = grpc.StatusCode.INVALID_ARGUMENT if isinstance(error, errors.BadInput) else grpc.StatusCode.UNAVAILABLE

@@ -133,6 +133,9 @@ def test_upkeep_is_done_when_it_is_asked_for(fleet: LocalFleet, told: Run) -> No
 
     assert report["ledgersDeleted"] >= 1
     assert report["refused"] == ""
+    before = told("node", "scrub", *admin, "--start")["passesDone"]
+    wait_support.wait_until(lambda: told("node", "scrub", *admin)["passesDone"] > before, "a pass", timeout_s=60)
+    assert told("node", "scrub", *admin)["badCount"] == 0
 
 
 def test_sanity_and_speed_leave_no_ledger_behind(fleet: LocalFleet, told: Run) -> None:

@@ -55,6 +55,23 @@ def test_everything_reaches_the_options(tmp_path: Path) -> None:
     )
 
 
+def test_upkeep_is_told_by_java_s_names_and_switched_off_as_in_java(tmp_path: Path) -> None:
+    text = NEEDED + (
+        "minorCompactionThreshold=0.3\nminorCompactionInterval=60\nmajorCompactionThreshold=-1\n"
+        "majorCompactionMaxTimeMillis=5000\nisThrottleByBytes=true\ncompactionRateByBytes=12345\n"
+        "localScrubInterval=0\nlocalScrubRateLimit=70\ndiskUsageThreshold=0.85\n"
+    )
+
+    storage = build(load(text, folder=tmp_path)).options.storage
+
+    assert (storage.compaction.minor.threshold, storage.compaction.minor.interval_ms) == (0.3, 60_000)
+    assert storage.compaction.minor.time_max_ms is None
+    assert (storage.compaction.major.is_on, storage.compaction.major.time_max_ms) == (False, 5_000)
+    assert (storage.compaction.bytes_per_s, storage.compaction.entries_per_s) == (12_345, None)
+    assert (storage.scrub.interval_ms, storage.scrub.entries_per_s) == (0, 70)
+    assert (storage.disk_used_warn, storage.disk_used_max) == (0.85, 0.85)
+
+
 def test_in_a_pod_volumes_must_prove_to_be_mounted(tmp_path: Path) -> None:
     inside = build(load(NEEDED, folder=tmp_path, environment={"POD_UID": "u-1"}))
     told = build(load(NEEDED + "volumeProof=none\n", folder=tmp_path, environment={"POD_UID": "u-1"}))
@@ -78,6 +95,18 @@ def test_all_problems_of_all_kinds_are_told_together_with_their_origin(tmp_path:
     assert f"bookiePort is 'many' ({tmp_path}/bk.conf:5)" in str(caught.value)
     assert "journalWriteData is 'perhaps'" in str(caught.value)
     assert f"{tmp_path}/bk.conf:7: zkEnableSecurity=true: " in str(caught.value)
+
+
+def test_problems_of_every_part_are_told_together(tmp_path: Path) -> None:
+    text = NEEDED.replace("/x,/y", "/x") + (
+        "regeneration=perhaps\nminorCompactionThreshold=0.9\ntlsRequired=true\nadminPort=3181\n"
+    )
+
+    with pytest.raises(errors.BadInput) as caught:
+        build(load(text, folder=tmp_path))
+
+    for part in ("1 index directories for 2", "regeneration is 'perhaps'", "TLS is required", "are both 3181"):
+        assert part in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""From settings to StorageOptions: directories, sizes, thresholds, compaction and scrub by Java's names."""
+
+from bookie.base.units import MIB
+from bookie.cli.settings import Settings
+from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.storage.options import StorageOptions
+from bookie.storage.scrub_options import ScrubOptions
+
+# A journal file is read whole at replay; Java's default of 2 GiB would be 2 GiB of memory then. A smaller file changes
+# nothing for anybody.
+JOURNAL_FILE_MIB_MAX = 256
+# Java's diskUsageWarnThreshold.
+_WARN_SHARE = 0.90
+# Writable again this much below the share that made it read-only: a disk at the limit must not flap.
+_AGAIN_BELOW = 0.01
+_MS_PER_S = 1000
+
+
+def storage_options(settings: Settings, compaction: CompactionOptions, scrub: ScrubOptions) -> StorageOptions:
+    """Raises BadInput."""
+    threshold = settings.fraction("diskUsageThreshold")
+    assert threshold is not None
+    return StorageOptions(
+        journal_dirs=settings.names("journalDirectories"),
+        ledger_dirs=settings.names("ledgerDirectories"),
+        index_dirs=settings.names("indexDirectories"),
+        journal_write_data=settings.is_true("journalWriteData"),
+        journal_file_bytes_max=min(settings.number("journalMaxSizeMB"), JOURNAL_FILE_MIB_MAX) * MIB,
+        read_cache_bytes_max=settings.number("dbStorage_readAheadCacheMaxSizeMb") * MIB,
+        write_cache_bytes_max=settings.number("dbStorage_writeCacheMaxSizeMb") * MIB,
+        entry_log_bytes_max=settings.number("logSizeLimit"),
+        flush_interval_ms=settings.number("flushInterval"),
+        disk_used_max=threshold,
+        disk_used_again=settings.fraction("diskUsageLwmThreshold") or max(threshold - _AGAIN_BELOW, _AGAIN_BELOW),
+        disk_used_warn=settings.fraction("diskUsageWarnThreshold") or min(_WARN_SHARE, threshold),
+        compaction=compaction,
+        scrub=scrub,
+    )
+
+
+def scrub_options(settings: Settings) -> ScrubOptions:
+    """Raises BadInput."""
+    return ScrubOptions(
+        interval_ms=settings.number("localScrubInterval") * _MS_PER_S,
+        entries_per_s=settings.optional("localScrubRateLimit"),
+        bytes_per_s=settings.optional("scrubRateBytesPerSecond"),
+    )
+
+
+def compaction_options(settings: Settings) -> CompactionOptions:
+    """Raises BadInput."""
+    by_bytes = settings.is_true("isThrottleByBytes")
+    return CompactionOptions(
+        minor=_rule(settings, "minor"),
+        major=_rule(settings, "major"),
+        bytes_per_s=settings.number("compactionRateByBytes") if by_bytes else None,
+        entries_per_s=None if by_bytes else settings.number("compactionRateByEntries"),
+        is_forced_allowed=settings.is_true("forceAllowCompaction"),
+        is_forced_when_full=settings.is_true("isForceGCAllowWhenNoSpace"),
+    )
+
+
+def _rule(settings: Settings, kind: str) -> Rule:
+    """Java switches a kind off by a threshold or an interval of 0 or less, and a limit by -1."""
+    time_max_ms = settings.number(f"{kind}CompactionMaxTimeMillis")
+    return Rule(
+        threshold=max(0.0, settings.fraction(f"{kind}CompactionThreshold") or 0.0),
+        interval_ms=max(0, settings.number(f"{kind}CompactionInterval")) * _MS_PER_S,
+        time_max_ms=time_max_ms if time_max_ms > 0 else None,
+    )
