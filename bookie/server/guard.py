@@ -50,8 +50,9 @@ class Guard:
         self._needs_tls = False
         if self._authentication is not None and self.user is None:
             self.user = self._authentication.of_certificate(certificate)
-            if self.user is None and certificate is not None:
-                log.info("certificate not authorized peer=%s name=%s", self._peer, certificate.common_name)
+            if self.user is None and self._authentication.needs_certificate:
+                shown = "none" if certificate is None else certificate.common_name
+                log.info("certificate not authorized peer=%s name=%s", self._peer, shown)
         self._pass()
 
     def _is_ours(self, request: AuthRequest) -> bool:

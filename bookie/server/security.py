@@ -86,6 +86,7 @@ class Authentication(Protocol):
     """One way of proving who one is."""
 
     plugin: str  # AuthMessage.authPluginName
+    needs_certificate: bool  # one that does not suffice is worth a line in the log
 
     def begin(self) -> Exchange: ...
 
@@ -98,6 +99,7 @@ class ByPassword:
     """SASL DIGEST-MD5."""
 
     plugin = sasl.PLUGIN
+    needs_certificate = False
 
     def __init__(self, users: Mapping[str, Secret], allowed_ids: str, entropy: Entropy) -> None:
         self._users = users
@@ -115,6 +117,7 @@ class ByCertificate:
     """The role or the name in the client's certificate, which TLS has verified. Its clients send no AUTH."""
 
     plugin = "BookieAuthZFactory"
+    needs_certificate = True
 
     def __init__(self, roles: tuple[str, ...], names: tuple[str, ...]) -> None:
         self._roles = roles

@@ -186,14 +186,16 @@ def test_start_tls_goes_on_to_the_connection() -> None:
     ],
 )
 def test_a_certificate_is_proof_when_its_role_or_name_is_authorized(
-    certificate: Certificate | None, user: str | None
+    certificate: Certificate | None, user: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = by_certificate()
 
-    scene.guard.encrypted(certificate)
+    with caplog.at_level(logging.INFO):
+        scene.guard.encrypted(certificate)
 
     assert scene.guard.user == user
     assert scene.passed == (user is not None)
+    assert ("certificate not authorized" in caplog.text) == (user is None)
     if user is None:
         assert scene.ask(ReadRequest(1, 3, LEDGER, ENTRY)).status is Status.EUA
 
@@ -214,13 +216,14 @@ def test_where_tls_is_required_plain_requests_are_refused_and_encrypted_ones_ser
     assert scene.passed == 1
 
 
-def test_where_tls_is_required_a_password_is_not_asked_for_in_plain() -> None:
+def test_where_tls_is_required_a_password_is_not_asked_for_in_plain(caplog: pytest.LogCaptureFixture) -> None:
     scene = by_password(needs_tls=True)
     client = DigestClient(USER, Secret(PASSWORD), "cnonce")
 
     assert scene.ask(AuthRequest(1, 3, "sasl", client.first())).status is Status.EUA
-    scene.guard.encrypted(None)
-    assert scene.passed == 0
+    with caplog.at_level(logging.INFO):
+        scene.guard.encrypted(Certificate("somebody"))
+    assert (scene.passed, caplog.text) == (0, "")
     response = client.answer(scene.auth(client.first()))
     assert response is not None
     scene.auth(response)
