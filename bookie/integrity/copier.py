@@ -90,7 +90,7 @@ class Copier:
     async def _wanted(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> tuple[Iterator[EntryId], int]:
         """Which entries to fetch, ascending, and how many. Held in memory only where disks must be read to know."""
         try:
-            runs = self._store.entry_runs(ledger_id)
+            runs = await self._store.walk_entry_runs(ledger_id)
         except errors.NoSuchLedger:
             runs = []
         if self._verify:

@@ -118,7 +118,8 @@ class Repair:
 
     async def run(self) -> None:
         """Repair until no ledger is in limbo and that is durable."""
-        self._work = {ledger_id: _Work() for ledger_id in self._store.ledgers() if self._is_limbo(ledger_id)}
+        async with contextlib.aclosing(self._store.ledgers()) as ledgers:
+            self._work = {ledger_id: _Work() async for ledger_id in ledgers if self._is_limbo(ledger_id)}
         progress = self._progress
         progress.enter("two")
         progress.pending = progress.limbo = len(self._work)

@@ -11,8 +11,8 @@ Numbers in keys are big-endian and never negative, so byte order is numeric orde
 import itertools
 import struct
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
 from bookie.ports.ordered_store import Delete, OrderedStore, Put
@@ -32,6 +32,7 @@ SLICE_COUNT = 512
 BLOCKS_SLICE_COUNT = SLICE_COUNT // block.COUNT
 
 Pairs = Sequence[tuple[bytes, bytes]]
+T = TypeVar("T")
 
 
 def block_key(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
@@ -82,6 +83,34 @@ def _unpack_use(value: bytes) -> Use:
     return Use(*_USE.unpack(value))
 
 
+class Slices(Generic[T]):
+    """Rows of a range, a slice at a time; the loop is given back between two. No cursor of the store outlives a slice,
+    and there is nothing to close: an iterator, not a generator, which whoever leaves early would have to."""
+
+    def __init__(
+        self, store: OrderedStore, start: bytes, end: bytes, count_max: int, unpack: Callable[[Pairs], T]
+    ) -> None:
+        self._store = store
+        self._start = start
+        self._end = end
+        self._count_max = count_max
+        self._unpack = unpack
+        self._is_first = True
+
+    def __aiter__(self) -> "Slices[T]":
+        return self
+
+    async def __anext__(self) -> T:
+        if not self._is_first:
+            await pause()
+        self._is_first = False
+        pairs = list(itertools.islice(self._store.range(self._start, self._end), self._count_max))
+        if not pairs:
+            raise StopAsyncIteration
+        self._start = pairs[-1][0] + b"\0"
+        return self._unpack(pairs)
+
+
 class Index:
     """Reads see every completed write; nothing is durable before `flush`."""
 
@@ -128,13 +157,16 @@ class Index:
         pairs = self.store.range(block_key(ledger_id, first), block_key(ledger_id, last) + b"\0")
         return (found for pair in pairs for found in _locations_in(pair, first, last))
 
-    async def walk_locations(
+    def walk_locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
-    ) -> AsyncIterator[list[tuple[EntryId, Location]]]:
+    ) -> "Slices[list[tuple[EntryId, Location]]]":
         """The same in slices, the loop being given back between them: each slice is as the index is then."""
+
+        def unpack(pairs: Pairs) -> list[tuple[EntryId, Location]]:
+            return [found for pair in pairs for found in _locations_in(pair, first, last)]
+
         start, end = block_key(ledger_id, first), block_key(ledger_id, last) + b"\0"
-        async for pairs in self._walk(start, end, BLOCKS_SLICE_COUNT):
-            yield [found for pair in pairs for found in _locations_in(pair, first, last)]
+        return Slices(self.store, start, end, BLOCKS_SLICE_COUNT, unpack)
 
     def all_locations(self) -> Iterator[tuple[LedgerId, EntryId, Location]]:
         """All indexed entries of all ledgers, ascending."""
@@ -153,10 +185,13 @@ class Index:
         for key, value in self.store.range(b"L", b"M"):
             yield LedgerId(_LEDGER_KEY.unpack(key)[1]), value
 
-    async def walk_ledgers(self, first: LedgerId = FIRST_LEDGER) -> AsyncIterator[list[LedgerId]]:
+    def walk_ledgers(self, first: LedgerId = FIRST_LEDGER) -> "Slices[list[LedgerId]]":
         """The ids of all ledgers from `first` on that have a row, ascending, in slices."""
-        async for pairs in self._walk(ledger_key(first), b"M"):
-            yield [LedgerId(_LEDGER_KEY.unpack(key)[1]) for key, _ in pairs]
+
+        def unpack(pairs: Pairs) -> list[LedgerId]:
+            return [LedgerId(_LEDGER_KEY.unpack(key)[1]) for key, _ in pairs]
+
+        return Slices(self.store, ledger_key(first), b"M", SLICE_COUNT, unpack)
 
     def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
         """Remove a ledger's entries, and its row unless the ledger has been made anew since."""
@@ -176,11 +211,14 @@ class Index:
         for key, value in self.store.range(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"):
             yield LedgerId(_USE_KEY.unpack(key)[2]), _unpack_use(value)
 
-    async def walk_use(self, log_id: int) -> AsyncIterator[list[tuple[LedgerId, Use]]]:
+    def walk_use(self, log_id: int) -> "Slices[list[tuple[LedgerId, Use]]]":
         """The same in slices."""
-        start = _USE_KEY.pack(b"G", log_id, 0)
-        async for pairs in self._walk(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"):
-            yield [(LedgerId(_USE_KEY.unpack(key)[2]), _unpack_use(value)) for key, value in pairs]
+
+        def unpack(pairs: Pairs) -> list[tuple[LedgerId, Use]]:
+            return [(LedgerId(_USE_KEY.unpack(key)[2]), _unpack_use(value)) for key, value in pairs]
+
+        start, end = _USE_KEY.pack(b"G", log_id, 0), _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"
+        return Slices(self.store, start, end, SLICE_COUNT, unpack)
 
     def all_use(self) -> Iterator[tuple[int, LedgerId, Use]]:
         """Every (log, ledger, use), ascending."""
@@ -204,17 +242,6 @@ class Index:
     def put_many(self, pairs: Pairs) -> None:
         if pairs:
             self.store.put_many(pairs)
-
-    async def _walk(
-        self, start: bytes, end: bytes, slice_count: int = SLICE_COUNT
-    ) -> AsyncIterator[list[tuple[bytes, bytes]]]:
-        """Pairs from `start` to `end` (exclusive) in slices. No cursor of the store outlives a slice."""
-        while pairs := list(itertools.islice(self.store.range(start, end), slice_count)):
-            yield pairs
-            if len(pairs) < slice_count:
-                return
-            start = pairs[-1][0] + b"\0"
-            await pause()
 
     async def flush(self) -> None:
         await self.store.flush()

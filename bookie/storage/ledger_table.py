@@ -1,6 +1,6 @@
 """The ledgers of one directory: those in memory, the rest in the index. Bounded, and never forgets an unsaved fact."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 
 from bookie.base.ids import LedgerId
 from bookie.storage import ledgers
@@ -57,11 +57,19 @@ class LedgerTable:
         self.flushing.pop(ledger_id, None)
         self.deleted[ledger_id] = None
 
-    def ids(self) -> Iterator[LedgerId]:
-        """Every ledger known here, ascending; a snapshot of the moment of the call."""
-        stored = [ledger_id for ledger_id, _ in self._index.rows()]
-        gone = self.deleted.keys() | self.deleting.keys()
-        return iter(sorted(({*stored} - gone) | self.known.keys()))
+    async def walk(self) -> AsyncGenerator[LedgerId, None]:
+        """Every ledger that is known here from now until the end; the loop is given back between slices. One that is
+        made or deleted meanwhile may be among them or not."""
+        # Those without a row may get one behind where we are.
+        rowless = dict.fromkeys(sorted({*self.dirty, *self.flushing}))
+        async for ledger_ids in self._index.walk_ledgers():
+            for ledger_id in ledger_ids:
+                rowless.pop(ledger_id, None)
+                if ledger_id in self.known or (ledger_id not in self.deleted and ledger_id not in self.deleting):
+                    yield ledger_id
+        for ledger_id in rowless:
+            if ledger_id in self.known:
+                yield ledger_id
 
     # ---- for the checkpoint -----------------------------------------------------------------------------------------
 

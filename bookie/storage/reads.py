@@ -3,8 +3,9 @@
 Must never turn damage into absence, nor say "no" while something may have been lost (limbo, or nothing proven yet).
 """
 
+import contextlib
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -175,9 +176,11 @@ class Reads:
         self.known(partition, ledger_id)
         return _union(runs, cached)
 
-    def ledgers(self) -> Iterator[LedgerId]:
+    async def ledgers(self) -> AsyncGenerator[LedgerId, None]:
         for partition in self._partitions:
-            yield from partition.table.ids()
+            async with contextlib.aclosing(partition.table.walk()) as found:
+                async for ledger_id in found:
+                    yield ledger_id
 
 
 def _cached_runs(partition: Partition, ledger_id: LedgerId) -> list[Run]:

@@ -8,10 +8,11 @@ Where it is stands in the index (`scrub`), so that a restart does not begin anew
 """
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import struct
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -116,13 +117,14 @@ class Scrubber:
         self._is_running, self._pass = True, _Run()
         try:
             for partition in self._partitions:
-                async for piece in _pieces(partition):
-                    if self._asked.is_set():
-                        return False
-                    await self._wait_for_turn(piece)
-                    await self._check(partition, piece)
-                    self._at = piece[-1].ledger_id, piece[-1].entry_id
-                    _save(partition, self._at[0], EntryId(self._at[1] + 1))
+                async with contextlib.aclosing(_pieces(partition)) as pieces:
+                    async for piece in pieces:
+                        if self._asked.is_set():
+                            return False
+                        await self._wait_for_turn(piece)
+                        await self._check(partition, piece)
+                        self._at = piece[-1].ledger_id, piece[-1].entry_id
+                        _save(partition, self._at[0], EntryId(self._at[1] + 1))
                 _save(partition, *_DONE)
             for partition in self._partitions:
                 _save(partition, *_BEGIN)
@@ -183,7 +185,7 @@ class Scrubber:
         self._stats.scrub_bad = len(self._bad)
 
 
-async def _pieces(partition: Partition) -> AsyncIterator[list[Place]]:
+async def _pieces(partition: Partition) -> AsyncGenerator[list[Place], None]:
     """Everything the index has, from the saved position on, in slices of one ledger."""
     first_ledger, first_entry = _load(partition) or _BEGIN
     async for ledger_ids in partition.index.walk_ledgers(first_ledger):

@@ -6,7 +6,7 @@ runs on the loop after it is durable, never inside the call. No call here waits 
 
 import asyncio
 import struct
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -268,8 +268,9 @@ class EntryStore:
         """The same, without keeping the loop for longer than a slice: for ledgers of any size."""
         return await self._reads.walk_entry_runs(ledger_id)
 
-    def ledgers(self) -> Iterator[LedgerId]:
-        """Every ledger known here, ascending within each ledger directory."""
+    def ledgers(self) -> AsyncGenerator[LedgerId, None]:
+        """Every ledger known here from the call to its end, in slices (`LedgerTable.walk`). Close it when you leave
+        early (`contextlib.aclosing`)."""
         return self._reads.ledgers()
 
     @property

@@ -3,6 +3,7 @@
 Must never delete on a doubt: a ledger in limbo, a store that is not proven yet, a metadata store that does not answer.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -30,14 +31,15 @@ async def collect(store: EntryStore, is_absent: IsAbsent) -> Collected:
     back after a restart and the next run finds them again.
     """
     seen = deleted = 0
-    for ledger_id in list(store.ledgers()):
-        facts = store.facts(ledger_id)
-        if facts is None or facts.is_limbo or store.is_doubtful:
-            continue
-        seen += 1
-        if await is_absent(ledger_id):
-            store.delete_ledger(ledger_id)
-            deleted += 1
+    async with contextlib.aclosing(store.ledgers()) as ledgers:
+        async for ledger_id in ledgers:
+            facts = store.facts(ledger_id)
+            if facts is None or facts.is_limbo or store.is_doubtful:
+                continue
+            seen += 1
+            if await is_absent(ledger_id):
+                store.delete_ledger(ledger_id)
+                deleted += 1
     await store.flush()
     return Collected(seen, deleted, await drop_dead_logs(store))
 

@@ -11,6 +11,7 @@ Must never: copy over an entry that was written anew meanwhile; bring back a led
 log of which one live entry could not be read (its error must stay an error, and other bookies have copies).
 """
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,15 +83,16 @@ class Compactor:
 
     async def _compact_log(self, partition: Partition, usage: LogUsage, done: Compacted) -> None:
         log_id, is_whole = usage.log_id, True
-        async for piece in survey.live_places(partition, log_id):
-            await self._wait_for_turn(partition, piece)
-            bodies = await partition.logs.read_many(log_id, piece)
-            copied, size, is_readable = keep_copies(partition, piece, bodies)
-            is_whole &= is_readable
-            done.entries += copied
-            done.bytes += size
-            self._store.stats.entries_compacted += copied
-            self._store.stats.compacted_bytes += size
+        async with contextlib.aclosing(survey.live_places(partition, log_id)) as pieces:
+            async for piece in pieces:
+                await self._wait_for_turn(partition, piece)
+                bodies = await partition.logs.read_many(log_id, piece)
+                copied, size, is_readable = keep_copies(partition, piece, bodies)
+                is_whole &= is_readable
+                done.entries += copied
+                done.bytes += size
+                self._store.stats.entries_compacted += copied
+                self._store.stats.compacted_bytes += size
         # Also when the log is kept: what could be copied is then no longer in a log that has bad spots.
         await self._store.flush()
         if not is_whole:

@@ -4,7 +4,7 @@ Only logs that are never written again are looked at: the index knows everything
 whose deletion is not durable yet: after a crash that one would be back.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from bookie.base import errors
 from bookie.base.units import MIB
@@ -36,8 +36,11 @@ async def survey(partition: Partition) -> list[LogUsage]:
     return found
 
 
-async def live_places(partition: Partition, log_id: int) -> AsyncIterator[list[Place]]:
-    """What the index has in that log, in pieces of about `PIECE_BYTES`, each ascending by offset."""
+async def live_places(partition: Partition, log_id: int) -> AsyncGenerator[list[Place], None]:
+    """What the index has in that log, in pieces of about `PIECE_BYTES`, each ascending by offset.
+
+    Close it when you leave early (`contextlib.aclosing`).
+    """
     found: list[Place] = []
     size = 0
     async for uses in partition.index.walk_use(log_id):

@@ -52,7 +52,7 @@ def test_entries_facts_and_runs_come_back_from_disk(tmp_path: Path) -> None:
             facts = store.facts(LedgerId(2))
             assert facts is not None
             assert facts.is_fenced
-            assert list(store.ledgers()) == [1, 2, 3]
+            assert [ledger async for ledger in store.ledgers()] == [1, 2, 3]
             assert store.usage().total_bytes > 0
             await store.close()
 

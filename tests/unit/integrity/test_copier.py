@@ -45,7 +45,7 @@ class Shelf:
         self.keys: list[bytes] = []
         self.refusals = 0
 
-    def entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
+    async def walk_entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
         return [(entry, entry) for entry in sorted(self.held)]
 
     async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:

@@ -64,13 +64,14 @@ class Village:
 
     # the bookie's own store
 
-    def ledgers(self) -> Any:
-        return iter(self.limbo)
+    async def ledgers(self) -> Any:
+        for ledger_id in list(self.limbo):
+            yield ledger_id
 
     def facts(self, ledger_id: LedgerId) -> Any:
         return type("Facts", (), {"is_limbo": ledger_id in self.limbo, "master_key": None})()
 
-    def entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
+    async def walk_entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
         return []
 
     async def room(self) -> None:

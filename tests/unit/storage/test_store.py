@@ -269,7 +269,7 @@ def test_runs_join_what_is_on_disk_and_in_the_caches() -> None:
             assert await store.walk_entry_runs(LEDGER) == [(0, 2), (5, 6), (9, 9)]
             assert [store.has_entry(LEDGER, EntryId(entry_id)) for entry_id in (1, 2, 3)] == [True, True, False]
             assert not store.has_entry(LedgerId(8), EntryId(0))
-            assert list(store.ledgers()) == [7]
+            assert [ledger async for ledger in store.ledgers()] == [7]
 
         await bench.life(work)
 
@@ -311,7 +311,7 @@ def test_a_deleted_ledger_is_gone_now_and_after_restarts() -> None:
         async def gone(store: EntryStore) -> None:
             with pytest.raises(errors.NoSuchLedger):
                 store.read_nowait(LEDGER, EntryId(0))
-            assert list(store.ledgers()) == [8]
+            assert [ledger async for ledger in store.ledgers()] == [8]
             assert store.facts(LEDGER) is None
 
         await bench.life(first, end=End.POWER_CUT)
@@ -457,7 +457,7 @@ def test_ledgers_spread_over_several_directories_and_journals() -> None:
                 facts = store.facts(LedgerId(ledger_id))
                 assert facts is not None
                 assert facts.is_fenced
-            assert sorted(store.ledgers()) == list(range(7))
+            assert sorted([ledger async for ledger in store.ledgers()]) == list(range(7))
 
         await bench.life(first, end=End.POWER_CUT)
         await bench.life(second)

@@ -28,7 +28,7 @@ def test_ledgers_proven_absent_go_with_their_logs_and_the_others_stay() -> None:
             assert (found.ledgers_seen, found.ledgers_deleted) == (6, 3)
 
         async def second(store: EntryStore) -> None:
-            assert list(store.ledgers()) == [10, 11, 20]
+            assert [ledger async for ledger in store.ledgers()] == [10, 11, 20]
             assert await bench.read(store, 20, 0) == entry(20, 0)
             assert await bench.read(store, 11, 1) == entry(11, 1, payload=bytes(10))
 
