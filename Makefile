@@ -4,7 +4,7 @@ VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest -q
 SOURCES := bookie operator/bookie_operator spark/pyspark_bookkeeper
 
-.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e bench proto crds image cluster cluster-down
+.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e bench bench-spark proto crds image cluster cluster-down
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ e2e: install  ## the operator, the charts and the image on a real Kubernetes
 
 bench: install  ## ratios against the official Java bookie, measured in one run
 	@$(VENV)/python tests/bench/bench.py
+
+bench-spark: install  ## rows a second through Spark beside a plain loop of our client, in one run
+	@$(VENV)/python tests/bench/bench_spark.py
 
 proto: install  ## generated modules from the .proto texts
 	@tools/proto.sh

@@ -19,6 +19,7 @@ from bookie.blocking import BlockingClient
 from bookie.client import Client
 from bookie.client.watcher import BookieRecord
 from bookie.metadata.ledger import LedgerMetadata
+from pyspark_bookkeeper import client_settings
 from pyspark_bookkeeper.options import Connection
 
 # Questions asked at once: enough that no bookie waits for us, few enough to be answered within a request's deadline.
@@ -40,7 +41,7 @@ class _Clients:
         with self._lock:
             client = self._open.get(connection)
             if client is None or not client.is_open:
-                client = blocking.open_client(connection.uri, **dict(connection.client))
+                client = blocking.open_client(connection.uri, **client_settings.client_options(connection.client))
                 self._open[connection] = client
             return client
 

@@ -60,6 +60,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> int:
+    """Zero or more."""
+    if not text.strip().isdigit():
+        raise ValueError(f"{text!r} is not a number")
+    return int(text)
+
+
 def flag(text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise ValueError(f"{text!r} is neither true nor false")

@@ -13,12 +13,10 @@ from typing import Any
 
 from bookie.base import errors
 from bookie.base.units import MIB
-from bookie.client import ClientOptions
-from pyspark_bookkeeper import offsets, option_values
+from pyspark_bookkeeper import client_settings, offsets, option_values
 from pyspark_bookkeeper.offsets import Offsets
 from pyspark_bookkeeper.ranges import Range
 
-CLIENT_PREFIX = "bookkeeper.client."
 # Two to five seconds of work for one core: a task costs 20 to 90 ms before it reads a byte.
 PARTITION_BYTES = 128 * MIB
 # A record batch is one allocation in Python and one in the JVM.
@@ -83,29 +81,34 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     texts = {name.lower(): text for name, text in given.items()}
     values: dict[str, Any] = {}
     problems: list[str] = []
-    client: list[tuple[str, Any]] = []
+    client: tuple[tuple[str, Any], ...] = ()
+    of_client = {name: text for name, text in texts.items() if name.startswith(client_settings.PREFIX)}
     for name, text in sorted(texts.items()):
-        try:
-            if name.startswith(CLIENT_PREFIX):
-                client.append(_client_option(name.removeprefix(CLIENT_PREFIX), text))
-            else:
-                option = _BY_NAME[name]
+        option = _BY_NAME.get(name)
+        if option is not None:
+            try:
                 values[option.field] = option.convert(text)
-        except KeyError:
+            except ValueError as error:
+                problems.append(f"{option.name}: {error}")
+        elif name not in of_client:
             problems.append(_unknown(name))
-        except ValueError as error:
-            problems.append(f"{_BY_NAME[name].name if name in _BY_NAME else name}: {error}")
+    try:
+        client = client_settings.parse(
+            {name.removeprefix(client_settings.PREFIX): text for name, text in of_client.items()}
+        )
+    except ValueError as error:
+        problems.append(str(error))
     problems += _contradictions(texts, values.get("view", View.ENTRIES))
     if "metadataserviceuri" not in texts:
         problems.append("metadataServiceUri is missing (e.g. zk+hierarchical://127.0.0.1:2181/ledgers)")
     elif not problems:
         try:
-            ClientOptions(values["metadata_uri"], **dict(client))
+            client_settings.check(values["metadata_uri"], client)
         except errors.BadInput as error:
             problems.append(str(error))
     if problems:
         raise errors.BadInput("bookkeeper source: " + "; ".join(problems))
-    return SourceOptions(**values, client=tuple(client))
+    return SourceOptions(**values, client=client)
 
 
 # ---- one option ------------------------------------------------------------------------------------------------------
@@ -176,24 +179,3 @@ def _unknown(name: str) -> str:
     if name == "path":
         return "load() takes no path: name the cluster with the option metadataServiceUri"
     return f"there is no option {name}{option_values.nearest(name, [option.name for option in _OPTIONS])}"
-
-
-def _client_option(name: str, text: str) -> tuple[str, int]:
-    """A field of ClientOptions, spelled requestTimeoutMs or request_timeout_ms."""
-    fields = {
-        field.name.replace("_", ""): field.name
-        for field in dataclasses.fields(ClientOptions)
-        if isinstance(field.default, int)
-    }
-    field = fields.get(name.replace("_", ""))
-    if field is None:
-        known = [_camel(one) for one in fields.values()]
-        raise ValueError(f"the client has no such setting{option_values.nearest(name, known)}")
-    if not text.strip().isdigit():
-        raise ValueError(f"{text!r} is not a number")
-    return field, int(text)
-
-
-def _camel(name: str) -> str:
-    head, *tail = name.split("_")
-    return head + "".join(map(str.capitalize, tail))

@@ -70,6 +70,8 @@ def plan(pieces: Iterable[Piece], limits: Limits) -> list[tuple[Piece, ...]]:
 def _split(piece: Piece, limits: Limits, share: float) -> list[Piece]:
     """`piece` in equal parts, none with a load above `share`."""
     parts = min(piece.entries, max(1, div_ceil(round(limits.load(piece) * 1e6), max(1, round(share * 1e6)))))
+    if parts == 1:
+        return [piece]  # as most are
     bounds = [piece.start + piece.entries * number // parts for number in range(parts + 1)]
     return [
         replace(piece, start=start, end=end, size_bytes=piece.size_bytes * (end - start) // piece.entries)

@@ -14,7 +14,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId, parse_ledger_id
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata
-from pyspark_bookkeeper import fleet, partitions, ranges, selection
+from pyspark_bookkeeper import client_settings, fleet, partitions, ranges, selection
 from pyspark_bookkeeper.options import SourceOptions
 from pyspark_bookkeeper.partitions import ENTRY_COST_BYTES, IDS_PER_PARTITION, Limits, Piece
 from pyspark_bookkeeper.ranges import Range, Ranges
@@ -158,13 +158,7 @@ def read_password(options: SourceOptions, environment: Mapping[str, str]) -> byt
         return found.encode()
     if options.password_file is None:
         return b""
-    try:
-        content = Path(options.password_file).read_bytes()
-    except OSError as error:
-        raise errors.BadInput(
-            f"passwordFile: {options.password_file} cannot be read by the driver: {error.strerror or error}"
-        ) from error
-    return content.removesuffix(b"\n").removesuffix(b"\r")
+    return client_settings.read_secret(options.password_file, "passwordFile")
 
 
 def _ids_in(path: str) -> list[LedgerId]:

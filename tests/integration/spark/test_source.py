@@ -218,7 +218,7 @@ def test_a_wrong_password_is_told_with_the_ledger_and_without_the_password(
 
     with pytest.raises(errors.Unauthorized, match=f"ledger {ledger} has a password: name the file"):
         read(fleet, ledger)
-    with pytest.raises(errors.BadInput, match="nowhere cannot be read by the driver: No such file"):
+    with pytest.raises(errors.BadInput, match="nowhere cannot be read here: No such file"):
         read(fleet, ledger, passwordFile=str(tmp_path / "nowhere"))
     with pytest.raises(errors.BadInput, match="the environment variable NOWHERE is not set"):
         read(fleet, ledger, passwordEnv="NOWHERE")

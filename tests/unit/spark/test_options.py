@@ -1,9 +1,12 @@
 """What a query may say, and how it is told that it said something else (docs/PIPELINE.md, "Options")."""
 
+from pathlib import Path
+
 import pytest
 
 from bookie.base import errors
-from pyspark_bookkeeper import options
+from bookie.ports.tls import TlsOptions
+from pyspark_bookkeeper import client_settings, options
 from pyspark_bookkeeper.offsets import EARLIEST, LATEST, Offsets
 from pyspark_bookkeeper.options import OnCorrupt, SourceOptions, View
 from pyspark_bookkeeper.ranges import Range
@@ -173,10 +176,34 @@ def test_client_settings_pass_through() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("requestTimeoutMss", "1", "did you mean requestTimeoutMs?"),
+        ("requestTimeoutMss", "1", "requesttimeoutmss is no setting (did you mean requestTimeoutMs?)"),
         ("requestTimeoutMs", "soon", "'soon' is not a number"),
         ("longPollMs", "9000", "long_poll_ms (9000) must be less than"),
+        ("batchReads", "maybe", "batchReads: 'maybe' is neither true nor false"),
+        ("saslUser", "spark", "bookkeeper.client.saslPasswordFile: give both or neither"),
+        ("saslPassword", "hunter2", "did you mean saslPasswordFile?"),
+        ("tlsTrustStoreType", "ZIP", "tlsTrustStoreType is 'ZIP', one of PEM"),
     ],
 )
 def test_client_settings_that_the_client_refuses_are_refused_here(name: str, text: str, said: str) -> None:
     assert said in refusal(**{f"bookkeeper.client.{name}": text})
+
+
+def test_encryption_and_identity_pass_through_as_names_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("hunter2\n")
+    found = parse(
+        **{
+            "bookkeeper.client.tlsTrustStore": "ca.pem",
+            "bookkeeper.client.tlsHostnameVerificationEnabled": "false",
+            "bookkeeper.client.saslUser": "spark",
+            "bookkeeper.client.saslPasswordFile": str(path),
+        }
+    )
+
+    assert "hunter2" not in repr(found)
+    read = client_settings.client_options(found.connection.client)
+    assert read["tls"] == TlsOptions(trust_store="ca.pem", checks_host_name=False)
+    assert (read["sasl_user"], read["sasl_password"].reveal()) == ("spark", "hunter2")
+    with pytest.raises(errors.BadInput, match=r"saslPasswordFile: .*gone cannot be read here: No such file"):
+        client_settings.client_options((("sasl_password_file", str(tmp_path / "gone")), ("sasl_user", "spark")))

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,9 +90,8 @@ def test_tiny_entries_weigh_more_than_their_bytes() -> None:
     assert len(planned) == 10
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_ledgers_are_planned_in_seconds() -> None:
-    pieces = [piece(number, 1 + number % 1_000) for number in range(100_000)]
+def test_thousands_of_ledgers_are_planned_whole() -> None:
+    pieces = [piece(number, 1 + number % 1_000) for number in range(10_000)]
 
     planned = partitions.plan(pieces, limits(bytes_max=128 * MIB))
 
