@@ -125,12 +125,12 @@ class LedgerReader:
                     continue
                 if self.is_closed:
                     return
-                known, delivered = await poll.wait(next_entry, self._metadata)
+                news = await poll.wait(next_entry, self._metadata)
                 if not self.is_closed:
-                    self._lac = max(self._lac, known)
-                if delivered is not None and delivered.entry_id <= self._lac:
-                    yield delivered
-                    next_entry = EntryId(delivered.entry_id + 1)
+                    self._lac = max(self._lac, news.lac)
+                if news.entry is not None and news.entry.entry_id <= self._lac:
+                    yield news.entry
+                    next_entry = EntryId(news.entry.entry_id + 1)
         finally:
             self._polls.remove(poll)
 
