@@ -1,5 +1,7 @@
 """What the store answers: adds, fences, LACs, reads, limbo, over a faithful simulated disk."""
 
+import asyncio
+
 import pytest
 
 from bookie.base import errors
@@ -270,6 +272,24 @@ def test_runs_join_what_is_on_disk_and_in_the_caches() -> None:
             assert [store.has_entry(LEDGER, EntryId(entry_id)) for entry_id in (1, 2, 3)] == [True, True, False]
             assert not store.has_entry(LedgerId(8), EntryId(0))
             assert [ledger async for ledger in store.ledgers()] == [7]
+
+        await bench.life(work)
+
+    run(story)
+
+
+def test_a_walk_misses_nothing_that_reaches_the_disk_behind_it() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(100, 3000))
+            await store.flush()
+            await bench.put_all(store, 7, [0])
+
+            walk = asyncio.get_running_loop().create_task(store.walk_entry_runs(LEDGER))
+            await asyncio.sleep(0)  # its first slice is done: entry 0 can only come behind it
+            await store.flush()
+
+            assert await walk == [(0, 0), (100, 2999)]
 
         await bench.life(work)
 
