@@ -52,7 +52,8 @@ CMD ["bookie", "--help"]
 # What is large and seldom changes comes first, and nothing of it stands on our sources.
 
 FROM python AS java
-RUN apt-get update -qq \
+# The package wants a folder for its manual page, which a slim system has not.
+RUN mkdir -p /usr/share/man/man1 && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
     && echo "bookie:x:10001:10001::/tmp:/usr/sbin/nologin" >> /etc/passwd

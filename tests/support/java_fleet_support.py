@@ -18,6 +18,8 @@ import wait_support
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 ROOT = "/ledgers"
+DB_STORAGE = "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage"
+SORTED_STORAGE = "org.apache.bookkeeper.bookie.SortedLedgerStorage"
 FAST_JVM = ("-Xmx1g", "-XX:MaxDirectMemorySize=1g")
 
 
@@ -90,6 +92,7 @@ def bookies(
     fast: bool = False,
     ports: Sequence[int] = (),
     started: list[int] | None = None,
+    storage: str = DB_STORAGE,
 ) -> Iterator[list[str]]:
     """Run `count` official bookies registered at `uri`; give their ids (host:port). `fast`: as one would run it.
 
@@ -100,7 +103,7 @@ def bookies(
         for port in ports or free_ports(count):
             home = folder / f"java-bookie-{port}"
             log = home / "bookie.log"
-            settings = _settings(uri, home, port, cache_mb=256 if fast else 16)
+            settings = _settings(uri, home, port, storage, cache_mb=256 if fast else 16)
             flags = FAST_JVM if fast else (*java_support.SMALL_JVM, "-XX:MaxDirectMemorySize=256m")
             server = java_server("org.apache.bookkeeper.server.Main", ["-c", str(settings)], log, *flags)
             starting.append((port, stack.enter_context(server), log))
@@ -111,14 +114,14 @@ def bookies(
         yield [f"127.0.0.1:{port}" for port, _, _ in starting]
 
 
-def _settings(uri: str, home: Path, port: int, *, cache_mb: int) -> Path:
-    """Write one bookie's settings: journal synced before every answer, RocksDB index, no auto-recovery."""
+def _settings(uri: str, home: Path, port: int, storage: str, *, cache_mb: int) -> Path:
+    """Write one bookie's settings: journal synced before every answer, no auto-recovery."""
     home.mkdir(parents=True, exist_ok=True)
     path = home / "bookie.conf"
     path.write_text(
         f"metadataServiceUri={uri}\nbookiePort={port}\nadvertisedAddress=127.0.0.1\nallowLoopback=true\n"
         f"journalDirectory={home}/journal\nledgerDirectories={home}/ledgers\n"
-        "ledgerStorageClass=org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage\n"
+        f"ledgerStorageClass={storage}\n"
         f"dbStorage_writeCacheMaxSizeMb={cache_mb}\ndbStorage_readAheadCacheMaxSizeMb={cache_mb}\n"
         "dbStorage_rocksDB_blockCacheSize=16777216\njournalSyncData=true\nautoRecoveryDaemonEnabled=false\n"
         "httpServerEnabled=false\nzkTimeout=30000\ndiskUsageThreshold=0.99\ndiskUsageWarnThreshold=0.98\n"
