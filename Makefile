@@ -4,7 +4,7 @@ VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest -q
 SOURCES := bookie operator/bookie_operator spark/pyspark_bookkeeper
 
-.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e bench bench-spark proto crds image cluster cluster-down
+.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e bench bench-growth bench-spark proto crds image cluster cluster-down
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -47,8 +47,11 @@ interop: install  ## the official Java BookKeeper against ours
 e2e: install  ## the operator, the charts and the image on a real Kubernetes
 	@$(PYTEST) tests/e2e
 
-bench: install  ## ratios against the official Java bookie, measured in one run
-	@$(VENV)/python tests/bench/bench.py
+bench: install  ## ratios against the official Java bookie, measured in one run (WRITE_DOCS=1: into docs/BENCHMARKS.md)
+	@$(VENV)/python tests/bench/bench.py $(if $(WRITE_DOCS),--write-docs)
+
+bench-growth: install  ## how cost grows with connections, ledgers, entry size, index size (WRITE_DOCS=1)
+	@$(VENV)/python tests/bench/bench.py growth $(if $(WRITE_DOCS),--write-docs)
 
 bench-spark: install  ## rows a second through Spark beside a plain loop of our client, in one run
 	@$(VENV)/python tests/bench/bench_spark.py

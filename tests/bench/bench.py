@@ -2,6 +2,8 @@
 
     python tests/bench/bench.py                       the whole table, a quarter of an hour (`make bench`)
     python tests/bench/bench.py --load adds-v3 --rounds 1 --seconds 4        a quick look at one load
+    python tests/bench/bench.py growth                how cost grows (`make bench-growth`)
+    ... --write-docs                                  and what was measured goes into docs/BENCHMARKS.md
 
 The same official Java client, its throttle off, asks both sides; journals are synced before every answer. The sides
 take turns round by round, so that a machine whose speed drifts does not decide; the median of the rounds' ratios is the
@@ -18,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / folder) for folder in ("tests/bench", "tests/support", "tests/cluster")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("", "tests/bench", "tests/support", "tests/cluster")]
 
+import bench_docs  # noqa: E402
 import bench_figures  # noqa: E402
+import bench_growth  # noqa: E402
 import bench_measure  # noqa: E402
 import bench_proc  # noqa: E402
 import bench_report  # noqa: E402
@@ -58,22 +62,54 @@ def _memory(sides: Sides) -> list[dict[str, Any]]:
     return [bench_figures.memory_row(after[0], after[1], ours.idle_rss_mb)]
 
 
+def _growth(names: list[str], seconds: float, folder: Path) -> list[dict[str, Any]]:
+    """Return the chosen series; each has a folder of its own, removed when it is over."""
+    found = []
+    for series in (*bench_growth.SERIES, bench_growth.INDEX):
+        if series.name in names:
+            with tempfile.TemporaryDirectory(dir=folder) as own:
+                if series is bench_growth.INDEX:
+                    found.append(bench_growth.measure_index(Path(own), bench_growth.INDEX_SECONDS))
+                else:
+                    found.append(bench_growth.measure(series, Path(own), seconds))
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="?", choices=("speed", "growth"), default="speed", help="default: speed")
     parser.add_argument("--load", action="append", choices=NAMES, help="only this row; may be given again")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of a round")
+    parser.add_argument("--series", action="append", choices=bench_growth.NAMES, help="of growth, only this one")
+    parser.add_argument("--rounds", type=int, default=5, help="of speed, on each side")
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of a round, or of a point")
     parser.add_argument("--json", action="store_true", help="the figures as JSON on standard output")
+    parser.add_argument("--write-docs", action="store_true", help="what is measured goes into docs/BENCHMARKS.md")
     arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bookie-bench-") as name:
+        if arguments.what == "growth":
+            return _main_growth(arguments, Path(name))
+        return _main_speed(arguments, Path(name))
+
+
+def _main_growth(arguments: argparse.Namespace, folder: Path) -> int:
+    series = _growth(arguments.series or list(bench_growth.NAMES), arguments.seconds, folder)
+    print(json.dumps(series) if arguments.json else "\n".join(map(bench_report.series_table, series)))
+    if arguments.write_docs:
+        bench_docs.write(series=series)
+    return 0
+
+
+def _main_speed(arguments: argparse.Namespace, folder: Path) -> int:
     try:
         java_support.ensure_java()
     except java_support.JavaMissing as missing:
         kube_talk.say(f"bench: {missing}")
         return 1
     plan = bench_measure.Plan(arguments.rounds, arguments.seconds)
-    with tempfile.TemporaryDirectory(prefix="bookie-bench-") as name:
-        rows = run(arguments.load or list(NAMES), plan, Path(name))
+    rows = run(arguments.load or list(NAMES), plan, folder)
     print(json.dumps(rows) if arguments.json else bench_report.table(rows))
+    if arguments.write_docs:
+        bench_docs.write(rows=rows)
     below = [row["name"] for row in rows if row["problems"]]
     if below:
         kube_talk.say(f"bench: below the least figures: {', '.join(below)}")

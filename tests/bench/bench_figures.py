@@ -11,6 +11,7 @@ from bench_loads import IDLE_RSS_MB_MAX, MEMORY, MEMORY_LEAST, Load
 
 # From this share on, a core or all cores count as used up: the rest is the scheduler's and the sampling's.
 FULL_SHARE = 0.85
+OWN_SHARE_MIN = 0.7  # of all cores, client and bookies together: below it a full machine was full of others' work
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,9 @@ def summary(rounds: Sequence[Round]) -> dict[str, float]:
 def bound(side: dict[str, float], cores: int) -> str:
     """Return what keeps a side from being faster, by what was used up meanwhile."""
     bookie_us, client_us = side["bookie_us"], side["client_us"]
+    own_share = (bookie_us + client_us) * side["rate"] / 1e6 / cores
+    if side["busy_share"] >= FULL_SHARE and own_share < OWN_SHARE_MIN:
+        return f"others: this load had {own_share:.0%} of the machine, and {side['busy_share']:.0%} were in use"
     if side["busy_share"] >= FULL_SHARE:
         share = bookie_us / max(bookie_us + client_us, 1e-9)
         return f"all {cores} cores: bookie {share:.0%}, client {1 - share:.0%} of their CPU"

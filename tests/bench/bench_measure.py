@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,15 +114,9 @@ def _client(load: Load, side: Side, sides: Sides) -> OwnClient | JavaClient:
 def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Round:
     """One turn of one side. Its bookies' CPU seconds are filled in once it is over (`_with_late_work`)."""
     client = _client(load, side, sides)
-    machine, client_s = bench_proc.machine(), bench_proc.cpu_s(client.pid)
-    threads, began_s = bench_proc.thread_cpu_s(side.pids), time.monotonic()
+    before, client_s = bench_proc.Sample.take(side.pids), bench_proc.cpu_s(client.pid)
     answer = client.ask("bench", **question)
-    elapsed_s = time.monotonic() - began_s
-    used = bench_proc.thread_cpu_s(side.pids)
-    machine_after = bench_proc.machine()
-    total_s = max(machine_after.total_s - machine.total_s, bench_proc.TICK_S)
-    idle_s = machine_after.idle_s - machine.idle_s
-    waiting_s = machine_after.waiting_s - machine.waiting_s
+    after = bench_proc.Sample.take(side.pids)
     return Round(
         operations=answer["operations"],
         elapsed_s=answer["elapsed_s"],
@@ -131,7 +124,5 @@ def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Ro
         p99_ms=answer["p99_us"] / 1000,
         client_cpu_s=bench_proc.cpu_s(client.pid) - client_s,
         bookie_cpu_s=0.0,
-        hottest_share=max(cpu_s - threads.get(name, 0.0) for name, cpu_s in used.items()) / elapsed_s,
-        busy_share=1 - (idle_s + waiting_s) / total_s,
-        waiting_share=waiting_s / total_s,
+        **before.shares_until(after),
     )

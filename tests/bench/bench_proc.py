@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
@@ -46,6 +48,14 @@ def rss_mb(pid: int) -> float:
     raise ValueError(f"no VmRSS of {pid}")
 
 
+def read_bytes(pid: int) -> int:
+    """Return the bytes that a process made the disk read (/proc/PID/io); the page cache's are not among them."""
+    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+        if line.startswith("read_bytes:"):
+            return int(line.split()[1])
+    raise ValueError(f"no read_bytes of {pid}")
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """CPU seconds of all cores since boot; `waiting_s` are idle ones in which a disk was waited for."""
@@ -59,6 +69,31 @@ def machine() -> Machine:
     """Return the machine's CPU seconds so far (/proc/stat, first line)."""
     ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return Machine(sum(ticks) * TICK_S, ticks[3] * TICK_S, ticks[4] * TICK_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An instant: the machine, and the threads of some processes."""
+
+    at_s: float
+    machine: Machine
+    threads: dict[str, float]
+
+    @classmethod
+    def take(cls, pids: Iterable[int]) -> Self:
+        return cls(time.monotonic(), machine(), thread_cpu_s(pids))
+
+    def shares_until(self, later: Self) -> dict[str, float]:
+        """Return what was used meanwhile: the busiest thread's share of a core, the machine's of all cores."""
+        total_s = max(later.machine.total_s - self.machine.total_s, TICK_S)
+        waiting_s = later.machine.waiting_s - self.machine.waiting_s
+        idle_s = later.machine.idle_s - self.machine.idle_s
+        used = [cpu_s - self.threads.get(name, 0.0) for name, cpu_s in later.threads.items()]
+        return {
+            "hottest_share": max(used, default=0.0) / max(later.at_s - self.at_s, TICK_S),
+            "busy_share": 1 - (idle_s + waiting_s) / total_s,
+            "waiting_share": waiting_s / total_s,
+        }
 
 
 def describe_machine() -> dict[str, str | int]:

@@ -53,3 +53,12 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         text += [f"BELOW {row['name']}: {problem}" for problem in row["problems"]]
     return "\n".join(text)
+
+
+def series_table(one: dict[str, Any]) -> str:
+    """Return a series as text: a line for each point."""
+    lines = [f"{one['title']}"]
+    for point in one["points"]:
+        figures = ", ".join(f"{name} {value:,.1f}" for name, value in point.items() if isinstance(value, float))
+        lines.append(f"  {point['x']:>12,} {one['x']}: {figures}; bound by {point['bound']}")
+    return "\n".join([*lines, f"  next bound: {one['next']}"])
