@@ -176,9 +176,14 @@ class IndexView:
 
 @contextlib.asynccontextmanager
 async def open_index(stores: OrderedStores, directory: str) -> AsyncIterator[IndexView]:
-    """Open the index below a configured index directory. Raises FileMissing, CorruptFile, StorageFailed."""
-    index = Index(await stores.open_read_only(f"{dirs.current(directory)}/{dirs.INDEX}"))
+    """Open the index below a configured index directory.
+
+    Raises FileMissing, CorruptFile, StorageFailed, or RefusedToStart when another version of this program wrote it.
+    """
+    path = f"{dirs.current(directory)}/{dirs.INDEX}"
+    index = Index(await stores.open_read_only(path))
     try:
+        partition_module.check_format(index, path)
         yield IndexView(index)
     finally:
         await index.close()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, EntryId, LedgerId
+from bookie.storage import versions
 
 VERSION = 1
 _ROW = struct.Struct(">BBQqHH")
@@ -100,10 +101,12 @@ class Ledger:
 
 
 def unpack_row(ledger_id: LedgerId, row: bytes) -> Ledger:
-    """Return the ledger that `row` describes. Raises CorruptFile."""
+    """Return the ledger that `row` describes. Raises CorruptFile, or RefusedToStart for a row of a newer version."""
     if len(row) < _ROW.size:
         raise errors.CorruptFile(f"index: the row of ledger {ledger_id} has {len(row)} bytes")
     version, flags, limbo_epoch, lac, key_size, explicit_size = _ROW.unpack_from(row)
+    if version > VERSION:
+        raise versions.refusal(f"the index's row of ledger {ledger_id}", version, VERSION)
     if version != VERSION or len(row) != _ROW.size + key_size + explicit_size or flags & ~(FENCED | STATE_LOST | LIMBO):
         raise errors.CorruptFile(f"index: the row of ledger {ledger_id} (version {version}) is not one of ours")
     ledger = Ledger(ledger_id, row[_ROW.size : _ROW.size + key_size])

@@ -9,6 +9,7 @@ import struct
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.storage import versions
 from bookie.storage.entrylog.logs import EntryLogs, Place
 from bookie.storage.entrylog.writer import LogWriter
 from bookie.storage.index import Index, Placed, Use
@@ -23,7 +24,9 @@ from bookie.storage.write_cache import Generation
 _MARK = struct.Struct(">QQ")
 _SHAPE = struct.Struct(">III")
 _NUMBER = struct.Struct(">I")
-_MARKS, _SHAPE_NAME, _NEXT_LOG = "marks", "shape", "next-log"
+_MARKS, _SHAPE_NAME, _NEXT_LOG, _FORMAT = "marks", "shape", "next-log", "format"
+# Of the index's rows (`index`, `block`); facts of ledgers have a version of their own in each row.
+FORMAT_VERSION = 2  # 1 had a row for each entry
 
 
 class Partition:
@@ -179,6 +182,14 @@ def next_log_id(index: Index, logs: EntryLogs) -> int:
     return max([stored, *(log_id + 1 for log_id in sorted(logs.ids))])
 
 
+def check_format(index: Index, what: str) -> None:
+    """Refuse an index whose rows are not of our format. Raises RefusedToStart, naming `what`."""
+    if index.get_meta(_SHAPE_NAME) is not None:
+        version = _NUMBER.unpack(index.get_meta(_FORMAT) or _NUMBER.pack(1))[0]  # the first one did not say
+        if version != FORMAT_VERSION:
+            raise versions.refusal(what, version, FORMAT_VERSION)
+
+
 def check_shape(index: Index, *, number: int, partitions: int, journals: int, must_exist: bool) -> None:
     """Refuse an index that was written with another number or order of directories: ledgers would not be found.
 
@@ -186,12 +197,14 @@ def check_shape(index: Index, *, number: int, partitions: int, journals: int, mu
     """
     expected = _SHAPE.pack(number, partitions, journals)
     found = index.get_meta(_SHAPE_NAME)
+    check_format(index, f"the index of ledger directory {number + 1}")
     if found is None and must_exist:
         raise errors.CorruptFile(
             f"the index of ledger directory {number + 1} is empty, though this volume has held one;"
             " restore it, or treat this volume as lost"
         )
     if found is None:
+        index.put_meta(_FORMAT, _NUMBER.pack(FORMAT_VERSION))
         index.put_meta(_SHAPE_NAME, expected)
     elif found != expected:
         was_number, was_partitions, was_journals = _SHAPE.unpack(found)

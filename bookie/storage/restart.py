@@ -104,6 +104,7 @@ async def _open_partition(
         )
         logs = EntryLogs(world.disk, dirs.current(options.ledger_dirs[number]))
         await logs.load()
+        await logs.check_versions()
         next_id = partition_module.next_log_id(index, logs)
         writer = LogWriter(logs, next_id=next_id, log_bytes_max=options.entry_log_bytes_max)
         table = LedgerTable(index, cached_max=options.ledgers_cached_max)

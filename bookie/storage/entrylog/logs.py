@@ -10,6 +10,7 @@ from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import KIB, MIB
 from bookie.ports.disk import Buffer, Disk, File
+from bookie.storage import versions
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.location import Location
 
@@ -98,6 +99,18 @@ class EntryLogs:
             stem = name.removesuffix(SUFFIX)
             if stem != name and len(stem) == 8 and all(digit in "0123456789abcdef" for digit in stem):
                 self.ids.add(int(stem, 16))
+
+    async def check_versions(self) -> None:
+        """Raise RefusedToStart when a log was written in another format than ours. Damage is not looked for."""
+        for log_id in sorted(self.ids):
+            path = path_of(self.directory, log_id)
+            file = await self.disk.open(path, read_only=True)
+            try:
+                version = log_format.other_version(await file.pread(0, log_format.HEADER_SIZE))
+            finally:
+                await file.close()
+            if version is not None:
+                raise versions.refusal(path, version, log_format.VERSION)
 
     async def create(self, log_id: int) -> File:
         """Begin a log: its header is written, nothing is durable yet."""

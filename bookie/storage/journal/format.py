@@ -23,7 +23,7 @@ from bookie.base.errors import BadInput
 from bookie.base.ids import EntryId, LedgerId
 
 MAGIC = b"BKIEJNL1"
-VERSION = 1
+VERSION = 2  # 1 had no ENTRIES
 _HEADER = struct.Struct(">8sIQ8sQ")
 _CRC = struct.Struct(">I")
 _HEAD = struct.Struct(">IIB3sqq")
@@ -78,6 +78,16 @@ def unpack_header(data: bytes) -> Header | None:
     if magic != MAGIC or version != VERSION or crc != google_crc32c.value(fields):
         return None
     return Header(file_id, salt, previous_end)
+
+
+def other_version(data: bytes) -> int | None:
+    """The format's number, when `data` begins with a whole header of another format than ours; else None. Every format
+    has magic, version and checksum where this one has them."""
+    if len(data) < HEADER_SIZE or data[: len(MAGIC)] != MAGIC:
+        return None
+    (version,) = _CRC.unpack_from(data, len(MAGIC))
+    (crc,) = _CRC.unpack_from(data, _HEADER.size)
+    return int(version) if version != VERSION and crc == google_crc32c.value(data[: _HEADER.size]) else None
 
 
 def seed_of(header: Header) -> int:

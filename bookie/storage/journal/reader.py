@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.ports.disk import Disk
+from bookie.storage import versions
 from bookie.storage.journal import files
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.batch import NOTHING, Mark
@@ -78,11 +79,14 @@ async def load_file(
 ) -> JournalFile | None:
     """Read one file. None: it is the last and was never begun (its header is torn), so nothing was ever put in it.
 
-    `previous_end`: where the file before ended, None when it was not read. Raises CorruptFile.
+    `previous_end`: where the file before ended, None when it was not read. Raises CorruptFile, RefusedToStart.
     """
     path = files.path_of(directory, file_id)
     data = bytes(await disk.read(path))
     header = journal_format.unpack_header(data)
+    version = journal_format.other_version(data)
+    if version is not None:
+        raise versions.refusal(path, version, journal_format.VERSION)
     if header is None or header.file_id != file_id:
         if is_last and len(data) <= journal_format.HEADER_SIZE:
             return None
