@@ -1,7 +1,5 @@
 """What the store answers: adds, fences, LACs, reads, limbo, over a faithful simulated disk."""
 
-import asyncio
-
 import pytest
 
 from bookie.base import errors
@@ -285,11 +283,15 @@ def test_a_walk_misses_nothing_that_reaches_the_disk_behind_it() -> None:
             await store.flush()
             await bench.put_all(store, 7, [0])
 
-            walk = asyncio.get_running_loop().create_task(store.walk_entry_runs(LEDGER))
-            await asyncio.sleep(0)  # its first slice is done: entry 0 can only come behind it
+            walk = store.walk_entry_runs(LEDGER)
+            walk.send(None)  # its first slice is done: entry 0 can only come behind it
             await store.flush()
 
-            assert await walk == [(0, 0), (100, 2999)]
+            with pytest.raises(StopIteration) as ended:
+                while True:
+                    walk.send(None)
+
+            assert ended.value.value == [(0, 0), (100, 2999)]
 
         await bench.life(work)
 
