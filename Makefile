@@ -53,8 +53,8 @@ bench: install  ## ratios against the official Java bookie, measured in one run 
 bench-growth: install  ## how cost grows with connections, ledgers, entry size, index size (WRITE_DOCS=1)
 	@$(VENV)/python tests/bench/bench.py growth $(if $(WRITE_DOCS),--write-docs)
 
-bench-spark: install  ## rows a second through Spark beside a plain loop of our client, in one run
-	@$(VENV)/python tests/bench/bench_spark.py
+bench-spark: install  ## Spark beside a plain loop of our client, the audit beside an anti-join, each in one run
+	@$(VENV)/python tests/bench/bench_spark.py && $(VENV)/python tests/bench/bench_audit.py
 
 proto: install  ## generated modules from the .proto texts
 	@tools/proto.sh

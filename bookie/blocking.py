@@ -43,7 +43,7 @@ class _LoopThread:
     def __init__(self, uri: str, options: dict[str, Any]) -> None:
         self._uri = uri
         self._options = options
-        # A daemon: whoever forgets to close a client can still end the process, and `atexit` may close it.
+        # A daemon: whoever forgets to close a client can still end the process.
         self._thread = threading.Thread(target=self._run, name="bookie client", daemon=True)
         self._running: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._started: concurrent.futures.Future[Client] = concurrent.futures.Future()

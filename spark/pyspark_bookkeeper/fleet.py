@@ -6,7 +6,7 @@ runs, and ends with the process. Whoever forks gets clients of its own.
 """
 
 import asyncio
-import atexit
+import concurrent.futures.thread  # noqa: F401  # registers its hook at exit, which must run after ours
 import itertools
 import os
 import threading
@@ -84,7 +84,9 @@ def close_all() -> None:
         _clients.close()
 
 
-atexit.register(close_all)
+# The hook that executors use for themselves; the last registered runs first. `atexit` comes after all of them, and then
+# a session with the metadata store cannot be ended any more: the store would keep it until its time is up.
+getattr(threading, "_register_atexit", lambda _: None)(close_all)
 
 
 # ---- questions about the whole fleet ---------------------------------------------------------------------------------

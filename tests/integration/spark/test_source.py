@@ -1,6 +1,8 @@
 """The source against real bookies, without a JVM: planned, pickled and read as Spark does it."""
 
 import datetime as dt
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -357,6 +359,40 @@ def test_all_tasks_of_a_process_share_one_client(fleet: LocalFleet) -> None:
     assert other is not ours
     other.close()
     assert clients.client(Connection(fleet.uri, (("request_timeout_ms", 7_000),))) is not other
+
+
+FORKING = """
+import os, sys
+from pyspark_bookkeeper import fleet
+from pyspark_bookkeeper.options import Connection
+connection = Connection(sys.argv[1])
+parents = fleet.client(connection)
+ledgers = list(parents.ledgers())
+child = os.fork()
+if child == 0:
+    ours = fleet.client(connection)
+    is_right = ours is not parents and list(ours.ledgers()) == ledgers
+    fleet.close_all()
+    os._exit(0 if is_right else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert fleet.client(connection) is parents
+assert list(parents.ledgers()) == ledgers
+print(len(ledgers))
+"""
+
+
+def test_who_forks_gets_a_client_of_its_own_and_leaves_the_parents_alone(
+    fleet: LocalFleet, client: BlockingClient
+) -> None:
+    """And a process that never closes its clients ends all the same."""
+    spark_ledgers.write(client, 1)
+
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, fleet.uri], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 0
 
 
 def test_bookies_answer_what_they_hold_many_questions_at_once(fleet: LocalFleet, client: BlockingClient) -> None:
