@@ -16,7 +16,7 @@ asked = tomllib.load(open('pyproject.toml', 'rb')); \
 project = asked['project']; extras = project['optional-dependencies']; \
 runtime = project['dependencies'] + extras['bookie'] + extras['operator']; \
 open('/requirements/runtime.txt', 'w').write('\n'.join(runtime)); \
-open('/requirements/spark.txt', 'w').write('\n'.join(extras['spark'])); \
+open('/requirements/spark.txt', 'w').write('\n'.join(project['dependencies'] + extras['spark'])); \
 open('/requirements/build.txt', 'w').write('\n'.join(asked['build-system']['requires']))"
 
 # Everything we depend on, as one layer.
@@ -61,8 +61,8 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update -qq \
 # Spark without what a pipeline over ledgers never runs: Hive, YARN, machine learning, its shell and compiler, the state
 # store on RocksDB, other systems' libraries.
 FROM dependencies AS spark-dependencies
-RUN /opt/build/bin/pip --python /opt/bookie/bin/python install --quiet --ignore-installed --prefix /opt/spark \
-        -r /requirements/spark.txt \
+RUN python3 -m venv --without-pip /opt/spark \
+    && /opt/build/bin/pip --python /opt/spark/bin/python install --quiet -r /requirements/spark.txt \
     && cd /opt/spark/lib/python3.11/site-packages \
     && rm -rf pyspark/examples pyspark/data pyarrow/tests pyarrow/include pyarrow/libarrow_flight* \
         pyarrow/libarrow_substrait* \
@@ -72,10 +72,9 @@ RUN /opt/build/bin/pip --python /opt/bookie/bin/python install --quiet --ignore-
         *-osx-* *-windows-* *-kqueue*
 
 FROM java AS spark
-COPY --from=dependencies /opt/bookie /opt/bookie
-COPY --from=spark-dependencies /opt/spark /opt/bookie
-COPY --from=project /opt/project /opt/bookie
-ENV PATH=/opt/bookie/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+COPY --from=spark-dependencies /opt/spark /opt/spark
+COPY --from=project /opt/project/lib /opt/spark/lib
+ENV PATH=/opt/spark/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 WORKDIR /tmp
