@@ -13,6 +13,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.client import cluster, recovery
 from bookie.client.admin import ClusterAdmin
 from bookie.client.bookies import BookieClient
+from bookie.client.free_space import FreeSpace
 from bookie.client.options import ClientOptions
 from bookie.client.pool import Pool
 from bookie.client.reader import LedgerReader
@@ -52,13 +53,22 @@ class Client:
                 stack.push_async_callback(store.close)
             uri = paths.parse_uri(self._options.metadata_uri)
             ledgers = await cluster.open_ledgers(store, uri)
-            watcher = BookieWatcher(store, uri.root, self._world.clock)
+            watcher = BookieWatcher(
+                store,
+                uri.root,
+                self._world.clock,
+                known_locations=self._options.locations,
+                rack_mapping_path=self._options.rack_mapping_path,
+            )
             tasks = await stack.enter_async_context(Tasks())
             pool = Pool(self._options, self._world, watcher, tasks)
             # Watch before the first look, so that no change falls between.
             tasks.spawn(watcher.run(), "bookie watcher")
             await watcher.load()
-            self._shared = Shared(self._options, self._world, tasks, ledgers, watcher, pool)
+            free_space = FreeSpace(BookieClient(pool), watcher, self._world.clock)
+            if self._options.weigh_by_free_space:
+                tasks.spawn(free_space.run(), "free space")
+            self._shared = Shared(self._options, self._world, tasks, ledgers, watcher, pool, free_space)
             self._stack = stack.pop_all()
         return self
 

@@ -1,6 +1,7 @@
 """ClientOptions: what an application may tell the client library. All problems are reported together."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from bookie.base import errors
 from bookie.base.secret import Secret
@@ -34,6 +35,14 @@ class ClientOptions:
     prefetch_bytes_max: int = 8 * MIB
     # How long a writer waits for an ack quorum of live bookies before it gives up (Java: not at all).
     ensemble_timeout_ms: int = 30_000
+    # Where bookies stand, by bookie id or host: a zone, or /region/zone. Goes before what they say of themselves.
+    locations: Mapping[str, str] = field(default_factory=dict)
+    # The record in which Pulsar's clusters keep that (usually /bookies); "" for none.
+    rack_mapping_path: str = ""
+    # Zones that every entry must be in; fewer are refused (minNumRacksPerWriteQuorum, enforced). 1: as good as it gets.
+    zones_per_write_quorum_min: int = 1
+    # Bookies with more room get more of the new ledgers (diskWeightBasedPlacementEnabled).
+    weigh_by_free_space: bool = False
     # Leave a failed bookie's slot empty while the ack quorum can be met without it (delayEnsembleChange).
     delay_ensemble_change: bool = False
     # A bookie that failed is not chosen for new ensembles for this long if others can be had, and is read from last.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_MS
+from bookie.client.free_space import FreeSpace
 from bookie.client.ledgers import LedgerStore
 from bookie.client.options import ClientOptions
 from bookie.client.pool import Pool
@@ -28,6 +29,7 @@ class Shared:
     ledgers: LedgerStore
     watcher: BookieWatcher
     pool: Pool
+    free_space: FreeSpace
 
     async def pause(self, duration_ms: int) -> None:
         """Wait a little before trying again."""
@@ -37,7 +39,11 @@ class Shared:
     def new_ensemble(self, schedule: Schedule) -> tuple[BookieId, ...]:
         """Draw bookies for a new ledger. Raises NotEnoughBookies."""
         healthy, quarantined = self._drawn()
-        return placement.choose(schedule, healthy if len(healthy) >= schedule.ensemble_size else healthy + quarantined)
+        zones_min = self.options.zones_per_write_quorum_min
+        try:
+            return placement.choose(schedule, healthy, zones_min=zones_min)
+        except errors.NotEnoughBookies:
+            return placement.choose(schedule, healthy + quarantined, zones_min=zones_min)
 
     def replacements(
         self, schedule: Schedule, ensemble: tuple[BookieId, ...], slots: tuple[int, ...]
@@ -53,13 +59,16 @@ class Shared:
             filled = tuple(found.get(slot, bookie_id) for slot, bookie_id in enumerate(ensemble))
             # The failed bookies themselves are never chosen, whatever has taken their slots.
             free = [candidate for candidate in candidates if candidate.bookie_id not in ensemble]
-            found |= placement.replace(schedule, filled, rest, free, zones=self.watcher.zones())
+            zones_min = self.options.zones_per_write_quorum_min
+            found |= placement.replace(schedule, filled, rest, free, zones=self.watcher.zones(), zones_min=zones_min)
         return found
 
     def _drawn(self) -> tuple[list[Candidate], list[Candidate]]:
         """Bookies that take writes, in random order: the healthy ones, and those in quarantine."""
         candidates = self.watcher.candidates()
         self.world.entropy.shuffle(candidates)
+        if self.options.weigh_by_free_space:
+            candidates = placement.weighted(candidates, self.free_space.free_bytes, self.world.entropy.randrange)
         quarantined = [candidate for candidate in candidates if self.pool.is_quarantined(candidate.bookie_id)]
         return [candidate for candidate in candidates if candidate not in quarantined], quarantined
 

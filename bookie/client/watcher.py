@@ -7,13 +7,13 @@ merely be late; a connection attempt decides.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_MS
-from bookie.metadata import paths, registration
+from bookie.metadata import locations, paths, registration
 from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.network import Address
@@ -28,7 +28,8 @@ ZONE_PROPERTY = "zone"
 
 @dataclass(frozen=True, slots=True)
 class BookieRecord:
-    """One registered bookie. `address` is None when its record names no bookie endpoint: it cannot be used."""
+    """One registered bookie. `address` is None when its record names no bookie endpoint: it cannot be used. `zone` is
+    its location: a zone, or /region/zone."""
 
     bookie_id: BookieId
     address: Address | None
@@ -39,10 +40,22 @@ class BookieRecord:
 class BookieWatcher:
     """Keeps `records` current. One task; readers of the view never wait."""
 
-    def __init__(self, store: MetadataStore, root: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        root: str,
+        clock: Clock,
+        *,
+        known_locations: Mapping[str, str] | None = None,
+        rack_mapping_path: str = "",
+    ) -> None:
+        """`known_locations` and the record at `rack_mapping_path` (Pulsar's; "" for none) outdo what bookies say."""
         self._store = store
         self._clock = clock
         self._root = root
+        self._locations = dict(known_locations or {})
+        self._rack_mapping_path = rack_mapping_path
+        self._racks: dict[str, str] = {}
         self._changed = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
         self._addresses: dict[BookieId, Address] = {}
@@ -50,6 +63,7 @@ class BookieWatcher:
 
     async def load(self) -> None:
         """Read the registrations once. Raises MetadataError."""
+        self._racks = await self._load_racks() | self._locations
         records: dict[BookieId, BookieRecord] = {}
         for directory, is_read_only in ((paths.available(self._root), False), (paths.readonly(self._root), True)):
             for name in await self._names(directory):
@@ -67,10 +81,10 @@ class BookieWatcher:
 
     async def run(self) -> None:
         """Follow the registrations for ever."""
-        ends = [
-            self._store.watch(directory, self._changed.set)
-            for directory in (paths.available(self._root), paths.readonly(self._root))
-        ]
+        watched = [paths.available(self._root), paths.readonly(self._root)]
+        if self._rack_mapping_path:
+            watched.append(self._rack_mapping_path)
+        ends = [self._store.watch(path, self._changed.set) for path in watched]
         try:
             while True:
                 await self._changed.wait()
@@ -117,6 +131,19 @@ class BookieWatcher:
     def zones(self) -> dict[BookieId, str]:
         return {record.bookie_id: record.zone for record in self.records.values()}
 
+    async def _load_racks(self) -> dict[str, str]:
+        """The mapping as it stands; the last good one while it cannot be read."""
+        if not self._rack_mapping_path:
+            return {}
+        try:
+            stored = await self._store.get(self._rack_mapping_path)
+            return locations.load_rack_mapping(stored.data)
+        except errors.NodeMissing:
+            return {}
+        except errors.BadInput as error:
+            log.warning("the rack mapping is unreadable path=%s reason=%s", self._rack_mapping_path, error)
+            return self._racks
+
     async def _names(self, directory: str) -> list[str]:
         try:
             names = await self._store.children(directory)
@@ -135,4 +162,6 @@ class BookieWatcher:
             info = registration.BookieServiceInfo()
         endpoint = info.bookie_endpoint
         address = None if endpoint is None else Address(endpoint.host, endpoint.port)
-        return BookieRecord(bookie_id, address, info.property(ZONE_PROPERTY), is_read_only)
+        own = info.property(ZONE_PROPERTY)
+        location = locations.location_of(bookie_id, address.host if address else "", own, self._racks)
+        return BookieRecord(bookie_id, address, location, is_read_only)

@@ -55,6 +55,7 @@ class FakeBookie:
         self.lac_status = Status.EOK  # of an answer to READ_LAC that has a body
         self.knows_batches = True
         self.tells_synced = False
+        self.free_bytes = 1 << 30
         self.in_memory: set[tuple[LedgerId, EntryId]] = set()  # acknowledged, not on disk (deferred sync)
         self.requests: list[Request] = []
         self.script: Script = obey
@@ -153,6 +154,8 @@ class FakeBookie:
                 self.lac_bodies[request.ledger_id] = bytes(request.body)
                 self.keys.setdefault(request.ledger_id, request.master_key)
                 return messages.WriteLacResponse(request.txn, 3, Status.EOK, request.ledger_id)
+            case messages.BookieInfoRequest():
+                return messages.BookieInfoResponse(request.txn, 3, Status.EOK, 1 << 40, self.free_bytes)
             case messages.ForceRequest():
                 self.in_memory = {held for held in self.in_memory if held[0] != request.ledger_id}
                 return messages.ForceResponse(request.txn, 3, Status.EOK, request.ledger_id)

@@ -1,5 +1,7 @@
 """Which bookies an ensemble gets (metadata 12)."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,3 +71,60 @@ def test_no_bookie_is_twice_in_an_ensemble(zones: list[str], size: int, data: st
     ensemble = placement.choose(Schedule(size, write_quorum, 1), candidates)
 
     assert len(set(ensemble)) == len(ensemble) == size
+
+
+def test_regions_are_spread_over_before_zones_are() -> None:
+    """Java's region-aware policy: /region/zone."""
+    where = ("/east/a", "/east/b", "/east/c", "/west/a", "/west/a")
+
+    ensemble = placement.choose(Schedule(2, 2, 2), fleet(*where))
+    larger = placement.choose(Schedule(4, 4, 3), fleet(*where))
+
+    assert [bookie[:5] for bookie in ensemble] == ["/east", "/west"]
+    assert sorted(bookie[:7] for bookie in larger) == ["/east/a", "/east/b", "/west/a", "/west/a"]
+
+
+def test_zones_that_are_a_must_are_refused_when_they_are_not_there() -> None:
+    """Java: enforceMinNumRacksPerWriteQuorum; bookies of unknown zone are never chosen then."""
+    two_zones = fleet("a", "a", "b", "b")
+
+    assert len(placement.choose(Schedule(3, 3, 2), two_zones, zones_min=2)) == 3
+    with pytest.raises(errors.NotEnoughBookies, match="must be in 3 zones at least, and the 4 .* are in 2"):
+        placement.choose(Schedule(3, 3, 2), two_zones, zones_min=3)
+    with pytest.raises(errors.NotEnoughBookies):
+        placement.choose(Schedule(2, 2, 2), fleet("a", "", ""), zones_min=2)
+
+
+def test_a_replacement_that_would_leave_too_few_zones_is_none() -> None:
+    ensemble = [BookieId("a0"), BookieId("b1")]
+    zones = {BookieId("a0"): "a", BookieId("b1"): "b"}
+
+    def replaced(*candidates: str) -> dict[int, BookieId]:
+        schedule = Schedule(2, 2, 2)
+        return placement.replace(schedule, ensemble, [1], fleet("", "", *candidates), zones=zones, zones_min=2)
+
+    assert replaced("a") == {}
+    assert replaced("a", "c") == {1: "c3"}
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_weights_reorder_and_lose_nobody(weights: list[int], random: Random) -> None:
+    candidates = fleet(*("a" * len(weights)))
+    known = {candidate.bookie_id: weight for candidate, weight in zip(candidates, weights, strict=True) if weight}
+
+    order = placement.weighted(candidates, known, random.randrange)
+
+    assert sorted(order, key=lambda c: c.bookie_id) == sorted(candidates, key=lambda c: c.bookie_id)
+
+
+def test_who_has_more_room_comes_first_more_often_and_an_empty_newcomer_is_not_flooded() -> None:
+    candidates = fleet("a", "b", "c")
+    weights = {BookieId("a0"): 100, BookieId("b1"): 200, BookieId("c2"): 1_000_000}
+    random = Random(1)
+
+    firsts = [str(placement.weighted(candidates, weights, random.randrange)[0].bookie_id) for _ in range(9_000)]
+
+    # 100 : 200 : 600, three times the median at most.
+    assert 800 < firsts.count("a0") < 1_200
+    assert 1_800 < firsts.count("b1") < 2_200
