@@ -276,28 +276,6 @@ def test_runs_join_what_is_on_disk_and_in_the_caches() -> None:
     run(story)
 
 
-def test_a_walk_misses_nothing_that_reaches_the_disk_behind_it() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(100, 3000))
-            await store.flush()
-            await bench.put_all(store, 7, [0])
-
-            walk = store.walk_entry_runs(LEDGER)
-            walk.send(None)  # its first slice is done: entry 0 can only come behind it
-            await store.flush()
-
-            with pytest.raises(StopIteration) as ended:
-                while True:
-                    walk.send(None)
-
-            assert ended.value.value == [(0, 0), (100, 2999)]
-
-        await bench.life(work)
-
-    run(story)
-
-
 def test_a_read_only_store_takes_recovery_adds_and_fences() -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
