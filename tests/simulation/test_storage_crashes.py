@@ -4,6 +4,7 @@ One run is one seed: a random client of one EntryStore, killed or cut off in the
 restart too), several times over; after each start the store must equal the model, and may hold unacknowledged work.
 """
 
+import dataclasses
 import random
 import struct
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.faults import Dials
 from bookie.sim.node import Defect, End, Node, NodeCrashed, Simulation
-from bookie.storage import restart
+from bookie.storage import dirs, restart
 from bookie.storage.collect import collector
 from bookie.storage.collect.compactor import Compactor
 from bookie.storage.collect.options import CompactionOptions, Rule
@@ -40,6 +41,7 @@ class Model:
 
     given: dict[tuple[int, int], bytes] = field(default_factory=dict)
     acknowledged: dict[tuple[int, int], None] = field(default_factory=dict)
+    journaled: dict[tuple[int, int], None] = field(default_factory=dict)  # acknowledged after the journal's sync
     flushed: dict[tuple[int, int], None] = field(default_factory=dict)
     fenced: dict[int, None] = field(default_factory=dict)
     lacs: dict[int, int] = field(default_factory=dict)
@@ -118,6 +120,15 @@ class Client:
 
         return done
 
+    def on_entry(self, key: tuple[int, int]) -> Completion:
+        def done(error: BookieError | None) -> None:
+            if error is None:
+                self.model.acknowledged[key] = None
+                if self.store.options.journal_write_data:
+                    self.model.journaled[key] = None
+
+        return done
+
     def on(self, record: dict[Any, None], key: object) -> Completion:
         def done(error: BookieError | None) -> None:
             if error is None:
@@ -133,10 +144,11 @@ class Client:
         return done
 
 
-async def check(node: Node, store: EntryStore, model: Model, *, journaled: bool) -> None:
-    """Compare the store with the model: nothing acknowledged is missing, nothing present is wrong."""
+async def check(node: Node, store: EntryStore, model: Model, *, may_have_lost: bool) -> None:
+    """Compare the store with the model: nothing durable is missing, nothing present is wrong. What was acknowledged
+    and not durable may be missing when, and only when, the marker on the disk said that it may be."""
     violation = node.simulation.violation
-    durable = model.acknowledged if journaled else model.flushed
+    durable = {**model.journaled, **model.flushed}
     for (ledger_id, entry_id), body in model.given.items():
         try:
             found = store.read_nowait(LedgerId(ledger_id), EntryId(entry_id))
@@ -144,9 +156,12 @@ async def check(node: Node, store: EntryStore, model: Model, *, journaled: bool)
                 found = await store.read(LedgerId(ledger_id), EntryId(entry_id))
             if bytes(found) != body:
                 violation(f"ledger {ledger_id} entry {entry_id} came back with other bytes")
+            model.flushed[ledger_id, entry_id] = None  # it came from the disk
         except (errors.NoSuchEntry, errors.NoSuchLedger):
             if (ledger_id, entry_id) in durable:
                 violation(f"ledger {ledger_id} entry {entry_id} was acknowledged and is gone")
+            if (ledger_id, entry_id) in model.acknowledged and not may_have_lost:
+                violation(f"ledger {ledger_id} entry {entry_id} was acknowledged and is gone, and no marker says so")
             model.acknowledged.pop((ledger_id, entry_id), None)
     for ledger_id in filter(model.stays, model.fenced):
         facts = store.facts(LedgerId(ledger_id))
@@ -180,27 +195,38 @@ def options_of(random_: random.Random, *, journaled: bool) -> StorageOptions:
 VOLUMES = ("/journal0", "/journal1", "/ledgers0", "/ledgers1", "/index0", "/index1")
 
 
-def run_seed(seed: int, *, journaled: bool = True, broken_disk: bool = False, keep_trace: bool = False) -> Simulation:
+def run_seed(
+    seed: int, *, journaled: bool | None = True, broken_disk: bool = False, keep_trace: bool = False
+) -> Simulation:
+    """`journaled` None: each life has its own way."""
     simulation = Simulation(f"storage {seed}", dials=Dials(), keep_trace=keep_trace)
     random_ = simulation.random("story")
     node = simulation.node("bookie", VOLUMES)
-    options = options_of(random_, journaled=journaled)
+    options = options_of(random_, journaled=journaled is not False)
     model = Model()
 
-    async def live(node: Node) -> None:
-        """One process: open, compare with the model, work."""
+    async def opened(options: StorageOptions) -> EntryStore:
+        """What a boot does: look at the marker, open, see what is there, make good for it, mark the new life."""
+        disk = node.world.disk
+        may_have_lost = await dirs.may_have_lost(disk, options)
         store = await restart.open_store(options, node.world, fail=lambda error: simulation.violation(f"{error!r}"))
-        await check(node, store, model, journaled=journaled)
-        await Client(node, store, model, random_).work()
+        await check(node, store, model, may_have_lost=may_have_lost)
+        await dirs.clear_dirty(disk, options)
+        await dirs.mark_dirty(disk, options)
+        return store
+
+    async def live(options: StorageOptions) -> None:
+        await Client(node, await opened(options), model, random_).work()
 
     async def story() -> None:
         for life in range(LIVES):
+            way = random_.random() < 0.5 if journaled is None else journaled
             node.begin()
             node.disk.faults.lies_about_sync = broken_disk
             operation = random_.choice((1, 30, 150, 600)) + random_.randrange(200)
             node.crash_at_operation(operation, random_.choice((End.KILL, End.POWER_CUT)))
             try:
-                await node.do(live(node))
+                await node.do(live(dataclasses.replace(options, journal_write_data=way)))
             except NodeCrashed:
                 continue
             except BookieError as error:
@@ -208,8 +234,7 @@ def run_seed(seed: int, *, journaled: bool = True, broken_disk: bool = False, ke
                 node.end()
                 return
         node.begin()
-        store = await node.do(restart.open_store(options, node.world, fail=lambda error: None))
-        await node.do(check(node, store, model, journaled=journaled))
+        store = await node.do(opened(options))
         await node.do(store.close())
 
     simulation.run(story(), time_limit_s=600)
@@ -224,6 +249,11 @@ def test_what_the_journal_acknowledged_survives_every_crash(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_without_journaled_data_fences_keys_and_flushed_entries_survive_every_crash(seed: int) -> None:
     run_seed(seed, journaled=False)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_journal_write_data_may_be_switched_either_way_with_a_crash_between(seed: int) -> None:
+    run_seed(seed, journaled=None)
 
 
 def test_an_acknowledgement_before_the_sync_is_found_within_a_few_seeds() -> None:
