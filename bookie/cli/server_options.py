@@ -1,6 +1,7 @@
 """From settings to ServerOptions: what was not said is derived, what must not go together is refused, all at once."""
 
 import getpass
+import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def build(settings: Settings, lookup: HostLookup = SYSTEM, *, user: str | None =
         )
     if settings.type_problems():
         raise BadInput("; ".join(problems.found))
-    problems.found += _contradictions(settings, getpass.getuser() if user is None else user)
+    problems.found += _contradictions(settings, _user() if user is None else user)
     security = problems.attempt(lambda: security_settings.security_options(settings))
     integrity = problems.attempt(lambda: _integrity(settings))
     storage = None if missing else _storage(settings, problems)
@@ -186,6 +187,14 @@ def _http(settings: Settings) -> Address | None:
 
 
 # ---- what must not go together ---------------------------------------------------------------------------------------
+
+
+def _user() -> str:
+    """The user of this process; its number where it has no name, as in a container without an account for it."""
+    try:
+        return getpass.getuser()
+    except KeyError:
+        return str(os.getuid())
 
 
 def _contradictions(settings: Settings, user: str) -> Iterator[str]:
