@@ -108,11 +108,12 @@ def _placed(candidates: Sequence[Candidate], zones_min: int) -> Sequence[Candida
 
 def _spans(schedule: Schedule, filled: Sequence[Candidate | None], slot: int, zones_min: int) -> bool:
     """True when every write set of `slot` that is full spans enough zones."""
+    needed = min(zones_min, schedule.write_quorum)
     for write_set in schedule.write_sets:
-        members = [filled[other] for other in write_set]
-        if slot in write_set and all(members):
-            if len({member.zone for member in members if member}) < min(zones_min, schedule.write_quorum):
-                return False
+        members = [member for other in write_set if (member := filled[other]) is not None]
+        is_full = len(members) == len(write_set)
+        if slot in write_set and is_full and len({member.zone for member in members}) < needed:
+            return False
     return True
 
 

@@ -25,6 +25,8 @@ Prepare = Callable[[Fleet, Client], Awaitable[Prepared]]
 # A turn of the simulated loop is shorter than a message takes, and an operation takes a few messages.
 TURN_S = 0.00005
 TURNS_MAX = 6_000
+# Moments at which each operation is cancelled, evenly over its time.
+CUTS = 30
 
 
 async def intact(fleet: Fleet, ledger_id: LedgerId, acknowledged: int, *, closed: bool | None = None) -> None:
@@ -194,7 +196,9 @@ def run(prepare: Prepare, turns: int | None) -> int:
             operation, after = await prepare(fleet, client)
             task = asyncio.ensure_future(operation)
             taken = 0
-            while not task.done() and (turns is None or taken < turns):
+            if turns is not None:
+                await asyncio.sleep(turns * TURN_S)
+            while not task.done() and turns is None:
                 await asyncio.sleep(TURN_S)
                 taken += 1
                 assert taken < TURNS_MAX, "the operation does not end"
@@ -216,7 +220,7 @@ def run(prepare: Prepare, turns: int | None) -> int:
 @pytest.mark.parametrize("prepare", OPERATIONS, ids=lambda prepare: prepare.__name__)
 def test_an_operation_that_is_cancelled_at_any_of_its_awaits_leaves_nothing_wrong(prepare: Prepare) -> None:
     turns = run(prepare, None)
-    step = max(1, turns // 40)
+    step = max(1, turns // CUTS)
 
     assert turns >= 3, "nothing to cancel"
     for turn in range(0, turns, step):

@@ -89,7 +89,7 @@ def test_zones_that_are_a_must_are_refused_when_they_are_not_there() -> None:
     two_zones = fleet("a", "a", "b", "b")
 
     assert len(placement.choose(Schedule(3, 3, 2), two_zones, zones_min=2)) == 3
-    with pytest.raises(errors.NotEnoughBookies, match="must be in 3 zones at least, and the 4 .* are in 2"):
+    with pytest.raises(errors.NotEnoughBookies, match=r"must be in 3 zones at least, and the 4 .* are in 2"):
         placement.choose(Schedule(3, 3, 2), two_zones, zones_min=3)
     with pytest.raises(errors.NotEnoughBookies):
         placement.choose(Schedule(2, 2, 2), fleet("a", "", ""), zones_min=2)
