@@ -17,6 +17,7 @@ project = asked['project']; extras = project['optional-dependencies']; \
 runtime = project['dependencies'] + extras['bookie'] + extras['operator']; \
 open('/requirements/runtime.txt', 'w').write('\n'.join(runtime)); \
 open('/requirements/spark.txt', 'w').write('\n'.join(project['dependencies'] + extras['spark'])); \
+open('/requirements/native.txt', 'w').write('\n'.join(extras['native'])); \
 open('/requirements/build.txt', 'w').write('\n'.join(asked['build-system']['requires']))"
 
 # Everything we depend on, as one layer.
@@ -31,6 +32,17 @@ RUN python3 -m venv --without-pip /opt/bookie && python3 -m venv /opt/build \
     && /opt/build/bin/pip install --quiet -r /requirements/build.txt \
     && /opt/build/bin/pip --python /opt/bookie/bin/python install --quiet -r /requirements/runtime.txt
 
+# The hot modules as C (docs/decisions/0007-native.md); nothing of the compiler reaches an image.
+FROM dependencies AS native
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends gcc libc6-dev python3-dev \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
+    && /opt/build/bin/pip install --quiet -r /requirements/native.txt
+WORKDIR /build
+COPY tools/native.py tools/native.py
+COPY bookie bookie
+RUN /opt/build/bin/python tools/native.py --alone /native
+
 # The project itself, in a place of its own, so that a change of a source is a layer of its own.
 FROM dependencies AS project
 WORKDIR /build
@@ -42,6 +54,7 @@ RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir 
 FROM python AS bookie
 COPY --from=dependencies /opt/bookie /opt/bookie
 COPY --from=project /opt/project /opt/bookie
+COPY --from=native /native /opt/bookie/lib/python3.11/site-packages
 ENV PATH=/opt/bookie/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
@@ -64,12 +77,12 @@ FROM dependencies AS spark-dependencies
 RUN python3 -m venv --without-pip /opt/spark \
     && /opt/build/bin/pip --python /opt/spark/bin/python install --quiet -r /requirements/spark.txt \
     && cd /opt/spark/lib/python3.11/site-packages \
-    && rm -rf pyspark/examples pyspark/data pyarrow/tests pyarrow/include pyarrow/libarrow_flight* \
-        pyarrow/libarrow_substrait* \
+    && rm -rf pyspark/examples pyspark/data pyarrow/tests pyarrow/include pyarrow/*flight* \
     && cd pyspark/jars \
     && rm -f rocksdbjni-* breeze* spire* algebra_* cats-* spark-mllib* spark-graphx* hive-* spark-hive* datanucleus-* \
         derby* spark-yarn* hadoop-yarn* spark-repl* scala-compiler-* jline-* lapack-* blas-* arpack* JTransforms-* \
-        *-osx-* *-windows-* *-kqueue*
+        *-osx-* *-windows-* *-kqueue* \
+    && /opt/spark/bin/python -c "import pyarrow.parquet, pyspark.sql"
 
 FROM java AS spark
 COPY --from=spark-dependencies /opt/spark /opt/spark

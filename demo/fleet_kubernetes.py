@@ -134,7 +134,7 @@ class KubernetesStage:
 
     def begin_audit(self, name: str) -> kube_audit.JobAudit:
         assert self._spark is not None, "start() comes first"
-        return kube_audit.JobAudit(name, self._spark.wait(), str(self.logs / "kubernetes.txt"))
+        return kube_audit.JobAudit(name, self._spark.wait(), self.logs)
 
     def destroy(self, bookie_id: str) -> Loss:
         """Delete the claims and the pod of one bookie. The StatefulSet makes both anew, empty."""

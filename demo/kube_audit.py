@@ -6,6 +6,7 @@ Its image is large. Where nodes are ours it is sent to one of them, in the backg
 from __future__ import annotations
 
 import concurrent.futures
+from pathlib import Path
 from typing import Any
 
 import audit
@@ -39,9 +40,9 @@ class Image:
 class JobAudit:
     """One Job; it is deleted once its answer is known, since a Job that found something counts as failed."""
 
-    def __init__(self, name: str, node: str, look_at: str) -> None:
+    def __init__(self, name: str, node: str, logs: Path) -> None:
         self._name = f"{JOB}-{name}"
-        self._look_at = look_at
+        self._log = logs / f"{self._name}.log"
         self._answer: dict[str, Any] | None = None
         self._delete()
         text = MANIFEST.read_text().replace(f"name: {JOB}\n", f"name: {self._name}\n")
@@ -52,7 +53,8 @@ class JobAudit:
     def answer(self) -> dict[str, Any] | None:
         if self._answer is None and self._has_ended():
             told = self._kubectl("logs", f"job/{self._name}")
-            self._answer = audit.parsed(told, self._exit_code(), self._look_at)
+            self._log.write_text(told)
+            self._answer = audit.parsed(told, self._exit_code(), str(self._log))
             self._delete()
         return self._answer
 
@@ -69,7 +71,7 @@ class JobAudit:
         for status in (status for pod in pods for status in pod["status"].get("containerStatuses", ())):
             if "terminated" in status["state"]:
                 return int(status["state"]["terminated"]["exitCode"])
-        raise DemoFailed(f"the Job {self._name} ended and no container of it says how", self._look_at)
+        raise DemoFailed(f"the Job {self._name} ended and no container of it says how", str(self._log))
 
     def _delete(self) -> None:
         self._kubectl("delete", "job", self._name, "--ignore-not-found", "--cascade=foreground")
