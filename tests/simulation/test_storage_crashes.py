@@ -42,6 +42,7 @@ class Model:
     given: dict[tuple[int, int], bytes] = field(default_factory=dict)
     acknowledged: dict[tuple[int, int], None] = field(default_factory=dict)
     journaled: dict[tuple[int, int], None] = field(default_factory=dict)  # acknowledged after the journal's sync
+    lost: dict[tuple[int, int], None] = field(default_factory=dict)  # and nobody has made good for it yet
     flushed: dict[tuple[int, int], None] = field(default_factory=dict)
     fenced: dict[int, None] = field(default_factory=dict)
     lacs: dict[int, int] = field(default_factory=dict)
@@ -160,9 +161,8 @@ async def check(node: Node, store: EntryStore, model: Model, *, may_have_lost: b
         except (errors.NoSuchEntry, errors.NoSuchLedger):
             if (ledger_id, entry_id) in durable:
                 violation(f"ledger {ledger_id} entry {entry_id} was acknowledged and is gone")
-            if (ledger_id, entry_id) in model.acknowledged and not may_have_lost:
-                violation(f"ledger {ledger_id} entry {entry_id} was acknowledged and is gone, and no marker says so")
-            model.acknowledged.pop((ledger_id, entry_id), None)
+            if (ledger_id, entry_id) in model.acknowledged:
+                model.lost[ledger_id, entry_id] = model.acknowledged.pop((ledger_id, entry_id))
     for ledger_id in filter(model.stays, model.fenced):
         facts = store.facts(LedgerId(ledger_id))
         if facts is None or not facts.is_fenced or facts.master_key != KEY:
@@ -174,6 +174,8 @@ async def check(node: Node, store: EntryStore, model: Model, *, may_have_lost: b
     for ledger_id in (*range(LEDGERS), model.short):
         known = [entry for ledger, entry in model.given if ledger == ledger_id]
         model.next_entry[ledger_id] = max(known, default=-1) + 1
+    if model.lost and not may_have_lost:
+        violation(f"{list(model.lost)[:3]} were acknowledged and are gone, and no marker says so")
 
 
 def options_of(random_: random.Random, *, journaled: bool) -> StorageOptions:
@@ -209,9 +211,12 @@ def run_seed(
         """What a boot does: look at the marker, open, see what is there, make good for it, mark the new life."""
         disk = node.world.disk
         may_have_lost = await dirs.may_have_lost(disk, options)
+        is_repaired = random_.random() < 0.5  # else the process ends before integrity is done
         store = await restart.open_store(options, node.world, fail=lambda error: simulation.violation(f"{error!r}"))
         await check(node, store, model, may_have_lost=may_have_lost)
-        await dirs.clear_dirty(disk, options)
+        if is_repaired:
+            await dirs.clear_dirty(disk, options)
+            model.lost.clear()
         await dirs.mark_dirty(disk, options)
         return store
 
