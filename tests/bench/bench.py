@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -58,8 +59,7 @@ def _memory(sides: Sides) -> list[dict[str, Any]]:
     ours, theirs = sides.started("ours"), sides.started("official")
     if ours is None or theirs is None:
         return []
-    after = [bench_proc.rss_mb(side.pids[0]) for side in (ours, theirs)]
-    return [bench_figures.memory_row(after[0], after[1], ours.idle_rss_mb)]
+    return [bench_figures.memory_row(ours.rss_most_mb, theirs.rss_most_mb, ours.idle_rss_mb)]
 
 
 def _growth(names: list[str], seconds: float, folder: Path) -> list[dict[str, Any]]:
@@ -85,6 +85,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="the figures as JSON on standard output")
     parser.add_argument("--write-docs", action="store_true", help="what is measured goes into docs/BENCHMARKS.md")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # end what we started, remove what we wrote
     with tempfile.TemporaryDirectory(prefix="bookie-bench-") as name:
         if arguments.what == "growth":
             return _main_growth(arguments, Path(name))

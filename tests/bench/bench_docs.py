@@ -19,6 +19,7 @@ from bench_loads import NAMES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, PAGE, PICTURE = "benchmarks.json", "BENCHMARKS.md", "benchmarks.svg"
+SIDES = ("ours", "theirs")
 GROWTH_NAMES = ("connections", "ledgers", "sizes", "index")
 
 METHOD = """\
@@ -43,7 +44,7 @@ of sequential reads are of a call for 100 entries.
 def stamp(found: dict[str, Any]) -> dict[str, Any]:
     """Return a row or series as it is kept: with commit and date, without the single rounds."""
     kept = dict(found)
-    for side in ("ours", "theirs"):
+    for side in SIDES:
         if isinstance(kept.get(side), dict):
             kept[side] = {name: value for name, value in kept[side].items() if name != "rounds"}
     return {**kept, "commit": _commit(), "date": dt.datetime.now(dt.UTC).date().isoformat()}
@@ -108,8 +109,15 @@ def _speed(rows: Sequence[dict[str, Any]]) -> list[str]:
     text = ["## Ratios", "", "Pairs are ours / theirs.", ""]
     text += _table(head, (_speed_cells(row) for row in rows))
     text += ["", "### What bounds each", ""]
-    bounds = [(row["name"], row["ours"]["bound"], row["theirs"]["bound"]) for row in rows if "ours_mb" not in row]
+    bounds = [(f"`{row['name']}`", *(_bound(row, side) for side in SIDES)) for row in rows if "ours_mb" not in row]
     return text + _table(("load", "ours", "theirs"), bounds)
+
+
+def _bound(row: dict[str, Any], side: str) -> str:
+    """Return what bounds a side; of reads also what they cost the disk: it shows that cold ones were cold."""
+    found = row[side]
+    disk = f"; {found['disk_bytes']:,.0f} bytes from the disk a read" if row["unit"] == "reads" else ""
+    return f"{found['bound']}{disk}"
 
 
 def _speed_cells(row: dict[str, Any]) -> list[str]:

@@ -27,6 +27,7 @@ class Round:
     hottest_share: float = 0.0
     busy_share: float = 0.0
     waiting_share: float = 0.0
+    disk_bytes: float = 0.0  # that the bookies had read from the disk itself
 
     @property
     def rate(self) -> float:
@@ -48,6 +49,7 @@ def summary(rounds: Sequence[Round]) -> dict[str, float]:
         name: float(statistics.median(getattr(one, name) for one in rounds))
         for name in ("rate", "per_cpu_s", "p50_ms", "p99_ms", "hottest_share", "busy_share", "waiting_share")
     }
+    found["disk_bytes"] = sum(one.disk_bytes for one in rounds) / operations
     return {**found, "bookie_us": bookie_us, "client_us": client_us}
 
 
@@ -112,7 +114,7 @@ def memory_row(ours_mb: float, theirs_mb: float, idle_mb: float) -> dict[str, An
     """Return the row of resident memory after the run, in MB; `idle_mb`: ours when it had just started."""
     found: dict[str, Any] = {
         "name": MEMORY,
-        "title": "resident memory of a bookie after the run: theirs to ours",
+        "title": "resident memory of a bookie, the most seen after a load: theirs to ours",
         "unit": "MB",
         "least": MEMORY_LEAST,
         "ratio": theirs_mb / ours_mb,

@@ -15,7 +15,7 @@ from bench_sides import OwnClient, Side, Sides
 from java_support import JavaClient
 
 # A Java process gets faster for its first twenty seconds; client and official bookie are both one.
-WARM_UP_S = 16.0
+WARM_UP_S = 16.0  # twice that where three of them share the cores
 WARM_UP_NEXT_S = 3.0  # for a load whose kind has run before in these processes
 COLD_LEDGERS = {"load": "adds", "size": 1024, "window": 1000, "count": READ_ENTRIES}
 
@@ -51,6 +51,7 @@ def measure(load: Load, sides: Sides, plan: Plan) -> dict[str, Any]:
             starts[side.name].append(side.cpu_s())
             turns[side.name].append(_round(load, side, sides, question))
     for side in pair:
+        side.note_memory()
         turns[side.name] = _with_late_work(turns[side.name], [*starts[side.name], side.cpu_s()])
     cores = int(bench_proc.describe_machine()["cores"])
     return bench_figures.row(load, turns[load.ours], turns[load.theirs], cores)
@@ -91,7 +92,7 @@ def _question(load: Load, side: Side) -> dict[str, Any]:
 
 def _warm_up(load: Load, side: Side, sides: Sides, plan: Plan) -> None:
     """Let compilers and caches settle. The ledger that is read here is never the cold one."""
-    seconds = WARM_UP_NEXT_S if kind(load) in side.warmed else WARM_UP_S
+    seconds = WARM_UP_NEXT_S if kind(load) in side.warmed else WARM_UP_S * (2 if len(side.pids) > 1 else 1)
     seconds = min(seconds, 4 * plan.seconds)  # short looks are short
     side.warmed.add(kind(load))
     question = {**_question(load, side), "once": False}
@@ -115,6 +116,7 @@ def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Ro
     """One turn of one side. Its bookies' CPU seconds are filled in once it is over (`_with_late_work`)."""
     client = _client(load, side, sides)
     before, client_s = bench_proc.Sample.take(side.pids), bench_proc.cpu_s(client.pid)
+    read_before = sum(map(bench_proc.read_bytes, side.pids))
     answer = client.ask("bench", **question)
     after = bench_proc.Sample.take(side.pids)
     return Round(
@@ -124,5 +126,6 @@ def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Ro
         p99_ms=answer["p99_us"] / 1000,
         client_cpu_s=bench_proc.cpu_s(client.pid) - client_s,
         bookie_cpu_s=0.0,
+        disk_bytes=sum(map(bench_proc.read_bytes, side.pids)) - read_before,
         **before.shares_until(after),
     )

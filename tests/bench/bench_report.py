@@ -49,7 +49,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         if "ours_mb" not in row:
             spread = ", ".join(f"{ratio:.2f}" for ratio in row["ratios"])
             bounds = f"ours is bound by {row['ours']['bound']}; theirs by {row['theirs']['bound']}"
-            text.append(f"{row['name']}: rounds {spread}; {bounds}")
+            disk = f"{row['ours']['disk_bytes']:,.0f} / {row['theirs']['disk_bytes']:,.0f} bytes read from disk each; "
+            text.append(f"{row['name']}: rounds {spread}; {disk if row['unit'] == 'reads' else ''}{bounds}")
     for row in rows:
         text += [f"BELOW {row['name']}: {problem}" for problem in row["problems"]]
     return "\n".join(text)

@@ -42,6 +42,7 @@ class Side:
     folder: Path
     pids: list[int] = field(default_factory=list)
     idle_rss_mb: float = 0.0
+    rss_most_mb: float = 0.0  # of one bookie, among the looks after loads
     ledgers: dict[str, list[int]] = field(default_factory=dict)
     warmed: set[str] = field(default_factory=set)
     ports: list[int] = field(default_factory=list)
@@ -65,8 +66,13 @@ class Side:
 
     def restart(self) -> None:
         """End the bookies as one does, so that they flush, and start them again: nothing is in their caches."""
+        self.note_memory()
         self.running.close()
         self.start()
+
+    def note_memory(self) -> None:
+        """Remember the resident memory of now, if it is the most so far."""
+        self.rss_most_mb = max(self.rss_most_mb, *map(bench_proc.rss_mb, self.pids))
 
     def cpu_s(self) -> float:
         return sum(map(bench_proc.cpu_s, self.pids))
