@@ -4,8 +4,14 @@ import pytest
 
 from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.node import End
+from bookie.storage.collect import collector
+from bookie.storage.collect.compactor import Compactor
+from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.storage.collect.plan import Kind
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, put, run
+
+ALL = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
 
 
 class Told:
@@ -17,6 +23,7 @@ class Told:
         self.limbo: list[int] = []
         self.cleared: list[int] = []
         self.deleted: list[int] = []
+        self.compacted = 0
 
     async def work(self, bench: Bench, store: EntryStore) -> None:
         for round_ in range(3):
@@ -31,6 +38,9 @@ class Told:
             if round_ != 1:
                 await store.flush()
             await self.repair(store, round_)
+            # Its logs hold what was deleted, too: what is left of them moves.
+            await collector.drop_dead_logs(store)
+            self.compacted += (await Compactor(store, ALL, bench.node.world.clock).compact(Kind.MAJOR)).logs
 
     async def repair(self, store: EntryStore, round_: int) -> None:
         """What phase two does to a ledger in limbo, and the collector to one that is gone."""
@@ -80,13 +90,14 @@ def test_a_cut_at_any_disk_operation_loses_nothing_acknowledged(how: End) -> Non
 
 
 def run_cut_at(operation: int, how: End) -> bool:
-    bench, told = Bench(operation, journal_file_bytes_max=4096), Told()
+    bench, told = Bench(operation, journal_file_bytes_max=4096, entry_log_bytes_max=4096), Told()
 
     async def story(bench: Bench) -> bool:
         died = await bench.dies(lambda store: told.work(bench, store), operation=operation, how=how)
         # The restart is cut too, somewhere else, before the one that is looked at.
         await bench.dies(lambda store: told.check(bench, store), operation=1 + operation % 17, how=how)
         await bench.life(lambda store: told.check(bench, store))
+        assert died or told.compacted >= 2
         return died
 
     return run(story, bench)
