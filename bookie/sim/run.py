@@ -3,6 +3,7 @@
 safety under faults ──► heal ──► liveness: all bookies repaired ──► every ledger read from first entry to last
 """
 
+import dataclasses
 import random
 from dataclasses import dataclass, field
 
@@ -52,10 +53,12 @@ def run_seed(
     faults_s: float = FAULTS_S,
     wiretap: bool = True,
     accidents: bool = False,
+    demanding: bool = False,
 ) -> Outcome:
     """Run one seed to its end. Never raises for what the run found: that is in the outcome.
 
     `accidents`: a small cluster without journaled data under the faults of BP-46 only: a missing guard shows soon.
+    `demanding`: applications that speak version 2, defer syncs, force, and want confirmed entries.
     """
     draws = random.Random(f"draws {seed}")
     swarm = faults.accidents(draws) if accidents else faults.draw(draws)
@@ -73,6 +76,10 @@ def run_seed(
         write_cache_bytes_max=draws.choice((16_384, 1_000_000)),
     )
     plan = workload.draw(draws, bookies=bookies)
+    if demanding:
+        demands = random.Random(f"demands {seed}")
+        plan = workload.demanding(demands, plan)
+        settings = dataclasses.replace(settings, client={**settings.client, **workload.client_options(demands)})
     cluster = SimCluster(seed, settings, dials=faults.dials(swarm, seed), keep_trace=keep_trace, wiretap=wiretap)
     simulation = cluster.simulation
     injector = Injector(cluster, swarm, simulation.random("injector"), down_max=max(1, bookies - 3))

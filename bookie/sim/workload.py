@@ -5,8 +5,10 @@ for the oracle to say. Writers close some ledgers, leave some open, and are kill
 """
 
 import asyncio
+import dataclasses
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
@@ -30,6 +32,8 @@ class Plan:
     in_flight_max: int = 8
     pause_ms_max: int = 400
     close_percent: int = 50
+    deferred_percent: int = 0  # of ledgers: with deferred sync, where that is possible
+    confirmed_percent: int = 0  # of entries: by add_confirmed_entry
 
 
 def draw(random_: random.Random, *, bookies: int) -> Plan:
@@ -49,6 +53,24 @@ def draw(random_: random.Random, *, bookies: int) -> Plan:
         pause_ms_max=random_.choice((200, 1_000, 4_000)),
         close_percent=random_.choice((20, 50, 80)),
     )
+
+
+def demanding(random_: random.Random, plan: Plan) -> Plan:
+    """The same with what an application may ask for besides."""
+    return dataclasses.replace(
+        plan, deferred_percent=random_.choice((0, 40, 80)), confirmed_percent=random_.choice((0, 20))
+    )
+
+
+def client_options(random_: random.Random) -> dict[str, Any]:
+    """Settings of clients that most applications leave alone."""
+    return {
+        "protocol_version": random_.choice((2, 3, 3)),
+        "delay_ensemble_change": random_.random() < 0.3,
+        "batch_reads": random_.random() < 0.7,
+        "explicit_lac_ms": random_.choice((0, 50, 250)),
+        "in_flight_entries_max": random_.choice((2, 2_000)),
+    }
 
 
 class Workload:
@@ -97,6 +119,7 @@ class Application:
         self.oracle = workload.cluster.oracle
         self.name = name
         self.random = random_
+        self.durability = workload.cluster.simulation.random(f"{name} durability")
         self.process: ClientNode
 
     async def run(self, kind: str) -> None:
@@ -126,10 +149,16 @@ class Application:
     async def write(self, process: ClientNode) -> None:
         """One ledger from its creation to its end."""
         plan = self.workload.plan
+        can_defer = plan.ensemble_size == plan.write_quorum and process.options.protocol_version == 3
+        is_deferred = can_defer and self.durability.randrange(100) < plan.deferred_percent
         writer = await process.client.create(
-            ensemble_size=plan.ensemble_size, write_quorum=plan.write_quorum, ack_quorum=plan.ack_quorum
+            ensemble_size=plan.ensemble_size,
+            write_quorum=plan.write_quorum,
+            ack_quorum=plan.ack_quorum,
+            deferred_sync=is_deferred,
         )
         self.workload.ledgers.append(writer.id)
+        unforced: dict[EntryId, bytes] | None = {} if is_deferred else None
         window = asyncio.Semaphore(plan.in_flight_max)
         try:
             async with asyncio.TaskGroup() as group:
@@ -137,22 +166,36 @@ class Application:
                     if self.workload.is_stopping:
                         break
                     await window.acquire()
-                    group.create_task(self.append(writer, window))
+                    group.create_task(self.append(writer, window, unforced))
                     if self.random.random() < 0.2:
                         await self.pause()
         except* BookieError as group_error:
             raise group_error.exceptions[0] from None
         if self.random.randrange(100) < plan.close_percent:
             await writer.close()
+            self.forced(writer, unforced or {}, writer.last_confirmed)
         await self.pause()
 
-    async def append(self, writer: LedgerWriter, window: asyncio.Semaphore) -> None:
+    async def append(
+        self, writer: LedgerWriter, window: asyncio.Semaphore, unforced: dict[EntryId, bytes] | None
+    ) -> None:
         payload = self.random.randbytes(self.random.randint(0, self.workload.plan.payload_bytes_max))
+        wants_told = self.durability.randrange(100) < self.workload.plan.confirmed_percent
         try:
-            entry_id = await writer.append(payload)
+            if unforced is not None:
+                unforced[await writer.append(payload)] = payload
+                if self.durability.randrange(100) < 30:
+                    self.forced(writer, unforced, await writer.force())
+                return
+            entry_id = await (writer.add_confirmed_entry(payload) if wants_told else writer.append(payload))
             self.oracle.acknowledged(writer.id, entry_id, payload)
         finally:
             window.release()
+
+    def forced(self, writer: LedgerWriter, unforced: dict[EntryId, bytes], last: EntryId) -> None:
+        """With deferred sync only this is a promise."""
+        for entry_id in [entry_id for entry_id in unforced if entry_id <= last]:
+            self.oracle.acknowledged(writer.id, entry_id, unforced.pop(entry_id))
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
