@@ -23,6 +23,8 @@ from bookie.wire.messages import AuthRequest, AuthResponse, Request, Response, S
 R = TypeVar("R", bound=Response)
 
 _NONCE_SIZE = 24
+# Far from those of requests, so that a late answer is nobody else's.
+_TXN_FIRST = 1 << 62
 
 
 class Handshake:
@@ -90,7 +92,8 @@ class _Conversation:
         self.stream = stream
         self.asked = ""
         self._bookie_id = bookie_id
-        self._next_txn = 1
+        self._frames = FrameSplitter()
+        self._next_txn = _TXN_FIRST
 
     async def ask(self, request: Request, expected: type[R], name: str, refused: str) -> R:
         """The answer, with status EOK. Raises Unauthorized saying `refused` for another status, BookieUnavailable
@@ -100,21 +103,28 @@ class _Conversation:
         request.txn = self._next_txn
         self._next_txn += 1
         self.stream.write(v3.pack_request(request))
-        frames = FrameSplitter()
-        while True:
-            chunk = await self.stream.read()
-            if not chunk:
-                raise errors.BookieUnavailable(f"bookie {self._bookie_id} closed the connection at {name}")
-            found = frames.feed(chunk)
-            if found:
-                break
-        if len(found) > 1 or not frames.is_empty:
-            raise errors.BadInput(f"it sent more than an answer to {name}")
-        answer = v3.unpack_response(found[0])
-        if answer.txn != request.txn:
-            raise errors.BadInput(f"it answered something else than {name}")
+        answer = await self._answer(request.txn, name)
         if answer.status is not Status.EOK:
             raise errors.Unauthorized(f"{refused} ({answer.status.name})")
         if not isinstance(answer, expected):
             raise errors.BadInput(f"it answered something else than {name}")
         return answer
+
+    async def _answer(self, txn: int, name: str) -> Response:
+        """Java's bookie answers START_TLS a second time, with EIO, when TLS alone is no proof of who we are; the proof
+        is on its way then. So answers to earlier questions are passed over.
+        """
+        found: Response | None = None
+        while found is None:
+            chunk = await self.stream.read()
+            if not chunk:
+                raise errors.BookieUnavailable(f"bookie {self._bookie_id} closed the connection at {name}")
+            for frame in self._frames.feed(chunk):
+                answer = v3.unpack_response(frame)
+                if answer.txn == txn:
+                    found = answer
+                elif not _TXN_FIRST <= answer.txn < txn:
+                    raise errors.BadInput(f"it answered something else than {name}")
+        if not self._frames.is_empty:
+            raise errors.BadInput(f"it sent more than an answer to {name}")
+        return found

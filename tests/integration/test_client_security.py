@@ -32,7 +32,18 @@ from bookie.storage import restart
 from bookie.storage.options import StorageOptions
 from bookie.wire import v2, v3
 from bookie.wire.framing import FRAME_LIMIT_BYTES, FrameSplitter
-from bookie.wire.messages import BookieInfoRequest, BookieInfoResponse, ReadRequest, ReadResponse, Response
+from bookie.wire.messages import (
+    AuthRequest,
+    AuthResponse,
+    BookieInfoRequest,
+    BookieInfoResponse,
+    ReadRequest,
+    ReadResponse,
+    Response,
+    StartTlsRequest,
+    StartTlsResponse,
+)
+from bookie.wire.sasl import DigestServer
 from tls_support import Authority
 
 URI = "zk+hierarchical://127.0.0.1:2181/ledgers"
@@ -219,6 +230,41 @@ def test_a_bookie_that_says_nothing_costs_a_deadline() -> None:
         stream = await world.network.dial(Address("127.0.0.1", listener.port), soon_ns + NS_PER_S)
         with pytest.raises(errors.BookieUnavailable, match="did not answer AUTH in time"):
             await handshake.begin(BOOKIE, stream, soon_ns)
+        await listener.close()
+
+    run(story)
+
+
+def test_a_second_answer_to_start_tls_is_passed_over_as_java_sends_it(tmp_path: Path) -> None:
+    """With TLS and SASL, Java's bookie sends EIO after the handshake, and then takes the password all the same."""
+    authority = Authority()
+    tls = tls_support.options(tmp_path, authority, authority.issue("bookie"))
+
+    async def story(world: World) -> None:
+        loaded = world.network.load_tls(tls, is_server=True)
+        password = DigestServer({USER: Secret(PASSWORD)}, re.compile(".*"), "nonce")
+
+        async def on_connect(stream: ByteStream) -> None:
+            frames = FrameSplitter()
+            while chunk := await stream.read():
+                for frame in frames.feed(chunk):
+                    request = v3.unpack_request(frame)
+                    if isinstance(request, StartTlsRequest):
+                        stream.write(v3.pack_response(StartTlsResponse(request.txn, 3, Status.EOK)))
+                        await stream.start_tls(loaded, world.clock.monotonic_ns() + 5 * NS_PER_S)
+                        stream.write(v3.pack_response(StartTlsResponse(request.txn, 3, Status.EIO)))
+                    else:
+                        assert isinstance(request, AuthRequest)
+                        payload = password.answer(request.payload)
+                        stream.write(v3.pack_response(AuthResponse(request.txn, 3, Status.EOK, "sasl", payload)))
+
+        listener = await world.network.listen(Address("127.0.0.1", 0), on_connect)
+        client = tls_support.options(tmp_path, authority, None)
+        address = Address("localhost", listener.port)
+        stream = await connect(world, address, tls=client, sasl_user=USER, sasl_password=Secret(PASSWORD))
+
+        assert password.user == USER
+        stream.close()
         await listener.close()
 
     run(story)

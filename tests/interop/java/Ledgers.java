@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.DefaultEnsemblePlacementPolicy;
 import org.apache.bookkeeper.client.api.BookKeeper;
 import org.apache.bookkeeper.client.api.DigestType;
@@ -22,6 +23,8 @@ import org.apache.bookkeeper.client.api.WriteAdvHandle;
 import org.apache.bookkeeper.client.api.WriteFlag;
 import org.apache.bookkeeper.client.api.WriteHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
+import org.apache.bookkeeper.net.BookieId;
+import org.apache.bookkeeper.util.AvailabilityOfEntriesOfLedger;
 
 /** One client, its handles by number, and what can be asked of them. Payloads travel as base64. */
 final class Ledgers implements AutoCloseable {
@@ -82,6 +85,8 @@ final class Ledgers implements AutoCloseable {
                 return Judge.JSON.createObjectNode();
             case "list":
                 return list();
+            case "entries":
+                return entries(question);
             case "stream":
                 return stream(question);
             case "stream_stop":
@@ -223,6 +228,21 @@ final class Ledgers implements AutoCloseable {
         try (var ledgers = client.newListLedgersOp().execute().get()) {
             for (LedgersIterator each = ledgers.iterator(); each.hasNext(); ) {
                 found.add(each.next());
+            }
+        }
+        return answer;
+    }
+
+    /** Which of `asked` the bookie says it has, by its own list; and how many it has. */
+    private ObjectNode entries(JsonNode question) throws Exception {
+        ObjectNode answer = Judge.JSON.createObjectNode();
+        ArrayNode there = answer.putArray("there");
+        try (BookKeeperAdmin admin = new BookKeeperAdmin(settings)) {
+            AvailabilityOfEntriesOfLedger found = admin.asyncGetListOfEntriesOfLedger(
+                BookieId.parse(question.get("bookie").asText()), question.get("ledger").asLong()).get();
+            answer.put("count", found.getTotalNumOfAvailableEntries());
+            for (JsonNode entry : question.get("asked")) {
+                there.add(found.isEntryAvailable(entry.asLong()));
             }
         }
         return answer;
