@@ -39,6 +39,12 @@ def check(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("seed", [BASE + number for number in range(SHORT)])
+def test_a_fresh_seed_keeps_every_promise_to_demanding_clients(seed: int) -> None:
+    """Version 2, deferred sync and force, confirmed entries, delayed ensemble changes (`--client`)."""
+    check(run_seed(seed, demanding=True))
+
+
+@pytest.mark.parametrize("seed", [BASE + number for number in range(SHORT)])
 @pytest.mark.parametrize("accidents", [False, True], ids=["all faults", "accidents"])
 def test_a_fresh_seed_keeps_every_promise(seed: int, accidents: bool) -> None:
     check(run_seed(seed, accidents=accidents))
