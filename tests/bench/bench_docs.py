@@ -51,10 +51,13 @@ def stamp(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=DOCS, capture_output=True, text=True, check=True).stdout.strip()
+    """Return what was measured; "unknown" where the tree is no checkout."""
 
-    return git("rev-parse", "--short", "HEAD") + ("+changes" if git("status", "--porcelain", "--", "../bookie") else "")
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=DOCS, capture_output=True, text=True, check=False).stdout.strip()
+
+    changes = "+changes" if git("status", "--porcelain", "--", "../bookie") else ""
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + changes
 
 
 def merged(old: Sequence[dict[str, Any]], new: Iterable[dict[str, Any]], order: Sequence[str]) -> list[dict[str, Any]]:
