@@ -21,6 +21,8 @@ missing java openjdk-17-jre-headless   # ZooKeeper, Spark
 missing javac openjdk-17-jdk-headless  # the judge: our driver of the official Java BookKeeper
 missing mvn maven
 missing git git
+missing gcc "gcc libc6-dev"            # the hot modules as C, for a test and the benchmarks
+if [ -n "$python" ] && ! "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; then packages="$packages python3-dev"; fi
 if [ -n "$packages" ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     say "system packages:$packages"
