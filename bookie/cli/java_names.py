@@ -59,7 +59,7 @@ _WITHOUT_MEANING = """
     journalFlushWhenQueueEmpty journalFormatVersionToWrite journalMaxBackups journalMaxGroupWaitMSec
     journalMaxMemorySizeMb journalPageCacheFlushIntervalMSec journalPreAllocSizeMB journalQueueSize
     journalRemoveFromPageCache journalReuseFiles journalSyncData journalWriteBufferSizeKB
-    ledgerMetadataFormatVersion ledgerMetadataRocksdbConf ledgerStorageClass limitStatsLogging
+    ledgerMetadataFormatVersion ledgerMetadataRocksdbConf ledgerMetadataVersion ledgerStorageClass limitStatsLogging
     localConsistencyCheckOnStartup lockReleaseOfFailedLedgerGracePeriod lostBookieRecoveryDelay
     maxAddsInProgressLimit maxBatchReadSize maximumNumberOfActiveEntryLogs
     maxOperationNumbersInSingleRocksdbWriteBatch maxPendingAddRequestsPerThread maxPendingReadRequestsPerThread

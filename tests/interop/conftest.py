@@ -13,6 +13,7 @@ import java_fleet_support
 import java_support
 import local_support
 from java_fleet_support import JudgedFleet
+from java_operator_support import JavaOperator
 
 BOOKIES = 3
 
@@ -51,7 +52,9 @@ def java_fleet(folder: Path) -> Iterator[JudgedFleet]:
 @pytest.fixture(scope="session")
 def java(fleet: JudgedFleet) -> Iterator[java_support.JavaClient]:
     """The official client on the judged fleet."""
-    with java_support.JavaClient(fleet.uri, fleet.folder / "java.log") as client:
+    # Java reads its login configuration once: whoever proves himself by a password does so in this process.
+    flags = (f"-Djava.security.auth.login.config={java_support.jaas_file(fleet.folder)}",)
+    with java_support.JavaClient(fleet.uri, fleet.folder / "java.log", flags=flags) as client:
         yield client
 
 
@@ -74,6 +77,13 @@ def other_java_v2(other_java: java_support.JavaClient) -> Iterator[java_support.
     """A second one, in the other process."""
     with other_java.guest("v2", v2=True, explicit_lac_ms=50) as guest:
         yield guest
+
+
+@pytest.fixture(scope="session")
+def operator(fleet: JudgedFleet) -> Iterator[JavaOperator]:
+    """The official shell on the judged fleet."""
+    with JavaOperator(fleet.uri, fleet.folder / "operator.log") as shell:
+        yield shell
 
 
 @pytest.fixture

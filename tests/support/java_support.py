@@ -29,6 +29,12 @@ SHELL_TIMEOUT_S = 180.0
 SMALL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
+# Of the JAAS file that every official client of ours is told: the right password, the wrong one, and one of a user who
+# is known but not allowed.
+SASL_USER = "bookkeeperuser"
+PASSWORDS = ("correct-horse-battery", "wrong-horse-battery", "stable-horse-battery")
+
+
 class JavaMissing(Exception):
     """Java or Maven is not here and cannot be installed by us; the text says what to install."""
 
@@ -134,29 +140,16 @@ class JavaGuest(JavaAsker):
         return self._host.ask(operation, client=self._name, **arguments)
 
 
-class JavaClient(JavaAsker):
-    """The official client in a process of its own. Every call waits for the answer; a Java exception is JudgeError."""
+class JavaProcess:
+    """One of our small Java programs: a line of JSON in, a line of JSON out. A Java exception is JudgeError."""
 
-    def __init__(
-        self,
-        uri: str,
-        log: Path,
-        *,
-        v2: bool = False,
-        explicit_lac_ms: int = 0,
-        fast: bool = False,
-        flags: Sequence[str] = (),
-    ) -> None:
-        """`fast` gives the machine code time to warm up: for measuring, not for asking."""
-        flags = (*(("-Xmx1g",) if fast else SMALL_JVM), *flags)
-        self._uri = uri
-        options = json.dumps({"uri": uri, "v2": v2, "explicitLacMs": explicit_lac_ms})
+    def __init__(self, main: str, options: object, log: Path, *flags: str) -> None:
         java = shutil.which("java")
         assert java is not None, "call ensure_java() first"
         self._log = log
         with log.open("ab") as complaints:
             self._process = subprocess.Popen(
-                [java, *flags, "-cp", class_path(), "Judge", options],
+                [java, *flags, "-cp", class_path(), main, json.dumps(options)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
@@ -176,6 +169,57 @@ class JavaClient(JavaAsker):
         self._process.stdin.flush()
         return self._answer()
 
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            complaint = self._log.read_text(errors="replace")[-2000:]
+            raise JudgeError("the Java program ended", self._process.wait(), complaint)
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise JudgeError(answer["error"], answer["code"], answer["message"])
+        return answer
+
+    def end(self) -> None:
+        """End the process: politely by end of input, then by force."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+class JavaClient(JavaAsker):
+    """The official client in a process of its own. Every call waits for the answer; a Java exception is JudgeError."""
+
+    def __init__(
+        self,
+        uri: str,
+        log: Path,
+        *,
+        v2: bool = False,
+        explicit_lac_ms: int = 0,
+        fast: bool = False,
+        flags: Sequence[str] = (),
+    ) -> None:
+        """`fast` gives the machine code time to warm up: for measuring, not for asking."""
+        self._uri = uri
+        options = {"uri": uri, "v2": v2, "explicitLacMs": explicit_lac_ms}
+        self._process = JavaProcess("Judge", options, log, *(("-Xmx1g",) if fast else SMALL_JVM), *flags)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Return the answer to one question. Raises JudgeError for a Java exception."""
+        return self._process.ask(operation, **arguments)
+
     @contextlib.contextmanager
     def guest(
         self, name: str, uri: str | None = None, *, v2: bool = False, explicit_lac_ms: int = 0, **settings: Any
@@ -189,38 +233,31 @@ class JavaClient(JavaAsker):
         finally:
             guest.ask("disconnect")
 
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            complaint = self._log.read_text(errors="replace")[-2000:]
-            raise JudgeError("the Java client's process ended", self._process.wait(), complaint)
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise JudgeError(answer["error"], answer["code"], answer["message"])
-        return answer
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        """End the process: politely by end of input, then by force."""
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        self._process.end()
 
 
 def payloads(ledger_id: int, count: int, size_bytes: int = 100) -> Iterator[bytes]:
     """Give `count` payloads that tell ledger and entry apart, so that a mixed-up read is seen."""
     for entry in range(count):
         yield f"ledger {ledger_id} entry {entry} ".encode().ljust(size_bytes, b".")[:size_bytes]
+
+
+def jaas_file(folder: Path) -> Path:
+    """Write the login configuration of a run into `folder`: users of bookies, and clients' passwords."""
+    path = folder / "jaas.conf"
+    module = "org.apache.zookeeper.server.auth.DigestLoginModule required"
+    right, wrong, other = PASSWORDS
+    path.write_text(
+        f'Bookie {{ {module} user_{SASL_USER}="{right}" user_stranger="{other}"; }};\n'
+        f'BookKeeper {{ {module} username="{SASL_USER}" password="{right}"; }};\n'
+        f'WrongPassword {{ {module} username="{SASL_USER}" password="{wrong}"; }};\n'
+        f'NotAllowed {{ {module} username="stranger" password="{other}"; }};\n'
+    )
+    return path
 
 
 def create_on(client: JavaAsker, bookie_id: str, **arguments: Any) -> dict[str, Any]:
