@@ -29,8 +29,9 @@ from bookie.storage.journal.batch import Completion, Mark
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
+from bookie.storage.run import Run
 from bookie.storage.stats import StorageStats
-from bookie.storage.write_cache import Generation, Run
+from bookie.storage.write_cache import Generation
 
 # The loop is given back between batches, so these bound how long a request may wait for a checkpoint: about 1 ms.
 LOG_BATCH_BYTES = 512 * KIB

@@ -10,7 +10,7 @@ from bookie.ports.disk import Buffer, File
 from bookie.storage import location
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.entrylog.logs import EntryLogs
-from bookie.storage.write_cache import Run
+from bookie.storage.run import Run
 
 
 class LogWriter:
