@@ -26,7 +26,9 @@ from bookie.sim.metadata_store import KEEPER_HOST
 from bookie.sim.node import Defect, End, Node, NodeCrashed, Simulation
 from bookie.sim.oracle import Oracle
 from bookie.sim.wiretap import Wiretap
+from bookie.storage.collect.options import CompactionOptions, Rule
 from bookie.storage.options import StorageOptions
+from bookie.storage.scrub_options import ScrubOptions
 
 T = TypeVar("T")
 
@@ -52,6 +54,8 @@ class Settings:
     journal_file_bytes_max: int = 1 * MIB
     entry_log_bytes_max: int = 1 * MIB
     write_cache_bytes_max: int = 1 * MIB
+    # Deleted ledgers, logs and rot are looked after in every run, not after hours.
+    upkeep_interval_ms: int = 7_000
     client: dict[str, Any] = field(default_factory=dict)
 
 
@@ -75,6 +79,7 @@ class BookieNode:
             port=PORT,
             metadata_uri=URI,
             session_timeout_ms=settings.session_timeout_ms,
+            gc_interval_ms=settings.upkeep_interval_ms,
             storage=StorageOptions(
                 journal_dirs=(JOURNAL,),
                 ledger_dirs=(LEDGERS,),
@@ -85,6 +90,13 @@ class BookieNode:
                 flush_interval_ms=settings.flush_interval_ms,
                 unjournaled_flush_interval_ms=settings.flush_interval_ms,
                 entry_log_bytes_max=settings.entry_log_bytes_max,
+                # Even whole logs are rewritten, over and over: their heads are not live.
+                compaction=CompactionOptions(
+                    minor=Rule(0.5, settings.upkeep_interval_ms),
+                    major=Rule(0.9999, 2 * settings.upkeep_interval_ms),
+                    entries_per_s=None,
+                ),
+                scrub=ScrubOptions(interval_ms=settings.upkeep_interval_ms),
             ),
             integrity=IntegrityOptions(
                 regeneration=settings.regeneration,
