@@ -6,6 +6,7 @@ A bookie that does not accept us counts as unavailable, with its reason: another
 """
 
 import asyncio
+import contextlib
 from typing import TypeVar
 
 from bookie.base import errors
@@ -48,6 +49,13 @@ class Handshake:
         if not self.is_needed:
             return
         conversation = _Conversation(bookie_id, stream)
+        with contextlib.ExitStack() as undo:
+            undo.callback(stream.close)
+            await self._converse(conversation, deadline_ns)
+            undo.pop_all()
+
+    async def _converse(self, conversation: "_Conversation", deadline_ns: int) -> None:
+        bookie_id = conversation.bookie_id
         try:
             async with asyncio.timeout(max(0.0, (deadline_ns - self._world.clock.monotonic_ns()) / NS_PER_S)):
                 if self._tls is not None:
@@ -55,17 +63,12 @@ class Handshake:
                 if self._user:
                     await self._authenticate(conversation)
         except TimeoutError:
-            stream.close()
             raise errors.BookieUnavailable(
                 f"bookie {bookie_id} did not answer {conversation.asked} in time (Java's says nothing to a wrong"
                 " password)"
             ) from None
         except (errors.BadInput, errors.Unauthorized) as error:
-            stream.close()
             raise errors.BookieUnavailable(f"bookie {bookie_id}: {error}") from error
-        except BaseException:
-            stream.close()
-            raise
 
     async def _encrypt(self, conversation: "_Conversation", tls: Tls, deadline_ns: int) -> None:
         refused = "it has no TLS, and this client speaks to nobody without"
@@ -91,7 +94,7 @@ class _Conversation:
     def __init__(self, bookie_id: BookieId, stream: ByteStream) -> None:
         self.stream = stream
         self.asked = ""
-        self._bookie_id = bookie_id
+        self.bookie_id = bookie_id
         self._frames = FrameSplitter()
         self._next_txn = _TXN_FIRST
 
@@ -118,7 +121,7 @@ class _Conversation:
         while found is None:
             chunk = await self.stream.read()
             if not chunk:
-                raise errors.BookieUnavailable(f"bookie {self._bookie_id} closed the connection at {name}")
+                raise errors.BookieUnavailable(f"bookie {self.bookie_id} closed the connection at {name}")
             for frame in self._frames.feed(chunk):
                 answer = v3.unpack_response(frame)
                 if answer.txn == txn:
