@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import kube_talk
+import polling
 from stage import DemoFailed
 
 T = TypeVar("T")
@@ -23,17 +23,17 @@ def wait_for(
     poll_s: float = POLL_S,
 ) -> T:
     """Return the first result of `look` that is not None. Raises DemoFailed, naming `what`, after `timeout_s`."""
-    started_s = time.monotonic()
+    seen = ""
     report_s = kube_talk.next_report_s(0.0)
-    while True:
-        found = look()
-        if found is not None:
-            return found
-        elapsed_s = time.monotonic() - started_s
+
+    def tell(elapsed_s: float) -> None:
+        nonlocal seen, report_s
         seen = detail()
-        if elapsed_s > timeout_s:
-            raise DemoFailed(f"waited {timeout_s:.0f} s for {what}" + (f"; last seen: {seen}" if seen else ""), look_at)
         if elapsed_s >= report_s:
             kube_talk.say(f"          ... {what} ({elapsed_s:.0f} s{'; ' + seen if seen else ''})")
             report_s = kube_talk.next_report_s(elapsed_s)
-        time.sleep(poll_s)
+
+    found = polling.first(look, timeout_s=timeout_s, poll_s=poll_s, meanwhile=tell)
+    if found is None:
+        raise DemoFailed(f"waited {timeout_s:.0f} s for {what}" + (f"; last seen: {seen}" if seen else ""), look_at)
+    return found

@@ -5,12 +5,12 @@ The condition is a function that returns a value once it holds and raises NotYet
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import kube_errors
 import kube_talk
+import polling
 
 POLL_S = 0.5
 
@@ -34,12 +34,17 @@ def wait_for(what: str, look: Callable[[], Seen], *, timeout_s: float) -> Seen:
 
     A command that fails counts as not yet, since API servers restart and webhooks lag behind.
     """
-    deadline = time.monotonic() + timeout_s
+    last: list[Exception] = []
+
+    def attempt() -> tuple[Seen] | None:
+        try:
+            return (look(),)
+        except (NotYet, kube_errors.CommandFailed) as error:
+            last[:] = [error]
+            return None
+
     with kube_talk.step(f"waiting: {what}"):
-        while True:
-            try:
-                return look()
-            except (NotYet, kube_errors.CommandFailed) as error:
-                if time.monotonic() >= deadline:
-                    raise NeverCame(what, timeout_s=timeout_s, last_seen=str(error)) from error
-            time.sleep(POLL_S)
+        found = polling.first(attempt, timeout_s=timeout_s, poll_s=POLL_S)
+    if found is None:
+        raise NeverCame(what, timeout_s=timeout_s, last_seen=str(last[0])) from last[0]
+    return found[0]
