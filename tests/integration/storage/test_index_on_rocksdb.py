@@ -1,4 +1,4 @@
-"""The index on the real store: rows of 32 entries are read before they are written, so deletions must be seen at once."""
+"""The index on the real store: a row is read before it is written, so deletions must show."""
 
 import asyncio
 from pathlib import Path
