@@ -181,16 +181,18 @@ class LedgerWriter:
         """Wait for room, in order of arrival: a waiter keeps its place until it may push, so nobody overtakes it."""
         place = _Place(self._loop.create_future())
         self._waiters.append(place)
+        may_push = False
         try:
             while True:
                 await place.turn
                 if self._appender.error is not None or (self._waiters[0] is place and not self._is_full()):
+                    may_push = True
                     return
                 place.turn = self._loop.create_future()
         finally:
             self._waiters.remove(place)
-            if place.turn.cancelled():
-                self._wake()  # it may have been our turn
+            if not may_push:
+                self._wake()  # cancelled, and it may have been our turn
 
     def _wake(self) -> None:
         """Give their turn to as many waiters as there is room for; they push one after the other, in one loop turn."""

@@ -313,6 +313,23 @@ def test_an_append_that_is_cancelled_is_not_taken_back() -> None:
     tell(story)
 
 
+def test_an_append_that_is_cancelled_at_the_moment_of_its_turn_passes_the_turn_on() -> None:
+    """Else, with room for one, who waits behind it waits for ever."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client(in_flight_entries_max=1) as client:
+            writer = await client.create()
+            first = writer.append_nowait(b"first")
+            given_up, patient = (asyncio.ensure_future(writer.append(b"x")) for _ in range(2))
+            first.add_done_callback(lambda _: given_up.cancel())
+
+            async with asyncio.timeout(10):
+                assert await patient == 1
+            assert given_up.cancelled()
+
+    tell(story)
+
+
 def test_readers_can_see_the_last_entry_once_the_writer_pauses() -> None:
     """Explicit LAC (wire 10.6)."""
 
