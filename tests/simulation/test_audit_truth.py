@@ -176,6 +176,27 @@ async def _listed(client: ClientNode) -> list[tuple[LedgerId, LedgerMetadata, in
     return [one async for one in client.client.admin.snapshot()]
 
 
+def test_copies_still_on_their_way_at_the_first_look_are_not_missing() -> None:
+    async def story(cluster: SimCluster, *, second_look_ms: int) -> UnitResult:
+        client, other = await cluster.client("auditor"), await cluster.client("writer")
+        writer = await other(other.client.create(ensemble_size=3, write_quorum=3, ack_quorum=2))
+        late = writer.metadata.segments[0].bookies[2]
+        cluster.hold("writer", late)
+        for _ in range(20):
+            await other(writer.append(b"on two bookies, and on its way to the third"))
+        auditing = asyncio.ensure_future(audited(client, [writer.id], Rules(grace_ms=0, second_look_ms=second_look_ms)))
+        await client(client.client.shared.pause(500))
+        cluster.release("writer", late)
+        return await auditing
+
+    patient = SimCluster("audit late", bookies=3).run(lambda cluster: story(cluster, second_look_ms=1_000))
+    hasty = SimCluster("audit late", bookies=3).run(lambda cluster: story(cluster, second_look_ms=1))
+
+    assert patient.findings == []
+    assert patient.figures["copies", "expected"] > 30
+    assert {one.kind for one in hasty.findings} == {MISSING}
+
+
 def test_a_bookie_that_is_gone_is_unreachable_and_nothing_of_it_is_missing() -> None:
     async def story(cluster: SimCluster) -> None:
         client = await cluster.client("auditor")

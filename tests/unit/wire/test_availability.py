@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bookie.base.errors import BadInput
@@ -38,6 +38,7 @@ def encoded(*groups: tuple[int, int, int, int]) -> bytes:
     return struct.pack(">ii56x", 0, len(groups)) + b"".join(GROUP.pack(*group) for group in groups)
 
 
+@settings(deadline=None)
 @given(ids)
 def test_any_set_of_entries_survives_in_both_forms(entries: set[int]) -> None:
     runs = runs_of(entries)
@@ -58,6 +59,7 @@ def test_a_striped_replica_is_at_most_three_groups_however_long_it_is(index: int
     assert len(availability.encode_runs(runs)) <= 64 + 3 * 24
 
 
+@settings(deadline=None)
 @given(ids, st.data())
 def test_one_entry_less_is_seen_in_both_forms(entries: set[int], data: st.DataObject) -> None:
     if not entries:

@@ -1,7 +1,7 @@
 """The comparison of one ledger, against a model that goes entry by entry."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bookie.base.errors import BadInput
@@ -62,18 +62,23 @@ def promised(metadata: LedgerMetadata, end: int) -> dict[BookieId, set[int]]:
 
 
 def told(result: compare.Comparison, kind: str, bookie: BookieId, universe: set[int]) -> set[int]:
-    """The entries that the findings of one kind and bookie tell of; each range counts exactly its own."""
+    """The entries that the findings of one kind and bookie tell of; each range counts exactly its own, and has no
+    neighbour that it could have been one with."""
     entries: set[int] = set()
+    ends: list[int] = []
     for one in result.findings(1):
         if (one.kind, one.bookie) == (kind, bookie):
             inside = {entry for entry in universe if one.first <= entry <= one.last}
             assert one.count == len(inside)
             assert {one.first, one.last} <= inside
             assert not inside & entries
+            assert not ends or any(ends[-1] < entry < one.first for entry in universe), "two ranges could be one"
             entries |= inside
+            ends.append(one.last)
     return entries
 
 
+@settings(deadline=None)
 @given(st.data(), ledgers(), st.sampled_from([3, 8, 64, 1 << 22]))
 def test_findings_are_what_a_model_that_goes_entry_by_entry_finds(
     data: st.DataObject, metadata: LedgerMetadata, window: int
@@ -170,6 +175,7 @@ def test_an_id_that_cannot_be_is_refused_before_it_is_drawn() -> None:
         compare.compare(metadata, 2, holdings, ZONES, is_final=True)
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 400)), st.integers(0, 300), st.integers(1, 200))
 def test_drawing_a_window_keeps_exactly_its_entries(ids: set[int], start: int, length: int) -> None:
     mask = bitmaps.drawn(groups_of(ids), start, start + length)
@@ -177,6 +183,7 @@ def test_drawing_a_window_keeps_exactly_its_entries(ids: set[int], start: int, l
     assert {start + bit for bit in range(length) if mask >> bit & 1} == {i for i in ids if start <= i < start + length}
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 50),
     st.integers(1, 6),

@@ -7,7 +7,7 @@ from random import Random
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bookie.base.errors import BadInput
@@ -48,6 +48,7 @@ def silent(text: str) -> None:
     pass
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 60), min_size=1))
 def test_ledger_ids_survive_being_written_as_ranges(ids: set[int]) -> None:
     assert list(plan.parse_ids(plan.format_ids(map(LedgerId, sorted(ids))))) == sorted(ids)
@@ -69,6 +70,7 @@ def test_what_is_no_plan_is_refused_with_the_next_thing_to_try(text: str) -> Non
         plan.load(text)
 
 
+@settings(deadline=None)
 @given(st.lists(figures, max_size=6), st.randoms())
 def test_figures_add_up_in_any_order_and_through_json(parts: list[tally.Figures], random: Random) -> None:
     total = tally.total(parts)
