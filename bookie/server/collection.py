@@ -54,14 +54,18 @@ class Collection:
 
     async def run(self) -> None:
         """Wait an interval, collect, and again. A run that cannot be sure is given up, and the next one tries."""
-        while True:
-            try:
-                async with asyncio.timeout(self._interval_s):
-                    compaction, answer = await self._asked.get()
-            except TimeoutError:
-                await self._turn()
-            else:
-                await self._answer(compaction, answer)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(self._interval_s):
+                        compaction, answer = await self._asked.get()
+                except TimeoutError:
+                    await self._turn()
+                else:
+                    await self._answer(compaction, answer)
+        finally:
+            while not self._asked.empty():
+                _tell_of_the_end(self._asked.get_nowait()[1])
 
     async def _turn(self) -> None:
         try:
@@ -89,6 +93,8 @@ class Collection:
             _tell(found, done)
             if not answer.done():
                 answer.set_result(_report(found, done))
+        finally:
+            _tell_of_the_end(answer)
 
     async def _collect(self) -> collector.Collected:
         return await collector.collect(self._store, self._is_absent)
@@ -110,6 +116,11 @@ class Collection:
         except errors.LedgerMissing:
             return False
         return True
+
+
+def _tell_of_the_end(answer: "asyncio.Future[GarbageReport]") -> None:
+    if not answer.done():
+        answer.set_exception(errors.StorageFailed("this bookie is stopping"))
 
 
 def _tell(found: collector.Collected, done: Compacted | None) -> None:

@@ -99,7 +99,11 @@ class Health:
         total = free = 0
         fullest = 0.0
         for directory in dirs.all_dirs(self._options):
-            usage = await self._disk.usage(directory)
+            try:
+                usage = await self._disk.usage(directory)
+            except errors.StorageFailed as error:  # what that means is found out by who writes there
+                log.warning("a disk does not say how full it is reason=%s", error)
+                continue
             if usage.total_bytes:
                 fullest = max(fullest, 1 - usage.free_bytes / usage.total_bytes)
             if directory in self._options.ledger_dirs:

@@ -135,3 +135,27 @@ def test_more_runs_than_anybody_waits_for_are_refused() -> None:
         await asyncio.wait(waiting)
 
     asyncio.run(story())
+
+
+def test_whoever_waits_for_a_run_is_told_when_the_bookie_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
+    async def never_ends(store: object, is_absent: object) -> Collected:
+        begun.set()
+        await asyncio.Event().wait()
+        return FOUND
+
+    monkeypatch.setattr(collector, "collect", never_ends)
+
+    async def story() -> None:
+        driver = collection()
+        loop = asyncio.get_running_loop()
+        running = loop.create_task(driver.run())
+        waiting = [loop.create_task(driver.collect_now(Compaction.NONE)) for _ in range(2)]
+        await asyncio.wait_for(begun.wait(), 30)
+        running.cancel()
+        for task in waiting:
+            with pytest.raises(errors.StorageFailed, match="stopping"):
+                await asyncio.wait_for(task, 30)
+
+    asyncio.run(story())

@@ -466,3 +466,25 @@ def test_ledgers_spread_over_several_directories_and_journals() -> None:
 
     journals, ledgers = ("/journal/a", "/journal/b"), ("/ledgers/a", "/ledgers/b")
     run(story, Bench(journal_dirs=journals, ledger_dirs=ledgers, index_dirs=()))
+
+
+def test_a_walk_over_all_ledgers_misses_none_that_gets_its_row_meanwhile() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            for ledger_id in range(1000, 1800):  # more than one slice
+                put(store, ledger_id, 0)
+            await store.flush()
+            await bench.put_all(store, 5, [0])  # without a row when the walk begins, with one behind it soon
+            found = []
+            async for ledger_id in store.ledgers():
+                if not found:
+                    await store.flush()
+                    store.delete_ledger(LedgerId(1799))
+                    await bench.put_all(store, 1798, [1])
+                found.append(ledger_id)
+            assert sorted(found) == [5, *range(1000, 1799)]
+            assert len(found) == len(set(found))
+
+        await bench.life(work)
+
+    run(story)
