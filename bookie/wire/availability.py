@@ -129,7 +129,7 @@ def _same_step(firsts: "array[int]", lasts: "array[int]", shapes: "array[int]", 
             shapes[place : place + times] == array("q", [shape]) * times
         )
 
-    if step < shape >> 32 or step <= 0 or not is_one(2):
+    if step <= 0 or not is_one(2):
         return 1
     low, high = 2, len(firsts) - place + 1  # is_one(low), not is_one(high)
     while low * 2 < high and is_one(low * 2):
