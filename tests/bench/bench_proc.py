@@ -5,6 +5,7 @@ Linux only. Nothing here may decide anything.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import time
@@ -26,6 +27,24 @@ def _cpu_s(stat: str) -> float:
 def cpu_s(pid: int) -> float:
     """Return the CPU seconds that a process has used, all threads, in steps of a clock tick (10 ms)."""
     return _cpu_s(Path(f"/proc/{pid}/stat").read_text())
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that this one started and that still live."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended while we looked
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def family_cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process, of all below it, and of those below it that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) * TICK_S + sum(map(family_cpu_s, children(pid)))
+    except (FileNotFoundError, ProcessLookupError):  # it ended while we looked
+        return 0.0
 
 
 def thread_cpu_s(pids: Iterable[int]) -> dict[str, float]:

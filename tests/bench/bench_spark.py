@@ -1,8 +1,9 @@
 """Rows a second out of ledgers, by Spark on one core beside a plain loop of our own client, in the same run.
 
-Three ways over the same closed ledger, taking turns: the client's loop, the source without Spark (that is the loop plus
-Arrow), and Spark's `noop` sink on `local[1]` (that plus planning, sockets and the JVM). Their differences say where the
-time goes. The fleet runs on the same machine, so all three wait for the same bookies. `make bench-spark`.
+Three ways over the same closed ledger, taking turns: the client's loop, the source without Spark (the same plus
+Arrow), and Spark's `noop` sink on `local[1]` (that plus planning, sockets and the JVM). A query that reads one entry
+says what a query costs besides its rows. Wall clock, and CPU of whoever reads; the bookies run on the same machine and
+are not counted. `make bench-spark`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "cluster")]
 
+import bench_proc  # noqa: E402
 import kube_talk  # noqa: E402
 import local_support  # noqa: E402
 import spark_ledgers  # noqa: E402
@@ -41,26 +43,51 @@ ENTRIES = 150_000
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one turn, in seconds. `python_s`, `jvm_s`: CPU of the reading side."""
+
+    wall_s: float
+    python_s: float
+    jvm_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
-    """Seconds are medians over the rounds. `plan_s`: what a Spark query costs that reads one entry."""
+    """Medians over the rounds, each column by itself."""
 
     size_bytes: int
     rows: int
-    client_s: float
-    source_s: float
-    spark_s: float
-    plan_s: float
+    client: Cost
+    source: Cost
+    spark: Cost
+    plan: Cost
+
+    @property
+    def steady(self) -> Cost:
+        """Spark without what a query costs besides its rows."""
+        return Cost(*(getattr(self.spark, name) - getattr(self.plan, name) for name in Cost.__slots__))
 
     @property
     def ratio(self) -> float:
         """Spark's rows a second, in steady state, beside the plain loop's."""
-        return self.client_s / (self.spark_s - self.plan_s)
+        return self.client.wall_s / self.steady.wall_s
 
 
-def seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
+class Clock:
+    """CPU of this process, of Spark's JVM, and of the Python workers under it."""
+
+    def __init__(self, jvm_pid: int) -> None:
+        self._jvm_pid = jvm_pid
+
+    def take(self, work: Callable[[], object]) -> Cost:
+        begin = self._now()
+        work()
+        return Cost(*(after - before for before, after in zip(begin, self._now(), strict=True)))
+
+    def _now(self) -> tuple[float, float, float]:
+        jvm_s = bench_proc.cpu_s(self._jvm_pid)
+        workers_s = sum(map(bench_proc.family_cpu_s, bench_proc.children(self._jvm_pid)))
+        return time.perf_counter(), time.process_time() + workers_s, jvm_s
 
 
 def measure(
@@ -82,21 +109,24 @@ def measure(
         )
         return lambda: frame.load().write.format("noop").mode("append").save()
 
-    ways = {
+    ways: dict[str, Callable[[], object]] = {
         "client": loop,
         "source": source,
         "spark": query(),
         "plan": query(endingOffsets=json.dumps({str(ledger_id): 1})),
     }
-    took: dict[str, list[float]] = {name: [] for name in ways}
+    clock = Clock(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]  # spark-submit becomes the JVM
+    took: dict[str, list[Cost]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, work in ways.items():
-            one = seconds(work)
+            cost = clock.take(work)
             if number:
-                took[name].append(one)
-    return Figures(
-        size_bytes, last + 1, *(statistics.median(took[name]) for name in ("client", "source", "spark", "plan"))
-    )
+                took[name].append(cost)
+    return Figures(size_bytes, last + 1, *(median(took[name]) for name in ("client", "source", "spark", "plan")))
+
+
+def median(costs: list[Cost]) -> Cost:
+    return Cost(*(statistics.median(getattr(cost, name) for cost in costs) for name in Cost.__slots__))
 
 
 def run(arguments: argparse.Namespace, folder: Path) -> list[Figures]:
@@ -105,7 +135,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> list[Figures]:
             fleet = stack.enter_context(local_support.fleet(folder / "data", folder / "log", bookies=3))
             stack.callback(clients.close_all)
             client = stack.enter_context(blocking.connect(fleet.uri))
-            spark = stack.enter_context(spark_support.spark_session(folder, cores=1))
+            spark = stack.enter_context(
+                spark_support.spark_session(folder, {"spark.driver.extraJavaOptions": ""}, cores=1)
+            )
         found = []
         for size_bytes in SIZES:
             count = max(1, min(ENTRIES, BYTES // size_bytes) // arguments.divide)
@@ -116,19 +148,23 @@ def run(arguments: argparse.Namespace, folder: Path) -> list[Figures]:
 
 
 def table(found: list[Figures]) -> str:
-    """The figures for people."""
+    """The figures for people: rows a second by the wall clock, then where a row's CPU goes."""
     lines = [
-        "reading a closed ledger, E=3 WQ=3, CRC32C, one core for the reader, medians",
-        f"{'entry':>9}{'rows':>9}{'client':>13}{'Spark':>13}{'ratio':>7}"
-        f"   {'us a row: client + Arrow + Spark':<34}{'a query besides':>16}",
+        "reading a closed ledger, E=3 WQ=3, CRC32C, one core for the reader; medians",
+        f"{'entry':>9}{'rows':>9}{'client':>13}{'Spark':>13}{'ratio':>7}   "
+        f"{'CPU us a row: client, + Arrow, + Spark, + JVM':<46}{'a query besides':>16}",
     ]
     for one in found:
-        steady_s = one.spark_s - one.plan_s
-        parts = (one.client_s, one.source_s - one.client_s, steady_s - one.source_s)
-        shares = " + ".join(f"{part / one.rows * 1e6:.1f}" for part in parts)
+        cpu = (
+            one.client.python_s,
+            one.source.python_s - one.client.python_s,
+            one.steady.python_s - one.source.python_s,
+            one.steady.jvm_s,
+        )
+        shares = ", ".join(f"{part / one.rows * 1e6:.1f}" for part in cpu)
         lines.append(
-            f"{one.size_bytes:>7} B{one.rows:>9,}{one.rows / one.client_s:>9,.0f} r/s{one.rows / steady_s:>9,.0f} r/s"
-            f"{one.ratio:>7.2f}   {shares:<34}{one.plan_s:>14.2f} s"
+            f"{one.size_bytes:>7} B{one.rows:>9,}{one.rows / one.client.wall_s:>9,.0f} r/s"
+            f"{one.rows / one.steady.wall_s:>9,.0f} r/s{one.ratio:>7.2f}   {shares:<46}{one.plan.wall_s:>14.2f} s"
         )
     return "\n".join(lines)
 

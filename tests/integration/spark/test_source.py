@@ -314,6 +314,7 @@ def test_an_unreachable_bookie_is_told_with_ledger_and_entry(
         read(fleet, ledger)
 
 
+@pytest.mark.slow
 def test_an_unreachable_metadata_store_is_told_with_its_address(closed_port: int) -> None:
     uri = f"zk+hierarchical://127.0.0.1:{closed_port}/ledgers"
     hasty: dict[str, Any] = {"bookkeeper.client.sessionTimeoutMs": "1000"}
@@ -401,6 +402,7 @@ print(len(ledgers))
 """
 
 
+@pytest.mark.slow
 def test_who_forks_gets_a_client_of_its_own_and_leaves_the_parents_alone(
     fleet: LocalFleet, client: BlockingClient
 ) -> None:

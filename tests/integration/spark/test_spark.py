@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import spark_ledgers
+import spark_support
 from bookie.base.ids import BookieId
 from bookie.blocking import BlockingClient
 from local_support import LocalFleet
@@ -124,9 +125,12 @@ def test_a_worker_keeps_its_client_from_task_to_task(spark: "SparkSession", flee
 
         return os.getpid(), id(clients.client(Connection(uri)))
 
-    answers = [spark.sparkContext.parallelize([0], 1).map(ask).collect()[0] for _ in range(3)]
+    answers = [spark.sparkContext.parallelize([0], 1).map(ask).collect()[0] for _ in range(5)]
 
-    assert len(set(answers)) == 1
+    # Spark has a worker a core, and lets idle ones take turns.
+    workers = {pid for pid, _ in answers}
+    assert len(workers) <= spark_support.CORES
+    assert len(set(answers)) == len(workers)
 
 
 # ---- what users are told ---------------------------------------------------------------------------------------------
