@@ -31,6 +31,21 @@ def test_there_are_only_as_many_write_sets_as_bookies(shape: tuple[int, int, int
     assert len(schedule.write_sets) == shape[0]
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_striping_gives_each_bookie_its_equal_share(shape: tuple[int, int, int]) -> None:
+    """O2: of any number of entries, WQ/E of them and at most one write set more or less."""
+    schedule = Schedule(*shape)
+    size, write_quorum, _ = shape
+    held = [0] * size
+
+    for entry in range(101):
+        for slot in schedule.write_set(EntryId(entry)):
+            held[slot] += 1
+        assert max(held) - min(held) <= min(write_quorum, size - write_quorum)
+
+    assert sum(held) == 101 * write_quorum
+
+
 @pytest.mark.parametrize("shape", [(2, 3, 2), (3, 2, 3), (3, 3, 0), (0, 0, 0)])
 def test_quorums_that_do_not_nest_are_refused(shape: tuple[int, int, int]) -> None:
     """P5."""
