@@ -32,6 +32,7 @@ _LEDGER_COLUMNS = {
 def add_parser(nouns: Any) -> None:
     noun = nouns.add_parser("inspect", help="what is in the directories of a stopped bookie (reads only)")
     verbs = noun.add_subparsers(metavar="VERB", required=True)
+    _verb(verbs, "directory", "whose a directory is, and how its last life ended", _directory)
     journal = _verb(verbs, "journal", "records of a journal directory, oldest first", _journal)
     journal.add_argument("--file", type=int, metavar="ID", help="only of this file")
     _ledger_filter(journal)
@@ -79,6 +80,28 @@ async def _run(arguments: argparse.Namespace) -> int:
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------
+
+
+async def _directory(world: "World", arguments: argparse.Namespace) -> int:
+    from bookie.integrity import sentinel
+    from bookie.storage import dirs, inspect
+
+    directory = arguments.directory.rstrip("/")
+    here = set(await world.disk.list(directory)) if await world.disk.exists(directory) else None
+    _need(here is not None, f"there is no directory {directory}")
+    current = set(await world.disk.list(dirs.current(directory))) if dirs.CURRENT in (here or ()) else set()
+    facts: dict[str, Any] = {"directory": directory, "isEmpty": not (here or set()) - {"lost+found"}}
+    if sentinel.NAME in (here or ()):
+        mark = sentinel.load(await world.disk.read(sentinel.path(directory)))
+        facts |= {"bookie": mark.bookie_id, "role": mark.role, "instanceId": mark.instance_id}
+        facts |= {"incarnation": mark.incarnation, "bootEpoch": mark.boot_epoch, "grantId": mark.grant_id or None}
+    facts["hasCookie"] = "VERSION" in current
+    facts["endedWell"] = dirs.DIRTY not in current
+    if dirs.INDEX in current:
+        async with inspect.open_index(world.ordered_stores, directory) as index:
+            facts["replayFrom"] = [f"journal {mark.file_id} offset {mark.offset}" for mark in index.marks()]
+    output.say(arguments, facts, output.facts(facts))
+    return 0
 
 
 async def _journal(world: "World", arguments: argparse.Namespace) -> int:

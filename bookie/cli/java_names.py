@@ -90,5 +90,6 @@ WITHOUT_MEANING = frozenset(_WITHOUT_MEANING.split())
 HOLDS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("journalSyncData", "false"): "every acknowledged entry is synced here",
     ("autoRecoveryDaemonEnabled", "true"): "auto-recovery does not run inside this bookie; run it beside",
+    ("persistBookieStatusEnabled", "true"): "a mode set by hand ends with the process; see forceReadOnlyBookie",
     ("allowStorageExpansion", "true"): "the directories of a bookie that has data cannot change here",
 }

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from bookie.base import ids
+from bookie.base import errors, ids
 from bookie.base.ids import LedgerId
 from bookie.cli import output, replicas, where
 
@@ -67,6 +67,7 @@ def add_shape(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--write-quorum", type=int, default=3)
     verb.add_argument("--ack-quorum", type=int, default=2)
     verb.add_argument("--digest", choices=DIGESTS, default="CRC32C")
+    verb.add_argument("--custom", action="append", default=[], metavar="KEY=VALUE", help="kept in the metadata")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -199,7 +200,15 @@ def shape_of(arguments: argparse.Namespace) -> dict[str, Any]:
         "ack_quorum": arguments.ack_quorum,
         "digest_type": DigestType[arguments.digest],
         "password": arguments.password.encode(),
+        "custom": dict(map(_custom, arguments.custom)),
     }
+
+
+def _custom(text: str) -> tuple[str, bytes]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise errors.BadInput(f"--custom {text!r} is not of the form KEY=VALUE")
+    return key, value.encode()
 
 
 def _lines(count: int) -> list[bytes]:

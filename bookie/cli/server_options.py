@@ -48,6 +48,7 @@ def complete(settings: Settings, lookup: HostLookup = SYSTEM) -> tuple[Settings,
     if not settings.type_problems():
         settings = problems.attempt(lambda: _derive_identity(settings, lookup)) or settings
         settings = problems.attempt(lambda: _derive_listening(settings, lookup)) or settings
+        settings = _bound_journal(settings)
     return settings, problems.found
 
 
@@ -176,6 +177,13 @@ def _derive_listening(settings: Settings, lookup: HostLookup) -> Settings:
     if interface:
         return settings.with_value("listeningAddress", lookup.address_of(interface), f"address of {interface}")
     return settings.with_value("listeningAddress", _EVERYWHERE, settings.values["listeningAddress"].origin)
+
+
+def _bound_journal(settings: Settings) -> Settings:
+    asked, most = settings.values["journalMaxSizeMB"], storage_settings.JOURNAL_FILE_MIB_MAX
+    if settings.number("journalMaxSizeMB") <= most:
+        return settings
+    return settings.with_value("journalMaxSizeMB", str(most), f"at most {most} here; {asked.origin} says {asked.text}")
 
 
 def _http(settings: Settings) -> Address | None:

@@ -25,7 +25,7 @@ def storage_options(settings: Settings, compaction: CompactionOptions, scrub: Sc
         ledger_dirs=settings.names("ledgerDirectories"),
         index_dirs=settings.names("indexDirectories"),
         journal_write_data=settings.is_true("journalWriteData"),
-        journal_file_bytes_max=min(settings.number("journalMaxSizeMB"), JOURNAL_FILE_MIB_MAX) * MIB,
+        journal_file_bytes_max=settings.number("journalMaxSizeMB") * MIB,
         read_cache_bytes_max=settings.number("dbStorage_readAheadCacheMaxSizeMb") * MIB,
         write_cache_bytes_max=settings.number("dbStorage_writeCacheMaxSizeMb") * MIB,
         entry_log_bytes_max=settings.number("logSizeLimit"),

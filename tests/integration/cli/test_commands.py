@@ -138,6 +138,13 @@ def test_upkeep_is_done_when_it_is_asked_for(fleet: LocalFleet, told: Run) -> No
     assert told("node", "scrub", *admin)["badCount"] == 0
 
 
+def test_a_ledger_keeps_what_was_said_about_it(told: Run) -> None:
+    made = told("ledger", "create", "--custom", "application=a test", "--custom", "k=")
+
+    assert told("ledger", "show", str(made["ledger"]))["custom"] == {"application": "a test", "k": ""}
+    told("ledger", "create", "--custom", "nonsense", code=2)
+
+
 def test_sanity_and_speed_leave_no_ledger_behind(fleet: LocalFleet, told: Run) -> None:
     before = told("ledger", "list")
 
@@ -175,6 +182,9 @@ def test_a_stopped_bookie_is_looked_into_and_then_mended_by_hand(fleet: LocalFle
 
 
 def _look_into(victim: local_support.LocalBookie, told: Run, ledger: int) -> None:
+    whose = told("inspect", "directory", str(victim.index))
+    assert (whose["bookie"], whose["role"], whose["incarnation"]) == (victim.bookie_id, "index", 1)
+    assert (whose["hasCookie"], whose["endedWell"], len(whose["replayFrom"])) == (True, True, 1)
     records = told("inspect", "journal", str(victim.journal), "--ledger", str(ledger), lines=True)
     assert {record["ledger"] for record in records} <= {ledger}
     (facts,) = told("inspect", "ledgers", str(victim.index), "--ledger", str(ledger), "--count")
