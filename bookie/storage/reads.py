@@ -44,6 +44,8 @@ class Reads:
         if body is not None:
             self._stats.read_cache_hits += 1
             return body
+        if partition.ahead.flight_with(ledger_id, entry_id) is not None:
+            return None  # on its way: not worth a look at the index and a call of the kernel
         return partition.ahead.read_nowait(self._locate(partition, ledger_id, entry_id))
 
     async def read(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
