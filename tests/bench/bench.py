@@ -17,6 +17,7 @@ import json
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,11 @@ import kube_talk  # noqa: E402
 from bench_loads import LOADS, MEMORY, NAMES  # noqa: E402
 from bench_sides import Sides  # noqa: E402
 
+Found = Iterator[dict[str, Any]]
 
-def run(names: list[str], plan: bench_measure.Plan, folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of the chosen loads."""
-    rows: list[dict[str, Any]] = []
+
+def run(names: list[str], plan: bench_measure.Plan, folder: Path) -> Found:
+    """Give the rows of the chosen loads, each as soon as it is measured."""
     with Sides(folder) as sides:
         for load in LOADS:
             if load.name not in names:
@@ -45,34 +47,21 @@ def run(names: list[str], plan: bench_measure.Plan, folder: Path) -> list[dict[s
             if load.cache == "cold" and not bench_proc.can_drop_page_cache():
                 kube_talk.say(f"bench: {load.name} is left out: only root may drop the page cache")
                 continue
-            if MEMORY in names and load.has_own_client:
-                rows += _memory(sides)  # before the single bookies rest
-            rows.append(bench_measure.measure(load, sides, plan))
-            kube_talk.say(bench_report.table(rows[-1:]))
-        if MEMORY in names and not any(row["name"] == MEMORY for row in rows):
-            rows += _memory(sides)
-    return rows
+            yield bench_measure.measure(load, sides, plan)
+        ours, theirs = sides.started("ours"), sides.started("official")
+        if MEMORY in names and ours is not None and theirs is not None:
+            yield bench_figures.memory_row(ours.rss_most_mb, theirs.rss_most_mb, ours.idle_rss_mb)
 
 
-def _memory(sides: Sides) -> list[dict[str, Any]]:
-    """The row of memory, once both single bookies have worked."""
-    ours, theirs = sides.started("ours"), sides.started("official")
-    if ours is None or theirs is None:
-        return []
-    return [bench_figures.memory_row(ours.rss_most_mb, theirs.rss_most_mb, ours.idle_rss_mb)]
-
-
-def _growth(names: list[str], seconds: float, folder: Path) -> list[dict[str, Any]]:
-    """Return the chosen series; each has a folder of its own, removed when it is over."""
-    found = []
+def grow(names: list[str], seconds: float, folder: Path) -> Found:
+    """Give the chosen series; each has a folder of its own, removed when it is over."""
     for series in (*bench_growth.SERIES, bench_growth.INDEX):
         if series.name in names:
             with tempfile.TemporaryDirectory(dir=folder) as own:
                 if series is bench_growth.INDEX:
-                    found.append(bench_growth.measure_index(Path(own), bench_growth.INDEX_SECONDS))
+                    yield bench_growth.measure_index(Path(own), bench_growth.INDEX_SECONDS)
                 else:
-                    found.append(bench_growth.measure(series, Path(own), seconds))
-    return found
+                    yield bench_growth.measure(series, Path(own), seconds)
 
 
 def main() -> int:
@@ -93,10 +82,13 @@ def main() -> int:
 
 
 def _main_growth(arguments: argparse.Namespace, folder: Path) -> int:
-    series = _growth(arguments.series or list(bench_growth.NAMES), arguments.seconds, folder)
-    print(json.dumps(series) if arguments.json else "\n".join(map(bench_report.series_table, series)))
-    if arguments.write_docs:
-        bench_docs.write(series=series)
+    found = []
+    for series in grow(arguments.series or list(bench_growth.NAMES), arguments.seconds, folder):
+        found.append(series)
+        kube_talk.say(bench_report.series_table(series))
+        if arguments.write_docs:
+            bench_docs.write(series=[series])
+    print(json.dumps(found) if arguments.json else "\n".join(map(bench_report.series_table, found)))
     return 0
 
 
@@ -107,10 +99,13 @@ def _main_speed(arguments: argparse.Namespace, folder: Path) -> int:
         kube_talk.say(f"bench: {missing}")
         return 1
     plan = bench_measure.Plan(arguments.rounds, arguments.seconds)
-    rows = run(arguments.load or list(NAMES), plan, folder)
+    rows = []
+    for row in run(arguments.load or list(NAMES), plan, folder):
+        rows.append(row)
+        kube_talk.say(bench_report.table([row]))
+        if arguments.write_docs:
+            bench_docs.write(rows=[row])
     print(json.dumps(rows) if arguments.json else bench_report.table(rows))
-    if arguments.write_docs:
-        bench_docs.write(rows=rows)
     below = [row["name"] for row in rows if row["problems"]]
     if below:
         kube_talk.say(f"bench: below the least figures: {', '.join(below)}")

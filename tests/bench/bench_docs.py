@@ -138,7 +138,7 @@ def _speed_cells(row: dict[str, Any]) -> list[str]:
 def _growth(one: dict[str, Any]) -> list[str]:
     head: tuple[str, ...]
     names: tuple[str, ...]
-    text = [f"## Growth: {one['x']}", "", f"{one['title'].capitalize()}.", ""]
+    text = [f"## Growth: {one['x']}", "", f"{one['title'][0].upper()}{one['title'][1:]}.", ""]
     if one["name"] == "index":
         head = (one["x"], "look-up µs", "of a missing entry µs", "put µs", "memory MB", "disk MB", "bound by")
         names = ("hit_us", "miss_us", "put_us", "memory_mb", "disk_mb")

@@ -72,7 +72,7 @@ SERIES = (
 INDEX = Series(
     "index",
     "the index alone: look-ups of random entries in 1,000 ledgers, by number of entries",
-    "entries",
+    "entries in the index",
     (),
     "the block cache of 16 MiB: from where the index no longer fits the page cache, every look-up reads the disk",
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import selectors
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -145,13 +144,6 @@ class Sides:
 
     def started(self, name: str) -> Side | None:
         return self._sides.get(name)
-
-    def end(self, name: str) -> None:
-        """End a side that is not needed any more and remove its data."""
-        side = self._sides.pop(name, None)
-        if side is not None:
-            side.running.close()
-            shutil.rmtree(side.folder)
 
     def own_client(self, side: Side) -> OwnClient:
         if side.name not in self._clients:
