@@ -9,7 +9,7 @@ from typing import Any
 
 WIDTH = 900
 BAR_H, BAR_GAP, LABEL_W, TOP = 18, 10, 330, 46
-CHART_W, CHART_H, CHART_GAP = 400, 170, 60
+CHART_W, CHART_H, CHART_GAP = 400, 170, 20
 RATIO_MIN, RATIO_MAX = 1 / 8, 16.0  # of the scale, which is logarithmic
 _STYLE = """<style>
 text { font: 13px system-ui, sans-serif; fill: #24292f }
@@ -53,7 +53,14 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 def _bars(rows: Sequence[dict[str, Any]]) -> tuple[list[str], int]:
     height = TOP + len(rows) * (BAR_H + BAR_GAP) + 30
-    drawn = [_text(10, 22, "Ours to the official Java bookie, same run (right of 1: ours is better)", "head")]
+    drawn = [
+        _text(
+            10,
+            22,
+            "Ours to the official Java bookie in the same run; adds-unjournaled: to our own with a journal",
+            "head",
+        )
+    ]
     for ratio in (0.125, 0.25, 0.5, 1, 2, 4, 8, 16):
         x = ratio_x(ratio)
         drawn.append(_line(x, TOP - 8, x, height - 26, "axis" if ratio != 1 else "least"))
@@ -100,13 +107,13 @@ def _chart(one: dict[str, Any], left: float, top: float) -> list[str]:
         return left + across * (CHART_W - 60), bottom - up * (CHART_H - 80)
 
     what = "µs a look-up" if "hit_us" in one["points"][0] else "bookie's CPU µs an add"
-    drawn = [_text(left, top, f"{what}, by {one['x']}{' (log)' if is_log else ''}", "head")]
+    drawn = [_text(left, top, f"{what}, by {one['x']}{' (log)' if is_log else ''}")]
     drawn.append(_line(left, bottom, left + CHART_W - 60, bottom, "axis"))
     places = [place(*point) for point in points]
     drawn.append(f'<polyline class="line" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>')
     for (x, y), (value, cost) in zip(places, points, strict=True):
         drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="good"/>')
-        drawn.append(_text(x, y - 8, f"{cost:.3g}", "small", "middle"))
+        drawn.append(_text(x, y - 8, short(cost), "small", "middle"))
         drawn.append(_text(x, bottom + 16, short(value), "small", "middle"))
     return drawn
 
