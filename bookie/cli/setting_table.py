@@ -104,9 +104,7 @@ SETTINGS = (
     Setting("localScrubRateLimit", int, "", "entries checked per second; default: no such limit"),
     Setting("scrubRateBytesPerSecond", _rate, str(8 * MIB), "bytes checked per second; none: as fast as it goes"),
     Setting("diskUsageThreshold", float, "0.95", "read-only above this share of a disk"),
-    Setting(
-        "diskUsageWarnThreshold", float, "", "only minor compaction above this share; default: 0.90 at most"
-    ),
+    Setting("diskUsageWarnThreshold", float, "", "only minor compaction above this share; default: 0.90 at most"),
     Setting("diskUsageLwmThreshold", float, "", "writable again below this share; default: 0.01 below the threshold"),
     # ---- read-only -------------------------------------------------------------------------------------------------
     Setting("forceReadOnlyBookie", _bool, "false", "read-only for its whole life"),

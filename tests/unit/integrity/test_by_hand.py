@@ -23,6 +23,7 @@ from bookie.ports.metadata_store import MetadataStore
 from bookie.server.bookie import Bookie
 from bookie.server.options import ServerOptions
 from bookie.sim.node import End, NodeCrashed, Simulation
+from bookie.storage import dirs
 from bookie.storage.options import StorageOptions
 
 URI = "zk+hierarchical://zk:2181/ledgers"
@@ -129,6 +130,15 @@ async def is_marked(story: Story) -> bool:
     return facts is not None and (facts.is_limbo or facts.is_fenced)
 
 
+async def says_dirty(story: Story) -> bool:
+    """Would the next boot think that this life ended badly?"""
+    world = story.node.begin()
+    try:
+        return await story.node.do(dirs.is_dirty(world.disk, STORAGE))
+    finally:
+        story.node.end(End.EXIT)
+
+
 def test_the_fix_begins_the_next_life_and_a_second_one_finds_nothing_to_do() -> None:
     async def story(it: Story) -> None:
         it.node.image.wipe("/data")
@@ -137,6 +147,7 @@ def test_the_fix_begins_the_next_life_and_a_second_one_finds_nothing_to_do() -> 
         assert await it.fix() == "HEALTHY"
 
         assert (await it.record()).incarnation == 2
+        assert not await says_dirty(it)
         assert await is_marked(it)
 
     tell(story)
