@@ -22,6 +22,11 @@ class Usage:
     total_bytes: int
     free_bytes: int
 
+    @property
+    def used_share(self) -> float:
+        """From 0, empty, to 1; 0 also for a file system without a size."""
+        return 1 - self.free_bytes / self.total_bytes if self.total_bytes else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Mount:

@@ -308,3 +308,8 @@ class Bookie:
                 kind, suffix = ("gauge", "") if name in GAUGES else ("counter", "_total")
                 text = "Of the storage engine (bookie/storage/stats.py)."
                 yield Sample(f"bookie_storage_{name}{suffix}", kind, text, value)
+            text = "Ledger directories that take no writes any more: this bookie is read-only until a restart."
+            yield Sample("bookie_ledger_directories_failed", "gauge", text, store.failed_partitions)
+            for path, usage in store.disks.items():
+                text = "Share of the disk that is used; read-only above diskUsageThreshold."
+                yield Sample("bookie_disk_used_share", "gauge", text, usage.used_share, (("directory", path),))

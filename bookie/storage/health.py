@@ -36,7 +36,7 @@ class Health:
         self.is_refusing = False
         self.failure: BookieError | None = None
         self.usage = Usage(0, 0)
-        self.disks = [Usage(0, 0)] * len(options.ledger_dirs)  # of each ledger directory
+        self.disks: dict[str, Usage] = {}  # of each directory, as last measured
         self.room = asyncio.Event()
         self.room.set()
         self._options = options
@@ -81,8 +81,8 @@ class Health:
     def on_trouble(self, error: BookieError) -> None:
         """A journal or a checkpoint failed: what that means for the node."""
         if isinstance(error, errors.DiskFull):
-            self._is_disk_full = True  # until a checkpoint turn, at the latest one interval from now, finds room again
-            self._settle()
+            # Until a checkpoint turn, at the latest one interval from now, finds room again.
+            self._set_disk_full(True, str(error))
         elif isinstance(error, errors.PartitionFailed):
             if not self._has_failed_partition:
                 log.error("ledger directory failed, read-only until a restart reason=%s", error)
@@ -97,30 +97,38 @@ class Health:
     async def measure(self) -> bool:
         """Look at the disks and the caches after a checkpoint turn; True when another turn is needed at once."""
         total = free = 0
-        fullest = 0.0
+        fullest, where = 0.0, ""
         for directory in dirs.all_dirs(self._options):
             try:
                 usage = await self._disk.usage(directory)
             except errors.StorageFailed as error:  # what that means is found out by who writes there
                 log.warning("a disk does not say how full it is reason=%s", error)
                 continue
-            if usage.total_bytes:
-                fullest = max(fullest, 1 - usage.free_bytes / usage.total_bytes)
+            self.disks[directory] = usage
+            if usage.used_share > fullest:
+                fullest, where = usage.used_share, directory
             if directory in self._options.ledger_dirs:
                 total, free = total + usage.total_bytes, free + usage.free_bytes
-                self.disks[self._options.ledger_dirs.index(directory)] = usage
         self.usage = Usage(total, free)
         is_stuck = any(journal.is_suspended for journal in self._journals) or any(
             partition.flushing is not None for partition in self._partitions
         )
         limit = self._options.disk_used_again if self._is_disk_full else self._options.disk_used_max
-        self._is_disk_full = is_stuck or fullest > limit
-        self._settle()
+        what = "a checkpoint waits for space" if is_stuck else f"{where} is {fullest:.0%} full"
+        self._set_disk_full(is_stuck or fullest > limit, what)
         bound = self._options.write_cache_bytes_max
         if all(partition.active.size_bytes <= bound for partition in self._partitions):
             self.room.set()
             return False
         return not is_stuck
+
+    def _set_disk_full(self, is_full: bool, what: str) -> None:
+        if is_full and not self._is_disk_full:
+            log.warning("read-only until there is space again reason=%s", what)
+        elif self._is_disk_full and not is_full:
+            log.info("space again, fullest=%s", what)
+        self._is_disk_full = is_full
+        self._settle()
 
     def _settle(self) -> None:
         self.is_refusing = (

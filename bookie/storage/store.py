@@ -6,7 +6,7 @@ runs on the loop after it is durable, never inside the call. No call here waits 
 
 import asyncio
 import struct
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -378,7 +378,17 @@ class EntryStore:
 
     def disk_usage(self, number: int) -> Usage:
         """Of one ledger directory's disk, as last measured."""
-        return self._health.disks[number]
+        return self._health.disks.get(self.options.ledger_dirs[number], Usage(0, 0))
+
+    @property
+    def disks(self) -> Mapping[str, Usage]:
+        """Of each directory's disk, as last measured."""
+        return self._health.disks
+
+    @property
+    def failed_partitions(self) -> int:
+        """Ledger directories that take no writes any more."""
+        return sum(partition.failure is not None for partition in self._partitions)
 
     @property
     def is_congested(self) -> bool:

@@ -67,7 +67,7 @@ def refusal(kind: Kind, disk: Usage, *, warn: float, full: float, is_forced: boo
     rule = rule_of(kind, options)
     if not rule.is_on and not (is_forced and options.is_forced_allowed and rule.threshold > 0):
         return f"{kind.value} compaction is switched off"
-    used = 1 - disk.free_bytes / disk.total_bytes if disk.total_bytes else 0.0
+    used = disk.used_share
     if used >= full and not (is_forced and options.is_forced_when_full):
         return f"the ledger disk is {used:.0%} full"
     if used >= warn and kind is Kind.MAJOR and not is_forced:
