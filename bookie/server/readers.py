@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 
 Job = Callable[[], Awaitable[None]]
 
-# Reads of one turn share a hop to a thread (`runtime.read_pool`): this many fill the threads' shares.
-READERS = 64
+# Reads of one turn share a hop to a thread (`runtime.read_pool`), so this many cost few hops; and no more than this many
+# entries of the largest size are in memory on their way from the disk.
+READERS = 32
 # maxPendingReadRequestsPerThread of Java; beyond it ETOOMANYREQUESTS.
 QUEUE_MAX = 10_000
 
