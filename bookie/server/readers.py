@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 Job = Callable[[], Awaitable[None]]
 
-# Reads of one turn share a hop to a thread (`runtime.read_pool`), so this many cost few hops; and no more than this many
+# Reads of one turn share a hop to a thread (`runtime.read_pool`), so this many cost few hops; and no more than so many
 # entries of the largest size are in memory on their way from the disk.
 READERS = 32
 # maxPendingReadRequestsPerThread of Java; beyond it ETOOMANYREQUESTS.
