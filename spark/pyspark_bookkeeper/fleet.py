@@ -7,6 +7,7 @@ runs, and ends with the process. Whoever forks gets clients of its own.
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401  # registers its hook at exit, which must run after ours
+import functools
 import itertools
 import os
 import threading
@@ -127,12 +128,12 @@ def list_entries(
     ours = client(connection)
     remaining = iter(questions)
     while batch := list(itertools.islice(remaining, QUESTIONS_MAX)):
-        answers = ours.run(lambda one, batch=batch: _ask_all(one, batch))  # type: ignore[misc]  # a bound default
+        answers = ours.run(functools.partial(_ask_all, batch))
         for (bookie_id, ledger_id), held in zip(batch, answers, strict=True):
             yield bookie_id, ledger_id, held
 
 
-async def _ask_all(one: Client, batch: list[tuple[BookieId, LedgerId]]) -> list[Held]:
+async def _ask_all(batch: list[tuple[BookieId, LedgerId]], one: Client) -> list[Held]:
     async def ask(bookie_id: BookieId, ledger_id: LedgerId) -> Held:
         try:
             return await one.bookies.list_entries(bookie_id, ledger_id)

@@ -13,7 +13,7 @@ from typing import Any
 
 from bookie.base import errors
 from bookie.base.units import MIB
-from pyspark_bookkeeper import client_settings, offsets, option_values
+from pyspark_bookkeeper import client_settings, offsets, option_values, ranges
 from pyspark_bookkeeper.offsets import Offsets
 from pyspark_bookkeeper.ranges import Range
 
@@ -99,6 +99,7 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     except ValueError as error:
         problems.append(str(error))
     problems += _contradictions(texts, values.get("view", View.ENTRIES))
+    problems += _strangers(values)
     if "metadataserviceuri" not in texts:
         problems.append("metadataServiceUri is missing (e.g. zk+hierarchical://127.0.0.1:2181/ledgers)")
     elif not problems:
@@ -138,7 +139,7 @@ _OPTIONS = (
     _Option("maxBytesPerPartition", "partition_bytes_max", option_values.positive),
     _Option("maxBytesPerBatch", "batch_bytes_max", option_values.positive),
     _Option("onCorrupt", "on_corrupt", option_values.one_of(OnCorrupt)),
-    _Option("failOnDataLoss", "fail_on_data_loss", option_values.flag),
+    _Option("failOnDataLoss", "fail_on_data_loss", option_values.flag, is_for_views=True),
     _Option("passwordFile", "password_file", option_values.text),
     _Option("passwordEnv", "password_env", option_values.text),
     _Option("columns", "columns", option_values.names, is_for_views=True),
@@ -165,6 +166,20 @@ def _contradictions(given: Collection[str], view: View) -> list[str]:
         if idle:
             problems.append(f"{', '.join(idle)} cannot be used with view={view.value}, which reads no entries")
     return problems
+
+
+def _strangers(values: Mapping[str, Any]) -> list[str]:
+    """Offsets of ledgers that the query does not read are a mistake in one of the two."""
+    if values.get("ledgers") is None:
+        return []
+    read = ranges.union(values["ledgers"])
+    return [
+        f"{name} names ledger {ledger_id}, which ledgers leaves out"
+        for name, field in (("startingOffsets", "starting_offsets"), ("endingOffsets", "ending_offsets"))
+        if field in values
+        for ledger_id, _ in values[field].named
+        if not ranges.contains(read, ledger_id)
+    ]
 
 
 # ---- names that are none ---------------------------------------------------------------------------------------------

@@ -5,9 +5,11 @@ environment variables; tasks get ids and ranges and nothing secret.
 """
 
 import asyncio
+import functools
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -17,7 +19,7 @@ from bookie.metadata.ledger import LedgerMetadata
 from pyspark_bookkeeper import client_settings, fleet, partitions, ranges, selection
 from pyspark_bookkeeper.options import SourceOptions
 from pyspark_bookkeeper.partitions import ENTRY_COST_BYTES, IDS_PER_PARTITION, Limits, Piece
-from pyspark_bookkeeper.ranges import Range, Ranges
+from pyspark_bookkeeper.ranges import Ranges
 
 Selected = tuple[LedgerId, LedgerMetadata, int]
 
@@ -53,17 +55,17 @@ def plan_entries(
 ) -> list[tuple[Piece, ...]]:
     """What each task reads. `ledgers`, `entries`: what filters leave of the ids. `is_fetching`: payloads are read."""
     password = read_password(options, os.environ)
-    selected = []
+    pieces: list[Piece] = []
+    is_open: list[tuple[LedgerId, LedgerMetadata]] = []
     for ledger_id, metadata, _ in select(options, ledgers):
         selection.admit(options, ledger_id, metadata, password)
-        selected.append((ledger_id, metadata))
-    ends = _ends(options, selected)
-    pieces = [
-        piece
-        for ledger_id, metadata in selected
-        if ledger_id in ends
-        for piece in _pieces(options, ledger_id, metadata, *ends[ledger_id], entries)
-    ]
+        if metadata.is_closed:
+            pieces += _pieces(options, ledger_id, metadata, End(metadata.last_entry, metadata.length), entries)
+        else:
+            is_open.append((ledger_id, metadata))  # few: of the others only what is read of them is kept
+    for (ledger_id, metadata), end in zip(is_open, _ends(options, [one for one, _ in is_open]), strict=True):
+        if end is not None:
+            pieces += _pieces(options, ledger_id, metadata, end, entries)
     if is_fetching:
         limits = Limits(options.partition_bytes_max, options.partition_entries_max, options.partitions_min)
     else:
@@ -75,65 +77,62 @@ def plan_entries(
     return partitions.plan(pieces, limits)
 
 
+class End(NamedTuple):
+    """How far a ledger is confirmed (-1: nothing), and the payload bytes up to there."""
+
+    last_confirmed: int
+    length: int
+
+
 def _pieces(
-    options: SourceOptions,
-    ledger_id: LedgerId,
-    metadata: LedgerMetadata,
-    last_confirmed: int,
-    length: int,
-    entries: Ranges,
+    options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata, end: End, entries: Ranges
 ) -> list[Piece]:
-    whole = selection.span(options, ledger_id, last_confirmed)
+    whole = selection.span(options, ledger_id, end.last_confirmed)
     if whole is None:
         return []
     return [
         Piece(
             ledger_id=ledger_id,
-            start=start,
-            end=end,
-            last_confirmed=last_confirmed,
+            start=first,
+            end=behind,
+            last_confirmed=end.last_confirmed,
             ctime_ms=metadata.ctime_ms,
-            size_bytes=length * (end - start) // (last_confirmed + 1),
-            bookie_id=metadata.write_set(EntryId(start))[0],
+            size_bytes=end.length * (behind - first) // (end.last_confirmed + 1),
+            bookie_id=metadata.write_set(EntryId(first))[0],
         )
-        for start, end in ranges.intersection((Range(*whole),), entries)
+        for first, behind in ranges.intersection((whole,), entries)
     ]
 
 
-# ---- how far ledgers are confirmed -----------------------------------------------------------------------------------
+# ---- how far open ledgers are confirmed ------------------------------------------------------------------------------
 
 
-def _ends(
-    options: SourceOptions, selected: Collection[tuple[LedgerId, LedgerMetadata]]
-) -> dict[LedgerId, tuple[int, int]]:
-    """(last confirmed entry, payload bytes) of each: the metadata knows it of closed ledgers, bookies of the others."""
-    ends = {one: (int(metadata.last_entry), metadata.length) for one, metadata in selected if metadata.is_closed}
-    is_open = [ledger_id for ledger_id, metadata in selected if not metadata.is_closed]
+def _ends(options: SourceOptions, ledger_ids: Sequence[LedgerId]) -> Iterator[End | None]:
+    """The bookies' word for each ledger, in order; None for one that is gone, where that is accepted."""
     client = fleet.client(options.connection)
-    for start in range(0, len(is_open), fleet.QUESTIONS_MAX):
-        asked = is_open[start : start + fleet.QUESTIONS_MAX]
-        answers = client.run(lambda one, asked=asked: _ask_ends(one, asked))  # type: ignore[misc]  # a bound default
-        for ledger_id, answer in zip(asked, answers, strict=True):
+    for start in range(0, len(ledger_ids), fleet.QUESTIONS_MAX):
+        asked = ledger_ids[start : start + fleet.QUESTIONS_MAX]
+        for ledger_id, answer in zip(asked, client.run(functools.partial(_ask_ends, asked)), strict=True):
             if isinstance(answer, errors.LedgerMissing) and not options.fail_on_data_loss:
-                continue
-            if isinstance(answer, BookieError):
+                yield None
+            elif isinstance(answer, BookieError):
                 raise type(answer)(f"ledger {ledger_id} is open, and how far it is confirmed cannot be told: {answer}")
-            ends[ledger_id] = answer
-    return ends
+            else:
+                yield answer
 
 
-async def _ask_ends(client: Client, ledger_ids: Collection[LedgerId]) -> list[tuple[int, int] | BookieError]:
-    async def ask(ledger_id: LedgerId) -> tuple[int, int] | BookieError:
+async def _ask_ends(ledger_ids: Sequence[LedgerId], client: Client) -> list[End | BookieError]:
+    async def ask(ledger_id: LedgerId) -> End | BookieError:
         try:
             async with await client.open_no_recovery(ledger_id, administrative=True) as reader:
                 last = reader.last_confirmed
                 if last < 0:
-                    return last, 0
+                    return End(last, 0)
                 try:
                     (entry,) = await reader.read(last, last)
                 except BookieError:
-                    return last, (last + 1) * ENTRY_COST_BYTES  # a guess: whoever reads it meets the error
-                return last, entry.length
+                    return End(last, (last + 1) * ENTRY_COST_BYTES)  # a guess: whoever reads it meets the error
+                return End(last, entry.length)
         except BookieError as error:
             return error
 

@@ -237,6 +237,7 @@ def test_an_unknown_ledger_is_told_unless_losses_are_accepted(fleet: LocalFleet)
         read(fleet, 987654)
 
     assert read(fleet, 987654, failOnDataLoss="false") == []
+    assert read(fleet, 987654, failOnDataLoss="false", view="ledgers") == []
     assert read(fleet, "987654-987660") == []  # a range is what there is in it
 
 

@@ -144,6 +144,12 @@ def test_options_that_contradict_each_other_are_refused_by_name(given: dict[str,
     assert "contradict" in said
 
 
+def test_an_offset_of_a_ledger_that_is_not_read_is_refused() -> None:
+    assert "endingOffsets names ledger 9, which ledgers leaves out" in refusal(
+        ledgers="1-8,10", startingOffsets='{"10": 5}', endingOffsets='{"9": 5}'
+    )
+
+
 def test_a_metadata_view_takes_no_option_about_entries() -> None:
     assert "startingOffsets, onCorrupt cannot be used with view=bookies" in refusal(
         view="bookies", onCorrupt="skip", startingOffsets="earliest"

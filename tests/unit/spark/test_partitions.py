@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bookie.base.ids import BookieId, LedgerId
@@ -21,18 +21,19 @@ def limits(*, bytes_max: int = 1 * MIB, entries_max: int | None = None, at_least
     return Limits(bytes_max, entries_max, at_least)
 
 
-PIECES = st.lists(st.tuples(st.integers(1, 5_000), st.integers(0, 4 * KIB), st.sampled_from("abc")), max_size=12).map(
+PIECES = st.lists(st.tuples(st.integers(1, 600), st.integers(0, 4 * KIB), st.sampled_from("abc")), max_size=12).map(
     lambda drawn: [
         piece(number, entries, entry_bytes=size, bookie=bookie) for number, (entries, size, bookie) in enumerate(drawn)
     ]
 )
 
 
-@given(PIECES, st.integers(1, 20), st.sampled_from([None, 100, 1_000]))
+@settings(deadline=None)  # a loaded machine is no defect
+@given(PIECES, st.integers(1, 20), st.sampled_from([None, 10, 100]))
 def test_every_entry_is_read_once_and_no_limit_is_exceeded(
     pieces: list[Piece], at_least: int, entries_max: int | None
 ) -> None:
-    of = limits(entries_max=entries_max, at_least=at_least)
+    of = limits(bytes_max=128 * KIB, entries_max=entries_max, at_least=at_least)
 
     planned = partitions.plan(pieces, of)
 

@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyspark_bookkeeper import ranges
@@ -15,6 +15,7 @@ def members(found: ranges.Ranges) -> set[int]:
     return {one for each in found for one in each.ids}
 
 
+@settings(deadline=None)
 @given(PAIRS)
 def test_a_union_holds_exactly_the_ids_of_its_parts_and_is_tidy(pairs: list[tuple[int, int]]) -> None:
     found = ranges.union(pairs)
@@ -24,6 +25,7 @@ def test_a_union_holds_exactly_the_ids_of_its_parts_and_is_tidy(pairs: list[tupl
     assert all(left.end < right.start for left, right in itertools.pairwise(found))
 
 
+@settings(deadline=None)
 @given(PAIRS, PAIRS)
 def test_an_intersection_holds_exactly_the_ids_of_both(
     left: list[tuple[int, int]], right: list[tuple[int, int]]
@@ -33,6 +35,7 @@ def test_an_intersection_holds_exactly_the_ids_of_both(
     assert members(ranges.intersection(one, other)) == members(one) & members(other)
 
 
+@settings(deadline=None)
 @given(PAIRS)
 def test_membership_and_size_agree_with_the_ids(pairs: list[tuple[int, int]]) -> None:
     found = ranges.union(pairs)
