@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from bookie.base import errors
-from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
+from bookie.base.ids import INVALID_ENTRY_ID, LAST_ENTRY, BookieId, EntryId, LedgerId
 
 if TYPE_CHECKING:
     from bookie.client import Client, Entry
@@ -26,18 +26,30 @@ COLUMNS = {
 async def read(
     client: "Client", ledger_id: LedgerId, bookie_id: BookieId, first: int, last: int | None
 ) -> "AsyncIterator[Entry]":
-    """The entries from `first` to `last` (default: all) that this bookie holds, each verified by its digest."""
+    """The entries from `first` to `last` (default: all) that this bookie holds, each verified by its digest.
+
+    Asked for one by one: an official bookie on DbLedgerStorage cannot list them.
+    """
     from bookie.client import Entry
     from bookie.wire.digest import Digest, DigestType
 
     metadata = await client.metadata(ledger_id)
     digest = Digest(DigestType(metadata.digest_type), metadata.password)
-    for start, end in await client.bookies.list_entries(bookie_id, ledger_id):
-        for number in range(max(start, first), (end if last is None else min(end, last)) + 1):
-            entry_id = EntryId(number)
+
+    async def entry_of(entry_id: EntryId) -> "Entry | None":
+        try:
             body = await client.bookies.read(bookie_id, ledger_id, entry_id)
-            header, payload = digest.open(body, ledger_id, entry_id)
-            yield Entry(entry_id, bytes(payload), header.length)
+        except (errors.NoSuchEntry, errors.NoSuchLedger):
+            return None
+        header, payload = digest.open(body, ledger_id, None if entry_id == LAST_ENTRY else entry_id)
+        return Entry(header.entry_id, bytes(payload), header.length)
+
+    highest = await entry_of(LAST_ENTRY)
+    end = INVALID_ENTRY_ID if highest is None else highest.entry_id
+    for number in range(first, (end if last is None else min(end, last)) + 1):
+        entry = await entry_of(EntryId(number))
+        if entry is not None:
+            yield entry
 
 
 async def check(client: "Client", ledger_id: LedgerId) -> list[dict[str, Any]]:
