@@ -26,14 +26,25 @@ _WRITE_AHEAD_BYTES_MAX = 1024 * KIB
 # Queued answers get this long to leave after `close`.
 _LINGER_S = 1.0
 _BACKLOG = 1024
+# Of the loop, in which it tells the end of a connection to TLS and to us.
+_FAREWELL_TURNS = 3
 
 
 class _Stream(asyncio.Protocol):
     """One connection, `ports.network.ByteStream`."""
 
-    def __init__(self, clock: Clock, on_open: "_OnOpen | None" = None, *, dialled: Address | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        live: dict["_Stream", None],
+        on_open: "_OnOpen | None" = None,
+        *,
+        dialled: Address | None = None,
+    ) -> None:
+        """`live`: where it is as long as the kernel knows it."""
         self.peer = "?"
         self._clock = clock
+        self._live = live
         self._on_open = on_open
         self._dialled = dialled
         self._loop = asyncio.get_running_loop()
@@ -88,6 +99,7 @@ class _Stream(asyncio.Protocol):
             self.close()
             raise errors.BadInput("plain bytes where TLS was to begin")
         timeout_s = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
+        transport: asyncio.Transport | None = None
         try:
             async with asyncio.timeout(timeout_s):
                 # From here to the first suspension no byte can come in: the loop switches protocols before it reads.
@@ -103,6 +115,9 @@ class _Stream(asyncio.Protocol):
             self.close()
             reason = "no handshake in time" if isinstance(error, TimeoutError) else _reason(error)
             raise errors.BookieUnavailable(f"TLS with {self.peer}: {reason}") from None
+        finally:
+            if transport is None:
+                self._live.pop(self, None)  # closed by the loop, which does not always tell us
         if transport is None:  # the connection went during the handshake
             raise errors.BookieUnavailable(f"TLS with {self.peer}: the connection broke")
         self._transport = transport
@@ -116,10 +131,17 @@ class _Stream(asyncio.Protocol):
             self._loop.call_later(_LINGER_S, self._transport.abort)
             self._wake()
 
+    def abort(self) -> None:
+        """Close without waiting for the other side: TLS would say good-bye first."""
+        self._is_over = True
+        self._transport.abort()
+        self._wake()
+
     # ---- what the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its base class
+        self._live[self] = None
         self._transport.set_write_buffer_limits(high=_WRITE_AHEAD_BYTES_MAX)
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
@@ -147,6 +169,7 @@ class _Stream(asyncio.Protocol):
         self._wake_writers()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._live.pop(self, None)
         self._is_over = True
         self._broken = error
         self._wake()
@@ -216,6 +239,15 @@ class TcpNetwork:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._live: dict[_Stream, None] = {}
+
+    async def close(self) -> None:
+        """End every connection that is still there, those that linger too: a loop that closes wants none."""
+        for stream in list(self._live):
+            stream.abort()
+        for _ in range(_FAREWELL_TURNS):
+            await asyncio.sleep(0)
+        self._live.clear()
 
     async def dial(self, address: Address, deadline_ns: int) -> _Stream:
         timeout_s = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
@@ -223,7 +255,7 @@ class TcpNetwork:
         try:
             async with asyncio.timeout(timeout_s):
                 _, stream = await loop.create_connection(
-                    lambda: _Stream(self._clock, dialled=address), address.host, address.port
+                    lambda: _Stream(self._clock, self._live, dialled=address), address.host, address.port
                 )
         except TimeoutError:
             raise errors.BookieUnavailable(f"{address} did not answer within {timeout_s:.1f} s") from None
@@ -236,7 +268,7 @@ class TcpNetwork:
         on_open = _OnOpen(listener)
         loop = asyncio.get_running_loop()
         starting: Coroutine[object, object, asyncio.Server] = loop.create_server(
-            lambda: _Stream(self._clock, on_open), address.host, address.port, backlog=_BACKLOG
+            lambda: _Stream(self._clock, self._live, on_open), address.host, address.port, backlog=_BACKLOG
         )
         try:
             listener.server = await starting

@@ -17,22 +17,25 @@ from bookie.runtime.zookeeper import ZooKeeperStores
 async def open_world(host: Host | None = None) -> AsyncIterator[World]:
     """Give the real world, on the running loop. Threads and connections begin when they are first needed.
 
-    What the node opened through it (files, sessions, listeners) the node closes; left-over disk threads end here.
+    What the node opened through it (files, sessions, listeners) the node closes; connections and disk threads that are
+    left over end here.
     """
     clock = SystemClock()
     disk = SystemDisk()
+    network = TcpNetwork(clock)
     try:
         yield World(
             clock=clock,
             disk=disk,
             ordered_stores=_RocksStores(),
-            network=TcpNetwork(clock),
+            network=network,
             metadata_stores=ZooKeeperStores(),
             entropy=SystemEntropy(),
             chaos=Calm(),
             host=host or Host(),
         )
     finally:
+        await network.close()
         disk.close()
 
 
