@@ -18,6 +18,8 @@ SUFFIX = ".log"
 # One read fetches neighbours: what lies between costs less than another request, and a piece stays small in memory.
 SPAN_GAP_BYTES = 16 * KIB
 SPAN_BYTES_MAX = 1 * MIB
+# Of one directory: half a TiB of logs of the usual size, and far below the file descriptors that a process gets.
+FILES_MAX = 256
 
 
 class Place(NamedTuple):
@@ -83,13 +85,14 @@ def _bodies(data: bytes, start: int, places: Sequence[Place]) -> list[bytes | No
 
 
 class EntryLogs:
-    """Handles stay open: a log is 1 GiB, so a directory has hundreds, not thousands. Ids never come back."""
+    """At most `FILES_MAX` handles stay open besides those being written. Ids never come back."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self.disk = disk
         self.directory = directory
         self.ids: set[int] = set()
-        self._files: dict[int, File] = {}
+        self.written_from = 0  # the writer's: logs from this one on may still be written, or wait for their sync
+        self._files: dict[int, File] = {}  # in the order they were opened
         self._reads: dict[int, int] = {}  # under way, by log
         self._removed: dict[int, File] = {}  # closed by the last read that is under way there
 
@@ -161,13 +164,13 @@ class EntryLogs:
         return None if data is None else _bodies(data, start, places)
 
     async def size_of(self, log_id: int) -> int:
-        """Bytes of a log. Raises CorruptFile, StorageFailed."""
+        """Bytes of a log that is written no more. Raises CorruptFile, StorageFailed."""
         return (await self._open(log_id)).size
 
     async def _pread(self, log_id: int, offset: int, size: int) -> bytes:
-        file = await self._open(log_id)
         self._reads[log_id] = self._reads.get(log_id, 0) + 1
         try:
+            file = await self._open(log_id)
             return await file.pread(offset, size)
         finally:
             self._reads[log_id] -= 1
@@ -206,7 +209,17 @@ class EntryLogs:
             await file.close()
         if kept is None:
             raise errors.CorruptFile(f"{path} was removed while it was read; ask the index again")
+        await self.trim()
         return kept
+
+    async def trim(self) -> None:
+        """Close handles beyond the bound, those open for longest first, of those that nobody reads or writes now."""
+        while len(self._files) > FILES_MAX:
+            idle = (log_id for log_id in self._files if log_id < self.written_from and log_id not in self._reads)
+            log_id = next(idle, None)
+            if log_id is None:
+                return
+            await self._files.pop(log_id).close()
 
     async def remove(self, log_id: int) -> None:
         """Remove a log that nothing points into, durably. Reads that are under way there come to their end."""

@@ -20,6 +20,7 @@ class LogWriter:
         self.next_id = next_id
         self.current_id = -1  # the log being written; no other is ever changed
         self._logs = logs
+        logs.written_from = next_id
         self._log_bytes_max = log_bytes_max
         self._file: File | None = None
         self._unsynced: list[File] = []
@@ -98,3 +99,5 @@ class LogWriter:
             self._has_new_names = False
         # The log being written may grow again; the full ones are finished.
         self._unsynced = [self._file] if self._file is not None else []
+        self._logs.written_from = self.first_open_id
+        await self._logs.trim()

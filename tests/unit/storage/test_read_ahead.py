@@ -8,6 +8,7 @@ from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.disk import DiskFaults
 from bookie.sim.faults import Dials
+from bookie.storage.entrylog import logs
 from bookie.storage.store import EntryStore
 from storage_support import Bench, entry, put, run
 
@@ -186,3 +187,31 @@ def test_a_check_looks_at_the_disk_and_not_at_the_cache() -> None:
         await bench.life(work)
 
     run(story, cold())
+
+
+def test_handles_of_many_logs_are_closed_and_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "FILES_MAX", 3)
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            (partition,) = store.partitions
+            for entry_id in range(12):
+                await bench.put_all(store, 7, [entry_id], payload=bytes(5000))
+                await store.flush()
+            loop = bench.simulation.loop
+            for _ in range(3):
+                await bench.put_all(store, 8, [0, 1], payload=bytes(5000))  # a writer beside the readers
+                flush = loop.create_task(store.flush())
+                reads = [loop.create_task(bench.read(store, 7, entry_id)) for entry_id in range(12)]
+                await flush
+                for entry_id, read in enumerate(reads):
+                    assert await read == entry(7, entry_id, payload=bytes(5000))
+                assert len(partition.logs._files) <= 3 + 12
+                await bench.read(store, 7, 3)
+            for entry_id in range(12):
+                await store.check_entry(LEDGER, EntryId(entry_id))
+            assert len(partition.logs._files) <= 5
+
+        await bench.life(work)
+
+    run(story, cold(entry_log_bytes_max=4096, read_cache_bytes_max=0))
