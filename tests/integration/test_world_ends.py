@@ -10,27 +10,22 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-import asyncio, sys
+import socket, sys
 from bookie.base.units import NS_PER_S
 from bookie.ports.network import Address
 from bookie.runtime import loop
 from bookie.runtime.world import open_world
 
 async def main(how):
+    server = socket.create_server(("127.0.0.1", 0))  # says nothing, takes nothing, and stays
     async with open_world() as world:
-        accepted = []
-        async def on_connect(stream):
-            accepted.append(stream)
-            await asyncio.Event().wait()
-        listener = await world.network.listen(Address("127.0.0.1", 0), on_connect)
         soon_ns = world.clock.monotonic_ns() + 5 * NS_PER_S
-        stream = await world.network.dial(Address("127.0.0.1", listener.port), soon_ns)
-        if how == "with bytes on their way":
+        stream = await world.network.dial(Address("127.0.0.1", server.getsockname()[1]), soon_ns)
+        if how != "open":
             stream.write([bytes(50_000_000)])
         if how == "closed and lingering":
-            stream.write([bytes(50_000_000)])
             stream.close()
-        await listener.close()
+    server.close()
     print("ended")
 
 loop.run(main(sys.argv[1]))
