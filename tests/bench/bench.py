@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / folder) for folder in ("", "tests/bench", "tests/support", "tests/cluster")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("", "tests/bench", "tests/support", "tests/cluster", "tools")]
 
 import bench_docs  # noqa: E402
 import bench_figures  # noqa: E402
@@ -32,6 +33,7 @@ import bench_proc  # noqa: E402
 import bench_report  # noqa: E402
 import java_support  # noqa: E402
 import kube_talk  # noqa: E402
+import native  # noqa: E402
 from bench_loads import LOADS, MEMORY, NAMES  # noqa: E402
 from bench_sides import Sides  # noqa: E402
 
@@ -72,13 +74,23 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="of speed, on each side")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a round, or of a point")
     parser.add_argument("--json", action="store_true", help="the figures as JSON on standard output")
+    parser.add_argument("--sources", action="store_true", help="run the sources as they are, nothing compiled")
     parser.add_argument("--write-docs", action="store_true", help="what is measured goes into docs/BENCHMARKS.md")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # end what we started, remove what we wrote
     with tempfile.TemporaryDirectory(prefix="bookie-bench-") as name:
+        if not arguments.sources:
+            _as_shipped(Path(name) / "packages")
         if arguments.what == "growth":
             return _main_growth(arguments, Path(name))
         return _main_speed(arguments, Path(name))
+
+
+def _as_shipped(folder: Path) -> None:
+    """Let every process of ours that is started from here run what the image runs: with the hot modules compiled."""
+    with kube_talk.step("compiling the hot modules, as for the image"):
+        native.copy_with_native(folder)
+    os.environ |= {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
 
 
 def _main_growth(arguments: argparse.Namespace, folder: Path) -> int:
