@@ -16,8 +16,9 @@ from bookie.ports.network import Address
 from bookie.runtime import loop
 from bookie.runtime.world import open_world
 
+server = socket.create_server(("127.0.0.1", 0))  # says nothing, takes nothing, and stays
+
 async def main(how):
-    server = socket.create_server(("127.0.0.1", 0))  # says nothing, takes nothing, and stays
     async with open_world() as world:
         soon_ns = world.clock.monotonic_ns() + 5 * NS_PER_S
         stream = await world.network.dial(Address("127.0.0.1", server.getsockname()[1]), soon_ns)
@@ -25,10 +26,10 @@ async def main(how):
             stream.write([bytes(50_000_000)])
         if how == "closed and lingering":
             stream.close()
-    server.close()
     print("ended")
 
 loop.run(main(sys.argv[1]))
+server.close()
 """
 
 
