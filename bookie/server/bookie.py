@@ -8,7 +8,7 @@ fatal error stops the node; a power cut is always a legal way to stop.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -78,7 +78,7 @@ class Bookie:
     async def run(self) -> None:
         """Live until `request_stop` or a fatal error, which is raised. Cancellation is a crash: nothing is flushed."""
         async with asyncio.TaskGroup() as group:
-            life = group.create_task(self._supervise(self._live()), name=f"bookie {self.options.bookie_id}")
+            life = group.create_task(self._supervise(self._live), name=f"bookie {self.options.bookie_id}")
             await self._stop.wait()
             self._admin.enter(State.STOPPING)
             life.cancel()
@@ -97,10 +97,10 @@ class Bookie:
             log.error("node stops bookie_id=%s reason=%s", self.options.bookie_id, error)
         self._stop.set()
 
-    async def _supervise(self, work: Awaitable[None]) -> None:
-        """Run one part of the node; an error of it stops the node."""
+    async def _supervise(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run one part of the node; an error of it stops the node. A process that is ended before begins nothing."""
         try:
-            await work
+            await work()
         except Exception as error:
             if not isinstance(error, BookieError):
                 log.exception("error of ours bookie_id=%s", self.options.bookie_id)
@@ -180,13 +180,13 @@ class Bookie:
         if options.force_read_only:
             store.set_read_only(True)
         registrar.set_read_only(store.is_read_only)  # before the first record: a writer must not choose us
-        parts = (
-            ("readers", readers.run()),
-            ("registration", registrar.run()),
-            ("mode", self._follow_mode(store, registrar)),
-            ("identity", self.boot.hold()),
-            ("upkeep", self._keep_up(store, metadata)),
-            ("scrub", scrubber.run()),
+        parts: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
+            ("readers", readers.run),
+            ("registration", registrar.run),
+            ("mode", lambda: self._follow_mode(store, registrar)),
+            ("identity", self.boot.hold),
+            ("upkeep", lambda: self._keep_up(store, metadata)),
+            ("scrub", scrubber.run),
         )
         self._admin.store, self._admin.scrubber = store, scrubber
         self._admin.registered = registrar.registered

@@ -511,7 +511,7 @@ def test_changed_directories_are_held_with_the_setting_named() -> None:
         path = paths.cookie(ROOT, BookieId("bookie-0"))
         stored = cluster.simulation.keeper.tree.get(path)
         changed = dataclasses.replace(cookie.load_cookie(stored.data), ledger_dirs=("/elsewhere",))
-        cluster.simulation.keeper.tree.put(path, cookie.dump_cookie(changed), -1)
+        cluster.simulation.keeper.tree.put(path, cookie.dump_cookie(changed), -1, now_ms=0)
         assert "ledger directories" in await held_with(cluster, bookie, Verdict.UNKNOWN_CONTENT)
 
     SimCluster(16, bookies=4).run(story)
@@ -586,7 +586,7 @@ def test_a_closed_ledger_is_fenced_again_also_where_it_no_longer_names_the_booki
             spare = next(name for name in cluster.bookies if not metadata.names(BookieId(name)))
             moved = metadata.replaced(EntryId(0), BookieId(bookie.name), BookieId(spare))
             tree = cluster.simulation.keeper.tree
-            tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1)
+            tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1, now_ms=0)
         bookie.start()
         await cluster.until_ready(bookie.name)
         assert facts_of(bookie, writer.id).is_fenced
@@ -611,7 +611,7 @@ def test_a_retired_id_that_is_used_again_knows_that_it_may_have_fenced() -> None
         spare = next(name for name in cluster.bookies if not metadata.names(BookieId(name)))
         moved = metadata.replaced(EntryId(0), BookieId(bookie.name), BookieId(spare))
         tree = cluster.simulation.keeper.tree
-        tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1)
+        tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1, now_ms=0)
         tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
         bookie.start()
         await cluster.until_ready(bookie.name)
@@ -679,7 +679,7 @@ def test_of_two_processes_with_one_identity_the_older_stops() -> None:
         tree = cluster.simulation.keeper.tree
         record = cookie.load_incarnation(tree.get(path).data)
         rival = dataclasses.replace(record, boot_epoch=BootEpoch(record.boot_epoch + 1), boot_id="rival")
-        tree.put(path, cookie.dump_incarnation(rival), -1)
+        tree.put(path, cookie.dump_incarnation(rival), -1, now_ms=0)
 
         await cluster.until(lambda: not bookie.is_running, "the older process stops")
 
