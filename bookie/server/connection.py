@@ -30,6 +30,8 @@ _UNSENT_BYTES_MAX = 4096 * KIB
 _SLOW_READS_MAX = 256
 # From the answer to START_TLS to the end of the handshake; Java waits 10 s (Netty's default).
 _HANDSHAKE_NS_MAX = 10 * NS_PER_S
+# From the first byte to the proof of who it is; clients begin with it at once.
+_PROOF_S_MAX = 30.0
 
 
 class Gate:
@@ -83,7 +85,9 @@ class Connection:
             self._guard = Guard(security, stream.peer, self._passed)
             self._handle = self._guard.handle
         self._session = session.ServerSession(frame_bytes_max)
-        self._call_soon = asyncio.get_running_loop().call_soon
+        loop = asyncio.get_running_loop()
+        self._call_soon = loop.call_soon
+        self._proof_timer = None if self._guard is None else loop.call_later(_PROOF_S_MAX, self._proof_is_late)
         self._unsent: list[Buffer] = []
         self._unsent_bytes = 0
         self._is_flush_due = False
@@ -114,6 +118,8 @@ class Connection:
         finally:
             self._is_open = False
             self._metrics.connections -= 1
+            if self._proof_timer is not None:
+                self._proof_timer.cancel()
             self._processor.forget(self)
             self._stream.close()
 
@@ -189,8 +195,16 @@ class Connection:
 
     def _passed(self) -> None:
         """The client has proven who it is."""
+        assert self._proof_timer is not None
+        self._proof_timer.cancel()
         self._guard = None
         self._handle = self._processor.handle
+
+    def _proof_is_late(self) -> None:
+        """Who says nothing is not to hold a connection for ever."""
+        self._metrics.refused_clients += 1
+        log.info("client refused peer=%s reason=no proof of who it is within %.0f s", self._stream.peer, _PROOF_S_MAX)
+        self._stream.close()
 
     # ---- answers
 

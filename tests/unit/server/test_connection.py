@@ -275,3 +275,26 @@ def test_a_client_whose_proof_fails_is_told_and_closed() -> None:
         assert connection._metrics.refused_clients == 1
 
     server_support.run(story)
+
+
+def test_a_client_that_proves_nothing_for_half_a_minute_is_closed_and_one_that_did_is_not() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        security = Security(FakeTls(), authentication=ByCertificate(("writer",), ()))
+        silent = ScriptedStream([])
+        proven = ScriptedStream([chunk(StartTlsRequest(0, 3))], certificate=Certificate("me", ("0:writer",)))
+        proven.shook_hands.set()
+        open_to_all = ScriptedStream([])
+        for stream in (silent, proven):
+            serve(asker, store, stream, security)
+        serve(asker, store, open_to_all)
+
+        await asyncio.sleep(29)
+        assert not silent.is_closed
+        await asyncio.sleep(2)
+        assert silent.is_closed
+        await asyncio.sleep(600)
+
+        assert not proven.is_closed
+        assert not open_to_all.is_closed
+
+    server_support.run(story)
