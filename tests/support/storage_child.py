@@ -14,8 +14,12 @@ import zlib
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
+from bookie.ports import World
 from bookie.runtime.world import open_world
 from bookie.storage import restart
+from bookie.storage.collect.compactor import Compactor
+from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.storage.collect.plan import Kind
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import EntryStore
 from storage_support import KEY, entry
@@ -25,7 +29,7 @@ WINDOW = 400
 
 
 def options_in(directory: str, *, journal_data: bool = True) -> StorageOptions:
-    """Small files, so that rolls, rotations and trims happen within a second."""
+    """Small files, so that rolls, rotations, trims and compactions happen within a second."""
     return StorageOptions(
         journal_dirs=(f"{directory}/journal",),
         ledger_dirs=(f"{directory}/ledgers",),
@@ -89,13 +93,24 @@ class Writer:
             await self.store.room()
 
 
+async def rewrite(store: EntryStore, world: World) -> None:
+    """For ever: move every entry of a finished log to a new one, so that kills find compaction at work."""
+    options = CompactionOptions(entries_per_s=None, major=Rule(0.99999, 100_000_000))
+    compactor = Compactor(store, options, world.clock)
+    while True:
+        await compactor.compact(Kind.MAJOR)
+        await asyncio.sleep(0.02)
+
+
 async def main() -> None:
     directory, log_path, round_, journal_data = sys.argv[1:]
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     async with open_world() as world:
         options = options_in(directory, journal_data=journal_data == "1")
         store = await restart.open_store(options, world, fail=lambda error: sys.exit(f"stopped: {error}"))
-        await Writer(store, log, int(round_)).run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(rewrite(store, world))
+            group.create_task(Writer(store, log, int(round_)).run())
 
 
 if __name__ == "__main__":

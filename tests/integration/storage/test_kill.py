@@ -77,3 +77,4 @@ def test_nothing_acknowledged_is_missing_after_kills_under_load(tmp_path: Path, 
         run_until_killed(tmp_path / "data", log, round_, journal_data=journal_data)
         lines = [line.split() for line in log.read_text().splitlines()]
         asyncio.run(check(tmp_path / "data", lines, journal_data=journal_data))
+    assert not (tmp_path / "data" / "ledgers" / "current" / "00000000.log").exists(), "nothing was compacted"
