@@ -21,6 +21,7 @@ from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.admin import Grant, State, StorageReport, Verdict
 from bookie.server.bookie import Bookie
 from bookie.server.options import ServerOptions
+from bookie.server.security import SecurityOptions
 from bookie.sim.faults import Dials
 from bookie.sim.metadata_store import KEEPER_HOST
 from bookie.sim.node import Defect, End, Node, NodeCrashed, Simulation
@@ -57,6 +58,7 @@ class Settings:
     # Deleted ledgers, logs and rot are looked after in every run, not after hours.
     upkeep_interval_ms: int = 7_000
     client: dict[str, Any] = field(default_factory=dict)
+    security: SecurityOptions = field(default_factory=SecurityOptions)
 
 
 class BookieNode:
@@ -80,6 +82,7 @@ class BookieNode:
             metadata_uri=URI,
             session_timeout_ms=settings.session_timeout_ms,
             gc_interval_ms=settings.upkeep_interval_ms,
+            security=settings.security,
             storage=StorageOptions(
                 journal_dirs=(JOURNAL,),
                 ledger_dirs=(LEDGERS,),
