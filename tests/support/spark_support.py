@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CORES = 2
-# JVM settings hold for the first session of a process only: every test session of a process must use these.
+JVM_END_TIMEOUT_S = 30
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
@@ -46,8 +48,27 @@ def spark_session(
     folder: Path, extra: Mapping[str, str] | None = None, *, cores: int = CORES
 ) -> Iterator[SparkSession]:
     """A session on `local[cores]` until the end of the block. One at a time in a process."""
-    with session.open_session("tests", master=f"local[{cores}]", conf=conf(folder, extra)) as spark:
-        yield spark
+    try:
+        with session.open_session("tests", master=f"local[{cores}]", conf=conf(folder, extra)) as spark:
+            yield spark
+    finally:
+        _end_jvm()
+
+
+def _end_jvm() -> None:
+    """Spark keeps its half a gigabyte of Java until our process ends; it goes when its standard input does."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = gateway.proc
+    process.stdin.close()
+    try:
+        process.wait(timeout=JVM_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def rows(

@@ -1,4 +1,4 @@
-"""One fleet and one Spark session for all that is asked here."""
+"""A fleet and, for who asks for it, a Spark session; nothing of them is left for the tests that come after."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
     """Three bookies in three zones."""
     folder = tmp_path_factory.mktemp("spark-fleet")
@@ -26,14 +26,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
         clients.close_all()  # while there is somebody to say goodbye to
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(fleet: LocalFleet) -> Iterator[BlockingClient]:
     """To prepare ledgers with."""
     with blocking.connect(fleet.uri) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     with spark_support.spark_session(tmp_path_factory.mktemp("spark")) as running:
         yield running
