@@ -12,8 +12,9 @@ from bookie.ports.tls import Certificate, TlsOptions
 from bookie.server.guard import Guard
 from bookie.server.security import ByCertificate, ByPassword, Security, SecurityOptions
 from bookie.sim.entropy import SimEntropy
-from bookie.wire import session
+from bookie.wire import session, v2, v3
 from bookie.wire.codes import Operation
+from bookie.wire.framing import FrameSplitter
 from bookie.wire.messages import (
     AddRun,
     AuthRequest,
@@ -27,6 +28,7 @@ from bookie.wire.messages import (
     Outgoing,
     ReadLacRequest,
     ReadRequest,
+    ReadRun,
     StartTlsRequest,
     UnknownRequest,
     WriteLacRequest,
@@ -37,7 +39,8 @@ LEDGER, ENTRY, KEY = LedgerId(7), EntryId(1), b"k" * 20
 USER, PASSWORD = "bookkeeperuser", "sesame-open"
 V3_REQUESTS: list[Incoming] = [
     AddRun(3, LEDGER, KEY, False, False, False, [1, 2], [ENTRY, EntryId(2)], [b"", b""]),
-    ReadRequest(1, 3, LEDGER, ENTRY),
+    ReadRequest(1, 3, LEDGER, ENTRY, KEY, is_fencing=True),
+    ReadRun(3, LEDGER, [1, 2], [ENTRY, EntryId(2)]),
     WriteLacRequest(1, 3, LEDGER, 0, KEY, b""),
     ReadLacRequest(1, 3, LEDGER),
     ForceRequest(1, 3, LEDGER),
@@ -48,7 +51,9 @@ V3_REQUESTS: list[Incoming] = [
 ]
 V2_REQUESTS: list[Incoming] = [
     AddRun(2, LEDGER, KEY, False, False, False, [0], [ENTRY], [b""]),
-    ReadRequest(0, 2, LEDGER, ENTRY),
+    ReadRequest(0, 2, LEDGER, ENTRY, KEY, is_fencing=True),
+    ReadRun(2, LEDGER, [0], [ENTRY]),
+    ReadRun(1, LEDGER, [0], [ENTRY]),
     BatchReadRequest(9, 2, LEDGER, ENTRY, 1, 1),
 ]
 
@@ -114,6 +119,9 @@ def test_before_the_proof_everything_is_answered_eua(request_: Incoming) -> None
 
     assert answer.status is Status.EUA
     assert answer.version == request_.version
+    unpack = v2.unpack_response if answer.version != 3 else v3.unpack_response
+    frames = FrameSplitter().feed(b"".join(session.pack_response(answer)))
+    assert [unpack(frame).status for frame in frames] == [Status.EUA] * len(getattr(request_, "txns", [0]))
     assert scene.passed == 0
 
 
