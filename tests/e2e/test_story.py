@@ -20,6 +20,8 @@ def proof(told: Outcome, claim: str) -> Proof:
         "the bookie holds again every copy that metadata assigns to it",
         "were closed to writers there before its cookie came back",
         "the writer that lived through it is still writing",
+        "before the heal had ended the audit named what was lost, and nothing else",
+        "the audit sees every replica that metadata promises",
         "the bookie's new incarnation is in the metadata and on its volumes",
         "kubectl get bookiecluster,pods is all ready",
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import java_fleet_support
+import wait_support
 from bookie import blocking
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client
@@ -53,6 +54,15 @@ async def lose_one_entry(client: Client, ensemble: tuple[BookieId, ...]) -> Ledg
     return ledger_id
 
 
+def wait_registered(client: blocking.BlockingClient, count: int) -> None:
+    """A Java bookie opens its port before it registers."""
+
+    def are_there() -> bool:
+        return len(client.run(lambda one: one.admin.bookies())) == count
+
+    wait_support.wait_until(are_there, f"{count} registered bookies", timeout_s=60.0)
+
+
 def expected_of(bookie: BookieId, client: blocking.BlockingClient, ids: list[LedgerId]) -> dict[int, int]:
     """How many entries each ledger gives the bookie."""
     counts: dict[int, int] = {}
@@ -82,6 +92,7 @@ def test_a_java_bookie_that_lost_its_disk_lacks_exactly_what_the_metadata_gives_
     ):
         pair = (BookieId(two[0]), BookieId(two[1]))
         with java_fleet_support.bookies(uri, home, 1, ports=ports, storage=storage):
+            wait_registered(client, 3)
             ids = client.run(write)
             whole = client.run(audit)
             planted = client.run(lambda one: lose_one_entry(one, pair))
@@ -89,6 +100,7 @@ def test_a_java_bookie_that_lost_its_disk_lacks_exactly_what_the_metadata_gives_
         shutil.rmtree(home / f"java-bookie-{ports[0]}")
         client.run(lambda one: one.shared.ledgers.store.delete(paths.cookie(ROOT, third)))  # Java would not start
         with java_fleet_support.bookies(uri, home, 1, ports=ports, storage=storage):
+            wait_registered(client, 3)
             emptied = client.run(audit)
         promised = expected_of(third, client, ids)
 
@@ -111,6 +123,7 @@ def test_a_java_bookie_that_cannot_tell_its_entries_is_unreachable_and_says_why(
                 await writer.append_many([b"payload"] * ENTRIES)
             return writer.id
 
+        wait_registered(client, len(java_fleet.bookie_ids))
         ledger_id = client.run(write_one)
         zones = {BookieId(bookie): "" for bookie in java_fleet.bookie_ids}
         result = client.run(lambda one: Inspector(one, zones, RULES).audit([ledger_id]))
