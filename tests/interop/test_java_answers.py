@@ -1,5 +1,7 @@
 """Rarer questions of the official client to our bookies: deferred sync with force, and lists of entries."""
 
+import os
+
 import pytest
 
 import java_support
@@ -37,6 +39,8 @@ def test_what_was_acknowledged_without_force_is_there_for_a_recovery(java: JavaC
 
 
 def test_java_reads_our_list_of_a_striped_ledger(fleet: JudgedFleet, java: JavaClient) -> None:
+    if os.environ.get("BOOKIE_JUDGED") == "java":
+        pytest.skip("Java's DbLedgerStorage answers no list of entries")
     ledger = java.ask("create", ensemble=3, write=2, ack=2)
     java.append(ledger["handle"], list(java_support.payloads(ledger["ledger"], 301)))
     java.ask("close", handle=ledger["handle"])
