@@ -85,7 +85,7 @@ SETTINGS = (
     Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms"),
     Setting("logSizeLimit", int, str(1024 * MIB), "size of an entry log, bytes", ("entryLogSizeLimit",)),
     Setting("dbStorage_writeCacheMaxSizeMb", int, "64", "write cache of one ledger directory, MiB"),
-    Setting("dbStorage_readAheadCacheMaxSizeMb", int, "32", "cache of entries read ahead, MiB; 0: none"),
+    Setting("dbStorage_readAheadCacheMaxSizeMb", int, "64", "cache of entries read ahead, MiB; 0: none"),
     Setting("gcWaitTime", int, "900000", "between two looks for deleted ledgers, ms"),
     Setting("minorCompactionThreshold", float, "0.2", "logs of which less is live are rewritten often; 0: never"),
     Setting("minorCompactionInterval", int, "3600", "seconds between two minor compactions; 0: never"),

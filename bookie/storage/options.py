@@ -35,7 +35,7 @@ class StorageOptions:
     # An entry log is dropped or compacted whole: smaller reclaims sooner, larger keeps fewer files open.
     entry_log_bytes_max: int = 1 * GIB
     # Entries read, or read ahead, kept per ledger dir (dbStorage_readAheadCacheMaxSizeMb). 0: none, and no read-ahead.
-    read_cache_bytes_max: int = 32 * MIB
+    read_cache_bytes_max: int = 64 * MIB
     # What one read fetches at most for somebody who reads in order (dbStorage_readAheadCacheBatchBytesSize).
     read_ahead_bytes_max: int = 256 * KIB
     # Idle ledgers' facts kept in memory; beyond it the least recently loaded are forgotten (they are in the index).

@@ -1,18 +1,20 @@
 """Entries that were read, or read ahead, from entry logs; and when to read ahead. Pure.
 
-Two generations, as the write cache has: when the younger one is half the bound, the older one goes whole. So a hit
-costs two look-ups and nothing is kept in order; what is asked for again in the older one moves to the younger.
+First in, first out, in segments: a hit costs two look-ups and changes nothing, and what fits stays whole (with an order
+by use each hit would pay for it). What is dropped is in the page cache, or a read ahead away.
 
 Must never hold what the index does not say any more: `forget` and `drop` come before anybody could ask again.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import KIB
 
-# What a cached entry costs beside its bytes; measured roughly, as in `write_cache`.
-ENTRY_OVERHEAD_BYTES = 160
+# What a cached entry costs beside its bytes: bytes object, dict slot, int, place in its segment; measured roughly.
+ENTRY_OVERHEAD_BYTES = 180
+SEGMENTS = 16  # dropped one at a time
 
 # A reader that skips no more than this is still reading in order: of a striped ledger a bookie has every n-th entry.
 GAP_MAX = 32
@@ -22,60 +24,79 @@ WINDOW_BYTES_MIN = 16 * KIB
 READERS_MAX = 4_096
 
 
+class _Segment:
+    """Entries that came together and go together: columns of one length."""
+
+    __slots__ = ("entry_ids", "ledger_ids", "size_bytes")
+
+    def __init__(self) -> None:
+        self.ledger_ids: list[LedgerId] = []
+        self.entry_ids: list[EntryId] = []
+        self.size_bytes = 0
+
+
 class ReadCache:
     """At most `size_bytes_max` of entries (0: none), by ledger and id. `epoch` moves with each `forget` and `drop`."""
 
     def __init__(self, size_bytes_max: int) -> None:
         self.epoch = 0
-        self._half_bytes = size_bytes_max // 2
-        self._young: dict[LedgerId, dict[EntryId, bytes]] = {}
-        self._old: dict[LedgerId, dict[EntryId, bytes]] = {}
-        self._young_bytes = 0
-        self._old_bytes = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """What is held now, about: what was forgotten is counted until its generation goes."""
-        return self._young_bytes + self._old_bytes
+        self.size_bytes = 0  # about: what was forgotten is counted until its segment goes
+        self._size_bytes_max = size_bytes_max
+        self._segment_bytes = size_bytes_max // SEGMENTS
+        self._ledgers: dict[LedgerId, dict[EntryId, bytes]] = {}
+        self._segments = deque((_Segment(),))
 
     def get(self, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:
-        entries = self._young.get(ledger_id)
-        if entries is not None and (body := entries.get(entry_id)) is not None:
-            return body
-        entries = self._old.get(ledger_id)
-        body = entries.get(entry_id) if entries is not None else None
-        if body is not None:
-            self.put(ledger_id, entry_id, body)
-        return body
+        entries = self._ledgers.get(ledger_id)
+        return entries.get(entry_id) if entries is not None else None
 
     def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
-        """Keep one entry."""
+        """Keep one entry; one that is larger than a segment is not kept."""
         size = len(body) + ENTRY_OVERHEAD_BYTES
-        if self._young_bytes + size > self._half_bytes:
-            if size > self._half_bytes:
-                return
-            self._old, self._young = self._young, {}
-            self._old_bytes, self._young_bytes = self._young_bytes, 0
-        entries = self._young.get(ledger_id)
+        if size > self._segment_bytes:
+            return
+        entries = self._ledgers.get(ledger_id)
         if entries is None:
-            entries = self._young[ledger_id] = {}
+            entries = self._ledgers[ledger_id] = {}
+        elif entry_id in entries:
+            return  # the same bytes: what may change was forgotten first
         entries[entry_id] = body
-        self._young_bytes += size
+        segment = self._segments[-1]
+        if segment.size_bytes + size > self._segment_bytes:
+            segment = self._begin_segment()
+        segment.ledger_ids.append(ledger_id)
+        segment.entry_ids.append(entry_id)
+        segment.size_bytes += size
+        self.size_bytes += size
+
+    def _begin_segment(self) -> _Segment:
+        while self.size_bytes > self._size_bytes_max - self._segment_bytes:
+            self._drop_oldest()
+        self._segments.append(_Segment())
+        return self._segments[-1]
+
+    def _drop_oldest(self) -> None:
+        segment = self._segments.popleft()
+        self.size_bytes -= segment.size_bytes
+        for ledger_id, entry_id in zip(segment.ledger_ids, segment.entry_ids, strict=True):
+            entries = self._ledgers.get(ledger_id)
+            if entries is not None:
+                entries.pop(entry_id, None)
+                if not entries:
+                    del self._ledgers[ledger_id]
 
     def forget(self, ledger_id: LedgerId, entry_ids: Iterable[EntryId]) -> None:
         """These are somewhere else now, perhaps with other bytes."""
         self.epoch += 1
-        for generation in (self._young, self._old):
-            entries = generation.get(ledger_id)
-            if entries:
-                for entry_id in entry_ids:
-                    entries.pop(entry_id, None)
+        entries = self._ledgers.get(ledger_id)
+        if entries:
+            for entry_id in entry_ids:
+                entries.pop(entry_id, None)
 
     def drop(self, ledger_id: LedgerId) -> None:
         """The ledger was deleted."""
         self.epoch += 1
-        self._young.pop(ledger_id, None)
-        self._old.pop(ledger_id, None)
+        self._ledgers.pop(ledger_id, None)
 
 
 class Readers:
