@@ -1,7 +1,7 @@
 """Official bookies and ours in one ensemble: both clients write across them, lose members, and recover."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 import java_fleet_support
 import java_support
 import local_support
+import wait_support
 from bookie import blocking
 from bookie.base.ids import LedgerId
 from bookie.blocking import BlockingClient
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.java
 
 # Of five bookies four hold a ledger, three each entry: when one dies there is exactly one to take its place.
 SHAPE = {"ensemble": 4, "write": 3, "ack": 2}
+# Entries before the death, at once after it, and at most (60 s of waiting are 1,200 steps).
+BEFORE, STEP, MOST = 40, 4, 6_000
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,26 @@ def read_all(client: BlockingClient, ledger: int, last: int) -> list[bytes]:
         return [entry.payload for entry in reader.read(0, last)]
 
 
+def append_until_changed(
+    client: BlockingClient, ledger: int, payloads: list[bytes], append: Callable[[list[bytes]], object]
+) -> int:
+    """Append a few at a time until the ledger has a new ensemble, and a few more; how many entries it has then.
+
+    An acknowledged entry needs two of three, so that the loss of a bookie may be noticed a little later.
+    """
+    count = BEFORE
+
+    def is_changed() -> bool:
+        nonlocal count
+        append(payloads[count : count + STEP])
+        count += STEP
+        return len(ensembles(client, ledger)) > 1
+
+    wait_support.wait_until(is_changed, "a new ensemble", timeout_s=60)
+    append(payloads[count : count + STEP])
+    return count + STEP
+
+
 def test_the_official_client_writes_across_and_one_of_ours_dies(
     java_fleet: JudgedFleet, official: JavaClient, client: BlockingClient, ours: str, tmp_path: Path
 ) -> None:
@@ -59,22 +82,25 @@ def test_the_official_client_writes_across_and_one_of_ours_dies(
     with local_support.one_bookie(java_fleet.uri, tmp_path / "mortal") as mortal:
         written = java_support.create_on(official, mortal.bookie_id, **SHAPE)
         left = java_support.create_on(official, mortal.bookie_id, **SHAPE)
-        payloads = list(java_support.payloads(written["ledger"], 80))
-        official.append(written["handle"], payloads[:40])
-        official.append(left["handle"], payloads[:40])
+        payloads = list(java_support.payloads(written["ledger"], MOST))
+        official.append(written["handle"], payloads[:BEFORE])
+        official.append(left["handle"], payloads[:BEFORE])
         official.ask("forget", handle=left["handle"])
         mortal.kill()
-        official.append(written["handle"], payloads[40:])
+        count = append_until_changed(
+            client, written["ledger"], payloads, lambda more: official.append(written["handle"], more)
+        )
         official.ask("close", handle=written["handle"])
 
     before, *_, after = ensembles(client, written["ledger"])
     assert mortal.bookie_id in before
     assert set(after) == everywhere
-    assert read_all(client, written["ledger"], 79) == payloads
-    assert read_all(client, left["ledger"], 39) == payloads[:40]  # our recovery, of a ledger that lost a member
-    assert client.metadata(LedgerId(left["ledger"])).is_closed
+    assert read_all(client, written["ledger"], count - 1) == payloads[:count]
+    left_id = left["ledger"]
+    assert read_all(client, left_id, BEFORE - 1) == payloads[:BEFORE]  # our recovery, of a ledger that lost a member
+    assert client.metadata(LedgerId(left_id)).is_closed
     reader = official.ask("open", ledger=written["ledger"])
-    assert official.read(reader["handle"], 0, 79) == payloads
+    assert official.read(reader["handle"], 0, count - 1) == payloads[:count]
 
 
 def test_our_client_writes_across_and_an_official_one_dies(
@@ -88,22 +114,22 @@ def test_our_client_writes_across_and_an_official_one_dies(
         written, left = (
             next(writer for writer in writers if mortal in writer.metadata.last_segment.bookies) for _ in range(2)
         )
-        payloads = list(java_support.payloads(written.id, 80))
+        payloads = list(java_support.payloads(written.id, MOST))
         for writer in (written, left):
-            writer.append_many(payloads[:40])
+            writer.append_many(payloads[:BEFORE])
         life.close()
-        written.append_many(payloads[40:])
+        count = append_until_changed(client, written.id, payloads, written.append_many)
         written.close()
 
     before, *_, after = ensembles(client, written.id)
     assert mortal in before
     assert set(after) == everywhere
     reader = official.ask("open", ledger=written.id)
-    assert official.read(reader["handle"], 0, 79) == payloads
+    assert official.read(reader["handle"], 0, count - 1) == payloads[:count]
     recovered = official.ask("open", ledger=left.id)  # their recovery, of a ledger that lost a member
-    assert (recovered["last"], recovered["closed"]) == (39, True)
-    assert official.read(recovered["handle"], 0, 39) == payloads[:40]
-    assert read_all(client, written.id, 79) == payloads
+    assert (recovered["last"], recovered["closed"]) == (BEFORE - 1, True)
+    assert official.read(recovered["handle"], 0, BEFORE - 1) == payloads[:BEFORE]
+    assert read_all(client, written.id, count - 1) == payloads[:count]
 
 
 @pytest.mark.parametrize("version", [2, 3])
