@@ -77,6 +77,25 @@ def test_a_recoverer_fences_a_live_writer_and_keeps_all_it_acknowledged(fleet: L
     asyncio.run(story())
 
 
+def test_our_bookies_say_in_their_answers_what_is_on_disk_so_that_force_has_nothing_to_wait_for(
+    fleet: LocalFleet,
+) -> None:
+    """BP-14, D16: LastAddSynced in the answers to deferred adds."""
+
+    async def story() -> None:
+        async with connect(fleet.uri) as client:
+            async with await client.create(deferred_sync=True) as writer:
+                for round_ in range(3):
+                    await writer.append_many([b"x" * 1_000] * 300)
+                    assert writer.last_confirmed == 300 * round_ + 299
+                    assert await writer.force() == writer.last_confirmed
+
+            async with await client.open(writer.id) as reader:
+                assert len(await reader.read(0, 899)) == 900
+
+    asyncio.run(story())
+
+
 def test_the_blocking_client_says_the_same(fleet: LocalFleet) -> None:
     with blocking.connect(fleet.uri) as client:
         with client.create() as writer:
