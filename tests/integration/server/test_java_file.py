@@ -18,6 +18,7 @@ import wait_support
 import zookeeper_support
 from bookie import blocking
 from bookie.base import errors
+from bookie.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -85,8 +86,6 @@ class Served:
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """host:port of a ZooKeeper with a cluster at /ledgers."""
-    from bookie.cli import main
-
     with zookeeper_support.running(tmp_path_factory.mktemp("zookeeper")) as running:
         assert main.main(["cluster", "init", "--metadata-service-uri", running.uri, "--json"]) == 0
         yield running.uri.removeprefix("zk+hierarchical://").removesuffix("/ledgers")
@@ -96,7 +95,9 @@ def facts(served: Served, path: str) -> Any:
     return json.loads(served.http(path)[1])
 
 
-def test_a_java_fleet_s_file_serves_and_ends_in_order(tmp_path: Path, zookeeper: str) -> None:
+def test_a_java_fleet_s_file_serves_and_ends_in_order(
+    tmp_path: Path, zookeeper: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     served = Served(tmp_path, zookeeper)
     try:
         served.wait_ready()
@@ -105,6 +106,11 @@ def test_a_java_fleet_s_file_serves_and_ends_in_order(tmp_path: Path, zookeeper:
                 writer.append(b"kept")
             assert writer.metadata.last_segment.bookies == (f"127.0.0.1:{served.port}",)
 
+        uri = f"zk://{zookeeper}/ledgers"
+        assert main.main(["cluster", "list-bookies", "--metadata-service-uri", uri, "--json"]) == 0
+        (registered,) = json.loads(capsys.readouterr().out)
+        ports = {"bookie-rpc": served.port, "http": served.http_port}
+        assert registered["endpoints"] == [f"{name}://127.0.0.1:{port}" for name, port in ports.items()]
         assert served.http("/heartbeat") == (200, "OK\n")
         assert facts(served, "/api/v1/bookie/state")["running"] is True
         assert facts(served, "/api/v1/config/server_config")["bookieId"] == f"127.0.0.1:{served.port}"
