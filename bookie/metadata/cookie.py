@@ -24,6 +24,7 @@ from bookie.metadata.proto.metadata_pb2 import CookieFormat
 
 LAYOUT_VERSION = 5
 _PLAIN_VERSION = 3  # four lines with real tabs, before protobuf text
+_VERSION_SIZE_MAX = 10  # a number of thousands of digits is an error of Python's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def dump_cookie(cookie: Cookie) -> bytes:
 def load_cookie(data: bytes) -> Cookie:
     """The cookie in `data`. Raises BadInput (also for layouts 1 and 2, which hold nothing to compare)."""
     line, _, body = data.partition(b"\n")
-    if not line.strip().isdigit():
+    if not line.strip().isdigit() or len(line) > _VERSION_SIZE_MAX:
         raise errors.BadInput(f"not a cookie: begins with {data[:20]!r}")
     version = int(line)
     if version < _PLAIN_VERSION:
@@ -126,7 +127,7 @@ def load_incarnation(data: bytes) -> IncarnationRecord:
             operator_epoch=int(fields.get("operator_epoch", 0)),
             boot_id=str(fields.get("boot_id", "")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise errors.BadInput(f"the incarnation record cannot be read ({error}): {data[:80]!r}") from error
 
 
@@ -136,7 +137,7 @@ def _join(directories: tuple[str, ...]) -> str:
 
 def _split(text: str) -> tuple[str, ...]:
     count, *directories = text.split("\t")
-    if not count.isdigit() or int(count) != len(directories):
+    if count != str(len(directories)):
         raise errors.BadInput(f"the cookie's directory list {text!r} does not hold the number it says")
     return tuple(directories)
 

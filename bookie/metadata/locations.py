@@ -26,7 +26,7 @@ def load_rack_mapping(data: bytes) -> dict[str, str]:
                     found[str(bookie_id)] = f"/{rack}"
                     if info.get("hostname"):
                         found[str(info["hostname"])] = f"/{rack}"
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise errors.BadInput(f"the rack mapping is not the JSON that Pulsar writes: {error}") from error
     return found
 

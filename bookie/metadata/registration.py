@@ -4,11 +4,13 @@ Protobuf BookieServiceInfoFormat. An empty payload is an old bookie whose addres
 with protocol `bookie-rpc` and no other. Rules: metadata.md 6.2; BookieServiceInfoUtils.java.
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from bookie.base import errors
+from bookie.base import errors, text
 from bookie.base.ids import BookieId
 from bookie.metadata.proto.metadata_pb2 import BookieServiceInfoFormat
 
@@ -16,6 +18,7 @@ BOOKIE_ENDPOINT = "bookie"
 BOOKIE_PROTOCOL = "bookie-rpc"
 HTTP_ENDPOINT = "httpserver"
 HTTP_PROTOCOL = "http"
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +80,37 @@ def load_service_info(bookie_id: BookieId, data: bytes) -> BookieServiceInfo:
         raise errors.BadInput(f"the registration of bookie {bookie_id} cannot be read: {error}") from error
     return BookieServiceInfo(
         endpoints=tuple(
-            Endpoint(item.id, item.host, item.port, item.protocol, tuple(item.auth), tuple(item.extensions))
+            Endpoint(
+                _text(item.id),
+                _text(item.host),
+                item.port,
+                _text(item.protocol),
+                _texts(item.auth),
+                _texts(item.extensions),
+            )
             for item in message.endpoints
         ),
-        properties=tuple(sorted(message.properties.items())),
+        properties=_properties(message),
     )
+
+
+def _properties(message: BookieServiceInfoFormat) -> tuple[tuple[str, str], ...]:
+    try:
+        return tuple(sorted((_text(key), _text(value)) for key, value in message.properties.items()))
+    except UnicodeDecodeError as error:  # of a key, which is looked up again
+        raise errors.BadInput(f"a field of a registration is no text: {error}") from error
+
+
+def _text(value: object) -> str:
+    return text.checked(value, "a field of a registration")
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(map(_text, values))
 
 
 def _legacy(bookie_id: BookieId) -> BookieServiceInfo:
     host, separator, port = bookie_id.rpartition(":")
-    if not separator or not port.isdigit():
+    if not separator or not _PORT.fullmatch(port) or int(port) > 65_535:
         return BookieServiceInfo()
     return bookie_service(host, int(port))

@@ -8,7 +8,7 @@ Never: a default that hides a broken record; what cannot be read raises BadInput
 
 from google.protobuf.message import DecodeError
 
-from bookie.base import errors, ids
+from bookie.base import errors, ids, text
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId
 from bookie.metadata import textproto
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
@@ -76,7 +76,7 @@ def _from_message(message: LedgerMetadataFormat, version: int, created_ms: int) 
         write_quorum=message.quorumSize,
         ack_quorum=message.ackQuorumSize if message.HasField("ackQuorumSize") else message.quorumSize,
         segments=tuple(
-            Segment(EntryId(segment.firstEntryId), tuple(ids.parse_bookie_id(text) for text in segment.ensembleMember))
+            Segment(EntryId(segment.firstEntryId), tuple(map(_bookie_id, segment.ensembleMember)))
             for segment in message.segment
         ),
         state=state,
@@ -85,12 +85,18 @@ def _from_message(message: LedgerMetadataFormat, version: int, created_ms: int) 
         digest_type=message.digestType if message.HasField("digestType") else 0,
         password=message.password,
         has_password=has_password,
-        custom=tuple((item.key, item.value) for item in message.customMetadata),
+        custom=tuple(
+            (text.checked(item.key, "a key of the custom metadata"), item.value) for item in message.customMetadata
+        ),
         ctime_ms=message.ctime if stores_ctime else created_ms,
         stores_ctime=stores_ctime,
         ctoken=message.cToken if version >= 3 else 0,
         format_version=version,
     )
+
+
+def _bookie_id(member: object) -> BookieId:
+    return ids.parse_bookie_id(text.checked(member, "a member of an ensemble"))
 
 
 def _to_message(metadata: LedgerMetadata) -> LedgerMetadataFormat:
@@ -160,7 +166,7 @@ def _load_v1(body: bytes) -> LedgerMetadata:
                 last_entry = INVALID_ENTRY_ID if in_recovery else EntryId(int(first))
                 break
             if line:
-                bookies: tuple[BookieId, ...] = tuple(ids.parse_bookie_id(text) for text in rest if text)
+                bookies: tuple[BookieId, ...] = tuple(ids.parse_bookie_id(name) for name in rest if name)
                 segments.append(Segment(EntryId(int(first)), bookies))
     except ValueError as error:
         raise errors.BadInput(f"ledger metadata (format 1) cannot be read: {error}") from error

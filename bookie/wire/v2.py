@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 
+from bookie.base import text
 from bookie.base.errors import BadInput, Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.wire import codes, entry, framing
@@ -112,6 +113,7 @@ def _unpack_auth(view: memoryview) -> proto.AuthMessage:
     auth = proto.AuthMessage.FromString(bytes(view[_HEADER.size :]))
     if not auth.IsInitialized():
         raise BadInput("a v2 AUTH message without its plugin or payload")
+    text.checked(auth.authPluginName, "v2 AUTH: the plugin")
     return auth
 
 

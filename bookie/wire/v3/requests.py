@@ -5,6 +5,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from bookie.base import text
 from bookie.base.errors import BadInput, Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.wire import codes, framing
@@ -116,7 +117,9 @@ def _unpack_write_lac(message: proto.Request) -> WriteLacRequest:
 
 def _unpack_auth(message: proto.Request) -> AuthRequest:
     auth = message.authRequest
-    return AuthRequest(message.header.txnId, VERSION, auth.authPluginName, auth.payload)
+    return AuthRequest(
+        message.header.txnId, VERSION, text.checked(auth.authPluginName, "AUTH: the plugin"), auth.payload
+    )
 
 
 _UNPACK_REQUEST: dict[Operation, tuple[str, Callable[[proto.Request], Request]]] = {

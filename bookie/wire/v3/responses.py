@@ -9,6 +9,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from bookie.base import text
 from bookie.base.errors import BadInput, Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.wire import framing
@@ -96,7 +97,7 @@ def _unpack_read(txn: int, status: Status, message: proto.Response) -> Response:
 
 def _unpack_auth(txn: int, status: Status, message: proto.Response) -> Response:
     auth = message.authResponse
-    return AuthResponse(txn, VERSION, status, auth.authPluginName, auth.payload)
+    return AuthResponse(txn, VERSION, status, text.checked(auth.authPluginName, "AUTH: the plugin"), auth.payload)
 
 
 def _unpack_write_lac(txn: int, status: Status, message: proto.Response) -> Response:

@@ -58,6 +58,8 @@ def test_the_plain_layout_of_old_is_read() -> None:
         b'5\nbookieHost: "b"\n',
         JAVA + b"x: 1\n",
         JAVA.replace(b"2\\t", b"3\\t"),
+        b"9" * 5000 + b"\n",
+        b"3\nbk1:3181\n/j\n\xc2\xb2\t/l0\t/l1\n",
     ],
 )
 def test_a_broken_cookie_is_refused_as_bad_input(broken: bytes) -> None:
@@ -98,6 +100,8 @@ def test_the_incarnation_record_survives_a_round_trip_and_refuses_junk() -> None
     record = IncarnationRecord("instance", Incarnation(2), BootEpoch(9), "grant-1")
 
     assert cookie.load_incarnation(cookie.dump_incarnation(record)) == record
-    for junk in (b"", b"[]", b"{}", b'{"instance_id": "x", "incarnation": "y", "boot_epoch": 1}', b"\xff"):
+    infinite = b'{"instance_id": "x", "incarnation": Infinity, "boot_epoch": 1}'
+    wrong = infinite.replace(b"Infinity", b'"y"')
+    for junk in (b"", b"[]", b"{}", wrong, infinite, b"\xff", b"[" * 100_000):
         with pytest.raises(errors.BadInput):
             cookie.load_incarnation(junk)

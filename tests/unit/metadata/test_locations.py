@@ -15,7 +15,7 @@ def test_the_record_of_pulsar_is_read_by_id_and_by_host() -> None:
     assert locations.load_rack_mapping(b"") == {}
 
 
-@pytest.mark.parametrize("data", [b"nonsense", b"[]", b'{"a": 1}', b'{"a": {"b": 2}}', b"\xff"])
+@pytest.mark.parametrize("data", [b"nonsense", b"[]", b'{"a": 1}', b'{"a": {"b": 2}}', b"\xff", b"[" * 100_000])
 def test_anything_else_is_refused_in_one_sentence(data: bytes) -> None:
     with pytest.raises(errors.BadInput, match="the rack mapping is not the JSON"):
         locations.load_rack_mapping(data)

@@ -31,12 +31,23 @@ def test_an_empty_payload_means_the_id_is_the_address() -> None:
     legacy = registration.load_service_info(BookieId("10.0.0.5:3181"), b"")
 
     assert legacy.bookie_endpoint == Endpoint("bookie", "10.0.0.5", 3181, "bookie-rpc")
-    assert registration.load_service_info(BookieId("bookie-0"), b"").bookie_endpoint is None
+    for without_port in ("bookie-0", "h:\u00b2", "h:65536", "h:" + "9" * 5000):
+        assert registration.load_service_info(BookieId(without_port), b"").bookie_endpoint is None
 
 
 def test_a_broken_registration_names_the_bookie() -> None:
     with pytest.raises(errors.BadInput, match="bookie-7"):
         registration.load_service_info(BookieId("bookie-7"), b"\xff\xff")
+
+
+@pytest.mark.parametrize("field", [b"bookie\x10", b"10.0.0.5", b"bookie-rpc", b"k\x12", b"v"])
+def test_a_field_of_a_registration_that_is_no_text_is_refused(field: bytes) -> None:
+    """The parser hands out bytes for it, and whoever compared or sorted them stumbled."""
+    broken = JAVA_INFO.replace(field, b"\xff" + field[1:])
+    assert broken != JAVA_INFO
+
+    with pytest.raises(errors.BadInput, match="is no text"):
+        registration.load_service_info(BookieId("bookie-7"), broken)
 
 
 def test_repair_records_are_javas_text() -> None:

@@ -150,6 +150,8 @@ def test_every_cut_of_a_record_is_refused_as_bad_input(stored: bytes) -> None:
         HEADER + b"12345678901\n",
         HEADER + b"3\n\xff\xff\xff\xff\xff\xff",
         EXAMPLE_B.replace(b"bk4:3181", b"bk/:3181"),
+        EXAMPLE_B.replace(b"bk4:3181", b"\xffk4:3181"),
+        EXAMPLE_A.replace(b"application", b"\xffpplication"),
         EXAMPLE_B.replace(b"\x10\x64", b"\x10\x00"),
         V2_TEXT.replace(b"ensembleSize: 3", b"ensembleSize: 4"),
         V2_TEXT.replace(b"quorumSize: 2\nens", b"quorumSize: 5\nens"),

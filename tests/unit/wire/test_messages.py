@@ -216,3 +216,13 @@ def test_the_inner_status_counts_where_the_outer_one_is_ok() -> None:
     )
 
     assert v3.unpack_response(message.SerializeToString()) == AddResponse(5, 3, Status.EFENCED, LedgerId(7), EntryId(1))
+
+
+def test_a_plugin_that_is_no_text_is_refused_both_ways() -> None:
+    """The parser hands out bytes for it, which no answer could repeat."""
+    request = b"".join(v3.pack_request(AuthRequest(15, 3, "sasl", b"token")))[4:]
+    response = b"".join(v3.pack_response(AuthResponse(7, 3, Status.EOK, "sasl", b"")))[4:]
+
+    for unpack, message in ((v3.unpack_request, request), (v3.unpack_response, response)):
+        with pytest.raises(BadInput, match="is no text"):
+            unpack(message.replace(b"sasl", b"sas\xff"))

@@ -142,6 +142,7 @@ def test_a_fencing_read_of_an_old_version_has_no_key() -> None:
         ("a fencing read with 19 bytes of key", f"02020001 {IDS} {KEY[:19].hex()}"),
         ("a batch read without its size", f"02070000 {IDS} 000000000000002a 0000000a"),
         ("AUTH that is no message", "02030000 ffffff"),
+        ("AUTH with a plugin that is no text", "02030000 0a0473 61ff6c 1200"),
         ("AUTH without its payload", "02030000 0a0473 61736c"),
     ],
 )
