@@ -1,0 +1,452 @@
+"""What `make fuzz` fuzzes: every place that reads bytes which others wrote.
+
+What is taken is looked at further: written and read again it is the same, and two readers of one thing agree.
+"""
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import settings_support
+import storage_support
+import wire_support
+from bookie.base.errors import BadInput, CorruptFile, DigestMismatch, RefusedToStart, Unauthorized
+from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId
+from bookie.base.secret import Secret
+from bookie.integrity import sentinel
+from bookie.metadata import cookie, locations, registration, repair, serde
+from bookie.ports.admin import Sentinel
+from bookie.runtime import keystore
+from bookie.storage import block, ledgers, location
+from bookie.storage.entrylog import format as log_format
+from bookie.storage.journal import format as journal_format
+from bookie.storage.journal.reader import JournalFile
+from bookie.wire import availability, framing, messages, session, v2, v3
+from bookie.wire.digest import Digest, DigestType
+from bookie.wire.messages import AddRequest, Buffer, ReadRequest, Request, Response
+from bookie.wire.sasl import DigestClient
+from fuzz_engine import Target
+
+T = TypeVar("T")
+KEY = bytes(range(20))
+LEDGER, ENTRY = LedgerId(7), EntryId(1)
+BODY = b"".join(Digest(DigestType.CRC32C, b"").seal(LEDGER, ENTRY, 0, 8, b"payload"))
+
+_TAGS = (
+    b"\x0a\x06\x08\x03\x10",
+    b"\xa2\x06",
+    b"\xaa\x06",
+    b"\x1a\x14" + KEY,
+    b"\x22\x28",
+    b"\x28\x01",
+    b"\xd2\x06\x00",
+)
+_REQUESTS: list[Request] = [
+    AddRequest(1, 3, LEDGER, ENTRY, KEY, BODY),
+    AddRequest(2, 3, LEDGER, ENTRY, KEY, BODY, is_recovery=True, is_deferred=True, is_high_priority=True),
+    ReadRequest(3, 3, LEDGER, ENTRY),
+    ReadRequest(4, 3, LEDGER, EntryId(-1), KEY, is_fencing=True),
+    ReadRequest(5, 3, LEDGER, EntryId(-1), previous_lac=0, timeout_ms=10_000, is_piggyback=True),
+    messages.WriteLacRequest(6, 3, LEDGER, 0, KEY, b"lac"),
+    messages.ReadLacRequest(7, 3, LEDGER),
+    messages.ForceRequest(8, 3, LEDGER),
+    messages.ListEntriesRequest(9, 3, LEDGER),
+    messages.BookieInfoRequest(10, 3, 3),
+    messages.AuthRequest(11, 3, "sasl", b"token"),
+    messages.StartTlsRequest(12, 3),
+]
+_V2_REQUESTS: list[Request] = [
+    AddRequest(0, 2, LEDGER, ENTRY, KEY, BODY),
+    ReadRequest(0, 2, LEDGER, ENTRY),
+    ReadRequest(0, 2, LEDGER, EntryId(-1), KEY, is_fencing=True),
+    messages.BatchReadRequest(42, 2, LEDGER, EntryId(0), count_max=10, size_max=1 << 20),
+    messages.AuthRequest(0, 2, "sasl", b"token"),
+]
+_OK = messages.ReadResponse(1, 3, messages.Status.EOK, LEDGER, ENTRY, BODY, max_lac=0, lac_update_ms=5)
+_RESPONSES: list[Response] = [
+    messages.AddResponse(1, 3, messages.Status.EOK, LEDGER, ENTRY),
+    messages.AddResponse(1, 3, messages.Status.EOK, LEDGER, ENTRY, 5),
+    _OK,
+    messages.WriteLacResponse(2, 3, messages.Status.EREADONLY, LEDGER),
+    messages.ReadLacResponse(3, 3, messages.Status.EOK, LEDGER, b"lac", BODY),
+    messages.ForceResponse(4, 3, messages.Status.EOK, LEDGER),
+    messages.ListEntriesResponse(5, 3, messages.Status.EOK, LEDGER, availability.encode_runs([(0, 9)])),
+    messages.BookieInfoResponse(6, 3, messages.Status.EOK, 100, 50, 2, 3),
+    messages.AuthResponse(7, 3, messages.Status.EOK, "plugin", b""),
+    messages.StartTlsResponse(8, 3, messages.Status.EBADREQ),
+]
+_V2_RESPONSES: list[Response] = [
+    messages.AddResponse(0, 2, messages.Status.EOK, LEDGER, ENTRY),
+    messages.ReadResponse(0, 2, messages.Status.EOK, LEDGER, EntryId(-1), BODY),
+    messages.ReadResponse(0, 2, messages.Status.ENOENTRY, LEDGER, ENTRY),
+    messages.BatchReadResponse(42, 2, messages.Status.EOK, LEDGER, ENTRY, (BODY, BODY)),
+    messages.AuthResponse(0, 2, messages.Status.EOK, "AuthDisabledPlugin", b""),
+]
+
+
+def joined(buffers: Iterable[Buffer]) -> bytes:
+    return b"".join(buffers)
+
+
+def cut(data: bytes) -> list[bytes]:
+    """The stream in `data`, in chunks: its first byte says how long they are."""
+    size = max(1, data[0] if data else 1) * 3
+    return [data[start : start + size] for start in range(1, len(data), size)]
+
+
+def same_again(load: Callable[[bytes], T], dump: Callable[[T], bytes]) -> Callable[[bytes], None]:
+    """A check: what is taken can be written, and what was written is taken for the same."""
+
+    def check(data: bytes) -> None:
+        found = load(data)
+        again = load(dump(found))
+        assert again == found, f"{found} became {again}"
+
+    return check
+
+
+# ---- the wire --------------------------------------------------------------------------------------------------------
+
+
+def frames(data: bytes) -> None:
+    """However a stream is cut, its frames are the same, or it is refused all the same."""
+
+    def split(chunks: list[bytes]) -> list[bytes] | None:
+        splitter = framing.FrameSplitter(limit_bytes=200)
+        try:
+            return [bytes(frame) for chunk in chunks for frame in splitter.feed(chunk)]
+        except BadInput:
+            return None
+
+    assert split(cut(data)) == split([data[1:]])
+
+
+def request_of(codec: object, versions: tuple[int, ...]) -> Callable[[bytes], None]:
+    def check(data: bytes) -> None:
+        found = codec.unpack_request(memoryview(data))  # type: ignore[attr-defined]
+        is_ours = not isinstance(found, messages.RefusedRequest | messages.UnknownRequest) and found.version in versions
+        if is_ours and getattr(found, "master_key", KEY) in (None, KEY):
+            again = codec.unpack_request(memoryview(joined(codec.pack_request(found)))[4:])  # type: ignore[attr-defined]
+            assert again == found, f"{found} became {again}"
+
+    return check
+
+
+def response_of(codec: object) -> Callable[[bytes], None]:
+    def check(data: bytes) -> None:
+        codec.unpack_response(memoryview(data))  # type: ignore[attr-defined]
+
+    return check
+
+
+def _shape(requests: list[Request]) -> list[object]:
+    """What must be kept: the order within a ledger's adds or reads, between two requests of another kind."""
+    out: list[tuple[object, dict[LedgerId, list[Request]]]] = []
+    for request in requests:
+        kind: object = type(request)
+        if isinstance(request, ReadRequest) and (
+            request.is_fencing or request.is_high_priority or request.previous_lac is not None or request.master_key
+        ):
+            kind = id(request)
+        if not isinstance(request, AddRequest | ReadRequest):
+            out.append((None, {LedgerId(-1): [request]}))
+            continue
+        if not out or out[-1][0] != kind:
+            out.append((kind, {}))
+        out[-1][1].setdefault(request.ledger_id, []).append(request)
+    return [sorted(ledgers_.items(), key=lambda item: item[0]) for _, ledgers_ in out]
+
+
+def scanner(data: bytes) -> None:
+    """A bookie's session, which reads adds and reads in runs, finds what the general parsers find, one by one."""
+    splitter, is_v2 = framing.FrameSplitter(), False
+    expected: list[Request] | None = []
+    try:
+        for frame in splitter.feed(data[1:]):
+            is_v2 = is_v2 or frame[0] != 0x0A
+            assert expected is not None
+            expected.append((v2 if is_v2 else v3).unpack_request(frame))
+    except BadInput:
+        expected = None
+    reader = session.ServerSession()
+    found: list[Request] | None = []
+    try:
+        for chunk in cut(data):
+            assert found is not None
+            found += wire_support.one_by_one(reader.receive(chunk))
+    except BadInput:
+        found = None
+    if expected is None or found is None:
+        assert expected is found, f"one reader refuses: {expected} and {found}"
+    else:
+        assert _shape(found) == _shape(expected)
+
+
+def client_session(version: int, requests: list[Request]) -> Callable[[bytes], None]:
+    def check(data: bytes) -> None:
+        client: session.ClientSession[int] = session.ClientSession(version)
+        for number, request in enumerate(requests):
+            client.send(request, number)
+        told: list[int] = []
+        try:
+            for chunk in cut(data):
+                told += [token for token, _ in client.receive(chunk)]
+        finally:
+            told += client.abandon_all()
+            assert sorted(set(told)) == sorted(told), "a request was answered twice"
+
+    return check
+
+
+def digests(data: bytes) -> None:
+    for kind in DigestType:
+        header, _ = Digest(kind, b"").open(data, LEDGER, None)
+        assert header.ledger_id == LEDGER
+
+
+def lists_of_entries(data: bytes) -> None:
+    """What is read as runs and written again is the same; lists that no bookie could write are left at that."""
+    groups = availability.decode_groups(data)
+    count = sum(1 if period == 0 else 1 + (last - first) // period for first, last, _, period in groups)
+    if count < 10_000 and all(last - first + size < 2**31 for first, last, size, _ in groups):
+        runs = availability.decode(data)
+        assert availability.decode(availability.encode_runs(runs)) == runs
+
+
+def sasl(data: bytes) -> None:
+    DigestClient("user", Secret("secret"), "cnonce").answer(data)
+
+
+# ---- metadata --------------------------------------------------------------------------------------------------------
+
+_V2 = (
+    b"BookieMetadataFormatVersion\t2\nquorumSize: 2\nensembleSize: 3\nlength: 0\nlastEntryId: -1\nstate: OPEN\n"
+    b'segment {\n  ensembleMember: "b1:1"\n  ensembleMember: "b2:1"\n  ensembleMember: "b3:1"\n'
+    b'  firstEntryId: 0\n}\ndigestType: CRC32C\npassword: "p"\nackQuorumSize: 2\n'
+    b'customMetadata {\n  key: "a"\n  value: "b"\n}\n'
+)
+_V3 = serde.dump_ledger(dataclasses.replace(serde.load_ledger(_V2), format_version=3))
+_V1 = b"BookieMetadataFormatVersion\t1\n2\n3\n0\n0\tb1:1\tb2:1\tb3:1\n-102\tCLOSED"
+_V1_CLOSED = b"BookieMetadataFormatVersion\t1\n2\n3\n70\n0\tb1:1\tb2:1\tb3:1\n6\tCLOSED"
+_COOKIE = b'5\nbookieHost: "b:1"\njournalDir: "/j"\nledgerDirs: "2\\t/l0\\t/l1"\ninstanceId: "i"\nindexDirs: "1\\t/x"\n'
+
+
+def cookies(data: bytes) -> None:
+    found = cookie.load_cookie(data)
+    cookie.mismatch(found, cookie.load_cookie(_COOKIE))
+
+
+def registrations(data: bytes) -> None:
+    """The record, and a bookie id of any bytes with an empty one."""
+    registration.load_service_info(BookieId(data.decode("utf-8", "replace")), b"")
+    found = registration.load_service_info(BookieId("b:1"), data)
+    again = registration.dump_service_info(found)
+    assert not again or registration.load_service_info(BookieId("b:1"), again) == found
+
+
+def repairs(data: bytes) -> None:
+    loads: list[Callable[[bytes], object]] = [repair.load_underreplicated, repair.load_lock, repair.load_vote]
+    for load in (*loads, locations.load_rack_mapping):
+        try:
+            load(data)
+        except BadInput:
+            continue
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def _journal(bodies: list[tuple[int, bytes]]) -> bytes:
+    header = journal_format.Header(1, b"saltsalt", 0)
+    data = journal_format.pack_header(header)
+    for kind, body in bodies:
+        data += (
+            journal_format.pack_record(journal_format.seed_of(header), len(data), kind, LEDGER, EntryId(-1), body)
+            + body
+        )
+    return data
+
+
+def journals(data: bytes) -> None:
+    """A file of any bytes behind its header, and a record of any bytes whose checksum is right."""
+    header = journal_format.Header(1, b"saltsalt", 0)
+    for whole in (data, _journal([(data[0] % 5 + 1 if data else 1, data[1:])])):
+        journal_format.unpack_header(whole)
+        journal_format.other_version(whole)
+        file = JournalFile("f", 1, whole, header, is_last=bool(data and data[0] & 1))
+        for record in file.records(0):
+            assert record.end <= len(whole)
+
+
+def entry_logs(data: bytes) -> None:
+    log_format.is_header(data, 3)
+    log_format.other_version(data)
+    offset = log_format.HEADER_SIZE
+    while (record := log_format.unpack_record(data, offset, 3)) is not None:
+        offset += log_format.RECORD_HEAD_SIZE + len(record.body)
+    log_format.is_record(data[log_format.HEADER_SIZE :], 3, LEDGER, ENTRY)
+    log_format.claimed_size(data)
+
+
+def _log() -> bytes:
+    body = storage_support.entry(7, 1)
+    return log_format.pack_header(3) + (log_format.pack_record(3, LEDGER, ENTRY, body) + body) * 3
+
+
+def index_rows(data: bytes) -> None:
+    for read in (location.unpack, lambda row: ledgers.unpack_row(LEDGER, row).facts()):
+        try:
+            read(data)
+        except (CorruptFile, RefusedToStart):
+            continue
+    found = dict(block.locations_in(data, EntryId(64)))
+    for entry_id in range(64, 64 + block.COUNT):
+        assert block.find(data, EntryId(entry_id)) == found.get(EntryId(entry_id))
+    assert block.last_in(data, EntryId(64)) == max(found)
+    block.without(data, max(found))
+
+
+def _row() -> bytes:
+    ledger = ledgers.Ledger(LEDGER, KEY)
+    ledger.flags, ledger.limbo_epoch, ledger.explicit_lac = 5, 3, bytes(24)
+    return ledger.pack()
+
+
+def key_stores(data: bytes) -> None:
+    try:
+        keystore.open_jks(data, "password")
+    except ValueError as error:  # its caller's own word for a store that cannot be opened
+        raise BadInput("a key store") from error
+
+
+_SENTINEL = sentinel.dump(
+    Sentinel("cluster", BookieId("b:1"), "journal", "journal", Incarnation(3), BootEpoch(7), "fsid", "grant")
+)
+_FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
+
+
+def settings_files(data: bytes) -> None:
+    path = Path(_FOLDER.name) / "bk.conf"
+    path.write_bytes(data)
+    loaded = settings_support.load("", "--config", str(path))
+    settings_support.build(loaded)
+
+
+_JAVA_FILE = Path(__file__).resolve().parents[1] / "unit" / "cli" / "bk_server.conf"
+_TEXT = (
+    b'"',
+    b"\\",
+    b"\n",
+    b"\t",
+    b"{",
+    b"}",
+    b"[" * 40,
+    b"-1",
+    b"9" * 40,
+    b"Infinity",
+    b"NaN",
+    b"\xc2\xb2",
+    b"\xff",
+    b":",
+)
+_STREAM = b"\x20" + b"".join(joined(v3.pack_request(request)) for request in _REQUESTS)
+_STREAM_2 = b"\x20" + b"".join(joined(v2.pack_request(request)) for request in _V2_REQUESTS)
+
+
+def _payloads(pack: Callable[[T], list[Buffer]], found: Iterable[T]) -> list[bytes]:
+    return [joined(pack(message))[4:] for message in found]
+
+
+_ALL = [
+    Target("frames", [b"\x05" + b"\x00\x00\x00\x03abc" * 9], frames, ()),
+    Target("v3 requests", _payloads(v3.pack_request, _REQUESTS), request_of(v3, (3,)), (BadInput,), _TAGS),
+    Target("v2 requests", _payloads(v2.pack_request, _V2_REQUESTS), request_of(v2, (2,)), (BadInput,)),
+    Target("v3 answers", _payloads(v3.pack_response, _RESPONSES), response_of(v3), (BadInput,), _TAGS),
+    Target("v2 answers", _payloads(v2.pack_response, _V2_RESPONSES), response_of(v2), (BadInput,)),
+    Target("scanner", [_STREAM, _STREAM_2, _STREAM + _STREAM_2[1:]], scanner, (), _TAGS),
+    Target(
+        "client session 3",
+        [b"\x20" + joined(joined(session.pack_response(response)) for response in _RESPONSES)],
+        client_session(3, _REQUESTS),
+        (BadInput,),
+        _TAGS,
+    ),
+    Target(
+        "client session 2",
+        [b"\x20" + joined(joined(session.pack_response(response)) for response in _V2_RESPONSES)],
+        client_session(2, _V2_REQUESTS),
+        (BadInput,),
+    ),
+    Target("digests", [BODY], digests, (DigestMismatch,)),
+    Target(
+        "lists of entries",
+        [availability.encode_runs([(0, 9), (20, 29), (40, 49), (51, 51)]), availability.encode_runs([])],
+        lists_of_entries,
+        (BadInput,),
+    ),
+    Target("sasl", [b'realm="r",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'], sasl, (Unauthorized,), _TEXT),
+    Target(
+        "ledger metadata",
+        [_V3, _V2, _V1, _V1_CLOSED],
+        same_again(serde.load_ledger, serde.dump_ledger),
+        (BadInput,),
+        _TEXT,
+    ),
+    Target("cookies", [_COOKIE, b"3\nbk1:3181\n/j\n2\t/l0\t/l1\n"], cookies, (BadInput,), _TEXT),
+    Target(
+        "incarnations",
+        [
+            b'{"boot_epoch": 7, "boot_id": "x", "grant_id": "g", "incarnation": 3,'
+            b' "instance_id": "i", "operator_epoch": 2}'
+        ],
+        same_again(cookie.load_incarnation, cookie.dump_incarnation),
+        (BadInput,),
+        _TEXT,
+    ),
+    Target(
+        "registrations",
+        [registration.dump_service_info(registration.bookie_service("h", 1, (("zone", "z"),), http_port=8)), b"h:3181"],
+        registrations,
+        (BadInput,),
+        _TEXT,
+    ),
+    Target(
+        "repair records",
+        [
+            b'replica: "b:1"\nreplica: "b:2"\nctime: 5\n',
+            b'bookieId: "b:1"\n',
+            b'{"g": {"b:1": {"rack": "/r", "hostname": "h"}}}',
+        ],
+        repairs,
+        (),
+        _TEXT,
+    ),
+    Target(
+        "journals",
+        [
+            _journal([(1, storage_support.entry(7, 1)), (3, KEY)]),
+            b"\x04\x00\x00\x00\x02\x00\x00\x00\x20\x00\x00\x00\x20" + bytes(64),
+        ],
+        journals,
+        (CorruptFile,),
+    ),
+    Target("entry logs", [_log()], entry_logs, ()),
+    Target(
+        "index rows",
+        [_row(), block.pack([EntryId(64), EntryId(70)], [bytes(location.SIZE)] * 2, None), bytes(location.SIZE)],
+        index_rows,
+        (CorruptFile,),
+    ),
+    Target("sentinels", [_SENTINEL], same_again(sentinel.load, sentinel.dump), (BadInput,), _TEXT),
+    Target("key stores", [b"\xfe\xed\xfe\xed\x00\x00\x00\x02\x00\x00\x00\x00" + bytes(20)], key_stores, (BadInput,)),
+    Target(
+        "settings",
+        [settings_support.NEEDED.encode(), _JAVA_FILE.read_bytes()],
+        settings_files,
+        (BadInput,),
+        (*_TEXT, b"=", b"\\\n", b"${", b"journalDirectories=", b"tlsProvider=OpenSSL\n", b"zkServers=a:1,b:2\n"),
+    ),
+]
+TARGETS = {target.name.replace(" ", "-"): target for target in _ALL}

@@ -1,0 +1,59 @@
+"""The short form of `make fuzz`: the same inputs every time, and proof that the fuzzer finds what is there."""
+
+import struct
+
+import pytest
+
+import fuzz_targets
+from bookie.base.errors import BadInput
+from fuzz_engine import Finding, Fuzzer, Target, smaller
+
+INPUTS = 400
+
+
+@pytest.mark.filterwarnings("ignore:.*(unicode_escape|escape sequence):DeprecationWarning")  # protobuf's own
+@pytest.mark.parametrize("name", sorted(fuzz_targets.TARGETS))
+def test_any_bytes_are_taken_or_refused_as_they_should_be(name: str) -> None:
+    inputs = INPUTS // 8 if name == "settings" else INPUTS
+
+    tally = Fuzzer(fuzz_targets.TARGETS[name], seed=1).run(inputs=inputs)
+
+    assert tally.inputs >= inputs
+    assert tally.lines > 1, "nothing of ours was reached"
+
+
+def parse(data: bytes) -> None:
+    """Wrong in one branch, behind a length and a word that a blind search does not meet."""
+    if len(data) < 4:
+        raise BadInput("short")
+    (size,) = struct.unpack_from(">H", data)
+    if size != len(data) - 2:
+        raise BadInput("another length")
+    if data[2:3] == b"\x07":
+        data[size + 2]
+
+
+def slow(data: bytes) -> None:
+    if data[:1] == b"\x01":
+        sum(range(40_000_000))
+
+
+def test_an_error_that_is_not_typed_is_found_and_made_small() -> None:
+    target = Target("planted", [b"\x00\x08" + bytes(8)], parse, (BadInput,))
+
+    with pytest.raises(Finding, match="IndexError") as found:
+        Fuzzer(target, seed=1).run(inputs=20_000)
+    small = smaller(target, found.value)
+
+    assert len(small.data) <= len(found.value.data)
+    with pytest.raises(IndexError):
+        parse(small.data)
+
+
+@pytest.mark.slow
+def test_an_input_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz_engine.CPU_MS_MAX", 100)
+    target = Target("planted", [b"\x00"], slow, ())
+
+    with pytest.raises(Finding, match="ms of CPU"):
+        Fuzzer(target, seed=1).run_one(b"\x01")
