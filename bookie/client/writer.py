@@ -7,9 +7,7 @@ changes in the metadata, the explicit LAC, and the end.
 
 import asyncio
 import contextlib
-import itertools
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
@@ -18,6 +16,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
 from bookie.client.appender import Appender
 from bookie.client.explicit_lac import ExplicitLac
+from bookie.client.room import Room
 from bookie.client.shared import Shared, digest_of, schedule_of
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.quorum import ensemble
@@ -40,15 +39,6 @@ TELL_ATTEMPTS = 10
 TELL_PAUSE_MS = 300
 
 
-class _Place:
-    """One caller's place in the queue for room."""
-
-    __slots__ = ("turn",)
-
-    def __init__(self, turn: "asyncio.Future[None]") -> None:
-        self.turn = turn
-
-
 class LedgerWriter:
     """Appends to one open ledger. Made by `Client.create`; also an async context manager that closes the ledger.
 
@@ -64,8 +54,6 @@ class LedgerWriter:
         digest = digest_of(metadata)
         self._is_deferred = is_deferred = dict(metadata.custom).get(DURABILITY_KEY) == DEFERRED
         self._schedule = schedule_of(metadata)
-        self._entries_max = shared.options.in_flight_entries_max
-        self._bytes_max = shared.options.in_flight_bytes_max
         self._payload_max = shared.options.frame_limit_bytes - ADD_OVERHEAD_MAX
         self._appender = Appender(
             shared,
@@ -82,7 +70,11 @@ class LedgerWriter:
         self._explicit_lac = ExplicitLac(shared, ledger_id, digest, self._appender)
         self._appender.on_confirmed = self._on_confirmed
         self._appender.on_error = self._on_error
-        self._waiters: deque[_Place] = deque()
+        self._room = Room(
+            self._appender,
+            entries_max=shared.options.in_flight_entries_max,
+            bytes_max=shared.options.in_flight_bytes_max,
+        )
         self._watching: list[asyncio.Future[None]] = []
         self._is_closing = False
         self._loop = shared.pool.loop
@@ -126,15 +118,16 @@ class LedgerWriter:
         Raises LedgerFenced, LedgerClosed, Unauthorized, NotEnoughBookies: then the writer is dead. BadInput for a
         payload that is too large: then nothing happened. Cancelling does not take the entry back.
         """
-        if self._waiters or self._is_full():
-            await self._room()
+        self._check(payload)  # before it takes a turn that another could use
+        if self._room.must_wait:
+            await self._room.wait()
         return await self.append_nowait(payload)
 
     def append_nowait(self, payload: Buffer) -> "asyncio.Future[EntryId]":
         """Append without waiting; the future gets the id once confirmed. Raises TooManyRequests when too much is in
         flight. `payload` must not change before that."""
         self._check(payload)
-        if self._is_full():
+        if self._room.is_full:
             raise errors.TooManyRequests(
                 f"ledger {self.id}: {len(self._appender.adds)} entries, {self._appender.in_flight_bytes} bytes are in "
                 "flight; await append() instead"
@@ -153,9 +146,10 @@ class LedgerWriter:
             return range(0)
         first: EntryId | None = None
         for payload in payloads[:-1]:
-            if self._waiters or self._is_full():
-                await self._room()
             self._check(payload)
+            if self._room.must_wait:
+                await self._room.wait()
+                self._check(payload)
             entry_id = self._appender.push(payload, None)
             first = entry_id if first is None else first
         last = await self.append(payloads[-1])
@@ -173,37 +167,8 @@ class LedgerWriter:
                 f"ledger {self.id}: an entry of {len(payload)} bytes does not fit a frame; at most {self._payload_max}"
             )
 
-    def _is_full(self) -> bool:
-        appender = self._appender
-        return len(appender.adds) >= self._entries_max or appender.in_flight_bytes >= self._bytes_max
-
-    async def _room(self) -> None:
-        """Wait for room, in order of arrival: a waiter keeps its place until it may push, so nobody overtakes it."""
-        place = _Place(self._loop.create_future())
-        self._waiters.append(place)
-        may_push = False
-        try:
-            while True:
-                await place.turn
-                if self._appender.error is not None or (self._waiters[0] is place and not self._is_full()):
-                    may_push = True
-                    return
-                place.turn = self._loop.create_future()
-        finally:
-            self._waiters.remove(place)
-            if not may_push:
-                self._wake()  # cancelled, and it may have been our turn
-
-    def _wake(self) -> None:
-        """Give their turn to as many waiters as there is room for; they push one after the other, in one loop turn."""
-        room = self._entries_max - len(self._appender.adds)
-        for place in itertools.islice(self._waiters, max(room, 0)):
-            if not place.turn.done():
-                place.turn.set_result(None)
-
     def _on_confirmed(self) -> None:
-        if self._waiters and not self._is_full():
-            self._wake()
+        self._room.wake()
         if self._watching:
             self._look()
         self._explicit_lac.moved()
@@ -211,9 +176,7 @@ class LedgerWriter:
     def _on_error(self, error: BookieError) -> None:
         if not self._is_closing:
             log.warning("writer ended ledger_id=%d last_confirmed=%d reason=%s", self.id, self._appender.lac, error)
-        for place in self._waiters:
-            if not place.turn.done():
-                place.turn.set_result(None)
+        self._room.end()
         self._look()
         self._explicit_lac.stop()
 

@@ -330,6 +330,21 @@ def test_an_append_that_is_cancelled_at_the_moment_of_its_turn_passes_the_turn_o
     tell(story)
 
 
+def test_an_append_that_is_refused_takes_nobodys_turn() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client(in_flight_entries_max=1) as client:
+            writer = await client.create()
+            first = writer.append_nowait(b"first")
+            too_large, patient = (asyncio.ensure_future(writer.append(bytes(size))) for size in (6 << 20, 1))
+
+            async with asyncio.timeout(10):
+                assert await patient == 1
+            assert isinstance(too_large.exception(), errors.BadInput)
+            assert await first == 0
+
+    tell(story)
+
+
 def test_readers_can_see_the_last_entry_once_the_writer_pauses() -> None:
     """Explicit LAC (wire 10.6)."""
 
