@@ -56,6 +56,7 @@ def _audits(outcome: Outcome) -> Iterator[str]:
         yield f"<p>{html.escape(summary.sentence(told))}</p>"
         yield f"<figure>{plots.copies_by_bookie(told)}</figure>"
         yield f"<figure>{plots.ledgers_by_replicas(told)}</figure>"
+        yield f"<figure>{plots.risk_by_zone(told)}</figure>"
 
 
 def _cells(*texts: str) -> str:

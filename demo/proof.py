@@ -60,6 +60,13 @@ def _answers(probe: dict[str, Any]) -> str:
     return ", ".join(words) or "no ledger was open on it"
 
 
+def audits(bookie_id: str, told: dict[str, dict[str, Any]]) -> list[Proof]:
+    """What the audits before the heal had ended and after it prove; nothing where there were none."""
+    if not told:
+        return []
+    return [audit_named_the_loss(bookie_id, told["before"]), audit_is_clean(told["after"])]
+
+
 def audit_named_the_loss(bookie_id: str, before: dict[str, Any]) -> Proof:
     """`before`: the summary of the audit that looked before the heal had ended."""
     lacking = {name: _lacking(bookie) for name, bookie in before["bookies"].items() if _lacking(bookie)}

@@ -23,6 +23,7 @@ AUDIT = {
     "copies": {"expected": 4_242, "missing": 0, "unreachable": 77, "unexpected": 0},
     "bookies": {"b & <c>": {"zone": "", "expected": 4_242, "missing": 0, "unreachable": 77, "unexpected": 0}},
     "replicas": {"3": {"2": 4}},
+    "zones": {"zone-a": {"1": 4}},
 }
 
 
