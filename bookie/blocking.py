@@ -17,7 +17,7 @@ import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from bookie import connect as connecting
 from bookie.base import errors
@@ -30,6 +30,7 @@ from bookie.runtime import loop
 from bookie.wire.messages import Buffer
 
 T = TypeVar("T")
+_End = BookieError | StopAsyncIteration | None
 
 # Items handed over at once by a finite stream: a hop between threads costs as much as reading a dozen entries.
 BATCH = 256
@@ -309,36 +310,57 @@ def _batches(
     weight_max: int,
     weigh: Callable[[T], int],
 ) -> Iterator[list[T]]:
-    """The items of an async iterator in lists, each gathered in one hop; closed when the consumer stops early."""
-
-    async def begin() -> AsyncIterator[T]:
-        return aiter(stream())
-
-    async def fetch(items: AsyncIterator[T]) -> tuple[list[T], BookieError | StopAsyncIteration | None]:
-        """A list, and what ended the stream behind it."""
-        fetched: list[T] = []
-        weight = 0
-        while len(fetched) < count_max and weight < weight_max:
-            try:
-                item = await anext(items)
-            except (BookieError, StopAsyncIteration) as end:
-                return fetched, end
-            fetched.append(item)
-            weight += weigh(item)
-        return fetched, None
-
-    async def close(items: Any) -> None:
-        await items.aclose()
-
-    items = thread.call(begin())
+    """The items of an async iterator in lists, each had in one hop; closed when the consumer stops early."""
+    gathering = _Gathering(stream, count_max, weight_max, weigh)
     try:
         while True:
-            fetched, end = thread.call(fetch(items))
-            if fetched:
-                yield fetched
+            items, end = thread.call(gathering.take())
+            if items:
+                yield items
             if isinstance(end, BookieError):
                 raise end
             if end is not None:
                 return
     finally:
-        thread.finish(close(items))
+        thread.finish(gathering.close())
+
+
+class _Gathering(Generic[T]):
+    """Lists of a stream's items; the next is gathered while the last one is consumed. Lives on the loop."""
+
+    def __init__(
+        self, stream: Callable[[], AsyncIterator[T]], count_max: int, weight_max: int, weigh: Callable[[T], int]
+    ) -> None:
+        self._stream = stream
+        self._count_max = count_max
+        self._weight_max = weight_max
+        self._weigh = weigh
+        self._items: Any = None  # an async generator, once begun
+        self._next: asyncio.Task[tuple[list[T], _End]] | None = None
+
+    async def take(self) -> "tuple[list[T], _End]":
+        """A list, and what ended the stream behind it."""
+        if self._items is None:
+            self._items = aiter(self._stream())
+        gathered = await (self._next or self._gather())
+        self._next = None if gathered[1] is not None else asyncio.create_task(self._gather())
+        return gathered
+
+    async def close(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.wait([self._next])
+        if self._items is not None:
+            await self._items.aclose()
+
+    async def _gather(self) -> "tuple[list[T], _End]":
+        gathered: list[T] = []
+        weight = 0
+        while len(gathered) < self._count_max and weight < self._weight_max:
+            try:
+                item = await anext(self._items)
+            except (BookieError, StopAsyncIteration) as end:
+                return gathered, end
+            gathered.append(item)
+            weight += self._weigh(item)
+        return gathered, None
