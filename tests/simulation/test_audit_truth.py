@@ -14,8 +14,9 @@ from collections.abc import Iterable
 import pytest
 
 from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.metadata.ledger import LedgerMetadata
+from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.sim.cluster import ClientNode, SimCluster
+from pyspark_bookkeeper.audit import tally
 from pyspark_bookkeeper.audit.compare import MISSING, UNEXPECTED, UNREACHABLE, Finding
 from pyspark_bookkeeper.audit.inspector import Inspector, Rules, UnitResult
 
@@ -253,3 +254,43 @@ def test_a_bookie_in_the_middle_of_its_repair_is_never_called_missing_nor_clean(
         assert after.figures["copies", "expected"] >= result.figures["copies", "expected"]
 
     SimCluster("audit limbo", bookies=5).run(story)
+
+
+def test_ledgers_of_which_nothing_can_be_said_are_counted_and_never_called_corrupt() -> None:
+    async def story(cluster: SimCluster) -> None:
+        client, other = await cluster.client("auditor"), await cluster.client("mover")
+        truth = Truth(cluster, client, 3)
+        await client(truth.write(10, quorum_min=2))
+        await truth.flush()
+        ledgers = client.client.shared.ledgers
+        filled = [ledger_id for ledger_id, metadata in sorted(truth.metadata.items()) if metadata.last_entry >= 0]
+        moving, gone = filled[0], LedgerId(10**9)
+        bookies = truth.metadata[moving].segments[0].bookies
+        truth.empty(BookieId(bookies[0]))  # there would be something to tell
+        endless = new_ledger(ensemble_size=2, write_quorum=2, ack_quorum=2, bookies=bookies[:2], ctoken=7)
+        absurd = await client(ledgers.create(endless.closed(EntryId(1 << 40), 0)))
+        stop = asyncio.Event()
+        mover = asyncio.ensure_future(other(_touch(other, moving, stop)))
+
+        result = await audited(client, [moving, absurd, gone], Rules(grace_ms=0, second_look_ms=10))
+        stop.set()
+        await mover
+        young = await audited(client, truth.metadata, Rules(grace_ms=10**9))
+
+        assert result.findings == []
+        assert {state: result.figures["ledgers", state] for state in tally.STATES} == {
+            "closed": 0, "open": 0, "young": 0, "moved": 1, "gone": 1, "unreadable": 1,
+        }  # fmt: skip
+        assert [key for key in result.figures if key[0] == "reasons" and "ledger ..." in key[1]]
+        assert young.findings == []
+        assert young.figures == {("ledgers", "young"): len(truth.metadata)}
+
+    SimCluster("audit states", bookies=5).run(story)
+
+
+async def _touch(client: ClientNode, ledger_id: LedgerId, stop: asyncio.Event) -> None:
+    """Write the ledger's record again and again: each time it is another version of it."""
+    ledgers = client.client.shared.ledgers
+    while not stop.is_set():
+        metadata, version = await ledgers.get(ledger_id)
+        await ledgers.put(ledger_id, metadata, version)
