@@ -186,8 +186,12 @@ def test_copies_still_on_their_way_at_the_first_look_are_not_missing() -> None:
         for _ in range(20):
             await other(writer.append(b"on two bookies, and on its way to the third"))
         auditing = asyncio.ensure_future(audited(client, [writer.id], Rules(grace_ms=0, second_look_ms=second_look_ms)))
-        await client(client.client.shared.pause(500))
+        await client(client.client.shared.pause(400))
         cluster.release("writer", late)
+        await client(client.client.shared.pause(200))
+        cluster.hold("writer", late)
+        for _ in range(20):
+            await other(writer.append(b"and so it goes on: these were not there at the first look"))
         return await auditing
 
     patient = SimCluster("audit late", bookies=3).run(lambda cluster: story(cluster, second_look_ms=1_000))
