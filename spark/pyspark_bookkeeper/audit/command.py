@@ -5,6 +5,7 @@ Exit codes: 0 clean, 1 failed, 2 usage or bad input, 4 refused as unsafe, 5 find
 """
 
 import argparse
+import dataclasses
 import functools
 import json
 import sys
@@ -98,7 +99,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{PROGRAM}: {arguments.output} holds an audit of {begun.uri}: give another folder", file=sys.stderr)
         return UNSAFE
     try:
-        fleet.client(connection)  # a wrong address is told before Java starts
         planned = _audit(arguments, connection, folder, begun, tell)
     finally:
         fleet.close_all()
@@ -108,12 +108,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _audit(
     arguments: argparse.Namespace, connection: Connection, folder: Folder, begun: Plan | None, tell: Tell
 ) -> Plan:
+    planned = begun or _planned(arguments, connection)  # what is wrong with the address is told before Java starts
     conf = {**QUICK_CONF, **dict(pair.partition("=")[::2] for pair in arguments.conf)}
     with session.open_session("bookie audit", master=arguments.master, conf=conf) as spark:
         slots = spark.sparkContext.defaultParallelism
         tell(f"Spark {spark.version} is up on {arguments.master} with {slots} slots")
-        planned = begun or _planned(arguments, connection, slots)
         if begun is None:
+            wave_units = arguments.wave_units or plan.WAVE_UNITS_PER_SLOT * slots
+            planned = dataclasses.replace(planned, wave_units=wave_units)
             folder.forget()
             folder.begin(planned)
         tell(f"{planned.ledgers} ledgers on {len(planned.zones)} bookies, in {len(planned.units)} tasks")
@@ -121,13 +123,15 @@ def _audit(
     return planned
 
 
-def _planned(arguments: argparse.Namespace, connection: Connection, slots: int) -> Plan:
+def _planned(arguments: argparse.Namespace, connection: Connection) -> Plan:
+    """The plan, but for the size of its waves, which is Spark's to say."""
     started_ms = time.time_ns() // 1_000_000
     ids: list[LedgerId] = list(fleet.ledger_ids(connection))
     if arguments.ledgers:
         wanted = plan.parse_ranges(arguments.ledgers)
         ids = [ledger_id for ledger_id in ids if ranges.contains(wanted, ledger_id)]
-        if lacking := [one.start for one in wanted if one.is_one and one.start not in ids]:
+        there = frozenset(ids)
+        if lacking := [one.start for one in wanted if one.is_one and one.start not in there]:
             raise errors.LedgerMissing(f"--ledgers {arguments.ledgers}: there is no ledger {lacking[0]}")
     return plan.make(
         uri=connection.uri,
@@ -141,7 +145,7 @@ def _planned(arguments: argparse.Namespace, connection: Connection, slots: int) 
         known=fleet.known_bookies(connection),
         ledger_ids=ids,
         unit_ledgers=arguments.unit_ledgers,
-        wave_units=arguments.wave_units or plan.WAVE_UNITS_PER_SLOT * slots,
+        wave_units=1,
     )
 
 

@@ -159,8 +159,9 @@ def kill_after_first_wave(argv: list[str], output: Path, log: Path) -> None:
         children.end(process, timeout_s=10.0)
 
 
-def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+def run(argv: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **environment}
+    return subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=env)
 
 
 @pytest.mark.slow
@@ -212,3 +213,21 @@ def test_bad_words_are_told_before_anything_starts(tmp_path: Path, words: list[s
     assert complaint in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.slow
+def test_without_java_there_is_one_sentence_and_nothing_in_the_folder(fleet: LocalFleet, tmp_path: Path) -> None:
+    done = run(command(fleet.uri, tmp_path / "audit"), JAVA_HOME="/no/java/here")
+
+    assert done.returncode == 2
+    assert "JAVA_HOME is /no/java/here" in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert not (tmp_path / "audit").exists()
+
+
+@pytest.mark.slow
+def test_a_ledger_that_is_not_there_is_not_found(fleet: LocalFleet, tmp_path: Path) -> None:
+    done = run(command(fleet.uri, tmp_path / "audit", "--ledgers", "123456789"))
+
+    assert done.returncode == 3
+    assert "there is no ledger 123456789" in done.stderr
