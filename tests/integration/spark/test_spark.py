@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pyspark_bookkeeper
 import spark_ledgers
 import spark_support
 from bookie.base.ids import BookieId
@@ -48,6 +49,17 @@ def test_a_ledger_is_a_dataframe_with_no_registration(
     assert frame.rdd.getNumPartitions() == 2
     found = frame.selectExpr("entry_id", "CAST(value AS STRING) AS text").orderBy("entry_id").collect()
     assert [row.text.encode() for row in found] == [payload(ledger, entry) for entry in range(1_000)]
+
+
+def test_a_session_that_cannot_find_the_source_is_told_of_it(
+    spark: "SparkSession", fleet: LocalFleet, client: BlockingClient
+) -> None:
+    ledger = spark_ledgers.write(client, 3)
+    session = spark.newSession()
+
+    pyspark_bookkeeper.register(session)
+
+    assert load(session, fleet, ledgers=ledger).count() == 3
 
 
 def test_a_ledger_is_a_table_in_sql(spark: "SparkSession", fleet: LocalFleet, client: BlockingClient) -> None:
