@@ -4,7 +4,7 @@ VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest -q
 SOURCES := bookie operator/bookie_operator spark/pyspark_bookkeeper
 
-.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e fuzz bench bench-growth bench-spark proto crds image cluster cluster-down
+.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e fuzz soak bench bench-growth bench-spark proto crds image cluster cluster-down
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ e2e: install  ## the operator, the charts and the image on a real Kubernetes
 
 fuzz: install  ## every reader of bytes that others wrote, under hostile ones (FUZZ_SECONDS=600, all together; SEED=)
 	@$(VENV)/python tests/fuzz/fuzz.py --seconds $(or $(FUZZ_SECONDS),600) $(if $(SEED),--seed $(SEED))
+
+soak: install  ## kill -9 of real bookies under load, again and again; thousands of hostile clients (ROUNDS=200 SEED=)
+	@$(VENV)/python tests/soak/soak.py --rounds $(or $(ROUNDS),200) $(if $(SEED),--seed $(SEED))
 
 bench: install  ## ratios against the official Java bookie, measured in one run (WRITE_DOCS=1: into docs/BENCHMARKS.md)
 	@$(VENV)/python tests/bench/bench.py $(if $(WRITE_DOCS),--write-docs)

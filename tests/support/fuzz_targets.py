@@ -48,6 +48,7 @@ _REQUESTS: list[Request] = [
     AddRequest(2, 3, LEDGER, ENTRY, KEY, BODY, is_recovery=True, is_deferred=True, is_high_priority=True),
     ReadRequest(3, 3, LEDGER, ENTRY),
     ReadRequest(4, 3, LEDGER, EntryId(-1), KEY, is_fencing=True),
+    ReadRequest(4, 3, LEDGER, ENTRY, KEY, is_fencing=True, is_high_priority=True),
     ReadRequest(5, 3, LEDGER, EntryId(-1), previous_lac=0, timeout_ms=10_000, is_piggyback=True),
     messages.WriteLacRequest(6, 3, LEDGER, 0, KEY, b"lac"),
     messages.ReadLacRequest(7, 3, LEDGER),
@@ -61,6 +62,7 @@ _V2_REQUESTS: list[Request] = [
     AddRequest(0, 2, LEDGER, ENTRY, KEY, BODY),
     ReadRequest(0, 2, LEDGER, ENTRY),
     ReadRequest(0, 2, LEDGER, EntryId(-1), KEY, is_fencing=True),
+    ReadRequest(0, 2, LEDGER, ENTRY, KEY, is_fencing=True, is_high_priority=True),
     messages.BatchReadRequest(42, 2, LEDGER, EntryId(0), count_max=10, size_max=1 << 20),
     messages.AuthRequest(0, 2, "sasl", b"token"),
 ]

@@ -1,0 +1,36 @@
+"""The short form of `make soak`: a few kills of real bookies under load, and some hundred hostile clients."""
+
+import pathlib
+
+import pytest
+
+import hostile_support
+import local_support
+import soak_support
+from bookie.base.units import MIB
+
+pytestmark = pytest.mark.slow
+
+IDLE, CUT, SLOW = 500, 50, 5
+
+
+def test_nothing_acknowledged_is_lost_when_bookies_are_killed_one_after_the_other(tmp_path: pathlib.Path) -> None:
+    with soak_support.soaking(tmp_path, seed=11) as soak:
+        soak.start_writing(200.0)
+        rounds = [soak.kill_one() for _ in range(3)]
+        verdict = soak.verify()
+
+    assert {done.journal_after for done in rounds} == {True, False}, "the seed draws both"
+    assert verdict["clean"], verdict
+    assert verdict["verified"] == verdict["acknowledged"] > 300
+
+
+def test_hostile_clients_cost_little_and_others_are_served(tmp_path: pathlib.Path) -> None:
+    with local_support.fleet(tmp_path / "data", tmp_path / "fleet.log", bookies=1) as fleet:
+        bookie = fleet.bookies[0]
+        seen = hostile_support.run(bookie.pid, bookie.port, idle=IDLE, cut=CUT, slow=SLOW)
+        print(seen)
+
+    assert seen.idle_bytes_each < 64 * 1024
+    assert seen.slow_bytes_each < 16 * MIB, "the answers of a client that does not read wait in its requests"
+    assert seen.again_bytes < 2 * MIB, "memory of connections that are gone is used again"
