@@ -45,7 +45,7 @@ def load(data: bytes) -> Sentinel:
             fsid=str(fields["fsid"]),
             grant_id=str(fields["grant_id"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise errors.BadInput(f"the sentinel {NAME} cannot be read: {error}") from error
 
 

@@ -3,7 +3,11 @@
 What is taken is looked at further: written and read again it is the same, and two readers of one thing agree.
 """
 
+import contextlib
 import dataclasses
+import hashlib
+import json
+import struct
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -316,16 +320,43 @@ def _row() -> bytes:
     return ledger.pack()
 
 
+_JKS = b"".join(
+    (
+        b"\xfe\xed\xfe\xed" + struct.pack(">II", 2, 2),
+        struct.pack(">IH", 2, 2) + b"ca" + bytes(8) + b"\x00\x05X.509" + struct.pack(">I", 4) + b"cert",
+        struct.pack(">IH", 1, 2) + b"me" + bytes(8) + struct.pack(">I", 30),
+        b"\x30\x1c\x30\x0e\x06\x0a\x2b\x06\x01\x04\x01\x2a\x02\x11\x01\x01\x05\x00\x04\x0a" + bytes(10),
+    )
+)
+
+
 def key_stores(data: bytes) -> None:
-    try:
-        keystore.open_jks(data, "password")
-    except ValueError as error:  # its caller's own word for a store that cannot be opened
-        raise BadInput("a key store") from error
+    """A store of any bytes, and one whose digest is right."""
+    secret = "password".encode("utf-16-be")
+    for whole in (data, data + hashlib.sha1(secret + b"Mighty Aphrodite" + data, usedforsecurity=False).digest()):
+        try:
+            keystore.open_jks(whole, "password")
+        except (ValueError, IndexError, struct.error):  # what its caller makes a sentence of
+            continue
 
 
 _SENTINEL = sentinel.dump(
     Sentinel("cluster", BookieId("b:1"), "journal", "journal", Incarnation(3), BootEpoch(7), "fsid", "grant")
 )
+
+
+def sentinels(data: bytes) -> None:
+    """A file of any bytes, and one whose check is right."""
+    with contextlib.suppress(ValueError, RecursionError):
+        fields = json.loads(data)
+        if isinstance(fields, dict):
+            fields.pop("check", None)
+            fields["check"] = sentinel._check(fields)
+            data = json.dumps(fields).encode()
+    found = sentinel.load(data)
+    assert sentinel.load(sentinel.dump(found)) == found
+
+
 _FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 
 
@@ -441,8 +472,8 @@ _ALL = [
         index_rows,
         (CorruptFile,),
     ),
-    Target("sentinels", [_SENTINEL], same_again(sentinel.load, sentinel.dump), (BadInput,), _TEXT),
-    Target("key stores", [b"\xfe\xed\xfe\xed\x00\x00\x00\x02\x00\x00\x00\x00" + bytes(20)], key_stores, (BadInput,)),
+    Target("sentinels", [_SENTINEL], sentinels, (BadInput,), _TEXT),
+    Target("key stores", [_JKS], key_stores, ()),
     Target(
         "settings",
         [settings_support.NEEDED.encode(), _JAVA_FILE.read_bytes()],
