@@ -28,8 +28,7 @@ MODULES = (
     "bookie/storage/write_cache.py",
     "bookie/wire/framing.py",
     "bookie/wire/runs.py",
-    "bookie/wire/v2.py",
-    "bookie/wire/v3/responses.py",
+    "bookie/wire/v3/answers.py",
     "bookie/wire/varint.py",
 )
 PACKAGES = ("bookie", "operator/bookie_operator", "spark/pyspark_bookkeeper")

@@ -74,8 +74,8 @@ def pack(requests: list[Request], version: int) -> bytes:
 def is_plain(request: Request) -> bool:
     if not isinstance(request, ReadRequest):
         return isinstance(request, AddRequest)
-    flags = request.is_fencing, request.previous_lac is not None, request.is_high_priority, request.entry_id < 0
-    return not any(flags)
+    is_long = request.version == 3 and request.entry_id < 0  # a varint of ten bytes
+    return not any((request.is_fencing, request.previous_lac is not None, request.is_high_priority, is_long))
 
 
 def by_ledger(requests: list[Request]) -> list[object]:
