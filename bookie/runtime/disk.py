@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from bookie.base import errors
+from bookie.base.units import KIB
 from bookie.ports.disk import Buffer, Lock, Mount, Usage
 from bookie.runtime import mounts
 from bookie.runtime.read_pool import ReadPool
@@ -23,6 +24,7 @@ from bookie.runtime.threads import Worker
 T = TypeVar("T")
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 _WOULD_WAIT = frozenset((errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
+_WRITE_BACK_BYTES = 256 * KIB  # appended at once: a checkpoint's batches are larger
 _BUFFERS_MAX = 1024  # IOV_MAX on Linux: what one pwritev takes
 
 
@@ -94,6 +96,10 @@ class SystemFile:
     def _append(self, buffers: Sequence[Buffer]) -> int:
         start = self._size
         self._write_at(start, buffers)
+        if self._size - start >= _WRITE_BACK_BYTES:
+            # Dirty pages cannot be let go of: being asked to, the kernel begins to write them, and the sync that
+            # follows many such appends finds little left to do. (Its own word for that, sync_file_range, is not ours.)
+            os.posix_fadvise(self._fd, start, self._size - start, os.POSIX_FADV_DONTNEED)
         return start
 
     def _append_and_sync(self, buffers: Sequence[Buffer]) -> int:

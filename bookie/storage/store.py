@@ -57,6 +57,7 @@ class EntryStore:
         self._health = health = Health(options, world.disk, self._partitions, self._journals, fail=fail)
         self._journal_data = options.journal_write_data
         self._cache_bytes_max = options.write_cache_bytes_max
+        self._flush_bytes = options.write_cache_bytes_max // 2  # the other half takes adds meanwhile
         self._pressure_bytes_max = options.pressure_bytes_max
         self._soon: list[Completion] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -97,7 +98,7 @@ class EntryStore:
         lac = _check_entry_heads(ledger_id, entry_ids, bodies)
         ledger = partition.table.known.get(ledger_id)
         is_known = True
-        if partition.active.size_bytes > self._cache_bytes_max:
+        if partition.active.size_bytes > self._flush_bytes:
             self._relieve(partition)
         journal = self._journals[ledger_id % len(self._journals)]
         if journal.is_backlogged:
@@ -131,7 +132,7 @@ class EntryStore:
         lac = _check_entry_heads(ledger_id, [entry_id], [data])
         partition = self._partition(ledger_id)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
-        if partition.active.size_bytes > self._cache_bytes_max:
+        if partition.active.size_bytes > self._flush_bytes:
             self._relieve(partition)
         partition.active.put(ledger_id, entry_id, data)
         ledger.lac = max(ledger.lac, lac)
@@ -153,12 +154,14 @@ class EntryStore:
         return self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
 
     def _relieve(self, partition: Partition) -> None:
-        """The write cache is full: checkpoint now; refuse when even that does not keep up."""
+        """The write cache fills: checkpoint; stop reading sockets, then refuse, when even that does not keep up."""
         if partition.active.size_bytes > self._pressure_bytes_max:
             raise errors.TooManyRequests("the write cache is full: the ledger disk does not keep up")
-        if partition.flushing is not None:
+        if partition.flushing is None:
+            self._checkpointer.request()
+        elif partition.active.size_bytes > self._cache_bytes_max:
             self._health.room.clear()
-        self._checkpointer.request()
+            self._checkpointer.request()
 
     # ---- fences and LACs -------------------------------------------------------------------------------------------
 
