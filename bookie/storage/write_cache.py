@@ -18,21 +18,15 @@ ENTRY_OVERHEAD_BYTES = 160
 class Generation:
     """Entries by ledger and id, with what they cost in memory."""
 
-    __slots__ = ("count", "ledgers", "size_bytes")
+    __slots__ = ("ledgers", "size_bytes")
 
     def __init__(self) -> None:
         self.ledgers: dict[LedgerId, dict[EntryId, bytes]] = {}
         self.size_bytes = 0
-        self.count = 0
 
     def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
         """Keep one entry; a second one of the same id replaces the first."""
-        entries = self.ledgers.get(ledger_id)
-        if entries is None:
-            entries = self.ledgers[ledger_id] = {}
-        entries[entry_id] = body
-        self.size_bytes += len(body) + ENTRY_OVERHEAD_BYTES
-        self.count += 1
+        self.put_run(ledger_id, (entry_id,), (body,))
 
     def put_run(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes]) -> int:
         """The same for entries of one ledger; return the bytes of their bodies."""
@@ -42,7 +36,6 @@ class Generation:
         entries.update(zip(entry_ids, bodies, strict=True))
         size = sum(map(len, bodies))
         self.size_bytes += size + len(bodies) * ENTRY_OVERHEAD_BYTES
-        self.count += len(bodies)
         return size
 
     def get(self, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:

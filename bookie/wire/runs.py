@@ -1,8 +1,9 @@
 """Adds and plain reads on a bookie's side of a connection, in runs: read without the general parsers, answered at once.
 
-A bookie under load reads hundreds of requests with one chunk. Here an add costs 1.5 us instead of 4, because only the
-one form that clients send is looked for (every field once, in order, nothing else); a frame of any other form is left
-to `v3` and `v2`, which are what this must agree with (tests/unit/wire/test_runs.py holds them against each other).
+A bookie under load reads hundreds of requests with one chunk. Only the one form that clients send is looked for (every
+field once, in order, nothing else): compiled, as in the image, an add of 1 KiB takes 0.9 us instead of the general
+parser's 2.3; as a source 3.2 instead of 2.5 (one run, best of 60). A frame of any other form is left to `v3` and `v2`,
+which are what this must agree with (tests/unit/wire/test_runs.py holds them against each other).
 """
 
 import struct
@@ -32,6 +33,7 @@ _V2_BODY = _V2_ADD.size - 16
 _V2_READ = struct.Struct(">IBBHqq")
 # No id and no length is longer; a varint of ten bytes is a negative number.
 _VARINT_BYTES_MAX = 9
+_OTHER = (0, 0, 0, 0)
 
 
 class Runs:
@@ -119,27 +121,13 @@ def scan(data: bytes, start: int, limit_bytes: int, runs: Runs, *, is_v2: bool) 
 
 
 def _scan_v3_adds(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int:
-    """Fields are looked for in the order in which every protobuf writer puts them: by number."""
     available = len(data)
     run: AddRun | None = None
     try:
         while 0 < (end := end_of_frame(data, start, limit_bytes)) <= available:
-            offset = start + PREFIX_SIZE + 2
-            add_start = offset + data[offset - 1]  # where the header ends
-            if data[offset - 2] != codes.V3_FIRST_BYTE or not data.startswith(_V3_ADD_HEADER, offset):
+            txn, ledger_id, entry_id, offset = _v3_ids_at(data, start, end, _V3_ADD_HEADER, _V3_ADD)
+            if not offset:
                 break
-            if not data.startswith(_V3_ADD, add_start):
-                break
-            txn, offset = _varint_at(data, offset + len(_V3_ADD_HEADER))
-            if offset != add_start:  # a priority follows
-                break
-            size, offset = _varint_at(data, offset + len(_V3_ADD))
-            if offset + size != end or data[offset] != 0x08:
-                break
-            ledger_id, offset = _varint_at(data, offset + 1)
-            if data[offset] != 0x10:
-                break
-            entry_id, offset = _varint_at(data, offset + 1)
             body_tag = offset + len(_V3_KEY) + codes.MASTER_KEY_SIZE
             if not data.startswith(_V3_KEY, offset) or data[body_tag] != 0x22:
                 break
@@ -165,23 +153,8 @@ def _scan_v3_reads(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int
     run: ReadRun | None = None
     try:
         while 0 < (end := end_of_frame(data, start, limit_bytes)) <= available:
-            offset = start + PREFIX_SIZE + 2
-            read_start = offset + data[offset - 1]  # where the header ends
-            if data[offset - 2] != codes.V3_FIRST_BYTE or not data.startswith(_V3_READ_HEADER, offset):
-                break
-            if not data.startswith(_V3_READ, read_start):
-                break
-            txn, offset = _varint_at(data, offset + len(_V3_READ_HEADER))
-            if offset != read_start:  # a priority follows
-                break
-            size, offset = _varint_at(data, offset + len(_V3_READ))
-            if offset + size != end or data[offset] != 0x08:
-                break
-            ledger_id, offset = _varint_at(data, offset + 1)
-            if data[offset] != 0x10:
-                break
-            entry_id, offset = _varint_at(data, offset + 1)
-            if offset != end:  # a key, flags, a long poll follow
+            txn, ledger_id, entry_id, offset = _v3_ids_at(data, start, end, _V3_READ_HEADER, _V3_READ)
+            if offset != end:  # it is no read, or a key, flags, a long poll follow
                 break
             if run is None or run.ledger_id != ledger_id or len(run.txns) == READS_MAX:
                 run = runs.reads_of(v3.VERSION, LedgerId(ledger_id))
@@ -193,6 +166,30 @@ def _scan_v3_reads(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int
     except IndexError:  # a field goes on beyond what is there: no read
         pass
     return start
+
+
+def _v3_ids_at(data: bytes, start: int, end: int, header: bytes, tag: bytes) -> tuple[int, int, int, int]:
+    """Transaction, ledger, entry and the offset after them, of the frame from `start` to `end`; the offset is 0 when
+    the frame is not of this operation and form. Fields are looked for in the order in which every protobuf writer puts
+    them: by number. Raises IndexError when one goes on beyond what is there.
+    """
+    offset = start + PREFIX_SIZE + 2
+    request_start = offset + data[offset - 1]  # where the header ends
+    if data[offset - 2] != codes.V3_FIRST_BYTE or not data.startswith(header, offset):
+        return _OTHER
+    if not data.startswith(tag, request_start):
+        return _OTHER
+    txn, offset = _varint_at(data, offset + len(header))
+    if offset != request_start:  # a priority follows
+        return _OTHER
+    size, offset = _varint_at(data, offset + len(tag))
+    if offset + size != end or data[offset] != 0x08:
+        return _OTHER
+    ledger_id, offset = _varint_at(data, offset + 1)
+    if data[offset] != 0x10:
+        return _OTHER
+    entry_id, offset = _varint_at(data, offset + 1)
+    return txn, ledger_id, entry_id, offset
 
 
 def _varint_at(data: bytes, offset: int) -> tuple[int, int]:
