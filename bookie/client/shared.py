@@ -1,5 +1,6 @@
 """What all parts of one client share: its options, its world and its ways to bookies and metadata."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -46,9 +47,14 @@ class Shared:
             return placement.choose(schedule, healthy + quarantined, zones_min=zones_min)
 
     def replacements(
-        self, schedule: Schedule, ensemble: tuple[BookieId, ...], slots: tuple[int, ...]
+        self,
+        schedule: Schedule,
+        ensemble: tuple[BookieId, ...],
+        slots: tuple[int, ...],
+        *,
+        without: Collection[BookieId] = (),
     ) -> dict[int, BookieId]:
-        """Draw bookies for failed `slots`; slots for which there is none are left out.
+        """Draw bookies for failed `slots`, none of `without`; slots for which there is none are left out.
 
         A bookie in quarantine is taken only where there is no other: no zone is worth one that fails (a writer would
         go to and fro between two of them).
@@ -58,7 +64,7 @@ class Shared:
             rest = tuple(slot for slot in slots if slot not in found)
             filled = tuple(found.get(slot, bookie_id) for slot, bookie_id in enumerate(ensemble))
             # The failed bookies themselves are never chosen, whatever has taken their slots.
-            free = [candidate for candidate in candidates if candidate.bookie_id not in ensemble]
+            free = [one for one in candidates if one.bookie_id not in ensemble and one.bookie_id not in without]
             zones_min = self.options.zones_per_write_quorum_min
             found |= placement.replace(schedule, filled, rest, free, zones=self.watcher.zones(), zones_min=zones_min)
         return found

@@ -53,6 +53,7 @@ class SimDisk:
         self.random = random_
         self.poisoned: list[FileImage] = []
         self.locked: list[str] = []
+        self.open_files: dict[SimFile, None] = {}  # in the order they were opened; the real ones are few
         self.syncs = 0
         self.operations = 0
         self.writes = 0
@@ -289,6 +290,7 @@ class SimFile:
         self._disk = disk
         self._image = image
         self._is_closed = False
+        disk.open_files[self] = None
 
     @property
     def size(self) -> int:
@@ -373,3 +375,4 @@ class SimFile:
     async def close(self) -> None:
         self._disk.life.check()
         self._is_closed = True
+        self._disk.open_files.pop(self, None)

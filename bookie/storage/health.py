@@ -39,6 +39,7 @@ class Health:
         self.disks: dict[str, Usage] = {}  # of each directory, as last measured
         self.room = asyncio.Event()
         self.room.set()
+        self.is_stuck = False  # the last checkpoint turn could not do all: no room comes soon
         self._options = options
         self._disk = disk
         self._partitions = partitions
@@ -110,17 +111,17 @@ class Health:
             if directory in self._options.ledger_dirs:
                 total, free = total + usage.total_bytes, free + usage.free_bytes
         self.usage = Usage(total, free)
-        is_stuck = any(journal.is_suspended for journal in self._journals) or any(
+        self.is_stuck = is_stuck = any(journal.is_suspended for journal in self._journals) or any(
             partition.flushing is not None for partition in self._partitions
         )
         limit = self._options.disk_used_again if self._is_disk_full else self._options.disk_used_max
         what = "a checkpoint waits for space" if is_stuck else f"{where} is {fullest:.0%} full"
         self._set_disk_full(is_stuck or fullest > limit, what)
         bound = self._options.write_cache_bytes_max
-        if all(partition.active.size_bytes <= bound for partition in self._partitions):
-            self.room.set()
+        if is_stuck or all(partition.active.size_bytes <= bound for partition in self._partitions):
+            self.room.set()  # when stuck, too: who reads must not wait for space, and who adds is refused
             return False
-        return not is_stuck
+        return True
 
     def _set_disk_full(self, is_full: bool, what: str) -> None:
         if is_full and not self._is_disk_full:

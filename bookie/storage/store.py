@@ -159,7 +159,7 @@ class EntryStore:
             raise errors.TooManyRequests("the write cache is full: the ledger disk does not keep up")
         if partition.flushing is None:
             self._checkpointer.request()
-        elif partition.active.size_bytes > self._cache_bytes_max:
+        elif partition.active.size_bytes > self._cache_bytes_max and not self._health.is_stuck:
             self._health.room.clear()
             self._checkpointer.request()
 

@@ -163,6 +163,7 @@ class JournalWriter:
         self.is_suspended = True
         pending = self._batcher.cut()
         self._in_flight = None
+        self.is_backlogged = False  # nothing waits any more
         self.on_trouble(error)
         for done in (*group.completions, *pending.completions):
             done(error)
@@ -201,8 +202,12 @@ class JournalWriter:
         """CRASH: the header is durable before the name is, the name before any record: a file that is found is either
         whole from its head, or holds nothing that was acknowledged."""
         file = await self._disk.open(files.path_of(self.directory, header.file_id), create=True, exclusive=True)
-        await file.append_and_sync([journal_format.pack_header(header)])
-        await self._disk.sync_dir(self.directory)
+        try:
+            await file.append_and_sync([journal_format.pack_header(header)])
+            await self._disk.sync_dir(self.directory)
+        except BookieError:  # a full disk is tried again and again
+            await file.close()
+            raise
         if self._file is not None:
             await self._file.close()
         self._file, self._file_id = file, header.file_id

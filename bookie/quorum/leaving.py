@@ -1,0 +1,69 @@
+"""What bookies that leave hold of a ledger: what must stand elsewhere before the metadata may stop naming them. Pure.
+
+Rules: metadata.md 5 (re-replication) and 11.1; S9, P7. Never: a fragment without an end is copied, since nobody knows
+yet which of its entries there are.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from bookie.base.ids import BookieId, EntryId
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.quorum.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A segment that has an end and names bookies that leave. `first` and `last` inclusive; `last` < `first`: empty.
+
+    `slots`: where in the ensemble they sit, ascending.
+    """
+
+    first: EntryId
+    last: EntryId
+    bookies: tuple[BookieId, ...]
+    slots: tuple[int, ...]
+
+    def copies(
+        self, schedule: Schedule, replacements: Mapping[int, BookieId]
+    ) -> Iterator[tuple[EntryId, list[BookieId]]]:
+        """Each entry that new bookies (slot to bookie) must hold, ascending, with those bookies."""
+        for number in range(self.first, self.last + 1):
+            entry_id = EntryId(number)
+            targets = [replacements[slot] for slot in schedule.write_set(entry_id) if slot in replacements]
+            if targets:
+                yield entry_id, targets
+
+
+def must_end_first(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> bool:
+    """True when the ledger has no end yet that would tell what the leaving hold.
+
+    A recovery that somebody began names the bookies it brought in only when it closes the ledger: it is finished first.
+    """
+    if metadata.is_closed:
+        return False
+    ends_with_them = any(bookie_id in leaving for bookie_id in metadata.last_segment.bookies)
+    return ends_with_them or metadata.state is LedgerState.IN_RECOVERY
+
+
+def fragments(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> Iterator[Fragment]:
+    """The fragments with an end that name any of the leaving, ascending."""
+    for segment, first, last in metadata.segment_ranges():
+        slots = tuple(slot for slot, bookie_id in enumerate(segment.bookies) if bookie_id in leaving)
+        if slots and last is not None:
+            yield Fragment(first, last, segment.bookies, slots)
+
+
+def is_named(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> bool:
+    return any(bookie_id in leaving for segment in metadata.segments for bookie_id in segment.bookies)
+
+
+def replaced(
+    metadata: LedgerMetadata, fragment: Fragment, replacements: Mapping[int, BookieId]
+) -> LedgerMetadata | None:
+    """`metadata` with the new bookies in the fragment's slots; None when its ensemble is no longer what was copied."""
+    if not any((s.first_entry, s.bookies) == (fragment.first, fragment.bookies) for s in metadata.segments):
+        return None
+    for slot, bookie_id in sorted(replacements.items()):
+        metadata = metadata.replaced(fragment.first, fragment.bookies[slot], bookie_id)
+    return metadata

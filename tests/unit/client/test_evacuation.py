@@ -1,0 +1,293 @@
+"""Bookies leave: what they hold is brought to others first, durable and verified; only then the metadata says so."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.errors import Status
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.client import Client, LedgerWriter
+from bookie.client.evacuation import Evacuation, LedgerStillOpen
+from bookie.metadata import paths, repair
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.wire import messages
+from bookie.wire.messages import Request
+from client_support import ROOT, FakeBookie, Fleet, tell
+
+COUNT = 40
+
+
+async def written(client: Client, *, closed: bool = True, **shape: int) -> LedgerWriter:
+    """A ledger of `COUNT` entries."""
+    writer = await client.create(**shape)  # type: ignore[arg-type]
+    await writer.append_many([b"entry %d" % number for number in range(COUNT)])
+    if closed:
+        await writer.close()
+    return writer
+
+
+def leaving(client: Client, *bookies: str, may_end: bool = True) -> Evacuation:
+    return Evacuation(client.shared, [BookieId(name) for name in bookies], may_end=may_end)
+
+
+async def whole(fleet: Fleet, client: Client, ledger_id: LedgerId) -> LedgerMetadata:
+    """The metadata, after a look at every replica that it promises."""
+    metadata = await client.metadata(ledger_id)
+    for number in range(COUNT):
+        for bookie_id in metadata.write_set(EntryId(number)):
+            assert (ledger_id, number) in fleet[bookie_id].entries, f"{bookie_id} lacks entry {number}"
+    return metadata
+
+
+def named(metadata: LedgerMetadata) -> set[str]:
+    return {bookie_id for segment in metadata.segments for bookie_id in segment.bookies}
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 2), (3, 2, 2), (2, 1, 1)])
+@pytest.mark.parametrize("alive", [True, False])
+def test_every_replica_of_a_leaving_bookie_stands_elsewhere(shape: Sequence[int], alive: bool) -> None:
+    if shape[1] == 1 and not alive:
+        return  # its only copies are gone: below
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            size, write, ack = shape
+            writer = await written(client, ensemble_size=size, write_quorum=write, ack_quorum=ack)
+            victim = writer.metadata.last_segment.bookies[1]
+            held = dict(fleet[victim].entries)
+            if not alive:
+                await fleet[victim].stop()
+                fleet[victim].wipe()
+            evacuation = leaving(client, victim)
+
+            await evacuation.move(writer.id)
+
+            metadata = await whole(fleet, client, writer.id)
+            assert victim not in named(metadata)
+            assert (metadata.state, metadata.last_entry) == (LedgerState.CLOSED, COUNT - 1)
+            assert evacuation.entries == len(held)
+            new = metadata.last_segment.bookies[1]
+            assert {key: fleet[new].entries[key] for key in held} == held  # byte for byte
+            asked = fleet[new].requests
+            forced = next(number for number, request in enumerate(asked) if isinstance(request, messages.ForceRequest))
+            assert not any(isinstance(request, messages.AddRequest) for request in asked[forced:])
+
+    tell(story, zones="abcd")
+
+
+def test_two_bookies_leave_at_once_and_none_takes_the_other_s_place() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await written(client, ensemble_size=2, write_quorum=2, ack_quorum=2)
+            first = writer.metadata.last_segment.bookies[0]
+            second = next(
+                bookie.id for bookie in fleet.bookies if bookie.id not in writer.metadata.last_segment.bookies
+            )
+
+            await leaving(client, first, second).move(writer.id)
+
+            assert not {first, second} & named(await whole(fleet, client, writer.id))
+
+    tell(story, zones="abcd")
+
+
+def test_one_that_leaves_too_is_not_drawn_though_it_is_the_only_one() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await written(client, ensemble_size=2, write_quorum=2, ack_quorum=2)
+            ensemble = writer.metadata.last_segment.bookies
+            spare = next(bookie.id for bookie in fleet.bookies if bookie.id not in ensemble)
+
+            with pytest.raises(errors.NotEnoughBookies):
+                await leaving(client, ensemble[0], spare).move(writer.id)
+
+    tell(story)
+
+
+def test_an_entry_that_nobody_has_keeps_the_old_bookie_named() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await written(client, ensemble_size=2, write_quorum=1, ack_quorum=1)
+            victim = writer.metadata.last_segment.bookies[0]
+            await fleet[victim].stop()
+            before = await client.metadata(writer.id)
+
+            with pytest.raises(errors.QuorumNotReached, match="could be had from nobody"):
+                await leaving(client, victim).move(writer.id)
+
+            assert await client.metadata(writer.id) == before
+
+    tell(story)
+
+
+def test_a_damaged_replica_is_not_copied() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await written(client)
+            victim, other, third = (fleet[name] for name in writer.metadata.last_segment.bookies)
+            await victim.stop()
+            for key, body in other.entries.items():
+                other.entries[key] = body[:-1] + b"?"
+
+            await leaving(client, victim.id).move(writer.id)
+
+            metadata = await whole(fleet, client, writer.id)
+            assert fleet[metadata.last_segment.bookies[0]].entries == third.entries
+
+    tell(story, zones="abcd")
+
+
+def test_a_ledger_without_an_end_is_recovered_first_or_left_alone() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client("writer that dies") as client:
+            writer = await written(client, closed=False)
+        victim = writer.metadata.last_segment.bookies[0]
+        await fleet[victim].stop()
+        async with fleet.client() as client:
+            with pytest.raises(LedgerStillOpen):
+                await leaving(client, victim, may_end=False).move(writer.id)
+            assert (await client.metadata(writer.id)).state is LedgerState.OPEN
+            await leaving(client, victim).move(writer.id)
+
+            metadata = await whole(fleet, client, writer.id)
+            assert (metadata.state, metadata.last_entry) == (LedgerState.CLOSED, COUNT - 1)
+            assert victim not in named(metadata)
+
+    tell(story, zones="abcd")
+
+
+def test_sealed_fragments_of_a_ledger_that_is_written_are_moved_and_its_writer_goes_on() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client, fleet.client("other") as other:
+            writer = await written(client, closed=False)
+            victim = fleet[writer.metadata.last_segment.bookies[0]]
+            await victim.stop()
+            await writer.append(b"after the change")
+            assert len(writer.metadata.segments) == 2
+
+            await leaving(other, victim.id, may_end=False).move(writer.id)
+
+            assert await writer.append(b"and on") == COUNT + 1
+            await writer.close()
+            metadata = await whole(fleet, client, writer.id)
+            assert (victim.id in named(metadata), metadata.last_entry) == (False, COUNT + 1)
+
+    tell(story, zones="abcde")
+
+
+def test_nothing_is_changed_when_no_bookie_is_left_to_take_over() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await written(client)
+            before = await client.metadata(writer.id)
+
+            with pytest.raises(errors.NotEnoughBookies, match="start more"):
+                await leaving(client, before.last_segment.bookies[0]).move(writer.id)
+
+            assert await client.metadata(writer.id) == before
+
+    tell(story)
+
+
+def test_a_bookie_that_fails_to_take_copies_is_not_named_and_another_is_drawn_the_next_time() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await written(client)
+            victim, *kept = writer.metadata.last_segment.bookies
+            spare: list[FakeBookie] = [bookie for bookie in fleet.bookies if bookie.id not in (victim, *kept)]
+            broken: list[str] = []
+
+            def first_asked_breaks(bookie: FakeBookie) -> None:
+                def script(request: Request) -> Status | None:
+                    if not isinstance(request, messages.AddRequest) or (broken and broken[0] != bookie.id):
+                        return None
+                    broken[:] = [bookie.id]
+                    return Status.EIO
+
+                bookie.script = script
+
+            for bookie in spare:
+                first_asked_breaks(bookie)
+            evacuation = leaving(client, victim)
+            with pytest.raises(errors.StorageFailed):
+                await evacuation.move(writer.id)
+            assert victim in named(await client.metadata(writer.id))
+            assert client.shared.pool.is_quarantined(BookieId(broken[0]))
+            await evacuation.move(writer.id)
+
+            assert not {victim, *broken} & named(await whole(fleet, client, writer.id))
+
+    tell(story, zones="abcde")
+
+
+def test_a_ledger_that_another_repairs_is_left_to_it_and_our_lock_goes_when_we_are_done() -> None:
+    """Java's workers and its removal of surplus replicas heed the same lock (metadata 8.3, 13.2)."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await written(client)
+            victim = writer.metadata.last_segment.bookies[0]
+            lock = paths.replication_lock(ROOT, writer.id)
+            held: list[bool] = []
+
+            async def is_held() -> bool:
+                try:
+                    await fleet.store.get(lock)
+                except errors.NodeMissing:
+                    return False
+                return True
+
+            await fleet.store.create(lock, repair.dump_lock("a java worker"), ephemeral=True, parents=True)
+            with pytest.raises(errors.TooManyRequests, match="a java worker"):
+                await leaving(client, victim).move(writer.id)
+            await fleet.store.delete(lock)
+            for bookie in fleet.bookies:
+                bookie.script = lambda request: held.append(True) if isinstance(request, messages.AddRequest) else None
+            moving = asyncio.ensure_future(leaving(client, victim).move(writer.id))
+            await fleet.until(lambda: bool(held), "the first copy")
+            assert await is_held()
+            await moving
+
+            assert not await is_held()
+
+    tell(story, zones="abcd")
+
+
+def test_two_evacuations_at_once_end_with_one_whole_ledger() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client, fleet.client("other") as other:
+            writer = await written(client)
+            victim = writer.metadata.last_segment.bookies[0]
+
+            told = await asyncio.gather(
+                leaving(client, victim).move(writer.id), leaving(other, victim).move(writer.id), return_exceptions=True
+            )
+
+            assert any(one is None for one in told)
+            assert all(one is None or isinstance(one, errors.TooManyRequests) for one in told), told
+            assert victim not in named(await whole(fleet, client, writer.id))
+
+    tell(story, zones="abcde")
+
+
+def test_the_look_finds_whom_it_should_and_what_would_be_closed() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            shape = {"ensemble_size": 1, "write_quorum": 1, "ack_quorum": 1}
+            writers = [await written(client, closed=number % 2 == 0, **shape) for number in range(12)]
+            victim = writers[0].metadata.last_segment.bookies[0]
+            unreadable = await written(client, **shape)
+            await fleet.store.put(client.shared.ledgers.path(unreadable.id), b"nonsense", -1)
+
+            found = [one async for one in leaving(client, victim).look()]
+
+            assert len(found) == len(writers) + 1  # each ledger in turn, for a bar that moves
+            mine = [writer for writer in writers if writer.metadata.last_segment.bookies[0] == victim]
+            readable = {one.ledger_id: one.must_end for one in found if one is not None and not one.problem}
+            assert readable == {writer.id: writers.index(writer) % 2 == 1 for writer in mine}
+            (bad,) = [one for one in found if one is not None and one.problem]
+            assert bad.ledger_id == unreadable.id
+
+    tell(story)

@@ -1,0 +1,109 @@
+"""What is still served, and taken again, when a disk has no space: nobody waits for it who does not need it."""
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import LedgerId
+from bookie.base.units import KIB, NS_PER_MS
+from bookie.storage.journal import writer
+from bookie.storage.store import EntryStore
+from storage_support import Bench, Outcome, entry, put, run
+
+LEDGER = LedgerId(7)
+
+
+def fill(bench: Bench, volume: str, *, room: int = 0) -> None:
+    image = bench.node.image.volumes[volume]
+    image.total_bytes = image.used_bytes + room
+
+
+def make_room(bench: Bench, volume: str) -> None:
+    bench.node.image.volumes[volume].total_bytes = 1 << 40
+
+
+def open_files(bench: Bench) -> list[str]:
+    return [file.path for file in bench.node.disk.open_files if file.path.endswith(".journal")]
+
+
+async def recover_until_refused(store: EntryStore, bench: Bench, first: int) -> int:
+    """Recovery adds, which a full bookie takes for as long as it can keep them; return the id after the last."""
+    outcomes: list[Outcome] = []
+    try:
+        while len(outcomes) < 1_000:
+            outcomes.append(put(store, 7, first + len(outcomes), payload=bytes(KIB), is_recovery=True))
+    except errors.TooManyRequests:
+        pass
+    await bench.settle(*outcomes)
+    return first + len(outcomes)
+
+
+def test_who_reads_is_not_made_to_wait_while_a_checkpoint_waits_for_space() -> None:
+    # Connections read on only while there is `room`: without an end to the wait a full disk would take the reads too.
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+            fill(bench, "/ledgers")
+            end = await recover_until_refused(store, bench, 3)
+            await bench.simulation.until(lambda: store.is_read_only, "read-only")
+
+            end = await recover_until_refused(store, bench, end)
+            assert 100 < end < 1_000
+            await bench.simulation.until(lambda: not store.is_congested, "room for readers")
+            assert await bench.read(store, 7, 1) == entry(7, 1)
+
+            make_room(bench, "/ledgers")
+            await store.flush()
+            assert store.entry_runs(LEDGER) == [(0, end - 1)]
+            await bench.put_all(store, 7, [end])
+
+        await bench.life(work)
+
+    run(story, Bench(write_cache_bytes_max=64 * KIB))
+
+
+def test_a_journal_that_was_full_and_behind_takes_adds_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # "Behind" was taken back by the next group only, and no group came: every add was refused before it.
+    monkeypatch.setattr(writer, "PENDING_BYTES_MAX", 16 * KIB)
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3), payload=bytes(2 * KIB))
+            fill(bench, "/journal", room=10)
+            bench.node.disk_faults.write_latency_ns = 1_000 * NS_PER_MS
+            before = bench.node.disk.operations
+            refused = [put(store, 7, 3)]
+            await bench.simulation.until(lambda: bench.node.disk.operations > before, "the next file being opened")
+            refused += [put(store, 7, 4 + number, payload=bytes(KIB)) for number in range(16)]
+            with pytest.raises(errors.TooManyRequests, match="journal"):
+                put(store, 7, 50)
+            await bench.settle(*refused)
+            assert all(isinstance(outcome.error, errors.DiskFull) for outcome in refused)
+
+            make_room(bench, "/journal")
+            await store.flush()
+
+            await bench.put_all(store, 7, range(100, 110))
+
+        await bench.life(work)
+
+    run(story, Bench(journal_file_bytes_max=4 * KIB))
+
+
+def test_attempts_to_begin_a_journal_file_on_a_full_disk_leave_no_file_open() -> None:
+    # One attempt every interval: in a day a bookie would run out of descriptors, and of connections.
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+            before = open_files(bench)
+            fill(bench, "/journal", room=10)
+            refused = put(store, 7, 3)
+            await bench.settle(refused)
+            for _ in range(5):
+                with pytest.raises(errors.DiskFull):
+                    await store.flush()
+
+            assert open_files(bench) == before
+
+        await bench.life(work)
+
+    run(story)
