@@ -1,4 +1,7 @@
-"""`bookie cluster`: make a cluster in the metadata store, see what it says of itself and which bookies it has."""
+"""`bookie cluster`: make a cluster in the metadata store, see what it says of itself and which bookies it has.
+
+What moves ledgers from bookie to bookie is in `evacuate`.
+"""
 
 import argparse
 import json
@@ -14,13 +17,16 @@ _COLUMNS = {"id": "BOOKIE", "state": "STATE", "address": "ADDRESS", "zone": "ZON
 
 
 def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("cluster", help="make a cluster in the metadata store; see it and its bookies")
+    from bookie.cli import evacuate
+
+    noun = nouns.add_parser("cluster", help="make a cluster, see it and its bookies, move ledgers off a bookie")
     verbs = noun.add_subparsers(metavar="VERB", required=True)
     show = verbs.add_parser("show", help="instance id, ledger layout, how many bookies and of which kind")
     listing = verbs.add_parser("list-bookies", help="registered bookies, and those that have a cookie but are gone")
     listing.add_argument("--state", choices=(WRITABLE, READ_ONLY, GONE), action="append", help="only these")
     init = verbs.add_parser("init", aliases=["format"], help="make a new, empty cluster; refuses one that exists")
     init.add_argument("--if-missing", action="store_true", help="an existing cluster is fine and left as it is")
+    evacuate.add_parsers(verbs)
     for verb, run in ((show, run_show), (listing, run_list), (init, run_init)):
         where.add_cluster(verb)
         output.add_json(verb)

@@ -6,9 +6,13 @@ import argparse
 import contextlib
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Row = Mapping[str, object]
+
+# A job of an hour leaves a hundred lines in a log.
+PROGRESS_LINE_S = 30.0
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -74,9 +78,9 @@ def tell(text: str) -> None:
 
 @contextlib.contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr while a person looks, nothing otherwise; call what it gives with how much more was done."""
+    """A bar on stderr while a person looks, else a line now and then. Call what it gives: so much more is done."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield ProgressLines(what, total).add
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -85,6 +89,23 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda more: bar.advance(task, more)
+
+
+class ProgressLines:
+    """Progress for a log: nothing from what is soon done, a line in so long from what is not."""
+
+    def __init__(self, what: str, total: int | None, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._of = "" if total is None else f" of {total}"
+        self._now_s = now_s
+        self._told_s = now_s()
+        self._done = 0
+
+    def add(self, more: int) -> None:
+        self._done += more
+        if self._now_s() - self._told_s >= PROGRESS_LINE_S:
+            self._told_s = self._now_s()
+            tell(f"{self._what}: {self._done}{self._of}")
 
 
 # ---- what destroys ---------------------------------------------------------------------------------------------------

@@ -80,13 +80,14 @@ class Evacuation:
         async for ledger_id in self._shared.ledgers.iterate():
             batch.append(ledger_id)
             if len(batch) == _LOOK_BATCH:
-                for found in await asyncio.gather(*map(self._look_at, batch)):
+                for found in await asyncio.gather(*map(self.look_at, batch)):
                     yield found
                 batch = []
-        for found in await asyncio.gather(*map(self._look_at, batch)):
+        for found in await asyncio.gather(*map(self.look_at, batch)):
             yield found
 
-    async def _look_at(self, ledger_id: LedgerId) -> Named | None:
+    async def look_at(self, ledger_id: LedgerId) -> Named | None:
+        """The same of one ledger."""
         try:
             metadata, _ = await self._shared.ledgers.get(ledger_id)
         except errors.LedgerMissing:

@@ -169,6 +169,29 @@ def test_identities_are_shown_and_a_living_one_is_not_forgotten(fleet: LocalFlee
     told("cookie", "create", one, str(saved), "--yes", code=1)  # it is there
 
 
+def test_what_a_bookie_holds_is_brought_to_others_while_it_serves(fleet: LocalFleet, told: Run) -> None:
+    with blocking.connect(fleet.uri) as client:
+        with client.create(ensemble_size=2, write_quorum=2, ack_quorum=2) as writer:
+            writer.append_many([b"entry %d" % number for number in range(100)])
+        leaver, stays = writer.metadata.last_segment.bookies
+    told("ledger", "check", str(writer.id))
+
+    told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), code=4)
+    assert told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--dry-run") is None
+    done = told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--yes")
+
+    assert (done["ledgers"], done["moved"], done["entriesCopied"], done["left"]) == (1, 1, 100, [])
+    (segment,) = told("ledger", "show", str(writer.id))["segments"]
+    assert (leaver in segment["bookies"], segment["bookies"][1]) == (False, stays)
+    rows = told("ledger", "check", str(writer.id))  # ends with 1 if a replica is missing
+    assert [(row["expected"], row["held"]) for row in rows] == [(100, 100)] * 2
+    again = told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--yes")
+    assert (again["ledgers"], again["entriesCopied"]) == (0, 0)
+    told("cluster", "recover-bookie", leaver, "--ledger", "999999999", "--yes", code=3)
+    told("cluster", "recover-bookie", "no/id", "--yes", code=2)
+    told("cluster", "decommission", leaver, "--yes", code=4)  # it lives
+
+
 def test_a_stopped_bookie_is_looked_into_and_then_mended_by_hand(fleet: LocalFleet, told: Run, ledger: int) -> None:
     victim = fleet.bookies[2]
     os.kill(victim.pid, signal.SIGTERM)
@@ -222,3 +245,21 @@ def _mend(victim: local_support.LocalBookie, told: Run) -> None:
     assert (again["verdict"], again["fixed"]) == ("HEALTHY", False)
     shown = told("cookie", "show", victim.bookie_id)
     assert (shown["incarnation"], shown["version"]) == (2, 1)
+
+
+def test_a_stopped_bookie_is_forgotten_only_when_nothing_of_it_is_missed(
+    fleet: LocalFleet, told: Run, ledger: int
+) -> None:
+    """After the test above, which stopped it."""
+    victim = fleet.bookies[2].bookie_id
+
+    first = told("cluster", "decommission", victim, "--yes", code=1)
+
+    assert {left["ledger"] for left in first["left"]} >= {ledger}  # 3/3/2, and two bookies are left
+    assert all("start more" in left["reason"] for left in first["left"]), first["left"]
+    assert (first["cookieForgotten"], victim in told("cookie", "list")) == (False, True)
+    for left in first["left"]:
+        told("ledger", "delete", str(left["ledger"]), "--yes")
+    assert told("cluster", "decommission", victim, "--yes")["cookieForgotten"] is True
+    assert told("ledger", "list", "--naming", victim) == []
+    told("cookie", "show", victim, code=3)

@@ -46,3 +46,13 @@ def test_without_a_terminal_there_is_no_bar(capsys: pytest.CaptureFixture[str]) 
         done(1)
 
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_long_job_says_in_a_log_how_far_it_is_and_not_too_often(capsys: pytest.CaptureFixture[str]) -> None:
+    now_s = 100.0
+    lines = output.ProgressLines("moving ledgers", 9, lambda: now_s)
+    for _ in range(9):
+        now_s += output.PROGRESS_LINE_S / 3
+        lines.add(1)
+
+    assert capsys.readouterr().err.splitlines() == [f"moving ledgers: {done} of 9" for done in (3, 6, 9)]

@@ -1,0 +1,192 @@
+"""`bookie cluster recover-bookie` and `decommission`: what bookies hold is brought to others; one is then forgotten.
+
+Java's `recover` and `decommissionbookie`, done at once by this process instead of asked of auto-recovery, so that
+neither an auditor nor a worker has to run. Rules: metadata.md 11.1 and 11.2.
+"""
+
+import argparse
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bookie.base import errors, ids
+from bookie.base.ids import BookieId, LedgerId
+from bookie.cli import cluster, output, where
+
+if TYPE_CHECKING:
+    from bookie.client import Client
+    from bookie.client.evacuation import Evacuation, Named
+
+_LEFT_COLUMNS = {"ledger": "LEDGER", "reason": "LEFT BECAUSE"}
+# A second attempt draws other bookies and finds others done repairing; who fails twice needs a person.
+_ATTEMPTS = 2
+# A writer that chose the bookie just before it went may make a ledger while the others are moved.
+_ROUNDS = 3
+
+
+def add_parsers(verbs: Any) -> None:
+    """The verbs of `bookie cluster` that live here."""
+    recover = verbs.add_parser(
+        "recover-bookie", help="bring what these bookies hold, dead or alive, to others, and name those instead"
+    )
+    recover.add_argument("bookies", nargs="+", metavar="BOOKIE", help="ids")
+    recover.add_argument("--ledger", action="append", metavar="LEDGER", help="only this one; may be said again")
+    recover.set_defaults(run=run_recover)
+    retire = verbs.add_parser(
+        "decommission", help="a stopped bookie that never returns: bring what it holds to others, forget its cookie"
+    )
+    retire.add_argument("bookies", nargs=1, metavar="BOOKIE", help="its id")
+    retire.set_defaults(run=run_decommission, ledger=None)
+    for verb in (recover, retire):
+        where.add_cluster(verb)
+        output.add_json(verb)
+        output.add_consent(verb)
+        verb.add_argument("--skip-open", action="store_true", help="leave ledgers that would have to be closed first")
+        verb.add_argument("--bytes-per-second", type=int, metavar="N", help="limit of what is copied; default: none")
+
+
+def run_recover(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    return loop.run(_recover(arguments))
+
+
+def run_decommission(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    return loop.run(_decommission(arguments))
+
+
+@dataclass(slots=True)
+class _Report:
+    """`left`: ledgers that still name one of the bookies, and why."""
+
+    bookies: list[BookieId]
+    ledgers: int = 0
+    left: dict[LedgerId, str] = field(default_factory=dict)
+    forgotten: bool = False
+
+    def tell(self, arguments: argparse.Namespace, evacuation: "Evacuation | None") -> int:
+        """Print it; the exit code."""
+        entries, size = (0, 0) if evacuation is None else (evacuation.entries, evacuation.bytes)
+        left = [{"ledger": ledger_id, "reason": reason} for ledger_id, reason in sorted(self.left.items())]
+        facts = {"bookies": self.bookies, "ledgers": self.ledgers, "moved": self.ledgers - len(left)}
+        facts |= {"entriesCopied": entries, "bytesCopied": size, "left": left, "cookieForgotten": self.forgotten}
+        if arguments.json:
+            output.say(arguments, facts, "")
+            return 1 if left else 0
+        done = f"{facts['moved']} of {self.ledgers} ledgers no longer name {', '.join(self.bookies)}"
+        print(f"{done}; {entries} entries, {size} bytes copied{'; its cookie is gone' if self.forgotten else ''}")
+        if left:
+            print("\n".join(output.table(left, _LEFT_COLUMNS)))
+            output.tell("say it again when the reasons are gone: what was done is not done twice")
+        return 1 if left else 0
+
+
+async def _recover(arguments: argparse.Namespace) -> int:
+    report = _Report([ids.parse_bookie_id(name) for name in arguments.bookies])
+    async with where.client(arguments) as client:
+        evacuation = _evacuation(client, report, arguments)
+        found = await _look(client, evacuation, arguments)
+        plan = _plan(report, found, arguments) + [
+            f"careful: {record.bookie_id} is writable, and new ledgers may choose it: `bookie node read-only` first"
+            for record in await client.admin.bookies()
+            if record.bookie_id in report.bookies and not record.is_read_only
+        ]
+        if not output.consents(arguments, plan):
+            return 0
+        await _move(evacuation, found, report)
+    return report.tell(arguments, evacuation)
+
+
+async def _decommission(arguments: argparse.Namespace) -> int:
+    from bookie.metadata import paths
+
+    (bookie_id,) = (ids.parse_bookie_id(name) for name in arguments.bookies)
+    report = _Report([bookie_id])
+    async with where.client(arguments) as client, where.store(arguments) as (store, uri, _):
+        _refuse_alive(bookie_id, await cluster.list_bookies(store, uri.root))
+        evacuation = _evacuation(client, report, arguments)
+        found = await _look(client, evacuation, arguments)
+        if not output.consents(arguments, [*_plan(report, found, arguments), "then its cookie is forgotten for good"]):
+            return 0
+        for _ in range(_ROUNDS):
+            await _move(evacuation, found, report)
+            found = await _look(client, evacuation, arguments)
+            if not found or report.left:
+                break
+        for named in found:
+            report.left.setdefault(named.ledger_id, named.problem or "it names the bookie again")
+        _refuse_alive(bookie_id, await cluster.list_bookies(store, uri.root))
+        if not report.left:
+            try:
+                await store.delete(paths.cookie(uri.root, bookie_id))
+                report.forgotten = True
+            except errors.NodeMissing:
+                output.tell(f"bookie {bookie_id} had no cookie")
+    return report.tell(arguments, evacuation)
+
+
+def _refuse_alive(bookie_id: BookieId, bookies: list[dict[str, Any]]) -> None:
+    for each in bookies:
+        if each["id"] == bookie_id and each["state"] != cluster.GONE:
+            raise errors.GrantRefused(
+                "alive",
+                f"bookie {bookie_id} is registered: stop it first, or use `bookie cluster recover-bookie` while it"
+                " serves, read-only",
+            )
+
+
+def _evacuation(client: "Client", report: _Report, arguments: argparse.Namespace) -> "Evacuation":
+    from bookie.client.evacuation import Evacuation
+
+    rate = arguments.bytes_per_second
+    if rate is not None and rate < 1:
+        raise errors.BadInput(f"--bytes-per-second {rate}: at least 1")
+    return Evacuation(client.shared, report.bookies, bytes_per_s=rate, may_end=not arguments.skip_open)
+
+
+async def _look(client: "Client", evacuation: "Evacuation", arguments: argparse.Namespace) -> "list[Named]":
+    """The ledgers that are meant."""
+    if arguments.ledger is not None:
+        wanted = [ids.parse_ledger_id(text) for text in arguments.ledger]
+        for ledger_id in wanted:
+            await client.metadata(ledger_id)  # tells which one does not exist
+        return [named for ledger_id in wanted if (named := await evacuation.look_at(ledger_id)) is not None]
+    found = []
+    with output.progress("looking at ledgers") as done:
+        async for named in evacuation.look():
+            done(1)
+            if named is not None:
+                found.append(named)
+    return found
+
+
+def _plan(report: _Report, found: "list[Named]", arguments: argparse.Namespace) -> list[str]:
+    open_ones = sum(named.must_end for named in found)
+    plan = [f"plan: bring what {', '.join(report.bookies)} hold of {len(found)} ledgers to other bookies"]
+    if open_ones and arguments.skip_open:
+        plan.append(f"{open_ones} of them have no end yet and are left as they are")
+    elif open_ones:
+        plan.append(f"{open_ones} of them have no end yet: they are closed first, and a writer is fenced off by that")
+    return plan
+
+
+async def _move(evacuation: "Evacuation", found: "list[Named]", report: _Report) -> None:
+    report.ledgers += len(found)
+    report.left |= {named.ledger_id: named.problem for named in found if named.problem}
+    waiting = [named.ledger_id for named in found if not named.problem]
+    with output.progress("moving ledgers", len(waiting)) as done:
+        for attempt in range(_ATTEMPTS):
+            failed = []
+            for ledger_id in waiting:
+                try:
+                    await evacuation.move(ledger_id)
+                except errors.BookieError as error:
+                    report.left[ledger_id] = str(error)
+                    failed.append(ledger_id)
+                    continue
+                report.left.pop(ledger_id, None)
+                done(1)
+            waiting = failed
+            if waiting and attempt + 1 < _ATTEMPTS:
+                output.tell(f"{len(waiting)} ledgers could not be moved, once more")
