@@ -118,15 +118,8 @@ class Client:
         def done(error: BookieError | None) -> None:
             if error is None:
                 self.model.acknowledged.update(dict.fromkeys(keys))
-
-        return done
-
-    def on_entry(self, key: tuple[int, int]) -> Completion:
-        def done(error: BookieError | None) -> None:
-            if error is None:
-                self.model.acknowledged[key] = None
                 if self.store.options.journal_write_data:
-                    self.model.journaled[key] = None
+                    self.model.journaled.update(dict.fromkeys(keys))
 
         return done
 
