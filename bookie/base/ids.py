@@ -4,7 +4,7 @@ Never arithmetic on a bookie id, never a ledger id where an entry id is meant: m
 """
 
 import re
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from bookie.base import errors
 
@@ -15,6 +15,14 @@ BookieId = NewType("BookieId", str)
 Incarnation = NewType("Incarnation", int)
 # Counts registrations of one bookie id; copied to each volume, so that a disk that went back in time is seen.
 BootEpoch = NewType("BootEpoch", int)
+
+
+class Life(NamedTuple):
+    """Whose memory it is: each process of a bookie has its own, since each boot counts on (docs/PROTOCOL.md)."""
+
+    incarnation: Incarnation
+    boot_epoch: BootEpoch
+
 
 INVALID_ENTRY_ID = EntryId(-1)  # BookieProtocol.INVALID_ENTRY_ID: "nothing yet"
 LAST_ENTRY = EntryId(-1)  # BookieProtocol.LAST_ADD_CONFIRMED: "the highest entry you have"

@@ -11,18 +11,17 @@ from collections.abc import Callable, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
+from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import KIB
 from bookie.client.add_frames import AddFrames
-from bookie.client.calls import AddBatch, Call
+from bookie.client.calls import AddBatch
+from bookie.client.deferred import Deferred
 from bookie.client.mending import Commit, Mending
 from bookie.client.shared import Shared
 from bookie.quorum.adds import PendingAdd, PendingAdds
 from bookie.quorum.schedule import Schedule
-from bookie.quorum.synced import SyncCursor, Syncing
-from bookie.wire import v3
 from bookie.wire.digest import Digest
-from bookie.wire.messages import Buffer, ForceRequest, Response
+from bookie.wire.messages import Buffer
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ class Add(PendingAdd):
 
     __slots__ = ("confirmed", "done", "frame", "owner", "size")
 
-    frame: bytes  # empty once confirmed
+    frame: bytes  # empty once it will not be sent again
     done: bytes
     size: int
 
@@ -48,7 +47,18 @@ class Add(PendingAdd):
 class Target:
     """One bookie in one slot. Answers that come after it was replaced go nowhere."""
 
-    __slots__ = ("_appender", "bookie_id", "is_forcing", "is_live", "link", "sent_bytes", "slot")
+    __slots__ = (
+        "_appender",
+        "bookie_id",
+        "is_asked",
+        "is_back",
+        "is_forcing",
+        "is_live",
+        "link",
+        "sent_bytes",
+        "slot",
+        "takes_adds",
+    )
 
     def __init__(self, appender: "Appender", slot: int, bookie_id: BookieId) -> None:
         self._appender = appender
@@ -57,8 +67,12 @@ class Target:
         self.link = appender.shared.pool.link(bookie_id, appender.shared.options.protocol_version)
         self.link.on_break(self.fail)
         self.is_live = True
-        self.is_forcing = False
         self.sent_bytes = 0  # and not answered
+        # With deferred sync only:
+        self.is_asked = False  # which life it is
+        self.takes_adds = True  # it is known what it lacks
+        self.is_back = True  # it did what it was asked for since it took its seat again
+        self.is_forcing = False
 
     def fail(self, error: BookieError) -> None:
         if self.is_live:
@@ -93,10 +107,10 @@ class Appender:
         start: EntryId,
         length: int,
         is_recovery: bool = False,
-        deferred: Syncing | None = None,
+        is_deferred: bool = False,
         delay_ensemble_change: bool = False,
     ) -> None:
-        """`deferred`: acks are for memory only, and confirm nothing until bookies have synced."""
+        """`is_deferred`: acks are for memory only, and confirm nothing until bookies have synced."""
         self.shared = shared
         self.ledger_id = ledger_id
         self.adds: PendingAdds[Add] = PendingAdds(schedule, start=start, length=length)
@@ -112,21 +126,25 @@ class Appender:
             shared.pool.next_txn,
             version=shared.options.protocol_version,
             is_recovery=is_recovery,
-            is_deferred=deferred is not None,
+            is_deferred=is_deferred,
         ).pack
-        self._deferred = deferred
-        self._force_wanted = INVALID_ENTRY_ID
+        self._deferred = Deferred(self, schedule) if is_deferred else None
         self._unsent: dict[bytes, Add] = {}
         self._unsent_bytes = 0
         self._is_flush_due = False
         self.targets = [Target(self, slot, bookie_id) for slot, bookie_id in enumerate(ensemble)]
         self._target_at: dict[object, Target] = {target.link: target for target in self.targets}
-        self._mending = Mending(self, commit, delay=delay_ensemble_change)
+        self._mending = Mending(self, commit, delay=delay_ensemble_change, keeps_ensemble=is_deferred)
 
     @property
     def lac(self) -> EntryId:
         """The highest entry that will be readable for ever."""
         return self.adds.lac if self._deferred is None else self._deferred.lac
+
+    @property
+    def held_bytes(self) -> int:
+        """What it keeps to be sent, for the first time or again."""
+        return self.in_flight_bytes if self._deferred is None else self.in_flight_bytes + self._deferred.unforced_bytes
 
     # ---- the hot path ------------------------------------------------------------------------------------------------
 
@@ -146,7 +164,7 @@ class Appender:
         self._unsent[add.done] = add
         self._unsent_bytes += size
         if self._unsent_bytes >= BATCH_BYTES:
-            self._send_unsent()
+            self.send_unsent()
         elif not self._is_flush_due:
             self._is_flush_due = True
             self.shared.pool.loop.call_soon(self._flush)
@@ -159,9 +177,7 @@ class Appender:
             return
         target.sent_bytes -= sum([add.size for add in adds])
         if self._deferred is not None:
-            for add in adds:
-                self._deferred.acked(target.slot, add.entry_id, add.entry_id)
-            self._force(target)
+            self._deferred.acked(target, adds)
         confirmed = self.adds.ack(adds, target.slot)
         if confirmed:
             self.confirm(confirmed)
@@ -169,10 +185,8 @@ class Appender:
     def on_synced(self, origin: object, last_synced: EntryId) -> None:
         """Of `calls.AddOwner`: the bookie says how far it has the ledger on disk."""
         target = self._target_at.get(origin)
-        if self._deferred is None or target is None or not target.is_live:
-            return
-        if self._deferred.told(target.slot, last_synced):
-            self.on_confirmed()
+        if self._deferred is not None and target is not None and target.is_live:
+            self._deferred.told(target, last_synced)
 
     def on_failed(self, origin: object, error: BookieError) -> None:
         """Of `calls.AddOwner`: so it is with the bookie at the end of `origin`."""
@@ -182,9 +196,9 @@ class Appender:
 
     def _flush(self) -> None:
         self._is_flush_due = False
-        self._send_unsent()
+        self.send_unsent()
 
-    def _send_unsent(self) -> None:
+    def send_unsent(self) -> None:
         """Hand what has gathered to the bookies that it belongs to."""
         adds, self._unsent = self._unsent, {}
         size, self._unsent_bytes = self._unsent_bytes, 0
@@ -199,15 +213,18 @@ class Appender:
             return
         for target in self.targets:
             if target.is_live:
-                self._send_all(target, [add for add in adds.values() if target.slot in self.adds.write_set(add)])
+                self.send_all(target, [add for add in adds.values() if target.slot in self.adds.write_set(add)])
 
-    def _send_all(self, target: Target, adds: list[Add]) -> None:
+    def send_all(self, target: Target, adds: list[Add]) -> None:
+        """Hand `adds`, in order, to one bookie."""
         if adds:
             frames = [add.frame for add in adds]
             batch = AddBatch(self, {add.done: add for add in adds}, frames, sum(map(len, frames)), self._timeout_ms)
             self._send(target, batch)
 
     def _send(self, target: Target, batch: AddBatch) -> None:
+        if self._deferred is not None and not self._deferred.may_send(target):
+            return
         target.sent_bytes += batch.size
         # What it has not answered, less what nobody has confirmed: its distance to the others.
         lag_bytes = target.sent_bytes - self.in_flight_bytes
@@ -218,47 +235,23 @@ class Appender:
 
     def confirm(self, confirmed: Sequence[Add]) -> None:
         """Tell whom it concerns that these were confirmed, in order."""
+        deferred = self._deferred
         for add in confirmed:
             self.in_flight_bytes -= add.size
-            add.frame = b""
+            if deferred is None:
+                add.frame = b""
             future = add.confirmed
             if future is not None and not future.done():
                 future.set_result(add.entry_id)
         self._mending.confirmed()
+        if deferred is not None:
+            deferred.keep(confirmed)
         self.on_confirmed()
 
     def force(self, wanted: EntryId) -> None:
         """Have bookies put on disk what they acknowledge, until the LAC is `wanted`."""
         assert self._deferred is not None
-        self._force_wanted = max(self._force_wanted, wanted)
-        for target in self.targets:
-            self._force(target)
-
-    def _force(self, target: Target) -> None:
-        """A force proves what was acknowledged before it was sent, so that a slow bookie may need several; it has one
-        at a time."""
-        deferred = self._deferred
-        if deferred is None or not target.is_live or target.is_forcing:
-            return
-        if deferred.lac < self._force_wanted and deferred.is_force_due(target.slot, self._force_wanted):
-            target.is_forcing = True
-            proven = target, deferred.force_sent(target.slot)
-            request = ForceRequest(self.shared.pool.next_txn(), v3.VERSION, self.ledger_id)
-            target.link.send(Call(request, v3.VERSION, self._on_forced, proven, self._timeout_ms))
-
-    def _on_forced(
-        self, proven: tuple[Target, SyncCursor], response: Response | None, error: BookieError | None
-    ) -> None:
-        target, cursor = proven
-        target.is_forcing = False
-        if not target.is_live or self._deferred is None:
-            return  # its connection broke, and with it the proof that it is still the life that acknowledged
-        if error is not None:
-            target.fail(error)
-            return
-        if self._deferred.forced(target.slot, cursor):
-            self.on_confirmed()
-        self._force(target)
+        self._deferred.force(wanted)
 
     # ---- failure -----------------------------------------------------------------------------------------------------
 
@@ -277,25 +270,29 @@ class Appender:
             return
         if not is_fenced:  # that may be somebody's recovery: no fault of the bookie
             self.shared.pool.quarantine(target.bookie_id, error)
-        if self._deferred is not None:
-            # Another bookie could not be given what this one had in memory only (D12).
-            self.die(
-                errors.StorageFailed(
-                    f"ledger {self.ledger_id}: bookie {target.bookie_id} failed ({error}), and a ledger with deferred "
-                    f"sync keeps its ensemble: nothing after entry {self.lac} is known to be durable"
-                )
-            )
+        if self._deferred is not None and not self._deferred.may_return(error):
+            self.die(self.ensemble_broke(target.bookie_id, error))
             return
         self.adds.drop(target.slot)
         self._mending.begin(target.slot, error)
 
+    def ensemble_broke(self, bookie_id: BookieId, error: BookieError) -> BookieError:
+        """What ends a writer whose ledger keeps its ensemble (D12)."""
+        return errors.StorageFailed(
+            f"ledger {self.ledger_id}: bookie {bookie_id} failed ({error}), and a ledger with deferred "
+            f"sync keeps its ensemble: nothing after entry {self.lac} is known to be durable"
+        )
+
     def seat(self, slot: int, bookie_id: BookieId) -> None:
         """`bookie_id` takes `slot`, and is sent what is unconfirmed there."""
-        self._send_unsent()  # to who sits there now: all that is pending is sent to the new one below
+        self.send_unsent()  # to who sits there now: all that is pending is sent to the new one below
         old = self.targets[slot]
         old.replaced()
         self.targets[slot] = target = Target(self, slot, bookie_id)
         self._target_at = {target.link: target for target in self.targets}
+        if self._deferred is not None:
+            self._deferred.join(target)
+            return
         missing = self.adds.missing(slot)
         log.info(
             "bookie takes a slot ledger_id=%d slot=%d old=%s new=%s from_entry=%d resent=%d",
@@ -306,7 +303,11 @@ class Appender:
             self.lac + 1,
             len(missing),
         )
-        self._send_all(target, missing)
+        self.send_all(target, missing)
+
+    def returned(self, slot: int) -> None:
+        """The bookie in `slot`, which was away, does its work again."""
+        self._mending.returned(slot)
 
     def die(self, error: BookieError) -> None:
         """End the handle: all unconfirmed entries fail with `error`. Their outcome is unknown (P29)."""

@@ -12,6 +12,9 @@ unconfirmed. If the ack quorum cannot be met for `ensemble_timeout_ms`, the hand
 somebody to take it, until the ack quorum needs it or its bookie became read-only: fewer segments for bookies that
 restart one after the other, bought with entries that have fewer copies until they are re-replicated.
 
+**With deferred sync** the ensemble never changes (D12): a bookie whose connection broke is waited for as long, whether
+the ack quorum can do without it or not, takes its own slot again, and is asked what it still has (`deferred`).
+
 **LedgerFenced from a bookie** is not believed blindly: a recovery always writes IN_RECOVERY before it fences, so the
 committer reads the metadata first. If the ledger is OPEN, only that bookie lost its memory and fenced the ledger to
 protect itself (BP-46 phase one): it is replaced like any failed bookie and the writer lives (T14; Java's dies).
@@ -44,11 +47,13 @@ Commit = Callable[[EntryId, dict[int, BookieId]], Awaitable[tuple[BookieId, ...]
 class Mending:
     """Of one appender."""
 
-    def __init__(self, appender: "Appender", commit: Commit, *, delay: bool) -> None:
+    def __init__(self, appender: "Appender", commit: Commit, *, delay: bool, keeps_ensemble: bool) -> None:
         self._appender = appender
         self._shared = appender.shared
         self._commit = commit
         self._delay = delay
+        self._keeps_ensemble = keeps_ensemble
+        self._away_since_ns: dict[int, int] = {}  # of an ensemble that is kept: slots, until they do their work again
         self._failed: dict[int, BookieError] = {}  # slots without a live bookie, and why
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -58,6 +63,8 @@ class Mending:
     def begin(self, slot: int, error: BookieError) -> None:
         """The bookie in `slot` failed."""
         self._failed[slot] = error
+        if self._keeps_ensemble:
+            self._away_since_ns.setdefault(slot, self._shared.world.clock.monotonic_ns())
         self._news.set()
         if self._task is None:
             self._task = self._shared.tasks.spawn(self._mend(), f"mend ledger {self._appender.ledger_id}")
@@ -67,6 +74,10 @@ class Mending:
     def confirmed(self) -> None:
         """An entry was confirmed: the handle gets on."""
         self._blocked_since_ns = None
+
+    def returned(self, slot: int) -> None:
+        """The bookie in `slot` does its work again: its patience begins anew."""
+        self._away_since_ns.pop(slot, None)
 
     def wake(self) -> None:
         """Something changed: look at once."""
@@ -88,7 +99,7 @@ class Mending:
             while self._failed and appender.error is None:
                 await self._breathe()
                 if self._is_blocked_too_long():
-                    appender.die(self._not_enough_bookies())
+                    appender.die(self._why_it_ends())
                     break
                 self._news.clear()
                 await self._change_ensemble()
@@ -104,18 +115,22 @@ class Mending:
             end_watch()
 
     def _is_blocked_too_long(self) -> bool:
-        """True when no entry was confirmed for `ensemble_timeout_ms`, because too many slots had no live bookie.
+        """True when no entry was confirmed for `ensemble_timeout_ms`, because too many slots had no live bookie; in an
+        ensemble that is kept, when a bookie was away for so long.
 
         Counts over mends: a bookie that takes its slot back and refuses again is no progress (found by the simulator).
         """
         now_ns = self._shared.world.clock.monotonic_ns()
+        patience_ns = self._shared.options.ensemble_timeout_ms * NS_PER_MS
+        if self._keeps_ensemble:
+            return any(now_ns - since_ns > patience_ns for since_ns in self._away_since_ns.values())
         if self._appender.adds.can_complete_without(list(self._failed)):
             if not self._appender.adds:
                 self._blocked_since_ns = None
             return False
         if self._blocked_since_ns is None:
             self._blocked_since_ns = now_ns
-        return now_ns - self._blocked_since_ns > self._shared.options.ensemble_timeout_ms * NS_PER_MS
+        return now_ns - self._blocked_since_ns > patience_ns
 
     async def _breathe(self) -> None:
         """Attempts begin RETRY_MIN_S apart, also those of different mends: a bookie that is tried again in its own slot
@@ -150,7 +165,9 @@ class Mending:
             appender.confirm(confirmed)
 
     def _must_change(self) -> bool:
-        """False while a change may be put off."""
+        """False while a change may be put off, and where there is none."""
+        if self._keeps_ensemble:
+            return False
         if not self._delay or not self._appender.adds.can_complete_without(list(self._failed)):
             return True
         return any(isinstance(error, errors.BookieReadOnly | errors.LedgerFenced) for error in self._failed.values())
@@ -163,7 +180,10 @@ class Mending:
             self._failed.get(slot), errors.LedgerFenced
         )
 
-    def _not_enough_bookies(self) -> BookieError:
+    def _why_it_ends(self) -> BookieError:
+        if self._keeps_ensemble:
+            slot, error = min(self._failed.items())
+            return self._appender.ensemble_broke(self._appender.targets[slot].bookie_id, error)
         reasons = "; ".join(f"slot {slot}: {error}" for slot, error in sorted(self._failed.items()))
         return errors.NotEnoughBookies(
             f"ledger {self._appender.ledger_id}: the ack quorum cannot be met and no other bookies could be had "

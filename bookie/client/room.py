@@ -29,7 +29,7 @@ class Room:
     @property
     def is_full(self) -> bool:
         appender = self._appender
-        return len(appender.adds) >= self._entries_max or appender.in_flight_bytes >= self._bytes_max
+        return len(appender.adds) >= self._entries_max or appender.held_bytes >= self._bytes_max
 
     @property
     def must_wait(self) -> bool:

@@ -20,7 +20,6 @@ from bookie.client.room import Room
 from bookie.client.shared import Shared, digest_of, schedule_of
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.quorum import ensemble
-from bookie.quorum.synced import Syncing
 from bookie.wire.messages import Buffer
 
 log = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ class LedgerWriter:
             self._commit,
             start=INVALID_ENTRY_ID,
             length=0,
-            deferred=Syncing(self._schedule) if is_deferred else None,
+            is_deferred=is_deferred,
             delay_ensemble_change=shared.options.delay_ensemble_change,
         )
         self._explicit_lac = ExplicitLac(shared, ledger_id, digest, self._appender)

@@ -1,17 +1,19 @@
 """How far a ledger with deferred sync is durable: sync cursors, and the LAC that follows from them (BP-14).
 
-A bookie acknowledges an entry of such a ledger before it is on disk, so that acks confirm nothing (D24). A *sync
-cursor* says which entries one bookie has on disk: `last`, up to which it has all, and runs beyond (D19). The LAC is the
-greatest entry that an ack quorum has, hence the greatest of the lowest WQ-AQ+1 cursors (D22; BP-14, "LAC Advance
-Protocol"; Java waits for all of the ensemble instead). Only where E == WQ (D23): else a cursor, which counts every
-entry of the ledger, would wait for entries that its bookie never gets.
+A bookie acknowledges an entry of such a ledger before it is on disk, so that acks confirm nothing (D24): they are
+worth something only while the *life* that gave them lasts, and a `force` proves what its own life acknowledged (T17).
+
+A *sync cursor* says which entries one bookie has on disk: `last`, up to which it has all, and runs beyond (D19). The
+LAC is the greatest entry that an ack quorum has, hence the greatest of the lowest WQ-AQ+1 cursors (D22; BP-14, "LAC
+Advance Protocol"; Java waits for all of the ensemble instead). Only where E == WQ (D23): else a cursor, which counts
+every entry of the ledger, would wait for entries that its bookie never gets.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
 from bookie.base import errors
-from bookie.base.ids import INVALID_ENTRY_ID, EntryId
+from bookie.base.ids import INVALID_ENTRY_ID, EntryId, Life
 from bookie.quorum.schedule import Schedule
 
 
@@ -40,6 +42,10 @@ class SyncCursor:
         if self._firsts[0] <= self.last + 1:
             self.last = EntryId(self._lasts.pop(0))
             del self._firsts[0]
+
+    def __contains__(self, entry_id: EntryId) -> bool:
+        at = bisect_left(self._lasts, entry_id)
+        return entry_id <= self.last or (at < len(self._firsts) and self._firsts[at] <= entry_id)
 
     def add_all(self, other: "SyncCursor") -> None:
         """Everything that `other` has is there."""
@@ -78,15 +84,39 @@ def why_not_deferred(schedule: Schedule, *, protocol_version: int) -> errors.Boo
 
 
 class Syncing:
-    """The sync cursors of all slots of one writer: acks and forces in, LAC out."""
+    """The sync cursors of all slots of one writer: acks, forces and lives in, LAC out.
 
-    __slots__ = ("_acked", "_schedule", "_synced", "lac")
+    All that is told of a slot comes over the connection that it was met on last.
+    """
+
+    __slots__ = ("_acked", "_lives", "_schedule", "_synced", "lac")
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._acked = [SyncCursor() for _ in range(schedule.ensemble_size)]
         self._synced = [SyncCursor() for _ in range(schedule.ensemble_size)]
+        self._lives: list[Life | None] = [None] * schedule.ensemble_size
         self.lac = INVALID_ENTRY_ID
+
+    def met(self, slot: int, life: Life | None) -> None:
+        """`slot` says which life it is, on its first connection; None: it does not know."""
+        self._lives[slot] = life
+
+    def met_again(self, slot: int, life: Life | None) -> bool:
+        """The same after its connection broke. True when its acks stand; else those beyond its disk are void."""
+        before, self._lives[slot] = self._lives[slot], life
+        is_same_life = life is not None and life == before
+        if life is None or before is None or life.incarnation != before.incarnation:
+            self._synced[slot] = SyncCursor()  # its disk may be another one, too
+        if not is_same_life:
+            self._acked[slot] = self._synced[slot].copy()
+        self._synced[slot].confirm(self.lac)
+        self._acked[slot].confirm(self.lac)
+        return is_same_life
+
+    def lacks(self, slot: int, entry_id: EntryId) -> bool:
+        """True when no ack of `slot` that stands says that it has the entry."""
+        return entry_id not in self._acked[slot]
 
     def acked(self, slot: int, first: EntryId, last: EntryId) -> None:
         """`slot` has these, inclusive; perhaps not on disk."""

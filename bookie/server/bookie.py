@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
+from bookie.base.ids import Life
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client import cluster
 from bookie.integrity.boot import Boot
@@ -165,7 +166,7 @@ class Bookie:
         options, admission, readers = self.options, Admission(), Readers()
         processor = Processor(store, readers, admission, self.metrics, self.world.clock)
         if self.boot.record is not None:
-            processor.life = self.boot.record.incarnation, self.boot.record.boot_epoch
+            processor.life = Life(self.boot.record.incarnation, self.boot.record.boot_epoch)
         gate = Gate(admission, store)
         processor.on_room = gate.open
 

@@ -2,11 +2,12 @@
 
 Synchronous: `handle` never suspends. It answers at once, or hands the store a completion that answers after
 durability, or queues a read for the disk. Because only completions answer adds and fences, "answer before sync"
-cannot be written here by accident.
+cannot be written here by accident; deferred adds, where it is wanted, have a place of their own in `adds`.
 
 Where we differ from Java on purpose: present entries are EOK in limbo on every path; a fence is durable before *any*
 answer to it; READ_LAC and lists say "unknown" in limbo; an add that this bookie cannot judge any more (its state was
-lost) is EIO, which makes a writer change its ensemble, and not EFENCED, which would kill it. Reads are in `reads`.
+lost) is EIO, which makes a writer change its ensemble, and not EFENCED, which would kill it. Reads are in `reads`,
+adds in `adds`.
 """
 
 from collections.abc import Callable
@@ -15,18 +16,17 @@ from typing import Any
 
 from bookie.base import errors
 from bookie.base.errors import BookieError, Status
-from bookie.base.ids import BootEpoch, Incarnation
+from bookie.base.ids import Life
 from bookie.ports.clock import Clock
+from bookie.server.adds import Adds
 from bookie.server.admission import Admission
 from bookie.server.metrics import ServerMetrics
 from bookie.server.readers import Readers
 from bookie.server.reads import Reads, Replier, is_limbo
-from bookie.server.sync_cursors import SyncCursors
 from bookie.storage.store import EntryStore
-from bookie.wire import availability, codes, runs
+from bookie.wire import availability, codes
 from bookie.wire.messages import (
     AddRun,
-    AddRunResponse,
     AuthRequest,
     AuthResponse,
     BatchReadRequest,
@@ -60,15 +60,14 @@ class Processor:
     ) -> None:
         self._store = store
         self._readers = readers
-        self._admission = admission
         self._metrics = metrics
         self.clock = clock
         self._reads = reads = Reads(store, readers, metrics, clock)
-        self._sync_cursors = SyncCursors()
+        self._adds = adds = Adds(store, admission, metrics, clock, self._has_room)
         self.on_room: Callable[[], None] = lambda: None  # called when reading sockets may go on
-        self.life: tuple[Incarnation, BootEpoch] | None = None  # of this process; None: nobody stamped it (tests)
+        self.life: Life | None = None  # of this process; None: nobody stamped it (tests)
         self._handlers: dict[type, Callable[[Any, Replier], None]] = {
-            AddRun: self._add,
+            AddRun: adds.run,
             ReadRequest: reads.read,
             ReadRun: reads.run,
             WriteLacRequest: self._write_lac,
@@ -90,56 +89,10 @@ class Processor:
     def forget(self, replier: Replier) -> None:
         """A connection is gone: nobody waits for its long polls any more."""
         self._reads.forget(replier)
+        self._adds.forget(replier)
 
-    # ---- adds
-
-    def _add(self, run: AddRun, to: Replier) -> None:
-        size = sum(map(len, run.bodies))
-        self._metrics.adds += len(run.bodies)
-        self._metrics.add_bytes += size
-        self._keep(run, size, to)
-
-    def _keep(self, run: AddRun, size: int, to: Replier) -> None:
-        count = len(run.bodies)
-        try:
-            if run.is_recovery and not run.is_high_priority and self._store.is_read_only:
-                # Re-replication finds another place; a recovery, which is urgent, may have none (wire-protocol.md 7.5).
-                raise errors.BookieReadOnly("this bookie is read-only")
-            self._store.add(
-                run.ledger_id,
-                run.entry_ids,
-                run.bodies,
-                run.master_key,
-                is_recovery=run.is_recovery,
-                done=partial(self._added, run, size, to, self.clock.monotonic_ns()),
-            )
-        except errors.BadRequest as error:
-            if count == 1:
-                self._refuse_adds(run, to, error)
-            else:  # one of them is bad: the others are not to suffer for it
-                for alone in runs.split(run):
-                    self._keep(alone, len(alone.bodies[0]), to)
-        except BookieError as error:
-            self._refuse_adds(run, to, error)
-        else:
-            self._admission.take(size, count)
-
-    def _added(self, run: AddRun, size: int, to: Replier, began_ns: int, error: BookieError | None) -> None:
-        if error is None:
-            last_synced = self._sync_cursors.synced(run) if run.is_deferred else None
-            to.reply(AddRunResponse(run.version, _EOK, run, last_synced))
-        else:
-            self._refuse_adds(run, to, error)
-        count = len(run.bodies)
-        self._metrics.add_latency.record(self.clock.monotonic_ns() - began_ns, count)
-        if self._admission.give(size, count):
-            self.on_room()
-
-    def _refuse_adds(self, run: AddRun, to: Replier, error: BookieError) -> None:
-        """A writer dies of EFENCED and EUA only; it survives EIO by an ensemble change (wire-protocol.md 5.4)."""
-        status = Status.EIO if isinstance(error, errors.UnknownLedgerState) else error.status
-        self._metrics.errors[status] += len(run.bodies)
-        to.reply(AddRunResponse(run.version, status, run))
+    def _has_room(self) -> None:
+        self.on_room()
 
     # ---- explicit LAC
 
@@ -209,6 +162,8 @@ class Processor:
         self._metrics.other_requests += 1
         usage = self._store.usage()
         life = self.life if request.requested & codes.INFO_LIFE else None
+        if life is not None:
+            self._adds.knows_lives(to)
         to.reply(
             BookieInfoResponse(
                 request.txn,

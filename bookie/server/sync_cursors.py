@@ -1,11 +1,10 @@
 """What a bookie says of its own disk in answers to deferred adds: LastAddSynced, one cursor per ledger (BP-14).
 
-An add is answered here once it is on disk, deferred or not (`EntryStore.add` says why): whatever sync covered it moves
-the cursor (D20). So does the LAC that an entry brings along (D21). A new life of the bookie, and a ledger that was not
-written to for long, begin anew: a cursor may say less than is so, never more.
+Whatever sync covered an entry moves the cursor (D20), and so does the LAC that an entry brings along (D21). A new life
+of the bookie, and a ledger that was not written to for long, begin anew: a cursor may say less than is so, never more.
 """
 
-from bookie.base.ids import EntryId, LedgerId
+from bookie.base.ids import INVALID_ENTRY_ID, EntryId, LedgerId
 from bookie.quorum.synced import SyncCursor
 from bookie.wire import entry
 from bookie.wire.messages import AddRun
@@ -17,11 +16,19 @@ LEDGERS_MAX = 10_000
 class SyncCursors:
     """Of all ledgers with deferred adds."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_journaled: bool) -> None:
+        """`is_journaled` False: entries do not go into the journal, so that what a store calls done is in memory only,
+        and nothing but the LAC is known to be on a disk."""
+        self._is_journaled = is_journaled
         self._cursors: dict[LedgerId, SyncCursor] = {}
 
+    def last(self, ledger_id: LedgerId) -> EntryId:
+        """Up to where the ledger is on disk, without a gap, as far as is known."""
+        cursor = self._cursors.get(ledger_id)
+        return INVALID_ENTRY_ID if cursor is None else cursor.last
+
     def synced(self, run: AddRun) -> EntryId:
-        """The adds of `run` are on disk; return up to where their ledger is, without a gap."""
+        """The store is done with the adds of `run`; return up to where their ledger is on disk, without a gap."""
         cursor = self._cursors.get(run.ledger_id)
         if cursor is None:
             if len(self._cursors) >= LEDGERS_MAX:
@@ -29,5 +36,6 @@ class SyncCursors:
             cursor = self._cursors[run.ledger_id] = SyncCursor()
         for entry_id, body in zip(run.entry_ids, run.bodies, strict=True):
             cursor.confirm(entry.unpack_header(body).lac)
-            cursor.add(entry_id, entry_id)
+            if self._is_journaled:
+                cursor.add(entry_id, entry_id)
         return cursor.last

@@ -2,7 +2,9 @@
 
 S7: a bookie that answered a fencing request accepts no normal add of that ledger that arrives later, in no later life.
 S8: a bookie that acknowledged an entry never denies having it while that could decide anything: while the ledger is not
-closed, or the entry lies before its end, and the bookie is in the entry's write set.
+closed, or the entry lies before its end, and the bookie is in the entry's write set. A deferred add (BP-14) is
+acknowledged in this sense by a `force` that arrived after its answer, or by an answer that tells the ledger to be on
+disk so far: on the same connection, hence by the same life.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,16 @@ from bookie.sim.network import SimStream, Tap
 from bookie.wire import v3
 from bookie.wire.codes import V3_FIRST_BYTE
 from bookie.wire.framing import FrameSplitter
-from bookie.wire.messages import AddResponse, AddRun, Incoming, ReadRequest, ReadResponse, ReadRun
+from bookie.wire.messages import (
+    AddResponse,
+    AddRun,
+    ForceRequest,
+    ForceResponse,
+    Incoming,
+    ReadRequest,
+    ReadResponse,
+    ReadRun,
+)
 from bookie.wire.session import ServerSession
 
 NEGATIVE = (Status.ENOENTRY, Status.ENOLEDGER)
@@ -30,6 +41,8 @@ class _Conversation:
     session: ServerSession = field(default_factory=ServerSession)
     answers: FrameSplitter = field(default_factory=FrameSplitter)
     waiting: dict[int, tuple[Incoming, int]] = field(default_factory=dict)
+    # Answered deferred adds, perhaps in memory only, with the moment of the answer.
+    deferred: dict[tuple[LedgerId, EntryId], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,19 +88,45 @@ class Wiretap(Tap):
             request, arrived = conversation.waiting.pop(response.txn, (None, 0))
             bookie = self._bookies.setdefault(stream.host, _Bookie())
             if isinstance(request, AddRun) and isinstance(response, AddResponse):
-                self._added(stream.host, bookie, request, response, arrived)
+                self._added(stream.host, bookie, conversation, request, response, arrived)
+            elif isinstance(request, ForceRequest) and isinstance(response, ForceResponse):
+                if response.status is Status.EOK:
+                    self._on_disk(bookie, conversation, request.ledger_id, before=arrived)
             elif isinstance(request, ReadRequest | ReadRun) and isinstance(response, ReadResponse):
                 self._was_read(stream.host, bookie, request, response)
 
-    def _added(self, name: str, bookie: _Bookie, request: AddRun, response: AddResponse, arrived: int) -> None:
+    def _added(
+        self,
+        name: str,
+        bookie: _Bookie,
+        conversation: _Conversation,
+        request: AddRun,
+        response: AddResponse,
+        arrived: int,
+    ) -> None:
         if response.status is not Status.EOK:
             return
-        bookie.acknowledged[response.ledger_id, response.entry_id] = None
+        if request.is_deferred and not request.is_recovery:
+            conversation.deferred[response.ledger_id, response.entry_id] = self._moment
+            if response.last_synced is not None:
+                self._on_disk(bookie, conversation, request.ledger_id, last=response.last_synced)
+        else:
+            bookie.acknowledged[response.ledger_id, response.entry_id] = None
         fenced_at = bookie.fenced.get(request.ledger_id)
         if fenced_at is not None and arrived > fenced_at and not request.is_recovery:
             self._report(
                 f"S7: {name} answered a fence of ledger {request.ledger_id}, then accepted entry {response.entry_id}"
             )
+
+    @staticmethod
+    def _on_disk(
+        bookie: _Bookie, conversation: _Conversation, ledger_id: LedgerId, *, before: int = 0, last: int = -1
+    ) -> None:
+        """What was answered before that moment, and every entry up to `last`, is said to be on disk."""
+        for (ledger, entry_id), answered in list(conversation.deferred.items()):
+            if ledger == ledger_id and (answered < before or entry_id <= last):
+                bookie.acknowledged[ledger, entry_id] = None
+                del conversation.deferred[ledger, entry_id]
 
     def _was_read(self, name: str, bookie: _Bookie, request: ReadRequest | ReadRun, response: ReadResponse) -> None:
         ledger_id, entry_id = response.ledger_id, response.entry_id

@@ -91,8 +91,8 @@ class EntryStore:
         UnknownLedgerState, BadRequest, BookieReadOnly, TooManyRequests, StorageFailed.
 
         `done` runs after the journal's sync; without data in the journal, on the next turn of the loop (BP-46). Adds
-        with deferred sync (BP-14) are like any other: answered before the sync, one could be gone after a crash, and
-        the next life would not know and say yes to a `force` (bp46.md, T17).
+        with deferred sync (BP-14) are stored like any other: who answers one before `done` must know that its client
+        counts that for this life only (`server/adds.py`; bp46.md, T17).
         """
         partition = self._partitions[ledger_id % len(self._partitions)]
         lac = _check_entry_heads(ledger_id, entry_ids, bodies)

@@ -8,7 +8,7 @@ not frozen (conventions, 12).
 from dataclasses import dataclass
 
 from bookie.base.errors import Status
-from bookie.base.ids import EntryId, LedgerId
+from bookie.base.ids import BootEpoch, EntryId, Incarnation, LedgerId, Life
 from bookie.wire.codes import Operation
 
 Buffer = bytes | bytearray | memoryview
@@ -275,6 +275,13 @@ class BookieInfoResponse:
     free_bytes: int | None = None
     incarnation: int | None = None
     boot_epoch: int | None = None
+
+    @property
+    def life(self) -> Life | None:
+        """Which life answers; None: it does not say."""
+        if self.incarnation is None or self.boot_epoch is None:
+            return None
+        return Life(Incarnation(self.incarnation), BootEpoch(self.boot_epoch))
 
 
 @dataclass(slots=True)

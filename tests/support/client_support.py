@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import wire_support
 from bookie.base import errors
 from bookie.base.errors import Status
-from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.ids import BookieId, BootEpoch, EntryId, LedgerId, Life
 from bookie.client import Client, ClientOptions, LedgerWriter, cluster
 from bookie.metadata import paths, registration
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.network import Address, ByteStream, Listener
-from bookie.wire import entry, messages, session
+from bookie.wire import codes, entry, messages, session
 from bookie.wire.messages import Request, Response
 from sim_support import Machine
 
@@ -57,6 +57,7 @@ class FakeBookie:
         self.tells_synced = False
         self.free_bytes = 1 << 30
         self.in_memory: set[tuple[LedgerId, EntryId]] = set()  # acknowledged, not on disk (deferred sync)
+        self.life: Life | None = None  # None: like Java's, it does not say
         self.requests: list[Request] = []
         self.script: Script = obey
         self._listener: Listener | None = None
@@ -85,7 +86,9 @@ class FakeBookie:
         self.fleet.machine.fabric.reset(str(self.id))
 
     def cut_power(self) -> None:
-        """What was not on disk is gone, and with it every connection."""
+        """What was not on disk is gone, and with it every connection: the next life begins."""
+        if self.life is not None:
+            self.life = Life(self.life.incarnation, BootEpoch(self.life.boot_epoch + 1))
         for held in self.in_memory:
             del self.entries[held]
         self.in_memory.clear()
@@ -93,6 +96,7 @@ class FakeBookie:
 
     def wipe(self) -> None:
         """The disk is gone; the process lives."""
+        self.in_memory.clear()
         self.entries.clear()
         self.keys.clear()
         self.fenced.clear()
@@ -155,7 +159,8 @@ class FakeBookie:
                 self.keys.setdefault(request.ledger_id, request.master_key)
                 return messages.WriteLacResponse(request.txn, 3, Status.EOK, request.ledger_id)
             case messages.BookieInfoRequest():
-                return messages.BookieInfoResponse(request.txn, 3, Status.EOK, 1 << 40, self.free_bytes)
+                life = self.life if request.requested & codes.INFO_LIFE else None
+                return messages.BookieInfoResponse(request.txn, 3, Status.EOK, 1 << 40, self.free_bytes, *(life or ()))
             case messages.ForceRequest():
                 self.in_memory = {held for held in self.in_memory if held[0] != request.ledger_id}
                 return messages.ForceResponse(request.txn, 3, Status.EOK, request.ledger_id)
@@ -263,6 +268,8 @@ def _refusal(request: Request, status: Status) -> Response:
             return messages.WriteLacResponse(request.txn, 3, status, request.ledger_id)
         case messages.ForceRequest():
             return messages.ForceResponse(request.txn, 3, status, request.ledger_id)
+        case messages.BookieInfoRequest():
+            return messages.BookieInfoResponse(request.txn, 3, status)
         case _:
             raise AssertionError(f"no refusal for {request}")
 

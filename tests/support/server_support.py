@@ -45,6 +45,7 @@ class Asker:
         self.processor = processor
         self.admission = admission
         self.answers: dict[int, Response] = {}
+        self.told: dict[int, int | None] = {}  # LastAddSynced, by add
         self._next_txn = 1
         self.slow_reads = 0
 
@@ -53,6 +54,7 @@ class Asker:
         if isinstance(response, AddRunResponse):
             run = response.run
             for txn, entry_id in zip(run.txns, run.entry_ids, strict=True):
+                self.told[txn] = response.last_synced
                 self.reply(AddResponse(txn, run.version, response.status, run.ledger_id, entry_id))
             return
         assert response.txn not in self.answers, "exactly one answer"
@@ -122,7 +124,9 @@ def read(number: int, **changes: Any) -> ReadRequest:
 Story = Callable[[Asker, EntryStore], Coroutine[Any, Any, None]]
 
 
-def run(story: Story, *, seed: int = 1, in_flight_bytes_max: int = 64 * MIB) -> ServerMetrics:
+def run(
+    story: Story, *, seed: int = 1, in_flight_bytes_max: int = 64 * MIB, storage: StorageOptions = STORAGE
+) -> ServerMetrics:
     """Run `story` on one simulated machine with an open store; return what was counted."""
     simulation = Simulation(seed)
     metrics = ServerMetrics()
@@ -131,7 +135,7 @@ def run(story: Story, *, seed: int = 1, in_flight_bytes_max: int = 64 * MIB) -> 
         def fail(error: Exception) -> None:
             raise AssertionError(f"the store stopped the node: {error}")
 
-        store = await restart.open_store(STORAGE, world, fail=fail)
+        store = await restart.open_store(storage, world, fail=fail)
         readers = Readers()
         node.spawn(readers.run(), "readers")
         admission = Admission(in_flight_bytes_max)

@@ -61,6 +61,10 @@ def unpack_request(view: Buffer) -> Request:
         # Hot: no wrapper types, and no look for missing fields (as dear as parsing). An add that lacks its ids, its
         # body or all of itself reads as one whose body is not that entry: a bad request (wire-protocol.md 4.1).
         add = message.addRequest
+        level = add.writeFlags
+        if level & ~codes.WRITE_DEFERRED_SYNC:
+            # A level that we do not know may promise more than we keep. Java looks at bit 0 only (WriteFlag.java).
+            return RefusedRequest(header.txnId, VERSION, _refusal(message, Operation.ADD_ENTRY, Status.EBADREQ))
         return AddRequest(
             header.txnId,
             VERSION,
@@ -69,7 +73,7 @@ def unpack_request(view: Buffer) -> Request:
             add.masterKey,
             add.body,
             add.HasField("flag") and add.flag == codes.ADD_RECOVERY,
-            add.writeFlags & codes.WRITE_DEFERRED_SYNC != 0,
+            level != 0,
             header.priority > 0,
         )
     return _unpack_rare_request(message)

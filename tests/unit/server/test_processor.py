@@ -473,7 +473,7 @@ def test_write_lac_wants_the_key_and_does_not_mind_a_fence() -> None:
 # ---- 7.8 force, 7.10 and 7.11
 
 
-def test_an_add_with_deferred_sync_is_durable_when_it_is_answered() -> None:
+def test_an_add_with_deferred_sync_is_durable_when_it_is_answered_to_who_knows_no_lives() -> None:
     # bp46.md, T17: else it is gone after a crash, and the next life says yes to a force.
     async def story(asker: Asker, store: EntryStore) -> None:
         await asker.add(0)

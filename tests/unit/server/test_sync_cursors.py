@@ -22,7 +22,7 @@ def run_of(ledger: int, entry_ids: list[int], *, lac: int = -1) -> AddRun:
 def test_a_cursor_is_the_contiguous_prefix_whatever_the_order_of_syncs() -> None:
     order = list(range(200))
     random.Random(3).shuffle(order)
-    cursors = SyncCursors()
+    cursors = SyncCursors(is_journaled=True)
     synced: set[int] = set()
 
     for start in range(0, 200, 7):
@@ -35,14 +35,14 @@ def test_a_cursor_is_the_contiguous_prefix_whatever_the_order_of_syncs() -> None
 
 def test_the_lac_that_an_entry_brings_along_moves_the_cursor() -> None:
     """D21; also of a bookie that joined late or lost its memory of the ledger."""
-    cursors = SyncCursors()
+    cursors = SyncCursors(is_journaled=True)
 
     assert cursors.synced(run_of(1, [10], lac=8)) == 8
     assert cursors.synced(run_of(1, [9], lac=8)) == 10
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    cursors = SyncCursors()
+    cursors = SyncCursors(is_journaled=True)
 
     for ledger in range(sync_cursors.LEDGERS_MAX + 50):
         cursors.synced(run_of(ledger, [0]))

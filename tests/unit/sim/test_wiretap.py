@@ -7,7 +7,16 @@ from bookie.ports.network import Address
 from bookie.sim.network import SimStream
 from bookie.sim.wiretap import Wiretap
 from bookie.wire import v3
-from bookie.wire.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, Request, Response
+from bookie.wire.messages import (
+    AddRequest,
+    AddResponse,
+    ForceRequest,
+    ForceResponse,
+    ReadRequest,
+    ReadResponse,
+    Request,
+    Response,
+)
 from sim_support import Machine
 
 ME = LedgerId(7)
@@ -85,6 +94,33 @@ def test_a_bookie_that_denies_what_it_acknowledged_is_reported() -> None:
         wire.read(0, status)
 
         assert wire.rules == ["S8"]
+
+
+def test_a_deferred_add_may_be_denied_until_a_force_or_the_bookie_itself_says_that_it_is_on_disk() -> None:
+    def answered(wire: Wire, *, told: int | None = None) -> None:
+        request = AddRequest(0, v3.VERSION, ME, EntryId(0), b"", b"body", is_deferred=True)
+        wire.say(AddResponse(wire.ask(request), v3.VERSION, Status.EOK, ME, EntryId(0), told))
+
+    def forced(wire: Wire, txn: int | None = None) -> None:
+        txn = wire.ask(ForceRequest(0, v3.VERSION, ME)) if txn is None else txn
+        wire.say(ForceResponse(txn, v3.VERSION, Status.EOK, ME))
+
+    memory, told, forced_after, forced_before, other_life = (Wire() for _ in range(5))
+    answered(memory, told=-1)
+    answered(told, told=0)
+    answered(forced_after)
+    forced(forced_after)
+    early = forced_before.ask(ForceRequest(0, v3.VERSION, ME))
+    answered(forced_before)
+    forced(forced_before, early)
+    answered(other_life)
+    other_life.stream = other_life.connect()
+    forced(other_life)
+
+    for wire in (memory, told, forced_after, forced_before, other_life):
+        wire.read(0, Status.ENOENTRY)
+    assert [wire.rules for wire in (memory, forced_before, other_life)] == [[], [], []]
+    assert [wire.rules for wire in (told, forced_after)] == [["S8"], ["S8"]]
 
 
 def test_not_knowing_is_no_denial_and_beyond_the_end_nothing_matters() -> None:

@@ -36,6 +36,7 @@ from bookie.wire.messages import (
     WriteLacResponse,
 )
 from bookie.wire.proto import bookkeeper_pb2 as proto
+from bookie.wire.session import ServerSession
 
 LEDGER, ENTRY = LedgerId(2**40 + 3), EntryId(300)
 KEY = bytes(range(20))
@@ -198,6 +199,21 @@ def test_a_request_without_its_sub_message_is_answered_ebadreq() -> None:
 def test_an_operation_above_twelve_is_no_request_at_all() -> None:
     with pytest.raises(BadInput):
         v3.unpack_request(bytes.fromhex("0a060803100d1801"))
+
+
+@pytest.mark.parametrize("level", [2, 3, 1 << 20, -1])
+def test_an_add_of_a_durability_level_that_is_not_known_is_refused(level: int) -> None:
+    """D15: whatever it promises, it is not ours to promise. No Java client sends one; Java's bookie looks at bit 0."""
+    message = proto.Request()
+    message.header.version, message.header.operation, message.header.txnId = proto.VERSION_THREE, proto.ADD_ENTRY, 5
+    add = message.addRequest
+    add.ledgerId, add.entryId, add.masterKey, add.body, add.writeFlags = LEDGER, ENTRY, KEY, b"x" * 40, level
+
+    frame = message.SerializeToString()
+    refused = RefusedRequest(5, 3, AddResponse(5, 3, Status.EBADREQ, LEDGER, ENTRY))
+
+    assert v3.unpack_request(frame) == refused
+    assert ServerSession().receive(len(frame).to_bytes(4, "big") + frame) == [refused]
 
 
 def test_an_unknown_flag_of_a_read_is_no_flag() -> None:

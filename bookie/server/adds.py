@@ -1,0 +1,147 @@
+"""Adds: handed to the store, answered when they are durable, or before, to who can tell what that is worth.
+
+A client that asked which life of this bookie it speaks to (`codes.INFO_LIFE`) counts acks of memory for that life only.
+Its deferred adds (BP-14) are answered before the sync. Those of anybody else, and all of a recovery, are answered after
+it: a `force` of theirs might be answered by the next life, which does not know what it lost (bp46.md, T17). Only
+`_take_deferred` answers without a completion of the store.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from bookie.base import errors
+from bookie.base.errors import BookieError, Status
+from bookie.base.ids import EntryId
+from bookie.ports.clock import Clock
+from bookie.server.admission import Admission
+from bookie.server.metrics import ServerMetrics
+from bookie.server.reads import Replier
+from bookie.server.sync_cursors import SyncCursors
+from bookie.storage.store import EntryStore
+from bookie.wire import runs
+from bookie.wire.messages import AddRun, AddRunResponse
+
+_EOK = Status.EOK
+
+# (run, its size in bytes, who asked, when it came, what went wrong)
+_Done = Callable[[AddRun, int, Replier, int, BookieError | None], None]
+
+
+class Adds:
+    """Answers add requests of all connections; part of the processor."""
+
+    def __init__(
+        self,
+        store: EntryStore,
+        admission: Admission,
+        metrics: ServerMetrics,
+        clock: Clock,
+        on_room: Callable[[], None],
+    ) -> None:
+        """`on_room` is called when reading sockets may go on."""
+        self._store = store
+        self._admission = admission
+        self._metrics = metrics
+        self._clock = clock
+        self._on_room = on_room
+        self._sync_cursors = SyncCursors(is_journaled=store.options.journal_write_data)
+        self._know_lives: set[Replier] = set()
+
+    def knows_lives(self, replier: Replier) -> None:
+        """This client was told which life it speaks to, because it asked."""
+        self._know_lives.add(replier)
+
+    def forget(self, replier: Replier) -> None:
+        """A connection is gone."""
+        self._know_lives.discard(replier)
+
+    def run(self, run: AddRun, to: Replier) -> None:
+        """Answer the adds of `run`, now or later."""
+        size = sum(map(len, run.bodies))
+        self._metrics.adds += len(run.bodies)
+        self._metrics.add_bytes += size
+        if run.is_deferred:
+            self._take_deferred(run, size, to)
+        else:
+            self._keep(run, size, to, self._added)
+
+    def _take_deferred(self, run: AddRun, size: int, to: Replier) -> None:
+        if run.is_recovery or to not in self._know_lives:
+            self._keep(run, size, to, self._deferred_added)
+        elif self._keep(run, size, to, self._synced):
+            to.reply(AddRunResponse(run.version, _EOK, run, self._sync_cursors.last(run.ledger_id)))
+
+    def _keep(self, run: AddRun, size: int, to: Replier, done: _Done) -> bool:
+        """Hand `run` to the store, which calls `done`. False: it was taken in parts, or not at all, and answered."""
+        count = len(run.bodies)
+        try:
+            if run.is_recovery and not run.is_high_priority and self._store.is_read_only:
+                # Re-replication finds another place; a recovery, which is urgent, may have none (wire-protocol.md 7.5).
+                raise errors.BookieReadOnly("this bookie is read-only")
+            self._store.add(
+                run.ledger_id,
+                run.entry_ids,
+                run.bodies,
+                run.master_key,
+                is_recovery=run.is_recovery,
+                done=partial(done, run, size, to, self._clock.monotonic_ns()),
+            )
+        except errors.BadRequest as error:
+            if count == 1:
+                self._refuse(run, to, error)
+            else:  # one of them is bad: the others are not to suffer for it
+                for alone in runs.split(run):
+                    self._keep_alone(alone, to, done)
+        except BookieError as error:
+            self._refuse(run, to, error)
+        else:
+            self._admission.take(size, count)
+            return True
+        return False
+
+    def _keep_alone(self, run: AddRun, to: Replier, done: _Done) -> None:
+        size = len(run.bodies[0])
+        if run.is_deferred:
+            self._take_deferred(run, size, to)
+        else:
+            self._keep(run, size, to, done)
+
+    # ---- what the store says -----------------------------------------------------------------------------------------
+
+    def _added(
+        self,
+        run: AddRun,
+        size: int,
+        to: Replier,
+        began_ns: int,
+        error: BookieError | None,
+        last_synced: EntryId | None = None,
+    ) -> None:
+        if error is None:
+            to.reply(AddRunResponse(run.version, _EOK, run, last_synced))
+        else:
+            self._refuse(run, to, error)
+        count = len(run.bodies)
+        self._metrics.add_latency.record(self._clock.monotonic_ns() - began_ns, count)
+        if self._admission.give(size, count):
+            self._on_room()
+
+    def _deferred_added(self, run: AddRun, size: int, to: Replier, began_ns: int, error: BookieError | None) -> None:
+        last_synced = self._sync_cursors.synced(run) if error is None else None
+        self._added(run, size, to, began_ns, error, last_synced)
+
+    def _synced(self, run: AddRun, size: int, to: Replier, began_ns: int, error: BookieError | None) -> None:
+        """What was answered before is on disk now; until now it took room, so that a client that waits for nothing
+        cannot fill the journal. After an error it is in memory only, and `force` fails until a checkpoint has it."""
+        if error is None:
+            self._sync_cursors.synced(run)
+        count = len(run.bodies)
+        self._metrics.add_latency.record(self._clock.monotonic_ns() - began_ns, count)
+        if self._admission.give(size, count):
+            self._on_room()
+
+    def _refuse(self, run: AddRun, to: Replier, error: BookieError) -> None:
+        """A writer dies of EFENCED and EUA only; it survives EIO by an ensemble change (wire-protocol.md 5.4)."""
+        status = Status.EIO if isinstance(error, errors.UnknownLedgerState) else error.status
+        self._metrics.errors[status] += len(run.bodies)
+        to.reply(AddRunResponse(run.version, status, run))
