@@ -1,18 +1,26 @@
 """`bookie serve`: one bookie, until SIGTERM. Builds the real world around `server.Bookie`, and nothing else."""
 
 import argparse
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from bookie.base import errors
 from bookie.cli import settings
 
 if TYPE_CHECKING:
     from bookie.cli.server_options import Effective
+    from bookie.ports import World
+    from bookie.ports.metadata_store import MetadataStore
     from bookie.server.bookie import Bookie
 
 log = logging.getLogger(__name__)
+
+# Of the session for questions about the cluster: how long a question waits, and an end may take.
+_SESSION_MS = 10_000
+_END_SESSION_S = 1.0
 
 
 def add_parser(nouns: Any) -> None:
@@ -52,7 +60,7 @@ async def _serve(effective: "Effective") -> int:
         async with (
             admin.serve(node, effective.admin, callers),
             metrics.serve(node.telemetry, effective.metrics),
-            _serving_http(node, effective),
+            _serving_http(node, effective, world),
         ):
             loop.on_stop_signals(node.request_stop)
             await node.run()
@@ -60,21 +68,52 @@ async def _serve(effective: "Effective") -> int:
 
 
 @contextlib.asynccontextmanager
-async def _serving_http(node: "Bookie", effective: "Effective") -> AsyncIterator[None]:
+async def _serving_http(node: "Bookie", effective: "Effective", world: "World") -> AsyncIterator[None]:
     """Java's admin paths, where they are wanted."""
     from bookie.cli import server_options
     from bookie.runtime import http, metrics
+    from bookie.server.cluster_paths import ClusterPaths
     from bookie.server.http_paths import HttpPaths
 
     if effective.http is None:
         yield
         return
     changes_from_anywhere = effective.settings.text("httpServerChangesFrom") == "any"
+    session = _Session(world, effective.options.metadata_uri)
     paths = HttpPaths(
         node,
         metrics.page(node.telemetry),
         server_options.without_secrets(effective),
+        more=ClusterPaths(session.open, effective.options.metadata_uri).answers,
         changes_from_anywhere=changes_from_anywhere,
     )
-    async with http.serve(paths.answer, effective.http):
-        yield
+    try:
+        async with http.serve(paths.answer, effective.http):
+            yield
+    finally:
+        await session.close()
+
+
+class _Session:
+    """A session with the metadata store for whoever asks about the cluster, begun by the first who does.
+
+    Not the bookie's own: a list of a million ledgers must not stand between it and its registration.
+    """
+
+    def __init__(self, world: "World", uri: str) -> None:
+        self._world = world
+        self._uri = uri
+        self._opening = asyncio.Lock()
+        self._store: MetadataStore | None = None
+
+    async def open(self) -> "MetadataStore":
+        async with self._opening:
+            if self._store is None:
+                self._store = await self._world.metadata_stores.connect(self._uri, session_timeout_ms=_SESSION_MS)
+            return self._store
+
+    async def close(self) -> None:
+        if self._store is not None:
+            with contextlib.suppress(TimeoutError, errors.MetadataError):
+                async with asyncio.timeout(_END_SESSION_S):
+                    await self._store.close()

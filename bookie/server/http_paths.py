@@ -9,12 +9,14 @@
     GET      /api/v1/config/server_config    every setting, secrets masked
     PUT      /api/v1/bookie/gc               a run of garbage collection, answered when it is done
 
+and what `cluster_paths` answers about the whole cluster.
+
 Questions are answered to whoever can reach the port. What changes something is done for this machine only, unless the
 settings say otherwise: nobody proves who he is here. Rules: HttpRouter.java and server/http/service of BookKeeper.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from bookie.base import errors
@@ -22,8 +24,6 @@ from bookie.base.errors import BookieError
 from bookie.ports.admin import Admin, Compaction, Health, State
 from bookie.ports.disk import Usage
 from bookie.ports.http import JSON, Answer, Handler, Request
-
-_Answering = Callable[[Request], Awaitable[Answer]]
 
 
 class Node(Admin, Protocol):
@@ -44,12 +44,19 @@ class HttpPaths:
     """`settings`: as they may be shown. `changes_from_anywhere`: who can reach the port may change things."""
 
     def __init__(
-        self, node: Node, metrics: Handler, settings: Mapping[str, str], *, changes_from_anywhere: bool = False
+        self,
+        node: Node,
+        metrics: Handler,
+        settings: Mapping[str, str],
+        *,
+        more: Mapping[tuple[str, str], Handler] | None = None,
+        changes_from_anywhere: bool = False,
     ) -> None:
+        """`more`: further paths, by method and path."""
         self._node = node
         self._settings = settings
         self._changes_from_anywhere = changes_from_anywhere
-        self._answers: dict[tuple[str, str], _Answering] = {
+        self._answers: dict[tuple[str, str], Handler] = {
             ("GET", "/heartbeat"): self._heartbeat,
             ("GET", "/metrics"): metrics,
             ("GET", "/api/v1/bookie/is_ready"): self._is_ready,
@@ -59,6 +66,7 @@ class HttpPaths:
             ("GET", "/api/v1/bookie/info"): self._info,
             ("GET", "/api/v1/config/server_config"): self._config,
             ("PUT", "/api/v1/bookie/gc"): self._collect,
+            **(more or {}),
         }
         self._paths = dict.fromkeys(path for _, path in self._answers)
 
@@ -77,6 +85,8 @@ class HttpPaths:
             answer = await answering(request)
         except errors.BadInput as error:
             return _text(400, str(error))
+        except (errors.LedgerMissing, errors.NodeMissing) as error:
+            return _text(404, str(error))
         except BookieError as error:
             return _text(503, str(error))
         return Answer(answer.status, b"", answer.content_type) if request.method == "HEAD" else answer

@@ -115,6 +115,11 @@ def test_a_java_fleet_s_file_serves_and_ends_in_order(
         assert facts(served, "/api/v1/bookie/state")["running"] is True
         assert facts(served, "/api/v1/config/server_config")["bookieId"] == f"127.0.0.1:{served.port}"
         assert facts(served, "/api/v1/bookie/info")["totalSpace"] > 0
+        assert facts(served, "/api/v1/ledger/list") == {str(writer.id): None}
+        (shown,) = facts(served, f"/api/v1/ledger/metadata?ledger_id={writer.id}").values()
+        assert (shown["state"], shown["lastEntryId"]) == ("CLOSED", 0)
+        assert facts(served, "/api/v1/bookie/list_bookies") == {f"127.0.0.1:{served.port}": None}
+        assert facts(served, "/api/v1/autorecovery/status") == {"enabled": True}
         assert "bookie_adds_total 1.0" in served.http("/metrics")[1]
         assert served.http("/api/v1/bookie/state/readonly", {"readOnly": True})[0] == 200
         assert facts(served, "/api/v1/bookie/state/readonly") == {"readOnly": True}
