@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WRITABLE, READ_ONLY, GONE = "writable", "read-only", "gone"
 _COLUMNS = {"id": "BOOKIE", "state": "STATE", "address": "ADDRESS", "zone": "ZONE", "endpoints": "ENDPOINTS"}
+_SPACE_COLUMNS = {**_COLUMNS, "freeBytes": "FREE BYTES", "totalBytes": "TOTAL BYTES"}
 
 
 def add_parser(nouns: Any) -> None:
@@ -24,6 +25,7 @@ def add_parser(nouns: Any) -> None:
     show = verbs.add_parser("show", help="instance id, ledger layout, how many bookies and of which kind")
     listing = verbs.add_parser("list-bookies", help="registered bookies, and those that have a cookie but are gone")
     listing.add_argument("--state", choices=(WRITABLE, READ_ONLY, GONE), action="append", help="only these")
+    listing.add_argument("--space", action="store_true", help="also ask each how much room its ledger disks have")
     init = verbs.add_parser("init", aliases=["format"], help="make a new, empty cluster; refuses one that exists")
     init.add_argument("--if-missing", action="store_true", help="an existing cluster is fine and left as it is")
     evacuate.add_parsers(verbs)
@@ -44,10 +46,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 def run_list(arguments: argparse.Namespace) -> int:
     from bookie.runtime import loop
 
-    facts = loop.run(_list(arguments))
-    if arguments.state:
-        facts = [bookie for bookie in facts if bookie["state"] in arguments.state]
-    output.rows(arguments, facts, _COLUMNS)
+    output.rows(arguments, loop.run(_list(arguments)), _SPACE_COLUMNS if arguments.space else _COLUMNS)
     return 0
 
 
@@ -79,8 +78,30 @@ async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _list(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    from bookie.client import cluster
+
     async with where.store(arguments) as (store, uri, _):
-        return await list_bookies(store, uri.root)
+        await cluster.instance_id(store, uri.root)  # tells when there is no cluster at all
+        found = await list_bookies(store, uri.root)
+    found = [bookie for bookie in found if not arguments.state or bookie["state"] in arguments.state]
+    return await _with_space(arguments, found) if arguments.space else found
+
+
+async def _with_space(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What each living bookie says of its ledger disks; None where it says nothing."""
+    from bookie.base import errors, ids
+
+    told: list[dict[str, Any]] = []
+    async with where.client(arguments) as client:
+        for bookie in found:
+            total = free = None
+            if bookie["state"] != GONE:
+                try:
+                    total, free = await client.bookies.info(ids.parse_bookie_id(bookie["id"]))
+                except errors.BookieError as error:
+                    output.tell(f"bookie {bookie['id']} does not say how much room it has: {error}")
+            told.append({**bookie, "freeBytes": free, "totalBytes": total})
+    return told
 
 
 async def list_bookies(store: "MetadataStore", root: str) -> list[dict[str, Any]]:

@@ -57,8 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> int:
+    from bookie.client import cluster as clusters
+
     work: Verb = arguments.work
     async with where.store(arguments) as (store, uri, _):
+        await clusters.instance_id(store, uri.root)  # tells when there is no cluster at all
         return await work(store, uri, arguments)
 
 
@@ -159,8 +162,8 @@ async def _delete(store: "MetadataStore", uri: "MetadataUri", arguments: argpars
     if naming and not arguments.force:
         raise errors.GrantRefused(
             "named",
-            f"{naming} ledgers name bookie {bookie_id}: replace it in them first (auto-recovery, or the operator), or"
-            " say --force",
+            f"{naming} ledgers name bookie {bookie_id}: replace it in them first (`bookie cluster decommission` does"
+            " both), or say --force",
         )
     plan = [f"plan: forget the cookie of {bookie_id} (version {stored.version}); {naming} ledgers name it"]
     if not output.consents(arguments, plan):

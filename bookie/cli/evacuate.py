@@ -87,6 +87,7 @@ async def _recover(arguments: argparse.Namespace) -> int:
     async with where.client(arguments) as client:
         evacuation = _evacuation(client, report, arguments)
         found = await _look(client, evacuation, arguments)
+        await _refuse_unknown(client, report, found)
         plan = _plan(report, found, arguments) + [
             f"careful: {record.bookie_id} is writable, and new ledgers may choose it: `bookie node read-only` first"
             for record in await client.admin.bookies()
@@ -107,6 +108,7 @@ async def _decommission(arguments: argparse.Namespace) -> int:
         _refuse_alive(bookie_id, await cluster.list_bookies(store, uri.root))
         evacuation = _evacuation(client, report, arguments)
         found = await _look(client, evacuation, arguments)
+        await _refuse_unknown(client, report, found)
         if not output.consents(arguments, [*_plan(report, found, arguments), "then its cookie is forgotten for good"]):
             return 0
         for _ in range(_ROUNDS):
@@ -133,6 +135,18 @@ def _refuse_alive(bookie_id: BookieId, bookies: list[dict[str, Any]]) -> None:
                 "alive",
                 f"bookie {bookie_id} is registered: stop it first, or use `bookie cluster recover-bookie` while it"
                 " serves, read-only",
+            )
+
+
+async def _refuse_unknown(client: "Client", report: _Report, found: "list[Named]") -> None:
+    """A slip in an id must not look like a bookie that has nothing left."""
+    if found:
+        return
+    known = [*await client.admin.known_bookies(), *(record.bookie_id for record in await client.admin.bookies())]
+    for bookie_id in report.bookies:
+        if bookie_id not in known:
+            raise errors.NodeMissing(
+                f"this cluster knows no bookie {bookie_id} (any more): it has no cookie, and no ledger names it"
             )
 
 
@@ -163,7 +177,7 @@ async def _look(client: "Client", evacuation: "Evacuation", arguments: argparse.
 
 def _plan(report: _Report, found: "list[Named]", arguments: argparse.Namespace) -> list[str]:
     open_ones = sum(named.must_end for named in found)
-    plan = [f"plan: bring what {', '.join(report.bookies)} hold of {len(found)} ledgers to other bookies"]
+    plan = [f"plan: of {len(found)} ledgers, bring to other bookies what is on {', '.join(report.bookies)}"]
     if open_ones and arguments.skip_open:
         plan.append(f"{open_ones} of them have no end yet and are left as they are")
     elif open_ones:

@@ -96,7 +96,8 @@ async def _directory(world: "World", arguments: argparse.Namespace) -> int:
         facts |= {"bookie": mark.bookie_id, "role": mark.role, "instanceId": mark.instance_id}
         facts |= {"incarnation": mark.incarnation, "bootEpoch": mark.boot_epoch, "grantId": mark.grant_id or None}
     facts["hasCookie"] = "VERSION" in current
-    facts["endedWell"] = dirs.DIRTY not in current
+    if current:
+        facts["endedWell"] = dirs.DIRTY not in current
     if dirs.INDEX in current:
         async with inspect.open_index(world.ordered_stores, directory) as index:
             facts["replayFrom"] = [f"journal {mark.file_id} offset {mark.offset}" for mark in index.marks()]
@@ -223,8 +224,12 @@ async def _entry(world: "World", arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace, row: dict[str, Any], body: bytes) -> None:
-    shown = body[:BODY_SHOWN_BYTES].hex() + ("..." if len(body) > BODY_SHOWN_BYTES else "")
     text = " ".join(f"{name} {value}" for name, value in row.items() if value is not None)
+    if row.get("kind") in ("key", "fence"):
+        # The body is the ledger's master key: whoever has that can write the ledger.
+        output.stream(arguments, row, text)
+        return
+    shown = body[:BODY_SHOWN_BYTES].hex() + ("..." if len(body) > BODY_SHOWN_BYTES else "")
     output.stream(arguments, {**row, "hex": body.hex()}, f"{text}  {shown}")
 
 

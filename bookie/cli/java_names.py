@@ -71,6 +71,7 @@ _WITHOUT_MEANING = """
     persistBookieStatusEnabled preserveMdcForTaskExecution prometheusBasicStatsOnly prometheusStatsHttpAddress
     prometheusStatsHttpEnable prometheusStatsHttpPort prometheusStatsLatencyRolloverSeconds readBufferSizeBytes
     readOnlyModeOnAnyDiskFullEnabled readWorkerThreadsThrottlingEnabled registrationManagerClass
+    repairedPlacementPolicyNotAdheringBookieEnabled
     repairedPlacementPolicyNotAdheringBookieEnable replicationRateByBytes reppDnsResolverClass requestTimerNumTicks
     requestTimerTickDurationMs rereplicationEntryBatchSize rocksDBDeleteEntriesBatchSize rwRereplicateBackoffMs
     sanityCheckMetricsEnabled serverNumAcceptorThreads serverNumIOThreads serverSockKeepalive serverTcpLinger
@@ -81,6 +82,10 @@ _WITHOUT_MEANING = """
     storageserver.grpc.port storageserver.serve.readonly.tables storeSystemTimeAsLedgerCreationTime
     storeSystemTimeAsLedgerUnderreplicatedMarkTime tlsCertFilesRefreshDurationSeconds tlsProvider
     underreplicatedLedgerRecoveryGracePeriod useTargetEntryLogSizeForGc useTransactionalCompaction useV2WireProtocol
+    desiredNumZonesPerWriteQuorum enableHealthCheck enforceMinNumFaultDomainsForWrite enforceStrictZoneawarePlacement
+    entryFormatterClass httpServerKeyStorePassword httpServerKeyStorePath ignoreLocalNodeInPlacementPolicy
+    ledgerIdFormatterClass ledgerManagerFactoryDisableClassCheck metastoreImplClass metastoreMaxEntriesPerScan
+    minNumZonesPerWriteQuorum
     verifyMetadataOnGC waitTimeoutOnResponseBackpressureMs writeBufferSizeBytes zkReplicationTaskRateLimit
     zkRequestRateLimit zkRetryBackoffMaxMs zkRetryBackoffMaxRetries zkRetryBackoffStartMs
 """

@@ -13,7 +13,7 @@ from bookie.base.ids import LedgerId
 from bookie.cli import output, replicas, where
 
 if TYPE_CHECKING:
-    from bookie.client import Client, Entry
+    from bookie.client import Client, Entry, LedgerReader
     from bookie.metadata.ledger import LedgerMetadata
 
 DIGESTS = ("CRC32C", "HMAC", "CRC32", "DUMMY")
@@ -36,7 +36,7 @@ def add_parser(nouns: Any) -> None:
     read.add_argument("--first", type=int, default=0, metavar="ENTRY")
     read.add_argument("--last", type=int, metavar="ENTRY", help="default: the last confirmed one")
     read.add_argument(
-        "--no-recovery", action="store_true", help="do not close a ledger that is open; read its LAC only"
+        "--recover", action="store_true", help="close the ledger first if it is open (its writer is fenced off)"
     )
     read.add_argument("--follow", action="store_true", help="wait for entries to come until the ledger is closed")
     read.add_argument("--bookie", metavar="BOOKIE", help="only what this bookie holds; nothing is recovered")
@@ -55,9 +55,12 @@ def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False)
     verb: argparse.ArgumentParser = verbs.add_parser(name, help=text)
     where.add_cluster(verb)
     output.add_json(verb)
-    verb.add_argument("--password", default="", help="the ledger's password (default: empty)")
     if ledger:
         verb.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+        # Who can read the metadata can read the password: no secret is kept by asking for it (as in Java's shell).
+        verb.add_argument("--password", help="the ledger's password (default: the one in its metadata)")
+    else:
+        verb.add_argument("--password", default="", help="the ledger's password (default: empty)")
     verb.set_defaults(run=run, work=work)
     return verb
 
@@ -102,14 +105,18 @@ async def _write(client: "Client", arguments: argparse.Namespace) -> None:
 
 
 async def _read(client: "Client", arguments: argparse.Namespace) -> None:
-    ledger_id, password = ids.parse_ledger_id(arguments.ledger), arguments.password.encode()
+    ledger_id = ids.parse_ledger_id(arguments.ledger)
     if arguments.bookie:
         bookie_id = ids.parse_bookie_id(arguments.bookie)
         async for entry in replicas.read(client, ledger_id, bookie_id, arguments.first, arguments.last):
             _print_entry(arguments, entry)
         return
-    opened = client.open_no_recovery if arguments.no_recovery or arguments.follow else client.open
-    async with await opened(ledger_id, password) as reader:
+    async with await _open(client, arguments, ends_it=arguments.recover and not arguments.follow) as reader:
+        if not (reader.metadata.is_closed or arguments.follow):
+            output.tell(
+                f"ledger {ledger_id} is {reader.metadata.state.name}: shown up to what is confirmed, entry"
+                f" {reader.last_confirmed}; --recover would close it and show all, --follow waits for more"
+            )
         last = reader.last_confirmed if arguments.last is None else arguments.last
         if arguments.follow:
             entries: AsyncIterator[Entry] = reader.tail(arguments.first)
@@ -122,6 +129,14 @@ async def _read(client: "Client", arguments: argparse.Namespace) -> None:
                 _print_entry(arguments, entry)
                 if arguments.last is not None and entry.entry_id >= arguments.last:
                     return
+
+
+async def _open(client: "Client", arguments: argparse.Namespace, *, ends_it: bool) -> "LedgerReader":
+    opened = client.open if ends_it else client.open_no_recovery
+    password = arguments.password
+    return await opened(
+        ids.parse_ledger_id(arguments.ledger), (password or "").encode(), administrative=password is None
+    )
 
 
 async def _show(client: "Client", arguments: argparse.Namespace) -> None:
@@ -142,7 +157,7 @@ async def _list(client: "Client", arguments: argparse.Namespace) -> None:
 
 async def _recover(client: "Client", arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
-    async with await client.open(ledger_id, arguments.password.encode()) as reader:
+    async with await _open(client, arguments, ends_it=True) as reader:
         facts = facts_of(ledger_id, reader.metadata)
     output.say(arguments, facts, f"ledger {ledger_id} is closed at entry {facts['lastEntry']}")
 
@@ -173,7 +188,7 @@ def facts_of(ledger_id: LedgerId, metadata: "LedgerMetadata") -> dict[str, Any]:
         "ensembleSize": metadata.ensemble_size,
         "writeQuorum": metadata.write_quorum,
         "ackQuorum": metadata.ack_quorum,
-        "digestType": metadata.digest_type,
+        "digestType": _digest_name(metadata.digest_type),
         "lastEntry": metadata.last_entry if metadata.is_closed else None,
         "length": metadata.length if metadata.is_closed else None,
         "segments": [
@@ -184,8 +199,15 @@ def facts_of(ledger_id: LedgerId, metadata: "LedgerMetadata") -> dict[str, Any]:
     }
 
 
+def _digest_name(number: int) -> str:
+    from bookie.client import DigestType
+
+    return DigestType(number).name if number in list(DigestType) else f"unknown ({number})"
+
+
 def _text_of(facts: dict[str, Any]) -> str:
-    lines = [f"{name:13} {value}" for name, value in facts.items() if name not in ("segments", "custom")]
+    lines = [f"{name:13} {value}" for name, value in facts.items() if name not in ("segments", "custom", "createdMs")]
+    lines += [f"{'created':13} {output.time_of(facts['createdMs'])}"]
     lines += [f"{'segment':13} {s['firstEntry']:>8}  {', '.join(s['bookies'])}" for s in facts["segments"]]
     lines += [f"{'custom':13} {key}={value}" for key, value in facts["custom"].items()]
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from types import ModuleType
 import bookie
 from bookie.base import errors
 from bookie.base.errors import BookieError
+from bookie.runtime import log
 
 # Imported only when asked for: `bookie serve` should not pay for the tools.
 COMMANDS = (
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE
     words = list(sys.argv[1:] if arguments is None else arguments)
     parsed = _parser(words).parse_args(words)
+    log.quiet()
     try:
         code = parsed.run(parsed)
     except BookieError as error:

@@ -61,6 +61,13 @@ def facts(found: Row) -> str:
     return "\n".join(f"{name:<{width}}  {_cell(value)}" for name, value in found.items())
 
 
+def time_of(since_1970_ms: int) -> str:
+    """An instant as people read it, in UTC; "-" for one that nobody noted."""
+    if since_1970_ms <= 0:
+        return "-"
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since_1970_ms // 1000))
+
+
 def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"
@@ -68,6 +75,8 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {each}" for name, each in value.items()) or "-"
     return str(value)
 
 

@@ -8,7 +8,7 @@ import argparse
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -18,6 +18,8 @@ from bookie.runtime import properties
 
 DEFAULT = "default"
 MASK = "********"
+# No writer is given up so soon.
+_GRACE_DOUBTED_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,18 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
         if given is not None:
             values[setting.key] = Value(setting, given, setting.flag)
     warnings, problems = _judge_foreign(foreign, str(path), is_told=not values["regeneration"].is_default)
+    warnings += _doubts(values)
     return Settings(values, environment, tuple(warnings), tuple(problems))
+
+
+def _doubts(values: Mapping[str, Value]) -> Iterator[str]:
+    """What may well not be what was meant."""
+    grace = values["openLedgerRereplicationGracePeriod"]
+    if grace.text.isdigit() and int(grace.text) < _GRACE_DOUBTED_MS:
+        yield (
+            f"{grace.origin}: {grace.setting.key}={grace.text} is milliseconds (the file that comes with Java's bookie"
+            " says seconds, and is wrong): a writer that pauses for longer loses its ledger to a repair"
+        )
 
 
 def _judge_foreign(lines: Iterable[tuple[str, str, str]], path: str, *, is_told: bool) -> tuple[list[str], list[str]]:

@@ -14,6 +14,10 @@ _WARN_SHARE = 0.90
 # Writable again this much below the share that made it read-only: a disk at the limit must not flap.
 _AGAIN_BELOW = 0.01
 _MS_PER_S = 1000
+# Of one ledger directory, where nothing is said. The write cache has two generations: one fills, one is written.
+READ_CACHE_MIB = 64
+WRITE_CACHE_GENERATION_MIB = 64
+_WRITE_CACHE_GENERATIONS = 2
 
 
 def storage_options(settings: Settings, compaction: CompactionOptions, scrub: ScrubOptions) -> StorageOptions:
@@ -26,8 +30,10 @@ def storage_options(settings: Settings, compaction: CompactionOptions, scrub: Sc
         index_dirs=settings.names("indexDirectories"),
         journal_write_data=settings.is_true("journalWriteData"),
         journal_file_bytes_max=settings.number("journalMaxSizeMB") * MIB,
-        read_cache_bytes_max=settings.number("dbStorage_readAheadCacheMaxSizeMb") * MIB,
-        write_cache_bytes_max=settings.number("dbStorage_writeCacheMaxSizeMb") * MIB,
+        read_cache_bytes_max=_share(settings, "dbStorage_readAheadCacheMaxSizeMb", 1, READ_CACHE_MIB),
+        write_cache_bytes_max=_share(
+            settings, "dbStorage_writeCacheMaxSizeMb", _WRITE_CACHE_GENERATIONS, WRITE_CACHE_GENERATION_MIB
+        ),
         entry_log_bytes_max=settings.number("logSizeLimit"),
         flush_interval_ms=settings.number("flushInterval"),
         disk_used_max=threshold,
@@ -36,6 +42,15 @@ def storage_options(settings: Settings, compaction: CompactionOptions, scrub: Sc
         compaction=compaction,
         scrub=scrub,
     )
+
+
+def _share(settings: Settings, key: str, parts: int, default_mib: int) -> int:
+    """Bytes for one of `parts` of one ledger directory. What the file says is for all of them together, as in Java: a
+    node of eight disks must not take eight times the memory that it was given."""
+    total_mib = settings.optional(key)
+    if total_mib is None:
+        return default_mib * MIB
+    return total_mib * MIB // (parts * max(1, len(settings.names("ledgerDirectories"))))
 
 
 def scrub_options(settings: Settings) -> ScrubOptions:

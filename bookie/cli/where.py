@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 URI_VARIABLE = "BOOKIE_METADATA_SERVICE_URI"
 DEFAULT_ADMIN = "127.0.0.1:3182"
+# A person waits for the answer: no longer than Java's shell does (zkTimeout).
+SESSION_MS = 10_000
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +75,7 @@ async def client(arguments: argparse.Namespace) -> "AsyncIterator[Client]":
     from bookie.cli import security_settings, settings
 
     options = security_settings.client_options(settings.load(arguments))
-    async with connect.connect(uri_of(arguments), **options) as connected:
+    async with connect.connect(uri_of(arguments), session_timeout_ms=SESSION_MS, **options) as connected:
         yield connected
 
 
@@ -88,7 +90,7 @@ async def store(
     uri = uri_of(arguments)
     parsed = paths.parse_uri(uri)
     async with open_world() as world:
-        connected = await world.metadata_stores.connect(uri)
+        connected = await world.metadata_stores.connect(uri, session_timeout_ms=SESSION_MS)
         try:
             yield connected, parsed, world
         finally:

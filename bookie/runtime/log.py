@@ -18,5 +18,10 @@ def set_up(level: str = "INFO") -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+    quiet()
+
+
+def quiet() -> None:
+    """For commands, which say themselves what went wrong."""
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)

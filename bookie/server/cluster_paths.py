@@ -34,7 +34,7 @@ from bookie.wire.digest import DigestType
 
 LEDGERS_PER_PAGE = 100
 # By the names of Java's client API.
-_DIGESTS = {kind: "MAC" if kind is DigestType.HMAC else kind.name for kind in DigestType}
+_DIGESTS: dict[int, str] = {kind: "MAC" if kind is DigestType.HMAC else kind.name for kind in DigestType}
 
 
 class ClusterPaths:

@@ -66,6 +66,34 @@ def test_the_cluster_and_its_bookies_are_shown(fleet: LocalFleet, told: Run) -> 
     assert told("cluster", "list-bookies", "--state", "gone") == []
 
 
+def test_a_root_without_a_cluster_is_told_and_not_taken_for_an_empty_one(fleet: LocalFleet, told: Run) -> None:
+    elsewhere = ("--metadata-service-uri", fleet.uri.replace("/ledgers", "/elsewhere"))
+
+    for words in (("cluster", "show"), ("cluster", "list-bookies"), ("cookie", "list"), ("ledger", "list")):
+        told(*words, *elsewhere, code=1)
+
+
+def test_the_room_on_each_bookie_is_told(fleet: LocalFleet, told: Run) -> None:
+    rows = told("cluster", "list-bookies", "--space")
+
+    assert len(rows) == len(fleet.bookies)
+    assert all(0 < row["freeBytes"] <= row["totalBytes"] for row in rows)
+
+
+def test_reading_a_ledger_leaves_its_writer_alone_and_needs_no_password(fleet: LocalFleet, told: Run) -> None:
+    with blocking.connect(fleet.uri) as client, client.create(password=b"secret") as writer:
+        writer.append_many([b"one", b"two", b"three"])
+        seen = [entry["payload"] for entry in told("ledger", "read", str(writer.id), lines=True)]
+
+        assert seen == ["one", "two", "three"][: len(seen)]
+        assert told("ledger", "show", str(writer.id))["state"] == "OPEN"
+        writer.append(b"four")
+        told("ledger", "read", str(writer.id), "--password", "wrong", code=1)
+        closed = [entry["payload"] for entry in told("ledger", "read", str(writer.id), "--recover", lines=True)]
+        assert closed == ["one", "two", "three", "four"]
+        assert told("ledger", "show", str(writer.id))["state"] == "CLOSED"
+
+
 def test_a_cluster_can_be_named_by_a_settings_file(
     fleet: LocalFleet, told: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +217,8 @@ def test_what_a_bookie_holds_is_brought_to_others_while_it_serves(fleet: LocalFl
     assert (again["ledgers"], again["entriesCopied"]) == (0, 0)
     told("cluster", "recover-bookie", leaver, "--ledger", "999999999", "--yes", code=3)
     told("cluster", "recover-bookie", "no/id", "--yes", code=2)
+    told("cluster", "recover-bookie", "unknown:1", "--yes", code=3)
+    told("cluster", "decommission", "unknown:1", "--yes", code=3)
     told("cluster", "decommission", leaver, "--yes", code=4)  # it lives
 
 
@@ -210,6 +240,7 @@ def _look_into(victim: local_support.LocalBookie, told: Run, ledger: int) -> Non
     assert (whose["hasCookie"], whose["endedWell"], len(whose["replayFrom"])) == (True, True, 1)
     records = told("inspect", "journal", str(victim.journal), "--ledger", str(ledger), lines=True)
     assert {record["ledger"] for record in records} <= {ledger}
+    assert not [record for record in records if record["kind"] in ("key", "fence") and "hex" in record]  # a secret
     (facts,) = told("inspect", "ledgers", str(victim.index), "--ledger", str(ledger), "--count")
     assert (facts["entries"], facts["lastEntry"], facts["isLimbo"]) == (100, 99, False)
     places = told("inspect", "index", str(victim.index), "--ledger", str(ledger), lines=True)

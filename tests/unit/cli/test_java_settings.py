@@ -140,3 +140,42 @@ def test_each_derived_value_says_what_it_came_from(tmp_path: Path) -> None:
     assert values["metadataServiceUri"].origin == f"zkServers ({tmp_path}/bk.conf:3)"
     assert (values["bookieId"].text, values["bookieId"].origin) == ("192.0.2.7:3181", "address of eth1 and bookiePort")
     assert (values["listeningAddress"].text, values["listeningAddress"].origin) == ("192.0.2.7", "address of eth1")
+
+
+@pytest.mark.parametrize(
+    ("said", "directories", "write_mib", "read_mib"),
+    [
+        ("", "/a", 64, 64),
+        ("", "/a,/b,/c", 64, 64),
+        ("dbStorage_writeCacheMaxSizeMb=512\ndbStorage_readAheadCacheMaxSizeMb=256\n", "/a", 256, 256),
+        ("dbStorage_writeCacheMaxSizeMb=512\ndbStorage_readAheadCacheMaxSizeMb=256\n", "/a,/b,/c,/d", 64, 64),
+        ("dbStorage_readAheadCacheMaxSizeMb=0\n", "/a,/b", 64, 0),
+    ],
+)
+def test_caches_take_the_memory_that_java_s_would_however_many_directories_there_are(
+    said: str, directories: str, write_mib: int, read_mib: int, tmp_path: Path
+) -> None:
+    """Java shares each among its directories, and the write cache between its two halves (DbLedgerStorage)."""
+    text = f"journalDirectories=/j\nledgerDirectories={directories}\nmetadataServiceUri=zk://zk:2181/ledgers\n{said}"
+    storage = build(load(text, folder=tmp_path)).options.storage
+
+    assert (storage.write_cache_bytes_max, storage.read_cache_bytes_max) == (write_mib * MIB, read_mib * MIB)
+
+
+@pytest.mark.parametrize(("text", "doubts"), [("30", 1), ("999", 1), ("1000", 0), ("30000", 0)])
+def test_a_grace_period_that_was_meant_in_seconds_is_doubted(text: str, doubts: int, tmp_path: Path) -> None:
+    warnings = load(f"openLedgerRereplicationGracePeriod={text}\n", folder=tmp_path).warnings
+
+    assert len([line for line in warnings if "is milliseconds" in line]) == doubts
+
+
+def test_every_line_of_the_file_that_comes_with_java_s_bookie_is_understood(tmp_path: Path) -> None:
+    """All of its names, those in comments too, with the values it shows."""
+    loaded = load((JAVA_FILE.parent / "bk_server_all_names.conf").read_text(), folder=tmp_path)
+    effective = build(loaded)
+
+    assert not loaded.problems
+    assert not [line for line in loaded.warnings if "not a setting known here" in line]
+    assert len(loaded.warnings) == 2  # names without meaning, and the doubtful 30
+    assert effective.options.metadata_uri == "zk+hierarchical://localhost:2181/ledgers"
+    assert effective.options.bookie_id == "192.0.2.7:3181"
