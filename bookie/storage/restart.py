@@ -141,7 +141,7 @@ class _Replay:
         """Replay; leave no torn tail behind. Returns the id and the end of the last file (0, 0 when there is none)."""
         mark = min(partition.marks[self._number] for partition in self._partitions)
         newest = max(partition.marks[self._number] for partition in self._partitions)
-        ids = await reader.find_files(self._disk, directory, mark, accept_loss=self._accept_loss)
+        ids = await reader.find_files(self._disk, directory, mark, newest, accept_loss=self._accept_loss)
         last_id, last_end = newest.file_id if self._accept_loss else 0, 0
         previous_end: int | None = None
         for file_id in ids:
@@ -152,6 +152,7 @@ class _Replay:
                 is_last=file_id == ids[-1],
                 previous_end=previous_end,
                 accept_loss=self._accept_loss,
+                newest=newest,
             )
             path = files.path_of(directory, file_id)
             if file is None:
@@ -161,6 +162,8 @@ class _Replay:
                 break
             for record in file.records(mark.offset if file_id == mark.file_id else 0):
                 await self._take(record, Mark(file_id, record.end))
+            if not self._accept_loss:
+                file.check_reaches(newest)
             if file_id == ids[-1]:
                 # CRASH: the torn tail was never acknowledged. It goes durably before the next file is begun, because
                 # in a file that is not the last one the same bytes would be rot. A whole tail is synced for the same

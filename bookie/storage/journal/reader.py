@@ -52,9 +52,17 @@ class JournalFile:
             offset = record.end
         self.end = offset
 
+    def check_reaches(self, newest: Mark) -> None:
+        """Raise CorruptFile when a mark says that more of this file was durable than `records` found."""
+        if self.file_id == newest.file_id and self.end < newest.offset:
+            raise errors.CorruptFile(
+                f"{self.path}: a checkpoint reached offset {newest.offset}, the records end at {self.end}; {_ADVICE}"
+            )
 
-async def find_files(disk: Disk, directory: str, mark: Mark, *, accept_loss: bool) -> list[int]:
-    """Ids to replay: from the mark's file on, without a gap. Raises CorruptFile when one is missing.
+
+async def find_files(disk: Disk, directory: str, mark: Mark, newest: Mark, *, accept_loss: bool) -> list[int]:
+    """Ids to replay: from the mark's file on, without a gap, and at least to that of the newest mark, which proves
+    that it was there. Raises CorruptFile when one is missing.
 
     `accept_loss`: integrity has been granted to go on without what is missing; take what is there.
     """
@@ -65,7 +73,7 @@ async def find_files(disk: Disk, directory: str, mark: Mark, *, accept_loss: boo
     first = mark.file_id if mark != NOTHING else 1
     if mark == NOTHING and not ids:
         return []
-    expected = list(range(first, (ids[-1] if ids else first) + 1))
+    expected = list(range(first, max(ids[-1] if ids else first, newest.file_id) + 1))
     missing = sorted(set(expected) - set(ids))
     if missing:
         raise errors.CorruptFile(
@@ -75,11 +83,19 @@ async def find_files(disk: Disk, directory: str, mark: Mark, *, accept_loss: boo
 
 
 async def load_file(
-    disk: Disk, directory: str, file_id: int, *, is_last: bool, previous_end: int | None, accept_loss: bool
+    disk: Disk,
+    directory: str,
+    file_id: int,
+    *,
+    is_last: bool,
+    previous_end: int | None,
+    accept_loss: bool,
+    newest: Mark = NOTHING,
 ) -> JournalFile | None:
     """Read one file. None: it is the last and was never begun (its header is torn), so nothing was ever put in it.
 
-    `previous_end`: where the file before ended, None when it was not read. Raises CorruptFile, RefusedToStart.
+    `previous_end`: where the file before ended, None when it was not read. `newest`: the newest durable mark; the file
+    that it is in was begun. Raises CorruptFile, RefusedToStart.
     """
     path = files.path_of(directory, file_id)
     data = bytes(await disk.read(path))
@@ -88,7 +104,7 @@ async def load_file(
     if version is not None:
         raise versions.refusal(path, version, journal_format.VERSION)
     if header is None or header.file_id != file_id:
-        if is_last and len(data) <= journal_format.HEADER_SIZE:
+        if is_last and len(data) <= journal_format.HEADER_SIZE and (accept_loss or file_id > newest.file_id):
             return None
         raise errors.CorruptFile(f"{path}: the header at offset 0 does not check; {_ADVICE}")
     if previous_end is not None and header.previous_end != previous_end and not accept_loss:

@@ -1,0 +1,103 @@
+"""What the marks in the index prove of the journal: what they reached was durable; what lacks of it is damage."""
+
+import pytest
+
+from bookie.base import errors
+from bookie.sim.node import End
+from bookie.storage.store import EntryStore
+from storage_support import Bench, put, run
+
+
+async def nothing(store: EntryStore) -> None:
+    """A life in which nothing happens."""
+
+
+def cut(bench: Bench, path: str, size: int) -> None:
+    """A file system check, or a person, cut the file."""
+    image = bench.image(path)
+    del image.data[size:]
+    image.durable[:] = image.data
+
+
+def lagging() -> Bench:
+    """Two ledger directories: ledgers 6, 8, ... live in the first, 7, 9, ... in the second."""
+    return Bench(ledger_dirs=("/ledgers", "/index"), index_dirs=(), journal_file_bytes_max=4096)
+
+
+async def one_directory_lags(bench: Bench) -> None:
+    """A life in which the first directory had no space for its checkpoint and the second had; ended by kill -9."""
+
+    async def first(store: EntryStore) -> None:
+        for entry_id in range(12):
+            await bench.put_all(store, 6, [entry_id], payload=bytes(900))
+        volume = bench.node.image.volumes["/ledgers"]
+        volume.total_bytes = volume.used_bytes
+        await bench.put_all(store, 7, [0])
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        volume.total_bytes = 1 << 36
+
+    await bench.life(first, end=End.KILL)
+
+
+@pytest.mark.parametrize("size", [0, 1, 30, 39])
+def test_a_file_that_a_mark_is_in_was_begun_whatever_is_left_of_it(size: int) -> None:
+    # Taken for one that was never begun it would be begun again, and what was acknowledged in it denied.
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+
+        await bench.life(first, end=End.KILL)
+        cut(bench, ".journal", size)
+
+        for _ in range(2):
+            with pytest.raises(errors.CorruptFile, match=r"0001\.journal"):
+                await bench.life(nothing)
+        await bench.life(nothing, accept_loss=True)
+
+    run(story)
+
+
+def test_a_directory_that_lags_is_not_replayed_from_less_than_another_ones_mark_reached() -> None:
+    async def story(bench: Bench) -> None:
+        await one_directory_lags(bench)
+        last = bench.paths(".journal")[-1]
+        cut(bench, last, len(bench.image(last).data) - 32)
+
+        with pytest.raises(errors.CorruptFile, match="reach"):
+            await bench.life(nothing)
+        await bench.life(nothing, accept_loss=True)
+
+    run(story, lagging())
+
+
+def test_a_file_at_the_end_is_missed_when_another_directorys_mark_is_in_it() -> None:
+    async def story(bench: Bench) -> None:
+        await one_directory_lags(bench)
+        names = bench.paths(".journal")
+        current = bench.node.image.volumes["/journal"].root.names["current"]
+        del current.names[names[-1].rpartition("/")[2]]  # type: ignore[union-attr]
+        current.durable = dict(current.names)  # type: ignore[union-attr]
+
+        with pytest.raises(errors.CorruptFile, match="is missing"):
+            await bench.life(nothing)
+        await bench.life(nothing, accept_loss=True)
+
+    run(story, lagging())
+
+
+def test_a_directory_that_lags_gets_all_that_its_journal_has() -> None:
+    """The same life, undamaged."""
+
+    async def story(bench: Bench) -> None:
+        await one_directory_lags(bench)
+
+        async def after(store: EntryStore) -> None:
+            assert store.entry_runs(6) == [(0, 11)]  # type: ignore[arg-type]
+            outcome = put(store, 6, 12)
+            await bench.settle(outcome)
+            assert outcome.is_ok
+
+        await bench.life(after)
+
+    run(story, lagging())
