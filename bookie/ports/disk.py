@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+Span = tuple[int, int]  # offset and size of what is to be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ class File(Protocol):
 
     async def pread(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    async def pread_many(self, spans: Sequence[Span]) -> list[bytes]:
+        """`pread` of each, in the order asked; what goes wrong with one of them is raised. (In the real world one hop
+        to the disk's threads for all.)"""
         ...
 
     def pread_nowait(self, offset: int, size: int) -> bytes | None:

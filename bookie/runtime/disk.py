@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from bookie.base import errors
 from bookie.base.units import KIB
-from bookie.ports.disk import Buffer, Lock, Mount, Usage
+from bookie.ports.disk import Buffer, Lock, Mount, Span, Usage
 from bookie.runtime import mounts
 from bookie.runtime.read_pool import ReadPool
 from bookie.runtime.threads import Worker
@@ -71,7 +71,11 @@ class SystemFile:
         await self._writer.call(self._truncate, size)
 
     async def pread(self, offset: int, size: int) -> bytes:
-        return await self._reader.read(self._pread, offset, size)
+        (data,) = await self._reader.read(self._pread, [(offset, size)])
+        return data
+
+    async def pread_many(self, spans: Sequence[Span]) -> list[bytes]:
+        return await self._reader.read(self._pread, spans)
 
     def pread_nowait(self, offset: int, size: int) -> bytes | None:
         buffer = bytearray(size)
@@ -152,12 +156,15 @@ class SystemFile:
             raise self._poisoned("truncate", error) from error
         self._size = min(self._size, size)
 
-    def _pread(self, offset: int, size: int) -> bytes:
+    def _pread(self, spans: Sequence[Span]) -> list[bytes]:
+        found: list[bytes] = []
         with _translated(self.path, "read"):
-            data = os.pread(self._fd, size, offset)
-            while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
-                data += more
-            return data
+            for offset, size in spans:
+                data = os.pread(self._fd, size, offset)
+                while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
+                    data += more
+                found.append(data)
+        return found
 
     def _check(self) -> None:
         if self._poison is not None:

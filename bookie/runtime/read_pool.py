@@ -8,23 +8,44 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bookie.base.units import div_ceil
+from bookie.ports.disk import Span
 
 # Measured on a virtual disk, 64 random reads of 1 KiB at a time: 36, 38 and 30 thousand a second with 2, 4 and 8.
 THREADS = 4
 SHARE_MAX = 32  # reads of one hop: nobody waits for more than these
 
-Read = Callable[[int, int], bytes]
+Read = Callable[[Sequence[Span]], list[bytes]]
 
 
-class _Job(NamedTuple):
-    future: "asyncio.Future[bytes]"
-    read: Read
-    offset: int
-    size: int
+class _Batch:
+    """What one caller asked for: a column for the answers, and how many of them are still missing."""
+
+    __slots__ = ("found", "future", "left", "read", "spans")
+
+    def __init__(self, future: "asyncio.Future[list[bytes]]", read: Read, spans: Sequence[Span]) -> None:
+        self.future = future
+        self.read = read
+        self.spans = spans
+        self.found = [b""] * len(spans)
+        self.left = len(spans)
+
+
+class _Part(NamedTuple):
+    """Of a batch, the spans from `start` to `end`."""
+
+    batch: _Batch
+    start: int
+    end: int
+
+
+class _Done(NamedTuple):
+    part: _Part
+    found: list[bytes]
+    error: BaseException | None
 
 
 class ReadPool:
@@ -33,17 +54,21 @@ class ReadPool:
     def __init__(self, name: str) -> None:
         self._name = name
         self._threads: list[threading.Thread] = []
-        self._shares: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, list[_Job]] | None] = queue.SimpleQueue()
-        self._waiting: list[_Job] = []
+        self._shares: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, list[_Part]] | None] = queue.SimpleQueue()
+        self._waiting: list[_Batch] = []
 
-    async def read(self, read: Read, offset: int, size: int) -> bytes:
-        """`read(offset, size)` in one of the threads. Cancelling the caller does not stop a read that was begun."""
+    async def read(self, read: Read, spans: Sequence[Span]) -> list[bytes]:
+        """`read(spans)`, at least one, by the threads, each with a part of them; raises what any part raised.
+
+        Cancelling the caller does not stop a read that was begun.
+        """
+        assert spans
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[bytes] = loop.create_future()
-        self._waiting.append(_Job(future, read, offset, size))
+        batch = _Batch(loop.create_future(), read, spans)
+        self._waiting.append(batch)
         if len(self._waiting) == 1:
             loop.call_soon(self._hand_out, loop)
-        return await future
+        return await batch.future
 
     def stop(self) -> None:
         """Let the threads end after the reads handed out so far, and wait for them."""
@@ -55,35 +80,57 @@ class ReadPool:
 
     def _hand_out(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting, self._waiting = self._waiting, []
-        shares = max(min(THREADS, len(waiting)), div_ceil(len(waiting), SHARE_MAX))
+        count = sum(len(batch.spans) for batch in waiting)
+        shares = max(min(THREADS, count), div_ceil(count, SHARE_MAX))
         while len(self._threads) < min(shares, THREADS):
             thread = threading.Thread(target=self._run, name=f"{self._name} {len(self._threads)}", daemon=True)
             self._threads.append(thread)
             thread.start()
-        for number in range(shares):
-            self._shares.put((loop, waiting[number::shares]))
+        for share in _cut(waiting, div_ceil(count, shares)):
+            self._shares.put((loop, share))
 
     def _run(self) -> None:
         while (share := self._shares.get()) is not None:
-            loop, jobs = share
-            done = [(job.future, *_outcome(job)) for job in jobs]
+            loop, parts = share
+            done = [_outcome(part) for part in parts]
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(_settle, done)
-            del share, loop, jobs, done
+            del share, loop, parts, done
 
 
-def _outcome(job: _Job) -> tuple[bytes, BaseException | None]:
+def _cut(batches: Sequence[_Batch], count: int) -> list[list[_Part]]:
+    """The spans of all batches, in order, in shares of `count`."""
+    shares: list[list[_Part]] = []
+    room = 0
+    for batch in batches:
+        start = 0
+        while start < len(batch.spans):
+            if not room:
+                shares.append([])
+                room = count
+            end = min(start + room, len(batch.spans))
+            shares[-1].append(_Part(batch, start, end))
+            room -= end - start
+            start = end
+    return shares
+
+
+def _outcome(part: _Part) -> _Done:
+    batch, start, end = part
     try:
-        return job.read(job.offset, job.size), None
+        return _Done(part, batch.read(batch.spans[start:end]), None)
     except BaseException as error:  # noqa: BLE001  # raised again in the caller
-        return b"", error
+        return _Done(part, [], error)
 
 
-def _settle(done: "list[tuple[asyncio.Future[bytes], bytes, BaseException | None]]") -> None:
-    for future, data, error in done:
-        if future.done():
+def _settle(done: list[_Done]) -> None:
+    for (batch, start, end), found, error in done:
+        if batch.future.done():
             continue
-        if error is None:
-            future.set_result(data)
-        else:
-            future.set_exception(error)
+        if error is not None:
+            batch.future.set_exception(error)
+            continue
+        batch.found[start:end] = found
+        batch.left -= end - start
+        if not batch.left:
+            batch.future.set_result(batch.found)

@@ -153,12 +153,12 @@ class Connection:
             await self._caught_up.wait()
         await self._stream.drained()
 
-    def slow_read_began(self) -> None:
-        self._slow_reads += 1
+    def slow_reads_began(self, count: int) -> None:
+        self._slow_reads += count
 
-    def slow_read_ended(self) -> None:
-        self._slow_reads -= 1
-        if self._slow_reads == _SLOW_READS_MAX // 2:
+    def slow_reads_ended(self, count: int) -> None:
+        self._slow_reads -= count
+        if self._slow_reads <= _SLOW_READS_MAX // 2:
             self._caught_up.set()
 
     # ---- TLS and authentication

@@ -43,11 +43,11 @@ class Replier(Protocol):
 
     def reply(self, response: Outgoing) -> None: ...
 
-    def slow_read_began(self) -> None:
+    def slow_reads_began(self, count: int) -> None:
         """An answer of any size is being fetched: whoever has many of them must not ask for more."""
         ...
 
-    def slow_read_ended(self) -> None: ...
+    def slow_reads_ended(self, count: int) -> None: ...
 
     def start_tls(self, request: StartTlsRequest) -> None:
         """Answer, and encrypt what follows; may not return: the requests behind it in plain are not to be read."""
@@ -85,6 +85,7 @@ class Reads:
         self._metrics.reads += len(run.txns)
         read_nowait = self._store.read_nowait
         found = ReadRunResponse(run.version, _EOK, run.ledger_id, [], [], [])
+        missing = ReadRun(run.version, run.ledger_id, [], [])
         size_bytes = 0
         for txn, entry_id in zip(run.txns, run.entry_ids, strict=True):
             try:
@@ -93,15 +94,51 @@ class Reads:
                 self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, error, entry_id)
                 continue
             if body is None:
-                self._submit(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, entry_id, None)
+                missing.txns.append(txn)
+                missing.entry_ids.append(entry_id)
                 continue
             size_bytes += len(body)
             found.txns.append(txn)
             found.entry_ids.append(entry_id)
             found.bodies.append(body)
+        if missing.txns:
+            self._submit_run(missing, to)
+        self._found_run(found, size_bytes, to)
+
+    def _submit_run(self, run: ReadRun, to: Replier) -> None:
+        count = len(run.txns)
+        self._metrics.slow_reads += count
+        if self._readers.submit(partial(self._run_from_disk, run, to)):
+            to.slow_reads_began(count)
+            return
+        busy = errors.TooManyRequests(_BUSY)
+        for txn, entry_id in zip(run.txns, run.entry_ids, strict=True):
+            self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, busy, entry_id)
+
+    async def _run_from_disk(self, run: ReadRun, to: Replier) -> None:
+        """Answer with one write what comes with one hop to the disk; with another what is too large for that."""
+        start = 0
+        while start < len(run.txns):
+            answers = await self._store.read_many(run.ledger_id, run.entry_ids[start:])
+            found = ReadRunResponse(run.version, _EOK, run.ledger_id, [], [], [])
+            size_bytes = 0
+            for number, answer in enumerate(answers, start):
+                txn, entry_id = run.txns[number], run.entry_ids[number]
+                if isinstance(answer, BookieError):
+                    self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, answer, entry_id)
+                    continue
+                size_bytes += len(answer)
+                found.txns.append(txn)
+                found.entry_ids.append(entry_id)
+                found.bodies.append(answer)
+            self._found_run(found, size_bytes, to)
+            to.slow_reads_ended(len(answers))
+            start += len(answers)
+
+    def _found_run(self, found: ReadRunResponse, size_bytes: int, to: Replier) -> None:
         if found.txns:
             self._metrics.read_bytes += size_bytes
-            found.max_lac = self._confirmed(run.ledger_id)
+            found.max_lac = self._confirmed(found.ledger_id)
             to.reply(found)
 
     # ---- one entry
@@ -121,7 +158,7 @@ class Reads:
     def _submit(self, request: ReadRequest, to: Replier, entry_id: EntryId, lac_update_ms: int | None) -> None:
         self._metrics.slow_reads += 1
         if self._readers.submit(partial(self._entry_from_disk, request, to, entry_id, lac_update_ms)):
-            to.slow_read_began()
+            to.slow_reads_began(1)
         else:
             self._refuse(request, to, errors.TooManyRequests(_BUSY), entry_id)
 
@@ -134,7 +171,7 @@ class Reads:
             self._refuse(request, to, error, entry_id)
         else:
             self._found(request, to, entry_id, body, lac_update_ms)
-        to.slow_read_ended()
+        to.slow_reads_ended(1)
 
     def _found(
         self, request: ReadRequest, to: Replier, entry_id: EntryId, body: Buffer, lac_update_ms: int | None
@@ -243,13 +280,13 @@ class Reads:
         if error is not None:
             self._refuse_batch(request, to, error)
             return
-        to.slow_read_began()
+        to.slow_reads_began(1)
         if request.is_fencing:
             self._polls.wake(request.ledger_id)
 
     async def _batch(self, request: BatchReadRequest, to: Replier) -> None:
         await self._fill_batch(request, to)
-        to.slow_read_ended()
+        to.slow_reads_ended(1)
 
     async def _fill_batch(self, request: BatchReadRequest, to: Replier) -> None:
         budget_bytes = min(request.size_max, _BATCH_BYTES_MAX)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.units import NS_PER_MS, NS_PER_US
-from bookie.ports.disk import Buffer, Mount, Usage
+from bookie.ports.disk import Buffer, Mount, Span, Usage
 from bookie.sim.disk_image import DirImage, FileImage, Image
 from bookie.sim.loop import Life, SimLoop
 
@@ -335,6 +335,13 @@ class SimFile:
         await self._disk.wait(self._disk.faults.write_latency_ns)
         self._check_open()
         return bytes(self._image.data[offset : offset + size])
+
+    async def pread_many(self, spans: Sequence[Span]) -> list[bytes]:
+        """Each takes the time of its own read; they are under way together, as in the threads of a real disk."""
+        self._check_open()
+        await self._disk.wait(self._disk.faults.write_latency_ns)
+        self._check_open()
+        return [bytes(self._image.data[offset : offset + size]) for offset, size in spans]
 
     def pread_nowait(self, offset: int, size: int) -> bytes | None:
         self._check_open()

@@ -8,6 +8,7 @@ things (`ReadCache.epoch`) keeps nothing.
 """
 
 import asyncio
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bookie.base import errors
@@ -44,6 +45,7 @@ class ReadAhead:
         self._logs = logs
         self._cache = cache
         self._stats = stats
+        self._window_bytes_max = window_bytes_max
         self._readers = Readers(window_bytes_max)
         self._flights: dict[LedgerId, Flight] = {}
         self._alone = 0  # reads of single entries out of the page cache
@@ -78,21 +80,64 @@ class ReadAhead:
 
     async def read(self, place: Place) -> Buffer:
         """The entry's body. Raises CorruptFile (also when the log went away meanwhile), StorageFailed."""
-        ledger_id, entry_id, location = place
+        (body,) = await self.read_many([place])
+        return self._asked_for(place, body)
+
+    async def read_many(self, places: Sequence[Place]) -> list[bytes | None]:
+        """The bodies of entries of one ledger, with one hop to the disk for each log; what follows those that are read
+        in order is read besides. None for one that does not check. Raises as `read`.
+        """
         epoch = self._cache.epoch
-        window_bytes = self._readers.window(ledger_id, entry_id)
-        places = self._places(place, window_bytes) if window_bytes else [place]
-        self._readers.moved(ledger_id, places[-1].entry_id, window_bytes)
-        flight = self._flights[ledger_id] = Flight(entry_id, places[-1].entry_id, asyncio.Event())
+        ledger_id = places[0].ledger_id
+        planned, in_order = self._plan(places)
+        flight = self._flights[ledger_id] = Flight(min(in_order), max(in_order), asyncio.Event())
         try:
-            bodies = await self._logs.read_many(location.log_id, places)
+            found = await self._fetch(planned.values())
             if self._cache.epoch == epoch:
-                self._keep(places, bodies)
+                for entry_id, body in found.items():
+                    self._cache.put(ledger_id, entry_id, body)
+                self._stats.read_ahead_entries += max(0, len(planned) - len(places))
         finally:
             if self._flights.get(ledger_id) is flight:
                 del self._flights[ledger_id]
             flight.landed.set()
-        return self._asked_for(place, bodies[0])
+        return [found.get(place.entry_id) for place in places]
+
+    def _plan(self, places: Sequence[Place]) -> tuple[dict[EntryId, Place], list[EntryId]]:
+        """What to read for `places`, by entry; and which of it is read in order, at least the first one."""
+        planned: dict[EntryId, Place] = {}
+        in_order: list[EntryId] = []
+        room_bytes = self._window_bytes_max  # of all windows together
+        for place in places:
+            ledger_id, entry_id, _ = place
+            if entry_id in planned:
+                continue
+            window_bytes = min(self._readers.window(ledger_id, entry_id), room_bytes)
+            if not window_bytes:
+                planned[entry_id] = place
+                self._readers.moved(ledger_id, entry_id, 0)
+                continue
+            following = self._places(place, window_bytes)
+            planned.update({each.entry_id: each for each in following})
+            in_order += [each.entry_id for each in following]
+            room_bytes -= min(room_bytes, end_of(following[-1].location) - place.location.offset)
+            self._readers.moved(ledger_id, following[-1].entry_id, window_bytes)
+        return planned, in_order or [places[0].entry_id]
+
+    async def _fetch(self, places: Iterable[Place]) -> dict[EntryId, bytes]:
+        """The bodies of the records at `places` that check."""
+        by_log: dict[int, list[Place]] = {}
+        for place in places:
+            by_log.setdefault(place.location.log_id, []).append(place)
+        for each in by_log.values():
+            each.sort(key=_offset)
+        fetched = await asyncio.gather(*(self._logs.read_many(log_id, each) for log_id, each in by_log.items()))
+        return {
+            place.entry_id: body
+            for each, bodies in zip(by_log.values(), fetched, strict=True)
+            for place, body in zip(each, bodies, strict=True)
+            if body is not None
+        }
 
     def _asked_for(self, place: Place, body: Buffer | None) -> Buffer:
         if body is None:
@@ -123,3 +168,7 @@ class ReadAhead:
             and end <= following.offset <= end + SPAN_GAP_BYTES
             and end_of(following) <= end_max
         )
+
+
+def _offset(place: Place) -> int:
+    return place.location.offset

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LAST_ENTRY, EntryId, LedgerId
+from bookie.base.units import MIB
 from bookie.ports.disk import Buffer
 from bookie.storage.entrylog.logs import Place
 from bookie.storage.ledgers import LIMBO, Ledger
@@ -18,6 +19,8 @@ from bookie.storage.stats import StorageStats
 
 # First and last entry, inclusive.
 Run = tuple[EntryId, EntryId]
+# Bodies of one batch of reads; a larger one is a batch of its own.
+BATCH_BYTES_MAX = 1 * MIB
 
 
 class Reads:
@@ -67,6 +70,50 @@ class Reads:
             except (errors.CorruptFile, errors.FileMissing):
                 if not self._has_moved(partition, place):
                     raise
+
+    async def read_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | BookieError]:
+        """For entries of one ledger what `read` returns or raises, in the order asked; of the first of them, as many as
+        are not too large to be in memory together. One hop to the disk for what is not here, nor on its way.
+
+        A batch only ever brings bytes that check: what it does not bring is asked for alone, and `read` says why.
+        """
+        partition = self._partitions[ledger_id % self._count]
+        places, count = self._places(partition, ledger_id, entry_ids)
+        found: dict[EntryId, bytes | None] = {}
+        if places:
+            self._stats.disk_reads += len(places)
+            with contextlib.suppress(errors.StorageFailed):
+                bodies = await partition.ahead.read_many(places)
+                found = {place.entry_id: body for place, body in zip(places, bodies, strict=True)}
+        answers: list[Buffer | BookieError] = []
+        for entry_id in entry_ids[:count]:
+            body = found.get(entry_id)
+            try:
+                answers.append(body or await self.read(ledger_id, entry_id))
+            except BookieError as error:
+                answers.append(error)
+        return answers
+
+    def _places(
+        self, partition: Partition, ledger_id: LedgerId, entry_ids: Sequence[EntryId]
+    ) -> tuple[list[Place], int]:
+        """Where those are that must be read from the disk; and how many of `entry_ids` are worth one answer."""
+        places: list[Place] = []
+        size_bytes = 0
+        for count, entry_id in enumerate(entry_ids):
+            if entry_id == LAST_ENTRY or partition.ahead.flight_with(ledger_id, entry_id) is not None:
+                continue
+            if partition.cached(ledger_id, entry_id) or partition.read_cache.get(ledger_id, entry_id):
+                continue
+            try:
+                place = self._locate(partition, ledger_id, entry_id)
+            except BookieError:
+                continue
+            size_bytes += place.location.size
+            if size_bytes > BATCH_BYTES_MAX and places:
+                return places, count
+            places.append(place)
+        return places, len(entry_ids)
 
     def _has_moved(self, partition: Partition, place: Place) -> bool:
         """True when an entry's log may have gone away while we waited for it (compaction): ask the index again."""

@@ -248,6 +248,11 @@ class EntryStore:
         """The entry's bytes, from the disk if need be. Raises as `read_nowait`."""
         return await self._reads.read(ledger_id, entry_id)
 
+    async def read_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | BookieError]:
+        """What `read` returns or raises for each of the first of these, as many as one answer should hold (at least
+        one); one hop to the disk for all."""
+        return await self._reads.read_many(ledger_id, entry_ids)
+
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
         """The explicit LAC and the highest entry, as far as there are any.
 

@@ -155,6 +155,12 @@ async def reads_are_short_only_at_the_end_of_the_file(bench: Bench) -> None:
     assert await file.pread(10, 20) == bytes(range(10, 30))
     assert await file.pread(90, 20) == bytes(range(90, 100))
     assert await file.pread(100, 20) == b""
+    assert await file.pread_many([(10, 20), (90, 20), (0, 1), (100, 5)]) == [
+        bytes(range(10, 30)),
+        bytes(range(90, 100)),
+        b"\0",
+        b"",
+    ]
     assert file.pread_nowait(10, 20) in (None, bytes(range(10, 30)))
     await file.close()
 

@@ -1,6 +1,6 @@
 """A processor over a real store on a simulated machine: ask it requests, get its answers, in virtual time."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from bookie.base.errors import Status
@@ -24,6 +24,8 @@ from bookie.wire.messages import (
     Outgoing,
     ReadRequest,
     ReadResponse,
+    ReadRun,
+    ReadRunResponse,
     Request,
     Response,
     StartTlsRequest,
@@ -48,6 +50,7 @@ class Asker:
         self.told: dict[int, int | None] = {}  # LastAddSynced, by add
         self._next_txn = 1
         self.slow_reads = 0
+        self.read_runs: list[list[EntryId]] = []  # which entries were answered together
 
     def reply(self, response: Outgoing) -> None:
         """Keep an answer, those to a run one by one, as they come out of the other end of a connection."""
@@ -57,14 +60,21 @@ class Asker:
                 self.told[txn] = response.last_synced
                 self.reply(AddResponse(txn, run.version, response.status, run.ledger_id, entry_id))
             return
+        if isinstance(response, ReadRunResponse):
+            self.read_runs.append(response.entry_ids)
+            columns = zip(response.txns, response.entry_ids, response.bodies, strict=True)
+            for txn, entry_id, found in columns:
+                ids = txn, response.version, response.status, response.ledger_id, entry_id
+                self.reply(ReadResponse(*ids, found, response.max_lac))
+            return
         assert response.txn not in self.answers, "exactly one answer"
         self.answers[response.txn] = response
 
-    def slow_read_began(self) -> None:
-        self.slow_reads += 1
+    def slow_reads_began(self, count: int) -> None:
+        self.slow_reads += count
 
-    def slow_read_ended(self) -> None:
-        self.slow_reads -= 1
+    def slow_reads_ended(self, count: int) -> None:
+        self.slow_reads -= count
 
     def start_tls(self, request: StartTlsRequest) -> None:
         self.reply(StartTlsResponse(request.txn, request.version, Status.EBADREQ))
@@ -81,6 +91,15 @@ class Asker:
         else:
             self.processor.handle(request, self)
         return request.txn
+
+    async def read_run(self, entry_ids: Sequence[int]) -> list[ReadResponse]:
+        """Ask for these with one run; their answers in the order asked."""
+        txns = list(range(self._next_txn, self._next_txn + len(entry_ids)))
+        self._next_txn += len(entry_ids)
+        self.processor.handle(ReadRun(3, LEDGER, txns, [EntryId(entry_id) for entry_id in entry_ids]), self)
+        await self.node.simulation.until(lambda: all(txn in self.answers for txn in txns), "answers to a run")
+        found = [self.answers[txn] for txn in txns]
+        return [answer for answer in found if isinstance(answer, ReadResponse)]
 
     async def ask(self, request: Request) -> Response:
         """Ask and wait for the answer."""

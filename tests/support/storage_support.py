@@ -168,7 +168,10 @@ class Bench:
         """Read as the server does: without waiting if that is possible."""
         body = store.read_nowait(LedgerId(ledger_id), EntryId(entry_id))
         if body is None:
-            body = await store.read(LedgerId(ledger_id), EntryId(entry_id))
+            (found,) = await store.read_many(LedgerId(ledger_id), [EntryId(entry_id)])
+            if isinstance(found, BookieError):
+                raise found
+            body = found
         return bytes(body)
 
     def rot(self, path: str, offset: int, bit: int = 0) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import KIB, MIB
-from bookie.ports.disk import Buffer, Disk, File
+from bookie.ports.disk import Buffer, Disk, File, Span
 from bookie.storage import versions
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.location import Location
@@ -140,18 +140,22 @@ class EntryLogs:
 
     async def read(self, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
         """The entry's body. Raises CorruptFile (also when the log is gone), StorageFailed."""
-        data = await self._pread(location.log_id, location.offset, _record_size(location))
+        (data,) = await self._pread_many(location.log_id, [(location.offset, _record_size(location))])
         return self._check(data, location, ledger_id, entry_id)
 
     async def read_many(self, log_id: int, places: Sequence[Place]) -> list[bytes | None]:
-        """The bodies of entries of one log, `places` ascending by offset, with one read where they are neighbours.
+        """The bodies of entries of one log, `places` ascending by offset, with one read where they are neighbours and
+        one hop for all. The caller bounds their bytes.
 
         None for one that does not check. Raises CorruptFile when the log is gone, StorageFailed.
         """
+        spans = list(_spans(places))
+        starts = [span[0].location.offset for span in spans]
+        sizes = [end_of(span[-1].location) - start for start, span in zip(starts, spans, strict=True)]
+        found = await self._pread_many(log_id, list(zip(starts, sizes, strict=True)))
         bodies: list[bytes | None] = []
-        for span in _spans(places):
-            start, end = span[0].location.offset, end_of(span[-1].location)
-            bodies += _bodies(await self._pread(log_id, start, end - start), start, span)
+        for data, start, span in zip(found, starts, spans, strict=True):
+            bodies += _bodies(data, start, span)
         return bodies
 
     def read_many_nowait(self, log_id: int, places: Sequence[Place]) -> list[bytes | None] | None:
@@ -167,11 +171,11 @@ class EntryLogs:
         """Bytes of a log that is written no more. Raises CorruptFile, StorageFailed."""
         return (await self._open(log_id)).size
 
-    async def _pread(self, log_id: int, offset: int, size: int) -> bytes:
+    async def _pread_many(self, log_id: int, spans: Sequence[Span]) -> list[bytes]:
         self._reads[log_id] = self._reads.get(log_id, 0) + 1
         try:
             file = await self._open(log_id)
-            return await file.pread(offset, size)
+            return await file.pread_many(spans)
         finally:
             self._reads[log_id] -= 1
             if not self._reads[log_id]:

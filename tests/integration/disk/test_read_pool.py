@@ -2,30 +2,64 @@
 
 import asyncio
 import threading
+from collections.abc import Iterable, Sequence
 
 import pytest
 
 from bookie.base import errors
+from bookie.ports.disk import Span
 from bookie.runtime import read_pool
 from bookie.runtime.read_pool import ReadPool
 
 
-def read(offset: int, size: int) -> bytes:
-    if offset % 7 == 3:
-        raise errors.StorageFailed(f"bad sector at {offset}")
-    return offset.to_bytes(8, "big") * size
+def read(spans: Sequence[Span]) -> list[bytes]:
+    found = []
+    for offset, size in spans:
+        if offset % 7 == 3:
+            raise errors.StorageFailed(f"bad sector at {offset}")
+        found.append(offset.to_bytes(8, "big") * size)
+    return found
+
+
+def spans_at(offsets: Iterable[int]) -> list[Span]:
+    return [(offset, 2) for offset in offsets]
 
 
 def test_each_caller_gets_what_it_asked_for_or_what_went_wrong_with_it() -> None:
     async def story() -> None:
         pool = ReadPool("test")
-        answers = await asyncio.gather(*(pool.read(read, offset, 2) for offset in range(500)), return_exceptions=True)
-        for offset, answer in enumerate(answers):
-            if offset % 7 == 3:
+        asked = [(offset,) for offset in range(300)] + [tuple(range(first, 7 * 90, 7)) for first in range(7)]
+        answers = await asyncio.gather(
+            *(pool.read(read, spans_at(offsets)) for offsets in asked), return_exceptions=True
+        )
+        for offsets, answer in zip(asked, answers, strict=True):
+            if any(offset % 7 == 3 for offset in offsets):
                 assert isinstance(answer, errors.StorageFailed)
-                assert str(offset) in str(answer)
+                assert str(offsets[0]) in str(answer) or len(offsets) > 1
             else:
-                assert answer == offset.to_bytes(8, "big") * 2
+                assert answer == [offset.to_bytes(8, "big") * 2 for offset in offsets]
+        pool.stop()
+
+    asyncio.run(story())
+
+
+def test_one_caller_with_many_reads_has_all_threads_and_one_with_one_has_one() -> None:
+    async def story() -> None:
+        pool, threads = ReadPool("test"), set()
+        together = threading.Barrier(read_pool.THREADS, timeout=30)
+
+        def meet(spans: Sequence[Span]) -> list[bytes]:
+            threads.add(threading.get_ident())
+            if len(spans) > 1:
+                together.wait()
+            return read(spans)
+
+        offsets = [7 * number for number in range(read_pool.THREADS * 8)]
+        assert len(await pool.read(meet, spans_at(offsets))) == len(offsets)
+        assert len(threads) == read_pool.THREADS
+        threads.clear()
+        await pool.read(meet, spans_at([0]))
+        assert len(threads) == 1
         pool.stop()
 
     asyncio.run(story())
@@ -35,16 +69,16 @@ def test_a_caller_that_went_away_disturbs_nobody() -> None:
     async def story() -> None:
         pool, gate = ReadPool("test"), threading.Event()
 
-        def slow(offset: int, size: int) -> bytes:
+        def slow(spans: Sequence[Span]) -> list[bytes]:
             assert gate.wait(30)
-            return b"late"
+            return [b"late"] * len(spans)
 
-        gone = asyncio.create_task(pool.read(slow, 0, 1))
-        kept = asyncio.create_task(pool.read(slow, 1, 1))
+        gone = asyncio.create_task(pool.read(slow, [(0, 1)]))
+        kept = asyncio.create_task(pool.read(slow, [(1, 1), (2, 1)]))
         await asyncio.sleep(0)
         gone.cancel()
         gate.set()
-        assert await kept == b"late"
+        assert await kept == [b"late", b"late"]
         with pytest.raises(asyncio.CancelledError):
             await gone
         pool.stop()
@@ -56,9 +90,9 @@ def test_no_more_threads_than_reads_and_never_more_than_the_bound() -> None:
     async def story() -> None:
         before = threading.active_count()
         pool = ReadPool("test")
-        await pool.read(read, 0, 1)
+        await pool.read(read, [(0, 1)])
         assert threading.active_count() == before + 1
-        await asyncio.gather(*(pool.read(read, 7 * number, 1) for number in range(1000)))
+        await asyncio.gather(*(pool.read(read, [(7 * number, 1)]) for number in range(1000)))
         assert threading.active_count() == before + read_pool.THREADS
         pool.stop()
         assert threading.active_count() == before

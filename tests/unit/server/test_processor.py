@@ -10,6 +10,7 @@ import server_support
 from bookie.base.errors import Status
 from bookie.base.ids import BootEpoch, EntryId, Incarnation, LedgerId
 from bookie.base.units import NS_PER_S
+from bookie.server import readers
 from bookie.storage.store import EntryStore
 from bookie.wire import availability, codes
 from bookie.wire.codes import Operation
@@ -215,6 +216,41 @@ def test_an_entry_that_is_on_disk_only_is_read_from_there() -> None:
         answers = [await asker.read(entry_id) for entry_id in range(10)]
 
         assert [answer.body for answer in answers] == [server_support.body(entry_id) for entry_id in range(10)]
+
+    server_support.run(story)
+
+
+def test_a_run_of_reads_is_answered_with_one_write_of_what_is_here_and_one_of_what_the_disk_brought() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        asker.node.disk_faults.must_wait_percent = 100
+        for entry_id in range(10):
+            await asker.add(entry_id)
+        await store.flush()
+        await asker.add(10)
+
+        answers = await asker.read_run([7, 10, 2, 99, 5])
+
+        statuses = [answer.status for answer in answers]
+        assert statuses == [Status.EOK, Status.EOK, Status.EOK, Status.ENOENTRY, Status.EOK]
+        assert [answer.body for answer in answers if answer.body] == [server_support.body(n) for n in (7, 10, 2, 5)]
+        assert asker.read_runs == [[10], [7, 2, 5]]
+
+    metrics = server_support.run(story)
+    assert (metrics.reads, metrics.slow_reads) == (5, 3)
+
+
+def test_a_run_of_reads_that_nobody_has_time_for_is_refused_read_by_read() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        asker.node.disk_faults.must_wait_percent = 100
+        await asker.add(0)
+        await store.flush()
+        for _ in range(readers.QUEUE_MAX):
+            asker.send(server_support.read(0))
+
+        answers = await asker.read_run([0, 0])
+
+        assert [answer.status for answer in answers] == [Status.ETOOMANYREQUESTS] * 2
+        await asker.node.simulation.until(lambda: asker.slow_reads == 0, "the reads before it")
 
     server_support.run(story)
 

@@ -198,17 +198,23 @@ def test_readers_never_meet_an_error_while_their_log_goes_away() -> None:
         run(story, Bench(seed, entry_log_bytes_max=8192))
 
 
-def test_a_read_whose_log_is_gone_when_its_turn_comes_finds_the_new_place() -> None:
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_read_whose_log_is_gone_when_its_turn_comes_finds_the_new_place(is_batch: bool) -> None:
+    async def read(store: EntryStore) -> list[object]:
+        if is_batch:
+            return [*await store.read_many(LIVE, [EntryId(10), EntryId(0)])]
+        return [await store.read(LIVE, EntryId(10)), await store.read(LIVE, EntryId(0))]
+
     async def story(bench: Bench) -> None:
         async def second(store: EntryStore) -> None:
             faults = bench.node.disk_faults
             faults.must_wait_percent, faults.write_latency_ns = 100, 10**10
-            reading = bench.simulation.loop.create_task(store.read(LIVE, EntryId(0)))
+            reading = bench.simulation.loop.create_task(read(store))
             await bench.simulation.loop.sleep_ns(10)  # it has a location by now and opens the log
             faults.write_latency_ns = 10_000
             assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 2
             assert not reading.done()
-            assert await reading == entry(LIVE, 0, payload=BIG)
+            assert await reading == [entry(LIVE, entry_id, payload=BIG) for entry_id in (10, 0)]
 
         await bench.life(lambda store: half_dead_logs(bench, store))
         await bench.life(second)
