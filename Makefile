@@ -50,8 +50,8 @@ e2e: install  ## the operator, the charts and the image on a real Kubernetes
 fuzz: install  ## every reader of bytes that others wrote, under hostile ones (FUZZ_SECONDS=600, all together; SEED=)
 	@$(VENV)/python tests/fuzz/fuzz.py --seconds $(or $(FUZZ_SECONDS),600) $(if $(SEED),--seed $(SEED))
 
-soak: install  ## kill -9 of real bookies under load, again and again; thousands of hostile clients (ROUNDS=200 SEED=)
-	@$(VENV)/python tests/soak/soak.py --rounds $(or $(ROUNDS),200) $(if $(SEED),--seed $(SEED))
+soak: install  ## hostile clients, kill -9 of real bookies under load, the storage engine under power cuts (ROUNDS=200 SEEDS=500 SEED=)
+	@$(VENV)/python tests/soak/soak.py --rounds $(or $(ROUNDS),200) --seeds $(or $(SEEDS),500) $(if $(SEED),--seed $(SEED))
 
 bench: install  ## ratios against the official Java bookie, measured in one run (WRITE_DOCS=1: into docs/BENCHMARKS.md)
 	@$(VENV)/python tests/bench/bench.py $(if $(WRITE_DOCS),--write-docs)

@@ -1,8 +1,13 @@
-"""Kill real bookies under load, and be a bad client to one: `soak.py [--rounds N] [--connections N]`; `make soak`.
+"""Everything that is to go on for long: `soak.py [--connections N] [--rounds N] [--seeds N]`; `make soak`.
 
-Writers note every acknowledged entry in a log of their own. Each round kills one of four bookies with kill -9 at a
-random moment and starts it again with journalWriteData on or off, as drawn. At the end every noted entry is read back:
-exit code 1 if one is missing or differs. Before that a bookie meets thousands of idle, cut and slow connections.
+hostile clients   a bookie meets thousands of idle, cut and slow connections; they must cost it little
+kills             writers note every acknowledged entry in a log of their own; each round kills one of four bookies with
+                  kill -9 at a random moment and starts it again with journalWriteData on or off, as drawn; at the end
+                  every noted entry is read back
+storage engine    the engine alone under simulated kills and power cuts, seed after seed (`soak_storage`)
+
+One campaign that finds something does not keep the others from running. The last line sums up; exit code 1 if anything
+was found. 0 leaves a campaign out.
 """
 
 import argparse
@@ -11,6 +16,8 @@ import resource
 import sys
 import tempfile
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,46 +27,76 @@ import hostile_support  # noqa: E402
 import local_support  # noqa: E402
 import soak_support  # noqa: E402
 
+Result = tuple[str, bool]  # what was seen, and whether it is good
 
-def hostile(folder: Path, connections: int) -> None:
+
+def hostile(folder: Path, connections: int) -> Result:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # the bookie inherits it
     idle = min(connections, hard - 1000)
     print(f"hostile clients: {idle} idle connections (open files: {soft} → {hard})", flush=True)
     with local_support.fleet(folder / "data", folder / "fleet.log", bookies=1) as fleet:
         bookie = fleet.bookies[0]
-        print(hostile_support.run(bookie.pid, bookie.port, idle=idle, cut=200, slow=20), flush=True)
+        seen = hostile_support.run(bookie.pid, bookie.port, idle=idle, cut=200, slow=20)
+    print(seen, flush=True)
+    problems = list(seen.problems())
+    return f"{idle} idle connections: {'; '.join(problems) or 'cheap'}", not problems
 
 
-def kills(folder: Path, rounds: int, seed: int, rate_per_s: float) -> bool:
-    """True when nothing is lost."""
+def kills(folder: Path, rounds: int, seed: int, rate_per_s: float) -> Result:
     began = time.monotonic()
     with soak_support.soaking(folder, seed=seed) as soak:
         soak.start_writing(rate_per_s)
         for _ in range(rounds):
             print(soak.kill_one(), flush=True)
         verdict = soak.verify()
-    print(f"{rounds} kills in {time.monotonic() - began:.0f} s: {json.dumps(verdict)}")
-    return bool(verdict["clean"]) and verdict["verified"] > 0
+    print(f"{rounds} kills in {time.monotonic() - began:.0f} s: {json.dumps(verdict)}", flush=True)
+    is_good = bool(verdict["clean"]) and verdict["verified"] > 0
+    return f"{rounds} kills, {verdict['verified']} entries: {'nothing lost' if is_good else 'LOST OR CHANGED'}", is_good
+
+
+def engine(seed: int, seeds: int) -> Result:
+    import soak_storage  # it imports the simulator, which the others need not
+
+    print(f"storage engine: {seeds} seeds from {seed}", flush=True)
+    found = soak_storage.soak(seed, seeds)
+    return f"storage engine, {soak_storage.lives_of(seeds)}: {len(found)} defects", not found
+
+
+def judged(name: str, campaign: Callable[[], Result]) -> Result:
+    """Run one; what it asserts in vain (a bookie that does not come back) is a finding too."""
+    try:
+        return campaign()
+    except AssertionError as broken:
+        traceback.print_exc()
+        return f"{name}: {broken!s:.200}", False
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--connections", type=int, default=10_000, help="0: no hostile clients")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=200, help="kills")
+    parser.add_argument("--connections", type=int, default=10_000, help="idle hostile clients")
+    parser.add_argument("--seeds", type=int, default=500, help="of the storage engine")
     parser.add_argument("--rate", type=float, default=300.0, help="entries per second")
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
     arguments = parser.parse_args()
     seed = int(time.time()) if arguments.seed is None else arguments.seed
-    print(f"seed {seed}")
+    print(f"seed {seed}", flush=True)
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        if arguments.connections:
-            (Path(folder) / "hostile").mkdir()
-            hostile(Path(folder) / "hostile", arguments.connections)
-        if arguments.rounds:
-            (Path(folder) / "kills").mkdir()
-            return 0 if kills(Path(folder) / "kills", arguments.rounds, seed, arguments.rate) else 1
-    return 0
+        hostile_folder, kills_folder = Path(folder) / "hostile", Path(folder) / "kills"
+        hostile_folder.mkdir()
+        kills_folder.mkdir()
+        campaigns: list[tuple[int, str, Callable[[], Result]]] = [
+            (arguments.connections, "hostile clients", lambda: hostile(hostile_folder, arguments.connections)),
+            (arguments.rounds, "kills", lambda: kills(kills_folder, arguments.rounds, seed, arguments.rate)),
+            (arguments.seeds, "storage engine", lambda: engine(seed, arguments.seeds)),
+        ]
+        results = [judged(name, campaign) for wanted, name, campaign in campaigns if wanted]
+    is_good = all(good for _, good in results)
+    told = "; ".join(text for text, _ in results) or "nothing was asked for"
+    print(f"soak {'ok' if is_good else 'FAILED'} in {time.monotonic() - began:.0f} s, seed {seed}: {told}")
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":

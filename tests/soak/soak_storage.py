@@ -1,6 +1,6 @@
 """The storage engine alone under kills and power cuts, seed after seed: the long form of test_storage_crashes.py.
 
-    python tests/soak/soak_storage.py --seeds 2000 [--first N]
+    python tests/soak/soak_storage.py --seeds 2000 [--first N]        (`make soak` runs it with the others)
 
 Each seed runs with journaled data, without, and with the option switched from life to life. Prints a line for each
 defect and how to see it again; ends with 1 if there was any.
@@ -24,10 +24,15 @@ storage = importlib.import_module("test_storage_crashes")
 WAYS = {"journaled": True, "unjournaled": False, "switched": None}
 
 
+TOLD_EVERY = 50  # seeds
+
+
 def soak(first: int, seeds: int) -> list[str]:
-    """What was found, one sentence each."""
+    """What was found, one sentence each. Says now and then how far it is."""
     found = []
     for seed in range(first, first + seeds):
+        if seed > first and (seed - first) % TOLD_EVERY == 0:
+            print(f"storage engine: {seed - first} of {seeds} seeds, {len(found)} defects", flush=True)
         for way, journaled in WAYS.items():
             try:
                 storage.run_seed(seed, journaled=journaled)
@@ -45,9 +50,12 @@ def main() -> int:
     arguments = parser.parse_args()
     began = time.monotonic()
     found = soak(arguments.first, arguments.seeds)
-    lives = arguments.seeds * len(WAYS) * (storage.LIVES + 1)
-    print(f"{arguments.seeds} seeds, {lives} lives, {time.monotonic() - began:.0f} s: {len(found)} defects")
+    print(f"{lives_of(arguments.seeds)}, {time.monotonic() - began:.0f} s: {len(found)} defects")
     return 1 if found else 0
+
+
+def lives_of(seeds: int) -> str:
+    return f"{seeds} seeds, {seeds * len(WAYS) * (storage.LIVES + 1)} lives"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ from bookie.wire.session import ClientSession
 
 DEADLINE_S = 60.0
 ANSWER_BYTES = 256 * 1024  # of each answer that a slow reader does not read
+IDLE_BYTES_MAX = 64 * 1024
+SLOW_BYTES_MAX = 16 * MIB
+AGAIN_BYTES_MAX = 2 * MIB
 SLOW_REQUESTS = 400  # of each slow reader: 100 MiB of answers
 
 
@@ -38,6 +41,15 @@ class Seen:
     add_idle_s: float
     add_slow_s: float
     again_bytes: int
+
+    def problems(self) -> Iterator[str]:
+        """What a bookie must not let them cost, where they did. Its limits, not its figures: those are far below."""
+        if self.idle_bytes_each >= IDLE_BYTES_MAX:
+            yield f"an idle connection costs {self.idle_bytes_each:,} bytes"
+        if self.slow_bytes_each >= SLOW_BYTES_MAX:  # its answers must wait in its requests
+            yield f"a client that does not read costs {self.slow_bytes_each:,} bytes"
+        if self.again_bytes >= AGAIN_BYTES_MAX:
+            yield f"memory of connections that are gone is not used again: {self.again_bytes:,} bytes more"
 
     def __str__(self) -> str:
         idle_ms, slow_ms = 1000 * self.add_idle_s, 1000 * self.add_slow_s

@@ -7,7 +7,6 @@ import pytest
 import hostile_support
 import local_support
 import soak_support
-from bookie.base.units import MIB
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +30,4 @@ def test_hostile_clients_cost_little_and_others_are_served(tmp_path: pathlib.Pat
         seen = hostile_support.run(bookie.pid, bookie.port, idle=IDLE, cut=CUT, slow=SLOW)
         print(seen)
 
-    assert seen.idle_bytes_each < 64 * 1024
-    assert seen.slow_bytes_each < 16 * MIB, "the answers of a client that does not read wait in its requests"
-    assert seen.again_bytes < 2 * MIB, "memory of connections that are gone is used again"
+    assert not list(seen.problems())
