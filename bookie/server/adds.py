@@ -66,6 +66,7 @@ class Adds:
             self._keep(run, size, to, self._added)
 
     def _take_deferred(self, run: AddRun, size: int, to: Replier) -> None:
+        self._sync_cursors.begun(run)
         if run.is_recovery or to not in self._know_lives:
             self._keep(run, size, to, self._deferred_added)
         elif self._keep(run, size, to, self._synced):

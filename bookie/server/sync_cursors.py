@@ -22,6 +22,14 @@ class SyncCursors:
         self._is_journaled = is_journaled
         self._cursors: dict[LedgerId, SyncCursor] = {}
 
+    def begun(self, run: AddRun) -> None:
+        """The adds of `run` came. Those that a cursor has already may have other bytes now: of a ledger that was made
+        again under an id that was deleted, or of a writer that sends them once more."""
+        cursor = self._cursors.get(run.ledger_id)
+        if cursor is not None and (first := min(run.entry_ids)) <= cursor.last:
+            self._cursors[run.ledger_id] = cursor = SyncCursor()
+            cursor.confirm(first - 1)
+
     def last(self, ledger_id: LedgerId) -> EntryId:
         """Up to where the ledger is on disk, without a gap, as far as is known."""
         cursor = self._cursors.get(ledger_id)

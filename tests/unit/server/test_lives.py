@@ -8,7 +8,14 @@ from bookie.base.ids import BootEpoch, EntryId, Incarnation, LedgerId, Life
 from bookie.base.units import NS_PER_S
 from bookie.storage.store import EntryStore
 from bookie.wire import codes, runs
-from bookie.wire.messages import AddRequest, BookieInfoRequest, BookieInfoResponse, ForceRequest
+from bookie.wire.messages import (
+    AddRequest,
+    AddRunResponse,
+    BookieInfoRequest,
+    BookieInfoResponse,
+    ForceRequest,
+    Outgoing,
+)
 from server_support import KEY, LEDGER, Asker, add, body
 
 LIFE = Life(Incarnation(3), BootEpoch(9))
@@ -30,6 +37,10 @@ def stranger(asker: Asker) -> Asker:
 async def block_syncs(asker: Asker) -> None:
     """From now on a sync takes a minute on average; entry 0 is there."""
     await asker.add(0)
+    block_syncs_of(asker)
+
+
+def block_syncs_of(asker: Asker) -> None:
     asker.node.disk_faults.sync_latency_ns = 60 * NS_PER_S
 
 
@@ -189,5 +200,32 @@ def test_a_refusal_is_not_answered_twice() -> None:
         assert (await asker.add(1, is_deferred=True)).status is Status.EFENCED
         elsewhere = await asker.add(0, ledger_id=LedgerId(8), body=body(0, ledger_id=8), is_deferred=True)
         assert elsewhere.status is Status.EOK
+
+    server_support.run(story)
+
+
+def test_a_ledger_made_again_under_a_deleted_id_is_not_called_synced() -> None:
+    """D19: a writer that believed the old ledger's cursor would take for forced what is in memory."""
+
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await introduce(asker)
+        for number in range(5):
+            await asker.add(number, is_deferred=True)
+        await asker.ask(ForceRequest(0, 3, LEDGER))
+        told: list[AddRunResponse] = []
+        listened = asker.reply
+
+        def listen(response: Outgoing) -> None:
+            if isinstance(response, AddRunResponse):
+                told.append(response)
+            listened(response)
+
+        asker.reply = listen  # type: ignore[method-assign]
+        store.delete_ledger(LEDGER)
+        block_syncs_of(asker)
+
+        asker.send(add(0, is_deferred=True))
+
+        assert [(answer.status, answer.last_synced) for answer in told] == [(Status.EOK, -1)]
 
     server_support.run(story)

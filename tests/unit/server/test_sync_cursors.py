@@ -65,3 +65,26 @@ def test_every_answer_of_the_run_says_it() -> None:
         read.append(response)
         frames = frames[end:]
     assert [(r.txn, r.entry_id, r.last_synced) for r in read] == [(7, 0, 1), (8, 1, 1), (307, 300, 1)]
+
+
+def test_a_ledger_made_again_under_a_deleted_id_begins_anew() -> None:
+    """Else its first answers would say that what comes is on disk, and a `force` would wait for nothing."""
+    cursors = SyncCursors(is_journaled=True)
+    cursors.synced(run_of(1, list(range(100))))
+
+    again = run_of(1, [0])
+    cursors.begun(again)
+    assert cursors.last(LedgerId(1)) == -1
+    assert cursors.synced(again) == 0
+
+
+def test_what_comes_once_more_is_synced_once_more() -> None:
+    cursors = SyncCursors(is_journaled=True)
+    cursors.synced(run_of(1, list(range(10))))
+
+    again = run_of(1, [6, 7])
+    cursors.begun(run_of(1, [10, 11]))
+    assert cursors.last(LedgerId(1)) == 9
+    cursors.begun(again)
+    assert cursors.last(LedgerId(1)) == 5
+    assert cursors.synced(again) == 7
