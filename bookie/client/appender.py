@@ -273,6 +273,8 @@ class Appender:
         if self._deferred is not None and not self._deferred.may_return(error):
             self.die(self.ensemble_broke(target.bookie_id, error))
             return
+        if self._deferred is not None:
+            self._deferred.left(target)
         self.adds.drop(target.slot)
         self._mending.begin(target.slot, error)
 
@@ -321,6 +323,8 @@ class Appender:
             if add.confirmed is not None and not add.confirmed.done():
                 add.confirmed.set_exception(error)
         self.in_flight_bytes = 0
+        if self._deferred is not None:
+            self._deferred.give_up()
         self._unsent.clear()
         self._unsent_bytes = 0
         self.on_error(error)

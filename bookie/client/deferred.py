@@ -113,6 +113,11 @@ class Deferred:
             add.frame = b""
         self._appender.on_confirmed()
 
+    def give_up(self) -> None:
+        """The writer ended: nothing will be sent again."""
+        self._unforced.clear()
+        self.unforced_bytes = 0
+
     # ---- lives -------------------------------------------------------------------------------------------------------
 
     def may_send(self, target: "Target") -> bool:
@@ -126,6 +131,10 @@ class Deferred:
         if not target.is_back:
             target.is_back = True
             self._appender.returned(target.slot)
+
+    def left(self, target: "Target") -> None:
+        """The connection of `target` broke."""
+        self._syncing.left(target.slot)
 
     def may_return(self, error: BookieError) -> bool:
         """True when a bookie that failed so is given time to come back: only its connection broke."""
@@ -153,8 +162,10 @@ class Deferred:
         if isinstance(error, errors.BookieUnavailable | errors.RequestTimedOut):
             target.fail(error)
             return
-        life = response.life if isinstance(response, BookieInfoResponse) else None
+        life, lac = (response.life if isinstance(response, BookieInfoResponse) else None), self.lac
         is_same_life = self._syncing.met_again(target.slot, life)
+        if self.lac > lac:
+            self._moved()
         appender.send_unsent()  # to the others: the one that is back is sent it below
         target.takes_adds = True
         lost = [add for add in self._unforced if self._syncing.lacks(target.slot, add.entry_id)]

@@ -89,21 +89,27 @@ class Syncing:
     All that is told of a slot comes over the connection that it was met on last.
     """
 
-    __slots__ = ("_acked", "_lives", "_schedule", "_synced", "lac")
+    __slots__ = ("_acked", "_away", "_lives", "_schedule", "_synced", "lac")
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._acked = [SyncCursor() for _ in range(schedule.ensemble_size)]
         self._synced = [SyncCursor() for _ in range(schedule.ensemble_size)]
         self._lives: list[Life | None] = [None] * schedule.ensemble_size
+        self._away = [False] * schedule.ensemble_size
         self.lac = INVALID_ENTRY_ID
 
     def met(self, slot: int, life: Life | None) -> None:
         """`slot` says which life it is, on its first connection; None: it does not know."""
         self._lives[slot] = life
 
+    def left(self, slot: int) -> None:
+        """The connection broke. Until `slot` is met again, nobody knows what it still has: the LAC moves without it."""
+        self._away[slot] = True
+
     def met_again(self, slot: int, life: Life | None) -> bool:
-        """The same after its connection broke. True when its acks stand; else those beyond its disk are void."""
+        """`slot` says which life it is, on another connection. True when its acks stand, and none of them is lost; else
+        those beyond its disk are void. Ask for the `lac` afterwards: it may have moved."""
         before, self._lives[slot] = self._lives[slot], life
         is_same_life = life is not None and life == before
         if life is None or before is None or life.incarnation != before.incarnation:
@@ -112,6 +118,8 @@ class Syncing:
             self._acked[slot] = self._synced[slot].copy()
         self._synced[slot].confirm(self.lac)
         self._acked[slot].confirm(self.lac)
+        self._away[slot] = False
+        self._advance()
         return is_same_life
 
     def lacks(self, slot: int, entry_id: EntryId) -> bool:
@@ -142,7 +150,8 @@ class Syncing:
         return self._advance()
 
     def _advance(self) -> bool:
-        lac = lac_of(self._schedule, [cursor.last for cursor in self._synced])
+        cursors = zip(self._synced, self._away, strict=True)
+        lac = lac_of(self._schedule, [INVALID_ENTRY_ID if is_away else cursor.last for cursor, is_away in cursors])
         moved = lac > self.lac
         self.lac = max(self.lac, lac)
         return moved
