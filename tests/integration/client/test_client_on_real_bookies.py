@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import children
 import local_support
 from bookie import blocking
 from bookie.base import errors
-from bookie.client import DigestType
+from bookie.client import DigestType, LedgerWriter
+from bookie.client.appender import Target
 from bookie.connect import connect
 from local_support import LocalFleet
 
@@ -77,7 +79,7 @@ def test_a_recoverer_fences_a_live_writer_and_keeps_all_it_acknowledged(fleet: L
     asyncio.run(story())
 
 
-def test_our_bookies_say_in_their_answers_what_is_on_disk_so_that_force_has_nothing_to_wait_for(
+def test_our_bookies_say_in_their_answers_what_is_on_disk_meanwhile_so_that_the_lac_moves_without_a_force(
     fleet: LocalFleet,
 ) -> None:
     """BP-14, D16: LastAddSynced in the answers to deferred adds."""
@@ -85,13 +87,15 @@ def test_our_bookies_say_in_their_answers_what_is_on_disk_so_that_force_has_noth
     async def story() -> None:
         async with connect(fleet.uri) as client:
             async with await client.create(deferred_sync=True) as writer:
-                for round_ in range(3):
-                    await writer.append_many([b"x" * 1_000] * 300)
-                    assert writer.last_confirmed == 300 * round_ + 299
-                    assert await writer.force() == writer.last_confirmed
+                await writer.append_many([b"x" * 1_000] * 300)
+                assert await writer.force() == 299
+                last = 299
+                async with asyncio.timeout(60):
+                    while writer.last_confirmed == 299:
+                        last = await writer.append(b"x" * 1_000)
 
             async with await client.open(writer.id) as reader:
-                assert len(await reader.read(0, 899)) == 900
+                assert len(await reader.read(0, last)) == last + 1
 
     asyncio.run(story())
 
@@ -151,7 +155,7 @@ def test_a_metadata_store_that_is_not_there_is_named() -> None:
 
 
 def test_writers_live_through_the_death_of_a_bookie_and_nothing_acknowledged_is_lost(fleet: LocalFleet) -> None:
-    """Kills a bookie of the fleet: the last test of this module."""
+    """Kills a bookie of the fleet: the last test of this module that uses it."""
 
     async def story() -> None:
         async with connect(fleet.uri, request_timeout_ms=4_000) as client:
@@ -172,3 +176,41 @@ def test_writers_live_through_the_death_of_a_bookie_and_nothing_acknowledged_is_
                     assert len(await reader.read(0, reader.last_entry)) == 2 * ENTRIES
 
     asyncio.run(story())
+
+
+def test_a_writer_with_deferred_sync_outlives_the_restart_of_a_bookie_that_was_killed(tmp_path: Path) -> None:
+    """On three bookies of its own: it cannot do without any of them."""
+
+    async def story(fleet: LocalFleet) -> None:
+        victim = fleet.bookies[1]
+        serve = [sys.executable, "-m", "bookie", "serve", "--config", str(victim.facts["config"])]
+        async with connect(fleet.uri, ensemble_timeout_ms=60_000) as client:
+            writer = await client.create(deferred_sync=True)
+            await writer.append_many([b"before"] * ENTRIES)
+            before = seat_of(writer, victim.bookie_id)
+            os.kill(victim.pid, signal.SIGKILL)
+            with (tmp_path / "bookie.log").open("wb") as talk:
+                process = children.spawn(serve, stderr=talk)
+            try:
+                after = 0
+                async with asyncio.timeout(60):
+                    while (seat := seat_of(writer, victim.bookie_id)) is before or not (
+                        seat.takes_adds and seat.is_back
+                    ):
+                        after += len(await writer.append_many([b"after"] * 10))
+                last = (await writer.append_many([b"all three"] * ENTRIES))[-1]
+                assert await writer.force() == last
+                await writer.close()
+                async with await client.open(writer.id) as reader:
+                    payloads = [entry.payload for entry in await reader.read(0, reader.last_entry)]
+                assert payloads == [b"before"] * ENTRIES + [b"after"] * after + [b"all three"] * ENTRIES
+                assert (await client.metadata(writer.id)).segments == writer.metadata.segments
+            finally:
+                children.end(process, timeout_s=30)
+
+    with local_support.fleet(tmp_path / "data", tmp_path / "log", bookies=3) as fleet:
+        asyncio.run(story(fleet))
+
+
+def seat_of(writer: LedgerWriter, bookie_id: str) -> Target:
+    return next(target for target in writer._appender.targets if target.bookie_id == bookie_id)
