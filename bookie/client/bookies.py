@@ -4,7 +4,7 @@ No quorum stands behind these answers: each is one bookie's word, classified by 
 """
 
 from bookie.base import errors
-from bookie.base.ids import LAST_ENTRY, BookieId, EntryId, LedgerId
+from bookie.base.ids import LAST_ENTRY, BookieId, EntryId, LedgerId, Life
 from bookie.client.pool import Pool
 from bookie.wire import availability, codes, messages, v3
 from bookie.wire.messages import Buffer
@@ -87,6 +87,12 @@ class BookieClient:
         response = await self._pool.call(bookie_id, messages.BookieInfoRequest(0, v3.VERSION, wanted))
         assert isinstance(response, messages.BookieInfoResponse)
         return response.total_bytes or 0, response.free_bytes or 0
+
+    async def life(self, bookie_id: BookieId) -> Life | None:
+        """Which life of the bookie answers; None: it does not say (Java's do not)."""
+        response = await self._pool.call(bookie_id, messages.BookieInfoRequest(0, v3.VERSION, codes.INFO_LIFE))
+        assert isinstance(response, messages.BookieInfoResponse)
+        return response.life
 
 
 def _owned(body: Buffer | None) -> bytes | None:

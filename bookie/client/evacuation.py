@@ -5,8 +5,9 @@ whoever has it, verified, and written as a recovery writes; the leaving are aske
 decided is recovered first. Rules: metadata.md 5, 11.1; LedgerFragmentReplicator. Java re-seals each copy; here the
 stored bytes are copied as they are, so that replicas stay equal.
 
-Order: lock, copy, force, then one compare-and-set. CRASH: before the last, the metadata names whom it named, and the
-copies are surplus; after it every entry stands on disk at the new bookie. It may be ended at any point and begun again.
+Order: lock, copy, force, ask whether it is the same life still, then one compare-and-set. CRASH: before the last, the
+metadata names whom it named, and the copies are surplus; after it every entry stands on disk at the new bookie. It may
+be ended at any point and begun again.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.ids import BookieId, EntryId, LedgerId, Life
 from bookie.base.throttle import Throttle
 from bookie.client import recovery
 from bookie.client.bookies import BookieClient
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 _CONCURRENCY = 16
 # Records asked for at once while looking for ledgers.
 _LOOK_BATCH = 256
-# How often a fragment is begun again because somebody else changed its ensemble meanwhile.
+# How often a fragment is begun again because of what others did meanwhile.
 _ATTEMPTS = 20
 _TOKEN_BYTES = 8
 
@@ -129,7 +130,8 @@ class Evacuation:
         return metadata
 
     async def _move_fragment(self, ledger_id: LedgerId, metadata: LedgerMetadata, fragment: Fragment) -> bool:
-        """Copy it and name the new bookies; False when somebody else changed its ensemble meanwhile."""
+        """Copy it and name the new bookies; False when it is to be begun again: somebody else changed its ensemble
+        meanwhile, or a new bookie was restarted."""
         schedule = schedule_of(metadata)
         replacements = self._shared.replacements(schedule, fragment.bookies, fragment.slots, without=self._leaving)
         if len(replacements) < len(fragment.slots):
@@ -137,6 +139,8 @@ class Evacuation:
                 f"ledger {ledger_id}: {len(fragment.slots)} of the bookies {', '.join(fragment.bookies)} are to be"
                 f" replaced, and {len(replacements)} writable ones are left for that: start more"
             )
+        takers = tuple(dict.fromkeys(replacements.values()))
+        lives = await self._lives(takers)
         copies = fragment.copies(schedule, replacements)
         while batch := list(itertools.islice(copies, _CONCURRENCY)):
             problems = await asyncio.gather(*(self._copy(ledger_id, metadata, *copy) for copy in batch))
@@ -144,9 +148,16 @@ class Evacuation:
                 if problem is not None:
                     raise problem
         # Bookies that do not journal entries acknowledge before they are on disk; the leaving may have the only others.
-        for bookie_id in dict.fromkeys(replacements.values()):
+        for bookie_id in takers:
             await self._bookies.force(bookie_id, ledger_id)
+        if await self._lives(takers) != lives:
+            # The next life says yes to the force, and does not know what it lost: no ledger named it (bp46.md, T17).
+            log.warning("copied again, a bookie was restarted meanwhile ledger_id=%d bookies=%s", ledger_id, takers)
+            return False
         return await self._publish(ledger_id, fragment, replacements)
+
+    async def _lives(self, bookies: Sequence[BookieId]) -> list[Life | None]:
+        return [await self._bookies.life(bookie_id) for bookie_id in bookies]
 
     async def _publish(self, ledger_id: LedgerId, fragment: Fragment, replacements: Mapping[int, BookieId]) -> bool:
         ledgers = self._shared.ledgers

@@ -7,7 +7,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.errors import Status
-from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId, Life
 from bookie.client import Client, LedgerWriter
 from bookie.client.evacuation import Evacuation, LedgerStillOpen
 from bookie.metadata import paths, repair
@@ -222,6 +222,29 @@ def test_a_bookie_that_fails_to_take_copies_is_not_named_and_another_is_drawn_th
     tell(story, zones="abcde")
 
 
+def test_a_new_bookie_that_was_restarted_meanwhile_is_given_everything_again() -> None:
+    # Without its journal it acknowledges from memory; no ledger names it yet, so it does not know what it lost, and its
+    # next life says yes to the force.
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await written(client)
+            ensemble = writer.metadata.last_segment.bookies
+            new = next(bookie for bookie in fleet.bookies if bookie.id not in ensemble)
+            new.life = Life(Incarnation(1), BootEpoch(1))
+            evacuation = Evacuation(client.shared, [ensemble[1]], bytes_per_s=100)
+            move = asyncio.create_task(evacuation.move(writer.id))
+            await fleet.until(lambda: len(new.ids(writer.id)) >= COUNT // 2, "half of the copies")
+            await asyncio.sleep(0.05)  # of simulated time: nothing is on its way to it
+            new.wipe()
+            new.cut_power()
+
+            await move
+
+            assert new.id in named(await whole(fleet, client, writer.id))
+
+    tell(story, zones="abcd")
+
+
 def test_a_ledger_that_another_repairs_is_left_to_it_and_our_lock_goes_when_we_are_done() -> None:
     """Java's workers and its removal of surplus replicas heed the same lock (metadata 8.3, 13.2)."""
 
@@ -278,7 +301,7 @@ def test_the_look_finds_whom_it_should_and_what_would_be_closed() -> None:
             shape = {"ensemble_size": 1, "write_quorum": 1, "ack_quorum": 1}
             writers = [await written(client, closed=number % 2 == 0, **shape) for number in range(12)]
             victim = writers[0].metadata.last_segment.bookies[0]
-            unreadable = await written(client, **shape)
+            unreadable = await written(client, closed=True, **shape)
             await fleet.store.put(client.shared.ledgers.path(unreadable.id), b"nonsense", -1)
 
             found = [one async for one in leaving(client, victim).look()]
