@@ -76,7 +76,14 @@ async def _mount(world: World, volume: Volume, options: IntegrityOptions) -> Mou
 
 
 async def _look(world: World, volume: Volume, mount: MountReport, expected: Expected) -> VolumeReport:
-    contents, reason, mark = await _contents(world, volume, expected)
+    try:
+        contents, reason, mark = await _contents(world, volume, expected)
+    except errors.StorageFailed as error:
+        raise errors.StorageFailed(
+            f"{volume.path} ({volume.role}) cannot be read ({error}): mend its disk, or mount an empty one"
+            " there; this bookie then takes what was on it from the others, once it is allowed to (`bookie integrity"
+            " grant`)"
+        ) from error
     return VolumeReport(
         name=volume.name,
         role=volume.role,
