@@ -48,17 +48,15 @@ def test_a_metadata_store_without_a_cluster_is_told_with_the_command_that_makes_
 
 
 def test_a_directory_that_cannot_be_read_is_told_with_what_to_do(tmp_path: Path) -> None:
-    (bookie,) = layout.plan(tmp_path, 1, None)
-    ledgers = Path(bookie.volumes["ledgers"])
-    ledgers.parent.mkdir(parents=True, exist_ok=True)
-    ledgers.write_text("a file: listing it fails, as on a disk that has failed")
+    failing = tmp_path / "failing"
+    failing.write_text("a file: listing it fails, as on a disk that has failed")
     with zookeeper_support.running(tmp_path / "zookeeper") as zookeeper:
         assert main.main(["cluster", "init", "--metadata-service-uri", zookeeper.uri, "--json"]) == 0
-        done = serve(tmp_path, zookeeper.uri)
+        done = serve(tmp_path, zookeeper.uri, "--ledger-directories", str(failing))
 
     last = done.stderr.strip().splitlines()[-1]
     assert done.returncode == 1
-    for said in (f"{ledgers} (ledgers) cannot be read", "Not a directory", "mend its disk", "integrity grant"):
+    for said in (f"{failing} (ledgers) cannot be read", "Not a directory", "mend its disk", "integrity grant"):
         assert said in last
     assert "Traceback" not in done.stderr
 
