@@ -3,6 +3,7 @@
 Each reads what the other wrote, and each one's recovery stops the other one's writer.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from bookie import blocking
 from bookie.base import errors
 from bookie.blocking import BlockingClient
 from bookie.client import DigestType
+from bookie.connect import connect
 from java_fleet_support import JudgedFleet
 from java_support import JavaClient
 
@@ -27,6 +29,8 @@ class Both:
     java: JavaClient
     ours: BlockingClient
     ours_v2: BlockingClient
+    uri: str
+    are_ours: bool  # the bookies
 
     def client(self, version: int) -> BlockingClient:
         return self.ours if version == 3 else self.ours_v2
@@ -41,7 +45,7 @@ def both(request: pytest.FixtureRequest) -> Iterator[Both]:
         blocking.connect(fleet.uri) as ours,
         blocking.connect(fleet.uri, protocol_version=2) as ours_v2,
     ):
-        yield Both(java, ours, ours_v2)
+        yield Both(java, ours, ours_v2, fleet.uri, request.param == "fleet")
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -148,6 +152,34 @@ def test_what_we_force_java_reads_and_acks_alone_confirm_nothing(both: Both) -> 
     reader = both.java.ask("open", ledger=writer.id)
     assert both.java.read(reader["handle"], 0, 9) == [b"forced"] * 5 + [b"closed over"] * 5
     assert watching["last"] <= 4
+
+
+def test_what_was_acknowledged_from_memory_outlives_broken_connections_whoever_answers(both: Both) -> None:
+    """Official bookies are asked which life they are, answer that they do not know, and are sent all of it again."""
+
+    async def story() -> int:
+        async with connect(both.uri) as client:
+            writer = await client.create(deferred_sync=True)
+            await writer.append_many([b"in memory"] * 20)
+            before = [*writer._appender.targets]
+            async with asyncio.timeout(60):
+                for target in before:
+                    while (connection := target.link._connection) is None:  # an ack quorum is faster than all
+                        await writer.append(b"in memory")
+                    connection.close(errors.BookieUnavailable("broken by the test"))
+                while any(
+                    old is new or not new.is_back for old, new in zip(before, writer._appender.targets, strict=True)
+                ):
+                    await writer.append(b"in memory")
+            deferred = writer._appender._deferred
+            assert deferred is not None
+            assert [life is not None for life in deferred._syncing._lives] == [both.are_ours] * 3
+            await writer.close()
+            return writer.id
+
+    reader = both.java.ask("open", ledger=asyncio.run(story()))
+    assert reader["last"] >= 19
+    assert set(both.java.read(reader["handle"], 0, reader["last"])) == {b"in memory"}
 
 
 def test_java_sees_a_confirmed_entry_at_once_without_recovery(both: Both) -> None:
