@@ -72,6 +72,29 @@ def test_a_record_is_dumped_and_put_back(told: Told, ledger: int, tmp_path: Path
     assert told("metadata", "show", "--file", saved)["sha256"] == told("metadata", "show", str(ledger))["sha256"]
 
 
+def test_what_an_official_bookie_holds_is_brought_to_another_and_the_official_client_reads_on(
+    java_fleet: JudgedFleet, told: Told
+) -> None:
+    payloads = list(java_support.payloads(7, 30))
+    with java_support.JavaClient(java_fleet.uri, java_fleet.folder / "moved.log") as java:
+        made = java.ask("create", ensemble=2, write=2, ack=2)
+        java.append(made["handle"], payloads)
+        java.ask("close", handle=made["handle"])
+        ledger = str(made["ledger"])
+        leaver, stays = told("ledger", "show", ledger)["segments"][0]["bookies"]
+
+        done = told("cluster", "recover-bookie", leaver, "--ledger", ledger, "--yes")
+        new, kept = told("ledger", "show", ledger)["segments"][0]["bookies"]
+
+        assert (done["moved"], done["entriesCopied"], done["left"]) == (1, len(payloads), [])
+        assert (kept, new in java_fleet.bookie_ids) == (stays, True)
+        assert new not in (leaver, stays)
+        copies = told("ledger", "read", ledger, "--bookie", new, lines=True)
+        assert [entry["payload"].encode() for entry in copies] == payloads
+        reader = java.ask("open", ledger=made["ledger"])
+        assert java.read(reader["handle"], 0, len(payloads) - 1) == payloads
+
+
 def test_official_bookies_pass_our_test_together_and_alone(java_fleet: JudgedFleet, told: Told) -> None:
     assert told("test", "sanity")["entries"] == 20
     assert told("test", "sanity", "--bookie", java_fleet.bookie_ids[0])["bookies"] == [java_fleet.bookie_ids[0]]
