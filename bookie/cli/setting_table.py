@@ -84,6 +84,7 @@ SETTINGS = (
     Setting("journalMaxSizeMB", int, "64", "size of a journal file, MiB"),
     Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms"),
     Setting("logSizeLimit", int, str(1024 * MIB), "size of an entry log, bytes", ("entryLogSizeLimit",)),
+    Setting("entryLogPageCacheMB", int, "256", "of the log being written, what the page cache is asked to keep, MiB"),
     Setting(
         "dbStorage_writeCacheMaxSizeMb",
         int,

@@ -85,8 +85,12 @@ class File(Protocol):
         the disk's thread, and no room in the system's cache.)"""
         ...
 
-    async def sync(self) -> None:
-        """Make everything written so far durable (fdatasync, and the size). Raises DiskFailed and poisons."""
+    async def sync(self, *, cached_bytes_max: int | None = None) -> None:
+        """Make everything written so far durable (fdatasync, and the size). Raises DiskFailed and poisons.
+
+        `cached_bytes_max`: of what was appended through this handle, the system's cache need keep no more than the
+        newest so many bytes; what is older will be read from the disk, if at all.
+        """
         ...
 
     async def truncate(self, size: int) -> None:

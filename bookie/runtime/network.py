@@ -73,10 +73,10 @@ class _Stream(asyncio.Protocol):
                 await self._reader
             finally:
                 self._reader = None
-        chunk = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
-        self._chunks_bytes = 0
-        if self._is_paused:
+        # As they came: joined, what gathers under load would be copied once more, into memory that is fresh each time.
+        chunk = self._chunks.popleft()
+        self._chunks_bytes -= len(chunk)
+        if self._is_paused and not self._chunks:
             self._is_paused = False
             self._transport.resume_reading()
         return chunk

@@ -354,7 +354,7 @@ class SimFile:
         await self.sync()
         return offset
 
-    async def sync(self) -> None:
+    async def sync(self, *, cached_bytes_max: int | None = None) -> None:
         self._check()
         disk, faults = self._disk, self._disk.faults
         position = self._image.settled + len(self._image.pending)

@@ -7,17 +7,18 @@ an entry instead of 13. A row is rewritten whole when one of its entries comes o
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from bookie.base import errors
 from bookie.base.ids import EntryId
 from bookie.storage import location
 from bookie.storage.location import Location
 
-SHIFT = 5
-COUNT = 1 << SHIFT
-_SLOT_MASK = COUNT - 1
-_PRESENT_SIZE = 4
-_ALL = (2**COUNT - 1).to_bytes(_PRESENT_SIZE, "big")
+SHIFT: Final = 5
+COUNT: Final = 1 << SHIFT
+_SLOT_MASK: Final = COUNT - 1
+_PRESENT_SIZE: Final = 4
+_ALL: Final = (2**COUNT - 1).to_bytes(_PRESENT_SIZE, "big")
 assert COUNT == 8 * _PRESENT_SIZE
 
 

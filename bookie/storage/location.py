@@ -4,12 +4,12 @@
 """
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bookie.base import errors
 
-_LOCATION = struct.Struct(">III")
-SIZE = _LOCATION.size
+_LOCATION: Final = struct.Struct(">III")
+SIZE: Final = _LOCATION.size
 
 pack = _LOCATION.pack  # (log id, offset, size): called for every entry of a checkpoint
 

@@ -106,7 +106,12 @@ async def _open_partition(
         await logs.load()
         await logs.check_versions()
         next_id = partition_module.next_log_id(index, logs)
-        writer = LogWriter(logs, next_id=next_id, log_bytes_max=options.entry_log_bytes_max)
+        writer = LogWriter(
+            logs,
+            next_id=next_id,
+            log_bytes_max=options.entry_log_bytes_max,
+            cached_bytes_max=options.entry_log_cached_bytes_max,
+        )
         table = LedgerTable(index, cached_max=options.ledgers_cached_max)
         cache = ReadCache(options.read_cache_bytes_max)
         window_bytes_max = min(options.read_ahead_bytes_max, options.read_cache_bytes_max // 4)

@@ -13,7 +13,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports import World
 from bookie.ports.disk import Buffer, Lock, Usage
-from bookie.storage import dirs, ledgers
+from bookie.storage import dirs, heads, ledgers
 from bookie.storage.checkpoint import INDEX_BATCH_COUNT, Checkpointer
 from bookie.storage.health import Health
 from bookie.storage.index import ledger_key
@@ -27,8 +27,6 @@ from bookie.storage.pause import pause
 from bookie.storage.reads import Reads
 from bookie.storage.stats import StorageStats
 
-# The head of an entry: ledger id, entry id, LAC (wire-protocol.md; DigestManager). Digest and payload are not ours.
-_ENTRY_HEAD = struct.Struct(">qqq")
 _IDS = struct.Struct(">qq")
 
 __all__ = ["Completion", "EntryStore", "LedgerFacts"]
@@ -95,7 +93,7 @@ class EntryStore:
         counts that for this life only (`server/adds.py`; bp46.md, T17).
         """
         partition = self._partitions[ledger_id % len(self._partitions)]
-        lac = _check_entry_heads(ledger_id, entry_ids, bodies)
+        lac = heads.check(ledger_id, entry_ids, bodies)
         ledger = partition.table.known.get(ledger_id)
         is_known = True
         if partition.active.size_bytes > self._flush_bytes:
@@ -129,7 +127,7 @@ class EntryStore:
         Raises Unauthorized, BadRequest, StorageFailed, TooManyRequests (await `room` before).
         """
         data = body if type(body) is bytes else bytes(body)
-        lac = _check_entry_heads(ledger_id, [entry_id], [data])
+        lac = heads.check(ledger_id, [entry_id], [data])
         partition = self._partition(ledger_id)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
         if partition.active.size_bytes > self._flush_bytes:
@@ -525,23 +523,3 @@ class EntryStore:
         except BookieError as error:
             self._health.on_trouble(error)
             raise
-
-
-def _check_entry_heads(ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes]) -> EntryId:
-    """The highest LAC in the entries' heads that lies before its entry, -1 for none.
-
-    Raises BadRequest when a head names another entry.
-    """
-    highest = -1
-    try:
-        for entry_id, body in zip(entry_ids, bodies, strict=True):
-            ledger, entry, lac = _ENTRY_HEAD.unpack_from(body)
-            if ledger != ledger_id or entry != entry_id or entry_id < 0 or ledger_id < 0:
-                raise errors.BadRequest(f"entry {entry_id} of ledger {ledger_id} says that it is {entry} of {ledger}")
-            if highest < lac < entry_id:
-                highest = lac
-    except struct.error:
-        raise errors.BadRequest(
-            f"an entry of ledger {ledger_id} is shorter than the {_ENTRY_HEAD.size} bytes of its head"
-        ) from None
-    return EntryId(highest)

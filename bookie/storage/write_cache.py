@@ -7,12 +7,13 @@ dropped only after the checkpoint that covers it is durable (E3 of storage.md: n
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import Final
 
 from bookie.base.ids import EntryId, LedgerId
 from bookie.storage.run import Run
 
 # What a cached entry costs beside its bytes: bytes object, dict slot, int; measured roughly.
-ENTRY_OVERHEAD_BYTES = 160
+ENTRY_OVERHEAD_BYTES: Final = 160
 
 
 class Generation:

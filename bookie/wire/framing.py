@@ -5,17 +5,17 @@ Frames come out as views of what was read: no copy while a frame lies within one
 
 import struct
 from collections.abc import Sequence
+from typing import Final
 
 from bookie.base.errors import BadInput
 from bookie.base.units import MIB
 from bookie.wire.messages import Buffer
 
 # nettyMaxFrameSizeBytes: counts the prefix, so the longest legal N is four less.
-FRAME_LIMIT_BYTES = 5 * MIB
-PREFIX_SIZE = 4
+FRAME_LIMIT_BYTES: Final = 5 * MIB
+PREFIX_SIZE: Final = 4
 
-_PREFIX = struct.Struct(">I")
-_size_at = _PREFIX.unpack_from
+_PREFIX: Final = struct.Struct(">I")
 
 
 def end_of_frame(data: Buffer, start: int, limit_bytes: int) -> int:
@@ -26,7 +26,10 @@ def end_of_frame(data: Buffer, start: int, limit_bytes: int) -> int:
     """
     if len(data) - start < PREFIX_SIZE:
         return 0
-    size = PREFIX_SIZE + int(_size_at(data, start)[0])
+    if isinstance(data, bytes):  # compiled, four times as fast as the call
+        size = PREFIX_SIZE + (data[start] << 24 | data[start + 1] << 16 | data[start + 2] << 8 | data[start + 3])
+    else:
+        size = PREFIX_SIZE + int(_PREFIX.unpack_from(data, start)[0])
     if size > limit_bytes or size == PREFIX_SIZE:
         raise BadInput(
             f"a frame of {size - PREFIX_SIZE} bytes is not legal here: 1 to "
@@ -38,7 +41,7 @@ def end_of_frame(data: Buffer, start: int, limit_bytes: int) -> int:
 class FrameSplitter:
     """Turns chunks of any size into frames. After it raised, the stream is lost: close it.
 
-    `feed` does all of it. Who reads frames in a loop of their own calls `join`, then `keep` with what was not whole.
+    `feed` does all of it. Who reads frames in a loop of their own calls `complete`, then `keep` for what was not whole.
     """
 
     __slots__ = ("_needed_bytes", "_pieces", "_pieces_bytes", "limit_bytes")
@@ -54,9 +57,9 @@ class FrameSplitter:
 
         Raises BadInput as `end_of_frame` does.
         """
-        view = memoryview(self.join(chunk))
-        frames: list[memoryview] = []
-        start = 0
+        begun, start = self.complete(chunk)
+        frames = [memoryview(begun)[PREFIX_SIZE:]] if begun else []
+        view = memoryview(chunk)
         while 0 < (end := end_of_frame(view, start, self.limit_bytes)) <= len(view):
             frames.append(view[start + PREFIX_SIZE : end])
             start = end
@@ -68,20 +71,29 @@ class FrameSplitter:
         """True between two frames: nothing of a next one is kept."""
         return not self._pieces
 
-    def join(self, chunk: Buffer) -> Buffer:
-        """Return what was kept with `chunk` behind it; empty while that is not one whole frame."""
-        if not self._pieces:
-            return chunk
-        self._pieces.append(chunk)
-        self._pieces_bytes += len(chunk)
-        if self._pieces_bytes < self._needed_bytes:
-            return b""
-        joined = b"".join(self._pieces)
-        self._pieces.clear()
-        return joined
+    def complete(self, chunk: Buffer) -> tuple[bytes, int]:
+        """Return the frame that was begun before `chunk`, empty if there is none or it is not whole yet, and where in
+        `chunk` the next one begins. Raises BadInput as `end_of_frame` does.
+
+        Only the frame that lies in both is copied, not the chunk: under load nearly every chunk ends within a frame.
+        """
+        start = 0
+        while self._pieces and start < len(chunk):
+            piece = chunk[start : start + self._needed_bytes - self._pieces_bytes]
+            start += len(piece)
+            self._pieces.append(piece)
+            self._pieces_bytes += len(piece)
+            if self._pieces_bytes == self._needed_bytes:
+                joined = b"".join(self._pieces)
+                if len(joined) == end_of_frame(joined, 0, self.limit_bytes):
+                    self._pieces.clear()
+                    return joined, start
+                self._pieces = [joined]  # its length, so far
+                self._needed_bytes = end_of_frame(joined, 0, self.limit_bytes)
+        return b"", start
 
     def keep(self, data: Buffer, start: int) -> None:
-        """Keep what follows `start`, the beginning of a frame that is not whole, for the next `join`."""
+        """Keep what follows `start`, the beginning of a frame that is not whole, for the next `complete`."""
         if start < len(data):
             # Own it: a view would keep the whole chunk alive, and the caller may reuse a bytearray.
             self._pieces.append(bytes(data[start:]))

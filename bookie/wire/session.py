@@ -51,18 +51,26 @@ class ServerSession:
     def receive(self, chunk: Buffer) -> list[Incoming]:
         """Return the requests that became whole, adds and plain reads in runs. No read passes an add, nor an add a
         read; nothing passes a request of another kind, nor such a one anything."""
-        joined = self._frames.join(chunk)
-        data = joined if type(joined) is bytes else bytes(joined)
-        limit_bytes = self._frames.limit_bytes
+        data = chunk if type(chunk) is bytes else bytes(chunk)
         incoming: list[Incoming] = []
         gathered = runs.Runs()
-        start = 0
+        begun, start = self._frames.complete(data)
+        if begun:
+            self._receive(begun, 0, gathered, incoming)
+        start = self._receive(data, start, gathered, incoming)
+        incoming += gathered.take()
+        self._frames.keep(data, start)
+        return incoming
+
+    def _receive(self, data: bytes, start: int, gathered: runs.Runs, incoming: list[Incoming]) -> int:
+        """Read the whole frames from `start` on; return the offset after the last."""
+        limit_bytes = self._frames.limit_bytes
         while True:
             begun = start
             start = runs.scan(data, start, limit_bytes, gathered, is_v2=self._is_v2)
             end = end_of_frame(data, start, limit_bytes)
             if not 0 < end <= len(data):
-                break
+                return start
             if start > begun and not gathered.is_empty:
                 incoming += gathered.take()  # perhaps it only has to begin another run
                 continue
@@ -73,9 +81,6 @@ class ServerSession:
                 incoming += gathered.take()
                 incoming.append(request)
             start = end
-        incoming += gathered.take()
-        self._frames.keep(data, start)
-        return incoming
 
     def _unpack(self, frame: memoryview) -> Request:
         if self._is_v2 or frame[0] != V3_FIRST_BYTE:

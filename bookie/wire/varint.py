@@ -1,6 +1,8 @@
 """Protobuf varints, written by hand for the hot path: int64 values, negative ones as their two's complement."""
 
-_MASK_64 = 2**64 - 1
+from typing import Final
+
+_MASK_64: Final = 2**64 - 1
 
 
 def varint(value: int) -> bytes:
@@ -22,4 +24,4 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))

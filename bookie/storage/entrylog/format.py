@@ -10,20 +10,23 @@ are not a record.
 """
 
 import struct
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import google_crc32c
 
 from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.disk import Buffer
+from bookie.storage import location as locations
 from bookie.storage.location import Location
 
-MAGIC = b"BKIELOG1"
-VERSION = 1
-_HEADER = struct.Struct(">8sII")
-_CRC = struct.Struct(">I")
-_HEAD = struct.Struct(">Iqq")
-HEADER_SIZE = _HEADER.size + _CRC.size
-RECORD_HEAD_SIZE = _CRC.size + _HEAD.size
+MAGIC: Final = b"BKIELOG1"
+VERSION: Final = 1
+_HEADER: Final = struct.Struct(">8sII")
+_CRC: Final = struct.Struct(">I")
+_HEAD: Final = struct.Struct(">Iqq")
+HEADER_SIZE: Final = _HEADER.size + _CRC.size
+RECORD_HEAD_SIZE: Final = _CRC.size + _HEAD.size
 assert HEADER_SIZE == 20
 assert RECORD_HEAD_SIZE == 24
 
@@ -53,6 +56,29 @@ def pack_record(log_id: int, ledger_id: LedgerId, entry_id: EntryId, body: bytes
     head = _HEAD.pack(len(body), ledger_id, entry_id)
     crc: int = google_crc32c.extend(google_crc32c.extend(log_id, head), body)
     return crc.to_bytes(4, "big") + head
+
+
+def pack_run(
+    log_id: int,
+    offset: int,
+    ledger_id: LedgerId,
+    entry_ids: Sequence[EntryId],
+    bodies: Sequence[bytes],
+    buffers: list[Buffer],
+) -> tuple[list[bytes], int]:
+    """Append the records of a run that begins at `offset` to `buffers`; return each one's packed location, and the
+    offset after the last."""
+    places: list[bytes] = []
+    extend, pack_head, pack_location = google_crc32c.extend, _HEAD.pack, locations.pack
+    for entry_id, body in zip(entry_ids, bodies, strict=True):
+        size = len(body)
+        head = pack_head(size, ledger_id, entry_id)
+        crc: int = extend(extend(log_id, head), body)
+        buffers.append(crc.to_bytes(4, "big") + head)
+        buffers.append(body)
+        places.append(pack_location(log_id, offset, size))
+        offset += RECORD_HEAD_SIZE + size
+    return places, offset
 
 
 def is_record(data: bytes, log_id: int, ledger_id: LedgerId, entry_id: EntryId) -> bool:

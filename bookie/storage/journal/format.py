@@ -15,35 +15,35 @@ size of the file before this one, so that a file cut short between two records i
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import google_crc32c
 
 from bookie.base.errors import BadInput
 from bookie.base.ids import EntryId, LedgerId
 
-MAGIC = b"BKIEJNL1"
-VERSION = 2  # 1 had no ENTRIES
-_HEADER = struct.Struct(">8sIQ8sQ")
-_CRC = struct.Struct(">I")
-_HEAD = struct.Struct(">IIB3sqq")
-_ENTRY_ID = struct.Struct(">q")  # at 8 in an entry (wire-protocol.md, DigestManager)
-HEADER_SIZE = _HEADER.size + _CRC.size
-RECORD_HEAD_SIZE = _CRC.size + _HEAD.size
-_MARK = b"BKR"
-_MARK_OFFSET = 13
-SALT_SIZE = 8
+MAGIC: Final = b"BKIEJNL1"
+VERSION: Final = 2  # 1 had no ENTRIES
+_HEADER: Final = struct.Struct(">8sIQ8sQ")
+_CRC: Final = struct.Struct(">I")
+_HEAD: Final = struct.Struct(">IIB3sqq")
+_ENTRY_ID: Final = struct.Struct(">q")  # at 8 in an entry (wire-protocol.md, DigestManager)
+HEADER_SIZE: Final = _HEADER.size + _CRC.size
+RECORD_HEAD_SIZE: Final = _CRC.size + _HEAD.size
+_MARK: Final = b"BKR"
+_MARK_OFFSET: Final = 13
+SALT_SIZE: Final = 8
 assert HEADER_SIZE == 40
 assert RECORD_HEAD_SIZE == 32
 
 # Kinds of record. Numbers are for ever.
-ENTRY = 1  # body: the entry as the client sent it
-KEY = 2  # body: the master key of a ledger seen for the first time
-FENCE = 3  # body: the master key the fencing request carried (a fence of an unknown ledger makes the ledger; E2)
-LAC = 4  # body: the explicit LAC as the client sent it
-ENTRIES = 5  # body: entries of one ledger that came together; each names itself in its head
-KINDS = frozenset((ENTRY, KEY, FENCE, LAC, ENTRIES))
-NO_ENTRY = EntryId(-1)  # the entry field of every kind but ENTRY
+ENTRY: Final = 1  # body: the entry as the client sent it
+KEY: Final = 2  # body: the master key of a ledger seen for the first time
+FENCE: Final = 3  # body: the master key the fencing request carried (a fence of an unknown ledger makes the ledger; E2)
+LAC: Final = 4  # body: the explicit LAC as the client sent it
+ENTRIES: Final = 5  # body: entries of one ledger that came together; each names itself in its head
+KINDS: Final = frozenset((ENTRY, KEY, FENCE, LAC, ENTRIES))
+NO_ENTRY: Final = EntryId(-1)  # the entry field of every kind but ENTRY
 
 
 class Header(NamedTuple):

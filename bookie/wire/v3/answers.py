@@ -4,6 +4,7 @@ Apart from `responses`, which stands on protobuf, so that it can be compiled (do
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
@@ -13,7 +14,7 @@ from bookie.wire.v3 import responses
 from bookie.wire.v3.requests import VERSION
 from bookie.wire.varint import varint
 
-_STATUS_VARINT = {status: varint(status) for status in Status}
+_STATUS_VARINT: Final = {status: varint(status) for status in Status}
 
 
 def pack_add_answers(status: Status, ledger_id: LedgerId, txns: Sequence[int], entry_ids: Sequence[EntryId]) -> bytes:

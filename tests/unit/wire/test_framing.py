@@ -49,6 +49,19 @@ def test_an_empty_frame_is_refused() -> None:
         framing.FrameSplitter().feed(bytes(4))
 
 
+def test_of_a_chunk_that_ends_a_frame_only_that_frame_is_copied() -> None:
+    first, second = b"".join(framing.frame([b"begun"])), b"".join(framing.frame([b"whole"]))
+    splitter = framing.FrameSplitter()
+    assert splitter.feed(first[:6]) == []
+    chunk = first[6:] + second
+
+    begun, whole = splitter.feed(chunk)
+
+    assert begun == b"begun"
+    assert whole == b"whole"
+    assert whole.obj is chunk
+
+
 def test_frames_of_one_chunk_borrow_it() -> None:
     chunk = b"".join(framing.frame([b"payload"]))
 
