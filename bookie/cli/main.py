@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = parsed.run(parsed)
     except BookieError as error:
-        print(f"bookie: {error}", file=sys.stderr)
+        print(f"bookie: {error}{_hint(error)}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         return FAILED
@@ -66,6 +66,16 @@ def exit_code(error: BookieError) -> int:
     if isinstance(error, _NOT_FOUND):
         return NOT_FOUND
     return USAGE if isinstance(error, errors.BadInput) else FAILED
+
+
+def _hint(error: BookieError) -> str:
+    """What to try, where the error itself cannot know."""
+    if isinstance(error, errors.Unauthorized):
+        return (
+            ": another --password? Or does the bookie ask for TLS or a user: then say --config FILE, with the settings"
+            " of a bookie of this fleet"
+        )
+    return ""
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -207,6 +207,10 @@ def _user() -> str:
 
 def _contradictions(settings: Settings, user: str) -> Iterator[str]:
     threshold = settings.fraction("diskUsageThreshold") or 0.0
+    for key in ("diskUsageThreshold", "diskUsageWarnThreshold", "diskUsageLwmThreshold"):
+        share = settings.fraction(key)
+        if share is not None and not 0 < share < 1:
+            yield f"{key} is {share}, a share of the disk: between 0 and 1, as 0.95"
     for key, what in (("diskUsageWarnThreshold", "warned of"), ("diskUsageLwmThreshold", "left again")):
         lower = settings.fraction(key)
         if lower is not None and lower > threshold:

@@ -23,6 +23,8 @@ def _list(text: str) -> tuple[str, ...]:
 
 
 def _rate(text: str) -> int | None:
+    if not text.isdecimal() and text != "none":
+        raise ValueError("none or a whole number")
     return None if text in ("none", "0") else int(text)
 
 
@@ -89,7 +91,7 @@ SETTINGS = (
         "dbStorage_writeCacheMaxSizeMb",
         int,
         "",
-        "entries not yet in logs, all ledger directories together, MiB; default: 128 for each",
+        "entries not yet in logs, all ledger directories together, MiB; default: 96 for each",
     ),
     Setting(
         "dbStorage_readAheadCacheMaxSizeMb",

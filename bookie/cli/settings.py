@@ -8,7 +8,7 @@ import argparse
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -18,6 +18,7 @@ from bookie.runtime import properties
 
 DEFAULT = "default"
 MASK = "********"
+_WANTED: Mapping[Callable[[str], object], str] = {int: "a whole number", float: "a number"}
 # No writer is given up so soon.
 _GRACE_DOUBTED_MS = 1_000
 
@@ -46,7 +47,8 @@ class Value:
         try:
             return self.setting.parse(self.text)
         except ValueError as error:
-            raise errors.BadInput(f"{self.setting.key} is {self.shown!r} ({self.origin}): {error}") from None
+            wanted = _WANTED.get(self.setting.parse, str(error))
+            raise errors.BadInput(f"{self.setting.key} is {self.shown!r} ({self.origin}), not {wanted}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,3 +47,18 @@ def test_without_asserts_nothing_runs() -> None:
 
     assert done.returncode == 2
     assert "run without -O" in done.stderr
+
+
+def test_who_is_not_let_in_hears_of_both_ways_in(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> int:
+        raise errors.Unauthorized("bookie b0 answered EUA")
+
+    monkeypatch.setattr("bookie.cli.cluster.run_show", refused)
+
+    assert main.main(["cluster", "show"]) == main.FAILED
+    told = capsys.readouterr().err
+    assert told.startswith("bookie: bookie b0 answered EUA")
+    assert "--password" in told
+    assert "--config" in told

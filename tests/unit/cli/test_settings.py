@@ -167,3 +167,25 @@ def test_every_name_makes_its_own_flag_and_variable() -> None:
 
     assert len({setting.flag for setting in settings}) == len(settings)
     assert len({setting.variable for setting in settings}) == len(settings)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("gcWaitTime=x", "gcWaitTime is 'x' ({origin}), not a whole number"),
+        ("diskUsageThreshold=most", "diskUsageThreshold is 'most' ({origin}), not a number"),
+        ("journalWriteData=yes", "journalWriteData is 'yes' ({origin}), not true or false"),
+        ("scrubRateBytesPerSecond=-1", "scrubRateBytesPerSecond is '-1' ({origin}), not none or a whole number"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_with_the_kind_that_is_wanted(line: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(errors.BadInput) as refused:
+        build(load(f"{line}\n{NEEDED}", folder=tmp_path))
+
+    assert told.format(origin=f"{tmp_path}/bk.conf:1") in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["diskUsageThreshold", "diskUsageWarnThreshold", "diskUsageLwmThreshold"])
+def test_a_share_that_is_none_is_told_by_its_own_name(key: str, tmp_path: Path) -> None:
+    with pytest.raises(errors.BadInput, match=f"{key} is 95.0, a share of the disk"):
+        build(load(f"{key}=95\n{NEEDED}", folder=tmp_path))
