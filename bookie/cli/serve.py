@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(effective: "Effective") -> int:
-    from bookie.runtime import admin, loop, metrics
+    from bookie.runtime import admin, loop, memory, metrics
     from bookie.runtime.admin_callers import Callers
     from bookie.runtime.world import open_world
     from bookie.server.bookie import Bookie
@@ -61,6 +61,7 @@ async def _serve(effective: "Effective") -> int:
             admin.serve(node, effective.admin, callers),
             metrics.serve(node.telemetry, effective.metrics),
             _serving_http(node, effective, world),
+            memory.returned_when_idle(),
         ):
             loop.on_stop_signals(node.request_stop)
             await node.run()

@@ -3,7 +3,7 @@
 from bookie.base.units import MIB
 from bookie.cli.settings import Settings
 from bookie.storage.collect.options import CompactionOptions, Rule
-from bookie.storage.options import StorageOptions
+from bookie.storage.options import READ_CACHE_BYTES_MAX, WRITE_CACHE_BYTES_MAX, StorageOptions
 from bookie.storage.scrub_options import ScrubOptions
 
 # A journal file is read whole at replay; Java's default of 2 GiB would be 2 GiB of memory then. A smaller file changes
@@ -14,10 +14,7 @@ _WARN_SHARE = 0.90
 # Writable again this much below the share that made it read-only: a disk at the limit must not flap.
 _AGAIN_BELOW = 0.01
 _MS_PER_S = 1000
-# Of one ledger directory, where nothing is said. The write cache has two generations: one fills, one is written.
-READ_CACHE_MIB = 64
-WRITE_CACHE_GENERATION_MIB = 64
-_WRITE_CACHE_GENERATIONS = 2
+_WRITE_CACHE_GENERATIONS = 2  # one fills, one is written
 
 
 def storage_options(settings: Settings, compaction: CompactionOptions, scrub: ScrubOptions) -> StorageOptions:
@@ -30,9 +27,9 @@ def storage_options(settings: Settings, compaction: CompactionOptions, scrub: Sc
         index_dirs=settings.names("indexDirectories"),
         journal_write_data=settings.is_true("journalWriteData"),
         journal_file_bytes_max=settings.number("journalMaxSizeMB") * MIB,
-        read_cache_bytes_max=_share(settings, "dbStorage_readAheadCacheMaxSizeMb", 1, READ_CACHE_MIB),
+        read_cache_bytes_max=_share(settings, "dbStorage_readAheadCacheMaxSizeMb", 1, READ_CACHE_BYTES_MAX),
         write_cache_bytes_max=_share(
-            settings, "dbStorage_writeCacheMaxSizeMb", _WRITE_CACHE_GENERATIONS, WRITE_CACHE_GENERATION_MIB
+            settings, "dbStorage_writeCacheMaxSizeMb", _WRITE_CACHE_GENERATIONS, WRITE_CACHE_BYTES_MAX
         ),
         entry_log_bytes_max=settings.number("logSizeLimit"),
         entry_log_cached_bytes_max=settings.number("entryLogPageCacheMB") * MIB,
@@ -45,12 +42,12 @@ def storage_options(settings: Settings, compaction: CompactionOptions, scrub: Sc
     )
 
 
-def _share(settings: Settings, key: str, parts: int, default_mib: int) -> int:
-    """Bytes for one of `parts` of one ledger directory. What the file says is for all of them together, as in Java: a
-    node of eight disks must not take eight times the memory that it was given."""
+def _share(settings: Settings, key: str, parts: int, default_bytes: int) -> int:
+    """Bytes for one of `parts` of one ledger directory, `default_bytes` where nothing is said. What is said is for
+    all of them together, as in Java: a node of eight disks must not take eight times the memory that it was given."""
     total_mib = settings.optional(key)
     if total_mib is None:
-        return default_mib * MIB
+        return default_bytes
     return total_mib * MIB // (parts * max(1, len(settings.names("ledgerDirectories"))))
 
 

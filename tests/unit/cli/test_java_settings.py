@@ -145,11 +145,11 @@ def test_each_derived_value_says_what_it_came_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "directories", "write_mib", "read_mib"),
     [
-        ("", "/a", 64, 64),
-        ("", "/a,/b,/c", 64, 64),
+        ("", "/a", 48, 64),
+        ("", "/a,/b,/c", 48, 64),
         ("dbStorage_writeCacheMaxSizeMb=512\ndbStorage_readAheadCacheMaxSizeMb=256\n", "/a", 256, 256),
         ("dbStorage_writeCacheMaxSizeMb=512\ndbStorage_readAheadCacheMaxSizeMb=256\n", "/a,/b,/c,/d", 64, 64),
-        ("dbStorage_readAheadCacheMaxSizeMb=0\n", "/a,/b", 64, 0),
+        ("dbStorage_readAheadCacheMaxSizeMb=0\n", "/a,/b", 48, 0),
     ],
 )
 def test_caches_take_the_memory_that_java_s_would_however_many_directories_there_are(
