@@ -34,6 +34,24 @@ class Tide:
         return True
 
 
+class _Watch:
+    """Looks every `LOOK_S`, on a loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, give_back: Callable[[], object]) -> None:
+        self._loop = loop
+        self._give_back = give_back
+        self._tide = Tide(time.process_time())
+        self._timer = loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        if self._tide.has_ebbed(time.process_time()):
+            self._give_back()
+        self._timer = self._loop.call_later(LOOK_S, self._look)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+
 @contextlib.asynccontextmanager
 async def returned_when_idle() -> AsyncIterator[None]:
     """Look after this process's memory on the running loop, until the context is left."""
@@ -41,20 +59,11 @@ async def returned_when_idle() -> AsyncIterator[None]:
     if give_back is None:
         yield
         return
-    loop = asyncio.get_running_loop()
-    tide = Tide(time.process_time())
-
-    def look() -> None:
-        nonlocal timer
-        if tide.has_ebbed(time.process_time()):
-            give_back()
-        timer = loop.call_later(LOOK_S, look)
-
-    timer = loop.call_later(LOOK_S, look)
+    watch = _Watch(asyncio.get_running_loop(), give_back)
     try:
         yield
     finally:
-        timer.cancel()
+        watch.stop()
 
 
 def _giver() -> Callable[[], object] | None:
