@@ -6,8 +6,10 @@ Must never skip a record: what does not check and may have been acknowledged is 
 """
 
 import contextlib
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 
+from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports import World
@@ -30,6 +32,8 @@ from bookie.storage.read_ahead import ReadAhead
 from bookie.storage.read_cache import ReadCache
 from bookie.storage.stats import StorageStats
 from bookie.storage.store import EntryStore
+
+log = logging.getLogger(__name__)
 
 
 async def open_store(
@@ -75,14 +79,29 @@ async def open_store(
             journals.append(journal)
         marks = tuple(journal.synced for journal in journals)
         for partition in partitions:
-            await checkpoint(partition, lambda: marks, stats)
-        for journal, mark in zip(journals, marks, strict=True):
-            await journal.trim(mark)
+            # CRASH: without space all stays as it was: in memory, and in the journal from the old mark on.
+            await _as_far_as_space_goes(checkpoint(partition, lambda: marks, stats), accept_loss=accept_loss)
+        for number, journal in enumerate(journals):
+            await journal.trim(min(partition.marks[number] for partition in partitions))
         stats.replay_ns = clock.monotonic_ns() - began_ns
         store = EntryStore(options, world, partitions, journals, stats, locks, fail=fail)
         await store.start()
         undo.pop_all()
     return store
+
+
+async def _as_far_as_space_goes(work: Awaitable[bool], *, accept_loss: bool) -> bool:
+    """False when there was no space. A full disk keeps no bookie from starting: it serves what it has, read-only, and
+    what frees space (collection, a larger volume) needs one that runs. Raises DiskFull after a loss: what is taken for
+    the beginning of a new life must be durable."""
+    try:
+        await work
+    except errors.DiskFull as error:
+        if accept_loss:
+            raise
+        log.warning("no space at start, read-only until there is reason=%s", error)
+        return False
+    return True
 
 
 async def _open_partition(
@@ -141,6 +160,7 @@ class _Replay:
         self._number = number
         self._stats = stats
         self._accept_loss = accept_loss
+        self._has_space = True
 
     async def run(self, directory: str) -> tuple[int, int]:
         """Replay; leave no torn tail behind. Returns the id and the end of the last file (0, 0 when there is none)."""
@@ -195,9 +215,11 @@ class _Replay:
             return  # this partition's checkpoint went further than the one that made us begin here
         apply(partition, record)
         self._stats.entries_replayed += record.kind == journal_format.ENTRY
-        if partition.active.size_bytes > self._options.write_cache_bytes_max:
-            # Bounds memory. The marks stay where they are: only a finished replay earns new ones.
-            await checkpoint(partition, lambda: partition.marks, self._stats)
+        if partition.active.size_bytes > self._options.write_cache_bytes_max and self._has_space:
+            # Bounds memory. The marks stay where they are: only a finished replay earns new ones. Without space memory
+            # takes what the life before had there, which had no more.
+            work = checkpoint(partition, lambda: partition.marks, self._stats)
+            self._has_space = await _as_far_as_space_goes(work, accept_loss=self._accept_loss)
 
 
 def apply(partition: Partition, record: Record) -> None:

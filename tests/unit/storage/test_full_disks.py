@@ -5,6 +5,7 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.base.units import KIB, NS_PER_MS
+from bookie.sim.node import End
 from bookie.storage.journal import writer
 from bookie.storage.store import EntryStore
 from storage_support import Bench, Outcome, entry, put, run
@@ -105,5 +106,46 @@ def test_attempts_to_begin_a_journal_file_on_a_full_disk_leave_no_file_open() ->
             assert open_files(bench) == before
 
         await bench.life(work)
+
+    run(story)
+
+
+@pytest.mark.parametrize("cache_bytes", [8 * KIB, 1024 * KIB], ids=["while it replays", "when it has replayed"])
+@pytest.mark.parametrize("end", [End.KILL, End.POWER_CUT, End.EXIT])
+def test_a_bookie_starts_on_a_full_disk_and_serves_what_it_has(cache_bytes: int, end: End) -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            fill(bench, "/ledgers")
+            await bench.put_all(store, 7, range(40), payload=bytes(KIB))
+            await bench.fence(store, 8)
+
+        async def on_a_full_disk(store: EntryStore) -> None:
+            assert store.is_read_only
+            assert not store.is_congested
+            with pytest.raises((errors.BookieReadOnly, errors.TooManyRequests)):
+                put(store, 7, 40)
+            for entry_id in range(40):
+                assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(KIB))
+            with pytest.raises(errors.DiskFull):
+                await store.flush()
+
+        async def with_room(store: EntryStore) -> None:
+            await store.flush()
+            assert not store.is_read_only
+            await bench.put_all(store, 7, [40])
+            assert store.entry_runs(LEDGER) == [(0, 40)]
+            facts = store.facts(LedgerId(8))
+            assert facts is not None
+            assert facts.is_fenced
+
+        bench.change(write_cache_bytes_max=1024 * KIB)
+        await bench.life(first, end=End.KILL)
+        bench.change(write_cache_bytes_max=cache_bytes)
+        for _ in range(3):
+            await bench.life(on_a_full_disk, end=end)
+        make_room(bench, "/ledgers")
+        await bench.life(with_room, end=end)
+        await bench.life(with_room)
+        assert not bench.failures
 
     run(story)
