@@ -68,7 +68,7 @@ _WITHOUT_MEANING = """
     networkTopologyScriptFileName networkTopologyScriptNumberArgs networkTopologyStabilizePeriodSeconds
     numAddWorkerThreads numHighPriorityWorkerThreads numJournalCallbackThreads numLongPollWorkerThreads
     numOfMemtableFlushThreads numReadWorkerThreads numRegionsToWrite openFileLimit pageLimit pageSize passwd
-    persistBookieStatusEnabled preserveMdcForTaskExecution prometheusBasicStatsOnly prometheusStatsHttpAddress
+    preserveMdcForTaskExecution prometheusBasicStatsOnly prometheusStatsHttpAddress
     prometheusStatsHttpEnable prometheusStatsHttpPort prometheusStatsLatencyRolloverSeconds readBufferSizeBytes
     readOnlyModeOnAnyDiskFullEnabled readWorkerThreadsThrottlingEnabled registrationManagerClass
     repairedPlacementPolicyNotAdheringBookieEnabled
@@ -95,6 +95,5 @@ WITHOUT_MEANING = frozenset(_WITHOUT_MEANING.split())
 HOLDS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("journalSyncData", "false"): "every acknowledged entry is synced here",
     ("autoRecoveryDaemonEnabled", "true"): "auto-recovery does not run inside this bookie; run it beside",
-    ("persistBookieStatusEnabled", "true"): "a mode set by hand ends with the process; see forceReadOnlyBookie",
     ("allowStorageExpansion", "true"): "the directories of a bookie that has data cannot change here",
 }

@@ -106,6 +106,7 @@ def _server_options(
         gc_interval_ms=settings.number("gcWaitTime"),
         frame_bytes_max=settings.number("nettyMaxFrameSizeBytes"),
         force_read_only=settings.is_true("forceReadOnlyBookie"),
+        keeps_mode=settings.is_true("persistBookieStatusEnabled"),
         security=security,
         storage=storage,
         integrity=integrity,

@@ -121,6 +121,7 @@ SETTINGS = (
     Setting("diskUsageLwmThreshold", float, "", "writable again below this share; default: 0.01 below the threshold"),
     # ---- read-only -------------------------------------------------------------------------------------------------
     Setting("forceReadOnlyBookie", _bool, "false", "read-only for its whole life"),
+    Setting("persistBookieStatusEnabled", _bool, "false", "a mode set by hand outlives a restart"),
     Setting(
         "readOnlyModeEnabled", _bool, "true", "must be true: a full disk makes this bookie read-only, never ends it"
     ),

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import bookie
 from bookie.base import errors
@@ -20,6 +20,7 @@ from bookie.ports.admin import (
     State,
     StorageReport,
 )
+from bookie.server import kept_mode
 from bookie.server.collection import Collection
 from bookie.storage.scrub import Scrubber
 from bookie.storage.store import EntryStore
@@ -33,7 +34,10 @@ class NodeAdmin:
     `store` is set while the data port is open; `registered` says while it is whether clients can find us.
     """
 
-    def __init__(self, boot: Boot, world: World, *, force_read_only: bool = False) -> None:
+    def __init__(
+        self, boot: Boot, world: World, *, force_read_only: bool = False, mode_dirs: Sequence[str] = ()
+    ) -> None:
+        """`mode_dirs`: where a mode that is set by hand is kept; none: it ends with the process."""
         self.store: EntryStore | None = None
         self.collection: Collection | None = None  # once nothing is left to repair
         self.scrubber: Scrubber | None = None
@@ -41,6 +45,7 @@ class NodeAdmin:
         self._boot = boot
         self._world = world
         self._force_read_only = force_read_only
+        self._mode_dirs = mode_dirs
         self._phase = State.STARTING
         self._began_ns = world.clock.monotonic_ns()
 
@@ -101,6 +106,7 @@ class NodeAdmin:
             raise errors.BadInput("this bookie was started with forceReadOnlyBookie=true and stays read-only")
         self._open_store().set_read_only(read_only)
         self.notice()
+        await kept_mode.keep(self._world.disk, self._mode_dirs, read_only=read_only)
         return self.state
 
     async def prepare_shutdown(self) -> str:

@@ -32,7 +32,7 @@ from bookie.ports.disk import Usage
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.metrics import Histogram, Sample
 from bookie.ports.network import Address, ByteStream
-from bookie.server import security
+from bookie.server import kept_mode, security
 from bookie.server.admin import NodeAdmin
 from bookie.server.admission import Admission
 from bookie.server.collection import Collection
@@ -70,7 +70,8 @@ class Bookie:
         self.port = 0  # of the data port, once it is open
         self._security = security.load(options.security, world)
         self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.client_options())
-        self._admin = NodeAdmin(self.boot, world, force_read_only=options.force_read_only)
+        mode_dirs = options.storage.ledger_dirs if options.keeps_mode else ()
+        self._admin = NodeAdmin(self.boot, world, force_read_only=options.force_read_only, mode_dirs=mode_dirs)
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -178,7 +179,7 @@ class Bookie:
         self.port = listener.port
         registrar = self._make_registration(metadata, listener.port)
         scrubber = Scrubber(store.partitions, store.stats, options.storage.scrub, self.world.clock)
-        if options.force_read_only:
+        if options.force_read_only or await self._is_kept_read_only():
             store.set_read_only(True)
         registrar.set_read_only(store.is_read_only)  # before the first record: a writer must not choose us
         parts: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
@@ -204,6 +205,13 @@ class Bookie:
             registrar.registered.clear()
             await listener.close()
             self._admin.store = None
+
+    async def _is_kept_read_only(self) -> bool:
+        ledger_dirs = self.options.storage.ledger_dirs
+        if not self.options.keeps_mode or not await kept_mode.is_kept_read_only(self.world.disk, ledger_dirs):
+            return False
+        log.warning("read-only as before this start, by hand bookie_id=%s", self.options.bookie_id)
+        return True
 
     def _make_registration(self, metadata: MetadataStore, port: int) -> Registration:
         options = self.options

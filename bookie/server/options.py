@@ -31,6 +31,8 @@ class ServerOptions:
     http_port: int | None = None
     # Read-only for this whole life: nobody can make it writable (Java's forceReadOnlyBookie).
     force_read_only: bool = False
+    # What somebody set by hand outlives the process (Java's persistBookieStatusEnabled).
+    keeps_mode: bool = False
     session_timeout_ms: int = 30_000
     # At start: long enough for a metadata store that starts beside us.
     metadata_patience_ms: int = 120_000

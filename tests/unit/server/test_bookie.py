@@ -248,6 +248,37 @@ def test_a_read_only_bookie_moves_its_record_and_back() -> None:
     run(story)
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
+@pytest.mark.parametrize("asked", [True, False], ids=["asked", "not asked"])
+@pytest.mark.parametrize("end", [End.POWER_CUT, End.KILL])
+def test_read_only_by_hand_outlives_the_process_where_it_is_to(kept: bool, asked: bool, end: End) -> None:
+    """`kept`: the setting when the mode was set; `asked`: the setting at the next start."""
+
+    async def begin(fleet: Fleet, *, keeps: bool) -> None:
+        fleet.start(dataclasses.replace(OPTIONS, keeps_mode=keeps))
+        await fleet.ready()
+        await fleet.until(lambda: fleet.bookie.state in (State.SERVING, State.READ_ONLY), "repair is done")
+
+    async def again(fleet: Fleet, *, keeps: bool) -> None:
+        fleet.node.end(end)
+        del fleet.bookie
+        await begin(fleet, keeps=keeps)
+
+    async def story(fleet: Fleet) -> None:
+        await begin(fleet, keeps=kept)
+        await fleet.node.do(fleet.bookie.set_read_only(True))
+        await again(fleet, keeps=asked)
+        stays = kept and asked
+        assert fleet.bookie.state is (State.READ_ONLY if stays else State.SERVING)
+        await fleet.wait_node(READONLY if stays else AVAILABLE, present=True)
+
+        await fleet.node.do(fleet.bookie.set_read_only(False))
+        await again(fleet, keeps=asked)
+        assert fleet.bookie.state is State.SERVING
+
+    run(story)
+
+
 def test_an_emptied_bookie_waits_for_a_grant_with_its_data_port_closed() -> None:
     async def story(fleet: Fleet) -> None:
         fleet.start()
