@@ -91,9 +91,9 @@ async def open_store(
 
 
 async def _as_far_as_space_goes(work: Awaitable[bool], *, accept_loss: bool) -> bool:
-    """False when there was no space. A full disk keeps no bookie from starting: it serves what it has, read-only, and
-    what frees space (collection, a larger volume) needs one that runs. Raises DiskFull after a loss: what is taken for
-    the beginning of a new life must be durable."""
+    """False when there was no space: a full disk keeps no bookie from starting, it serves what it has, read-only.
+
+    Raises DiskFull after a loss: what is taken for the beginning of a new life must be durable."""
     try:
         await work
     except errors.DiskFull as error:
