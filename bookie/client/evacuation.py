@@ -32,8 +32,8 @@ from bookie.wire import digest
 
 log = logging.getLogger(__name__)
 
-# Entries on their way at once: at the frame limit 80 MiB.
-_CONCURRENCY = 16
+# Entries on their way at once, of all ledgers together: at the frame limit 160 MiB.
+_CONCURRENCY = 32
 # Records asked for at once while looking for ledgers.
 _LOOK_BATCH = 256
 # How often a fragment is begun again because of what others did meanwhile.
@@ -56,9 +56,10 @@ class Named:
 
 
 class Evacuation:
-    """Of the bookies `leaving`. `may_end`: ledgers without an end are recovered, which fences off their writers.
+    """Of the bookies `leaving`. Any number of ledgers may be moved at once.
 
-    `entries` and `bytes` count what was copied so far, each copy once.
+    `may_end`: ledgers without an end are recovered, which fences off their writers. `entries` and `bytes` count what
+    was copied so far, each copy once.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Evacuation:
         self._leaving = frozenset(leaving)
         self._may_end = may_end
         self._throttle = Throttle(bytes_per_s)
+        self._room = asyncio.Semaphore(_CONCURRENCY)
         self._holder = f"bookie-evacuation-{shared.world.entropy.token(_TOKEN_BYTES).hex()}"
 
     # ---- looking -----------------------------------------------------------------------------------------------------
@@ -187,11 +189,12 @@ class Evacuation:
     ) -> BookieError | None:
         """Why it could not be done."""
         try:
-            body = await self._fetch(ledger_id, metadata, entry_id)
-            clock = self._shared.world.clock
-            await clock.sleep_until(self._throttle.take(len(body) * len(targets), clock.monotonic_ns()))
-            for target in targets:
-                await self._store(target, ledger_id, entry_id, body, digest.master_key(metadata.password))
+            async with self._room:
+                body = await self._fetch(ledger_id, metadata, entry_id)
+                clock = self._shared.world.clock
+                await clock.sleep_until(self._throttle.take(len(body) * len(targets), clock.monotonic_ns()))
+                for target in targets:
+                    await self._store(target, ledger_id, entry_id, body, digest.master_key(metadata.password))
         except BookieError as error:
             return error
         return None
