@@ -5,6 +5,7 @@ Each server is ended by whoever started it. Ports are free ones of the moment.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import java_support
 import wait_support
+from bookie import connect
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
@@ -111,7 +113,22 @@ def bookies(
             wait_port(port, process, log)
             if started is not None:
                 started.append(process.pid)
-        yield [f"127.0.0.1:{port}" for port, _, _ in starting]
+        ids = [f"127.0.0.1:{port}" for port, _, _ in starting]
+        wait_registered(uri, ids)
+        yield ids
+
+
+def wait_registered(uri: str, bookie_ids: Sequence[str]) -> None:
+    """Wait until clients can choose all of them: an official bookie may open its port before its record is seen."""
+
+    async def writable() -> set[str]:
+        async with connect.connect(uri) as client:
+            return {str(record.bookie_id) for record in await client.admin.bookies() if not record.is_read_only}
+
+    wanted = set(bookie_ids)
+    wait_support.wait_until(
+        lambda: wanted <= asyncio.run(writable()), f"{sorted(wanted)} to be registered", timeout_s=START_TIMEOUT_S
+    )
 
 
 def _settings(uri: str, home: Path, port: int, storage: str, *, cache_mb: int) -> Path:
