@@ -15,6 +15,7 @@ before it begins another, and no mark moves meanwhile. Facts are written however
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from bookie.base import errors
@@ -56,7 +57,11 @@ async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]]
     assert generation is not None
     touched = list(generation.ledgers)
     if partition.written is None:
-        written = await _write_logs(partition, generation)
+        try:
+            written = await _write_logs(partition, generation)
+        except errors.DiskFull:
+            await _forget_deleted(partition)
+            raise
         await partition.writer.sync()
         partition.written = written  # a second attempt, the index being full, writes no second copy
     written = partition.written
@@ -97,6 +102,20 @@ async def _write_logs(partition: Partition, generation: Generation) -> list[Plac
         raise partition.failure from error
     partition.log_use = use
     return written
+
+
+async def _forget_deleted(partition: Partition) -> None:
+    """Deletions do not wait for the space that they are to make: durable by themselves, they let the collector drop
+    logs. CRASH: the mark stays where it is, and the index has nothing else of this checkpoint yet."""
+    table = partition.table
+    forgotten = [*table.deleting, *table.deleted]
+    if not forgotten:
+        return
+    with contextlib.suppress(errors.DiskFull):  # the index has no space either: nothing is lost, nothing is won
+        for ledger_id in forgotten:
+            partition.index.forget(ledger_id, keep_row=ledger_id in table.known)
+        await partition.index.flush()
+        table.forgotten(forgotten)
 
 
 def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, run: Run) -> None:

@@ -1,6 +1,6 @@
 """The ledgers of one directory: those in memory, the rest in the index. Bounded, and never forgets an unsaved fact."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from bookie.base.ids import LedgerId
 from bookie.storage import ledgers
@@ -84,6 +84,12 @@ class LedgerTable:
         """The rows and deletions of this checkpoint are durable."""
         self.flushing = {}
         self.deleting = {}
+
+    def forgotten(self, ledger_ids: Iterable[LedgerId]) -> None:
+        """The deletions of these are durable, before the checkpoint that took them."""
+        for ledger_id in ledger_ids:
+            self.deleted.pop(ledger_id, None)
+            self.deleting.pop(ledger_id, None)
 
     def trim(self, is_busy: Callable[[LedgerId], bool]) -> None:
         """Ledgers beyond the bound leave memory, first loaded first, unless something still needs them there."""

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.storage.collect import plan, survey
 from bookie.storage.store import EntryStore
@@ -40,7 +41,15 @@ async def collect(store: EntryStore, is_absent: IsAbsent) -> Collected:
             if await is_absent(ledger_id):
                 store.delete_ledger(ledger_id)
                 deleted += 1
-    await store.flush()
+    try:
+        await store.flush()
+    except errors.DiskFull:
+        # Deletions are durable all the same where the index had space (`checkpoint`): what they leave dead makes room.
+        dropped = await drop_dead_logs(store)
+        if not dropped:
+            raise
+        await store.flush()
+        return Collected(seen, deleted, dropped)
     return Collected(seen, deleted, await drop_dead_logs(store))
 
 

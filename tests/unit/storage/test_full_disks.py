@@ -6,6 +6,7 @@ from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.base.units import KIB, NS_PER_MS
 from bookie.sim.node import End
+from bookie.storage.collect import collector
 from bookie.storage.journal import writer
 from bookie.storage.store import EntryStore
 from storage_support import Bench, Outcome, entry, put, run
@@ -149,3 +150,42 @@ def test_a_bookie_starts_on_a_full_disk_and_serves_what_it_has(cache_bytes: int,
         assert not bench.failures
 
     run(story)
+
+
+@pytest.mark.parametrize("is_deleted_before", [True, False])
+def test_deleted_ledgers_make_room_on_a_disk_that_is_full(is_deleted_before: bool) -> None:
+    # A deletion that waited for the checkpoint, which waited for space, would wait for ever.
+    async def story(bench: Bench) -> None:
+        gone = (6, 7)
+
+        async def is_absent(ledger_id: LedgerId) -> bool:
+            return ledger_id in gone
+
+        async def first(store: EntryStore) -> None:
+            for ledger_id in gone:
+                await bench.put_all(store, ledger_id, range(20), payload=bytes(KIB))
+                await store.flush()
+            await bench.put_all(store, 8, range(10), payload=bytes(KIB))
+            if is_deleted_before:
+                for ledger_id in gone:
+                    store.delete_ledger(LedgerId(ledger_id))
+            fill(bench, "/ledgers")
+            with pytest.raises(errors.DiskFull):
+                await store.flush()
+            assert await bench.read(store, 8, 3) == entry(8, 3, payload=bytes(KIB))
+
+            await collector.collect(store, is_absent)
+
+            assert store.facts(LedgerId(6)) is None
+            await bench.put_all(store, 8, [10])
+
+        async def second(store: EntryStore) -> None:
+            assert [store.facts(LedgerId(ledger_id)) for ledger_id in gone] == [None, None]
+            assert store.entry_runs(LedgerId(8)) == [(0, 10)]
+            assert await bench.read(store, 8, 3) == entry(8, 3, payload=bytes(KIB))
+
+        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(second)
+        assert not bench.failures
+
+    run(story, Bench(entry_log_bytes_max=16 * KIB))
