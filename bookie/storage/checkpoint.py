@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
-from bookie.base.units import KIB, MIB
+from bookie.base.units import MIB
 from bookie.ports.clock import Clock
 from bookie.storage import index as index_module
 from bookie.storage.entrylog import format as log_format
@@ -34,8 +34,9 @@ from bookie.storage.run import Run
 from bookie.storage.stats import StorageStats
 from bookie.storage.write_cache import Generation
 
-# The loop is given back between batches, so these bound how long a request may wait for a checkpoint: about 1 ms.
-LOG_BATCH_BYTES = 512 * KIB
+# The loop is given back between batches, so these bound how long a request may wait for a checkpoint: 1 ms, of entries of
+# 100 B 3 ms. Each batch is a hop to the disk's thread: a quarter as large, an unjournaled add cost 6.0 us instead of 5.3.
+LOG_BATCH_BYTES = 2 * MIB
 INDEX_BATCH_COUNT = 512
 assert LOG_BATCH_BYTES < 64 * MIB
 
