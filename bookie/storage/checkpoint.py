@@ -34,8 +34,8 @@ from bookie.storage.run import Run
 from bookie.storage.stats import StorageStats
 from bookie.storage.write_cache import Generation
 
-# The loop is given back between batches, so these bound how long a request may wait for a checkpoint: 1 ms, of entries of
-# 100 B 3 ms. Each batch is a hop to the disk's thread: a quarter as large, an unjournaled add cost 6.0 us instead of 5.3.
+# The loop is given back between batches, so these bound how long a request may wait for a checkpoint: 1 ms, of entries
+# of 100 B 3 ms. Each batch is a hop to the disk's thread: with a quarter of it an unjournaled add cost 6.0 us, not 5.3.
 LOG_BATCH_BYTES = 2 * MIB
 INDEX_BATCH_COUNT = 512
 assert LOG_BATCH_BYTES < 64 * MIB
