@@ -131,7 +131,11 @@ class RocksStore:
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return [self.get(key) for key in keys]
+        try:
+            values: list[bytes | None] = self._database.get(list(keys)) or []
+        except Exception as error:
+            raise _translate(self._directory, error, is_write=False) from error
+        return values
 
     def range(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         return self._pairs(self._cursor(start), end)

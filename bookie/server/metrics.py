@@ -71,7 +71,7 @@ class ServerMetrics:
             ("add_bytes", self.add_bytes, "Bytes of entries in add requests."),
             ("reads", self.reads, "Read requests, fencing ones included."),
             ("read_bytes", self.read_bytes, "Bytes of entries in answers to reads."),
-            ("slow_reads", self.slow_reads, "Reads that waited for the disk."),
+            ("slow_reads", self.slow_reads, "Reads that memory did not answer at once."),
             ("long_polls", self.long_polls, "Reads that asked to wait for the LAC."),
             ("other_requests", self.other_requests, "Requests of all other operations."),
             ("connections", self.connections_total, "Client connections accepted."),

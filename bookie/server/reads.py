@@ -83,17 +83,12 @@ class Reads:
     def run(self, run: ReadRun, to: Replier) -> None:
         """Answer with one write what is in memory; what is not goes its own way, entry by entry."""
         self._metrics.reads += len(run.txns)
-        read_nowait = self._store.read_nowait
         found = ReadRunResponse(run.version, _EOK, run.ledger_id, [], [], [])
         missing = ReadRun(run.version, run.ledger_id, [], [])
         size_bytes = 0
-        for txn, entry_id in zip(run.txns, run.entry_ids, strict=True):
-            try:
-                body = read_nowait(run.ledger_id, entry_id) if size_bytes <= _RUN_BYTES_MAX else None
-            except BookieError as error:
-                self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, error, entry_id)
-                continue
-            if body is None:
+        bodies = self._store.read_run_nowait(run.ledger_id, run.entry_ids)
+        for txn, entry_id, body in zip(run.txns, run.entry_ids, bodies, strict=True):
+            if body is None or size_bytes > _RUN_BYTES_MAX:
                 missing.txns.append(txn)
                 missing.entry_ids.append(entry_id)
                 continue

@@ -124,6 +124,12 @@ class Index:
         row = self.store.get(block_key(ledger_id, entry_id))
         return None if row is None else block.find(row, entry_id)
 
+    def locate_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Location | None]:
+        """`locate` of each. Raises CorruptFile, StorageFailed for all of them."""
+        rows = self.store.get_many([block_key(ledger_id, entry_id) for entry_id in entry_ids])
+        columns = zip(rows, entry_ids, strict=True)
+        return [None if row is None else block.find(row, entry_id) for row, entry_id in columns]
+
     def put_entries(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], locations: Sequence[bytes]) -> None:
         """Say where entries of a ledger are, ascending ids; what was known of them before is replaced."""
         pairs: list[tuple[bytes, bytes]] = []

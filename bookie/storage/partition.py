@@ -6,6 +6,7 @@ and the replay from there either finds its journal files or refuses.
 """
 
 import struct
+from collections.abc import Mapping
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
@@ -67,6 +68,11 @@ class Partition:
         if body is None and self.flushing is not None:
             body = self.flushing.get(ledger_id, entry_id)
         return body
+
+    def held(self, ledger_id: LedgerId) -> list[Mapping[EntryId, bytes]]:
+        """Entries of a ledger that may not be in a log yet, the newest first; to be looked at before an await."""
+        flushing = self.flushing.ledgers.get(ledger_id) if self.flushing is not None else None
+        return [entries for entries in (self.active.ledgers.get(ledger_id), flushing) if entries]
 
     def last_entry(self, ledger: Ledger) -> EntryId:
         """The highest entry of a ledger here, -1 when there is none."""

@@ -17,7 +17,7 @@ from bookie.ports.disk import Buffer
 from bookie.storage.entrylog.logs import SPAN_GAP_BYTES, EntryLogs, Place, end_of
 from bookie.storage.index import Index
 from bookie.storage.location import Location
-from bookie.storage.read_cache import ReadCache, Readers
+from bookie.storage.read_cache import GAP_MAX, ReadCache, Readers
 from bookie.storage.stats import StorageStats
 
 # Entries of one read-ahead at most, however small they are (Java's dbStorage_readAheadCacheBatchSize is 100).
@@ -64,12 +64,8 @@ class ReadAhead:
             if found is None:
                 return None
             self._readers.moved(ledger_id, entry_id, 0)
-            self._alone += 1
-            if self._alone & KEPT_MASK:
-                return found
-            body = bytes(found)
-            self._cache.put(ledger_id, entry_id, body)
-            return body
+            self._keep_some(ledger_id, entry_id, found)
+            return found
         places = self._places(place, window_bytes)
         bodies = self._logs.read_many_nowait(location.log_id, places)
         if bodies is None:
@@ -77,6 +73,43 @@ class ReadAhead:
         self._readers.moved(ledger_id, places[-1].entry_id, window_bytes)
         self._keep(places, bodies)
         return self._asked_for(place, bodies[0])
+
+    def read_run_nowait(self, ledger_id: LedgerId, wanted: Iterable[tuple[EntryId, Location]]) -> dict[EntryId, Buffer]:
+        """Of entries of one ledger that no cache of ours has, those that the system's has. What is left out is on its
+        way, must be waited for, or does not check: `read_many` says. Raises StorageFailed."""
+        found: dict[EntryId, Buffer] = {}
+        flight = self._flights.get(ledger_id)
+        expected, last = self._readers.expected(ledger_id), None
+        for entry_id, location in wanted:
+            if flight is not None and flight.first <= entry_id <= flight.last:
+                continue
+            is_in_order = expected <= entry_id <= expected + GAP_MAX
+            if is_in_order and last is not None:
+                self._readers.moved(ledger_id, last, 0)
+                last = None
+            try:
+                if is_in_order:
+                    body = self.read_nowait(Place(ledger_id, entry_id, location))
+                    expected = self._readers.expected(ledger_id)
+                else:
+                    body = self._logs.read_nowait(location, ledger_id, entry_id)
+            except errors.CorruptFile:
+                continue
+            if body is None:
+                continue
+            found[entry_id] = body
+            if not is_in_order:
+                last, expected = entry_id, EntryId(entry_id + 1)
+                self._keep_some(ledger_id, entry_id, body)
+        if last is not None:
+            self._readers.moved(ledger_id, last, 0)
+        return found
+
+    def _keep_some(self, ledger_id: LedgerId, entry_id: EntryId, body: Buffer) -> None:
+        """One in a few of the entries that are read alone (`KEPT_MASK`)."""
+        self._alone += 1
+        if not self._alone & KEPT_MASK:
+            self._cache.put(ledger_id, entry_id, bytes(body))
 
     async def read(self, place: Place) -> Buffer:
         """The entry's body. Raises CorruptFile (also when the log went away meanwhile), StorageFailed."""

@@ -7,7 +7,7 @@ Must never hold what the index does not say any more: `forget` and `drop` come b
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import KIB
@@ -22,6 +22,7 @@ GAP_MAX = 32
 WINDOW_BYTES_MIN = 16 * KIB
 # Ledgers whose readers are remembered; beyond it the longest known is forgotten, and its next read-ahead comes later.
 READERS_MAX = 4_096
+_NOBODY = EntryId(-GAP_MAX - 1), 0
 
 
 class _Segment:
@@ -49,6 +50,10 @@ class ReadCache:
     def get(self, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:
         entries = self._ledgers.get(ledger_id)
         return entries.get(entry_id) if entries is not None else None
+
+    def entries_of(self, ledger_id: LedgerId) -> Mapping[EntryId, bytes] | None:
+        """What is kept of a ledger; changes with the cache."""
+        return self._ledgers.get(ledger_id)
 
     def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
         """Keep one entry; one that is larger than a segment is not kept."""
@@ -108,10 +113,14 @@ class Readers:
 
     def window(self, ledger_id: LedgerId, entry_id: EntryId) -> int:
         """Bytes to read from `entry_id` on; 0: that entry alone."""
-        expected, window_bytes = self._next.get(ledger_id, (-1, 0))
-        if not expected <= entry_id <= expected + GAP_MAX or expected < 0:
+        expected, window_bytes = self._next.get(ledger_id, _NOBODY)
+        if not expected <= entry_id <= expected + GAP_MAX:
             return 0
         return min(self._window_bytes_max, max(WINDOW_BYTES_MIN, 2 * window_bytes))
+
+    def expected(self, ledger_id: LedgerId) -> EntryId:
+        """The entry with which a reader would go on in order; far below every entry when nobody has read here."""
+        return self._next.get(ledger_id, _NOBODY)[0]
 
     def moved(self, ledger_id: LedgerId, last: EntryId, window_bytes: int) -> None:
         """Everything up to `last` was asked for, or is being read ahead."""

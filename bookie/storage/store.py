@@ -246,6 +246,11 @@ class EntryStore:
         """The entry's bytes, from the disk if need be. Raises as `read_nowait`."""
         return await self._reads.read(ledger_id, entry_id)
 
+    def read_run_nowait(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | None]:
+        """The entries' bytes as far as they are in memory, ours or the system's. None: `read_many` has it, or says why
+        not."""
+        return self._reads.read_run_nowait(ledger_id, entry_ids)
+
     async def read_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | BookieError]:
         """What `read` returns or raises for each of the first of these, as many as one answer should hold (at least
         one); one hop to the disk for all."""

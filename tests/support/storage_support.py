@@ -166,7 +166,7 @@ class Bench:
 
     async def read(self, store: EntryStore, ledger_id: int, entry_id: int) -> bytes:
         """Read as the server does: without waiting if that is possible."""
-        body = store.read_nowait(LedgerId(ledger_id), EntryId(entry_id))
+        (body,) = store.read_run_nowait(LedgerId(ledger_id), [EntryId(entry_id)])
         if body is None:
             (found,) = await store.read_many(LedgerId(ledger_id), [EntryId(entry_id)])
             if isinstance(found, BookieError):

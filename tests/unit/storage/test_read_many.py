@@ -170,3 +170,109 @@ def test_large_entries_come_in_answers_that_fit_into_memory() -> None:
         await bench.life(work)
 
     run(story, cold())
+
+
+# ---- without waiting
+
+
+def here(store: EntryStore, *entry_ids: int, ledger_id: int = 7) -> list[bytes | None]:
+    """What is there without waiting."""
+    found = store.read_run_nowait(LedgerId(ledger_id), [EntryId(entry_id) for entry_id in entry_ids])
+    return [None if body is None else bytes(body) for body in found]
+
+
+def warm(**changes: Any) -> Bench:
+    """Nothing waits for the disk."""
+    return Bench(dials=Dials(disk=lambda name: DiskFaults(must_wait_percent=0)), **changes)
+
+
+def test_without_waiting_the_newest_of_an_entry_is_found_wherever_it_is() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await stored(bench, store)
+            assert here(store, 3, 90, 4, 3) == [whole(3), whole(90), whole(4), whole(3)]
+            await bench.settle(put(store, 7, 4, payload=b"newer", is_recovery=True))
+            newer = entry(7, 4, payload=b"newer")
+            assert here(store, 3, 4, 5) == [whole(3), newer, whole(5)]
+            bench.node.disk_faults.write_latency_ns = 10**9
+            flushed = bench.simulation.loop.create_task(store.flush())
+            await bench.simulation.until(lambda: store.partitions[0].flushing is not None, "a checkpoint")
+            assert here(store, 4) == [newer]
+            put(store, 7, 4, payload=b"newest", is_recovery=True)
+            newest = entry(7, 4, payload=b"newest")
+            assert here(store, 4) == [newest]
+            bench.node.disk_faults.write_latency_ns = 10_000
+            await flushed
+            assert here(store, 4) == [newest]
+            await store.flush()
+            assert here(store, 4) == [newest]
+            assert store.stats.cache_hits == 4
+
+        await bench.life(work)
+
+    run(story, warm())
+
+
+def test_without_waiting_nothing_is_ever_denied() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await stored(bench, store)
+            (partition,) = store.partitions
+            location = partition.index.locate(LedgerId(7), EntryId(120))
+            assert location is not None
+            bench.rot(".log", location.offset + 100)
+            assert here(store, 50, 120, 250, LAST_ENTRY) == [whole(50), None, None, None]
+            assert here(store, 0, 1, ledger_id=8) == [None, None]
+            store.delete_ledger(LedgerId(7))
+            assert here(store, 50, 51) == [None, None]
+
+        await bench.life(work)
+
+    run(story, warm())
+
+
+def test_without_waiting_a_reader_in_order_is_read_ahead_for_and_others_are_not() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await stored(bench, store)
+            assert None not in here(store, *[number * 89 % COUNT for number in range(40)])
+            assert store.stats.read_ahead_entries == 0
+            assert here(store, *range(40)) == [whole(entry_id) for entry_id in range(40)]
+            assert store.stats.read_ahead_entries > 20
+
+        await bench.life(work)
+
+    run(story, warm())
+
+
+def test_what_is_on_its_way_is_not_fetched_a_second_time() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await stored(bench, store)
+            bench.node.disk_faults.must_wait_percent = 100
+            await answers(store, 0)
+            bench.node.disk_faults.write_latency_ns = 10**9
+            slow = bench.simulation.loop.create_task(answers(store, 1, 2, 3))
+            await bench.simulation.loop.sleep_ns(10)
+            bench.node.disk_faults.must_wait_percent = 0
+            assert here(store, 2, 90) == [None, whole(90)]
+            assert await slow == [whole(entry_id) for entry_id in (1, 2, 3)]
+
+        await bench.life(work)
+
+    run(story, cold())
+
+
+def test_without_waiting_no_more_is_fetched_than_fits_into_memory() -> None:
+    size = reads.BATCH_BYTES_MAX // 2 - KIB
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(0, 500, 100), payload=bytes(size))
+            await store.flush()
+            found = here(store, *range(0, 500, 100))
+            assert [body is not None for body in found] == [True, True, False, False, False]
+
+        await bench.life(work)
+
+    run(story, warm())
