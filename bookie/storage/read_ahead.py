@@ -80,7 +80,12 @@ class ReadAhead:
         found: dict[EntryId, Buffer] = {}
         flight = self._flights.get(ledger_id)
         expected, last = self._readers.expected(ledger_id), None
+        has_read_ahead = False
         for entry_id, location in wanted:
+            body: Buffer | None
+            if has_read_ahead and (body := self._cache.get(ledger_id, entry_id)) is not None:
+                found[entry_id] = body
+                continue
             if flight is not None and flight.first <= entry_id <= flight.last:
                 continue
             is_in_order = expected <= entry_id <= expected + GAP_MAX
@@ -91,10 +96,13 @@ class ReadAhead:
                 if is_in_order:
                     body = self.read_nowait(Place(ledger_id, entry_id, location))
                     expected = self._readers.expected(ledger_id)
+                    has_read_ahead = True
                 else:
                     body = self._logs.read_nowait(location, ledger_id, entry_id)
             except errors.CorruptFile:
                 continue
+            if body is None and is_in_order:
+                break  # what follows is not there either; the disk brings all of it at once
             if body is None:
                 continue
             found[entry_id] = body

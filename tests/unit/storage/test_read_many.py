@@ -238,7 +238,7 @@ def test_without_waiting_a_reader_in_order_is_read_ahead_for_and_others_are_not(
             assert None not in here(store, *[number * 89 % COUNT for number in range(40)])
             assert store.stats.read_ahead_entries == 0
             assert here(store, *range(40)) == [whole(entry_id) for entry_id in range(40)]
-            assert store.stats.read_ahead_entries > 20
+            assert 20 < store.stats.read_ahead_entries < 100, "each stretch is read once"
 
         await bench.life(work)
 
