@@ -24,7 +24,7 @@ GROWTH_NAMES = ("connections", "ledgers", "sizes", "index")
 
 METHOD = """\
 Written by `make bench WRITE_DOCS=1` and `make bench-growth WRITE_DOCS=1`; do not edit. Figures are of one machine and \
-one run; what travels are the ratios.
+one run; what travels are the ratios. Where the time goes, and what was tried: [SPEED.md](SPEED.md).
 
 - Each load runs on one bookie of ours and on one official Java bookie 4.17.3 (1 GB heap, 1 GB direct memory, \
 `DbLedgerStorage`) in the same run, round by round in turns; the ratio is the median of the rounds' ratios. Both keep \
