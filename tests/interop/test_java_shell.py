@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import java_support
 from java_fleet_support import JudgedFleet
 from java_operator_support import JavaOperator
 from java_support import JavaClient
+from local_support import MortalBookie
 
 pytestmark = pytest.mark.java
 
@@ -118,3 +120,34 @@ def test_the_shell_finds_nothing_under_replicated(operator: JavaOperator) -> Non
 
     assert "urL" not in told
     assert "Exception" not in told
+
+
+def test_recover_brings_what_a_bookie_that_is_gone_held_to_the_others(
+    java: JavaClient, operator: JavaOperator, mortal: MortalBookie
+) -> None:
+    entries = 31
+    ledgers = [java_support.create_on(java, mortal.bookie_id, ensemble=3, write=2, ack=2) for _ in range(3)]
+    for ledger in ledgers:
+        java.append(ledger["handle"], list(java_support.payloads(ledger["ledger"], entries)))
+    for ledger in ledgers[1:]:
+        java.ask("close", handle=ledger["handle"])
+    java.ask("forget", handle=ledgers[0]["handle"])  # its writer is gone: the command has to end it first
+    mortal.stop()
+
+    told = operator.shell("recover", "-force", "-deleteCookie", mortal.bookie_id)
+
+    assert "Recover bookie operation completed with rc: OK" in told, told
+    assert f"Removed cookie from /ledgers/cookies for bookie {mortal.bookie_id}" in told, told
+    for ledger in ledgers:
+        stored = java.ask("metadata", ledger=ledger["ledger"])
+        assert (stored["state"], stored["last"]) == ("CLOSED", entries - 1)
+        firsts = [segment["first"] for segment in stored["segments"]]
+        for segment, end in zip(stored["segments"], [*firsts[1:], entries], strict=True):
+            assert mortal.bookie_id not in segment["bookies"]
+            for slot, bookie in enumerate(segment["bookies"]):
+                owed = [entry for entry in range(segment["first"], end) if slot in (entry % 3, (entry + 1) % 3)]
+                listed = java.ask("entries", ledger=ledger["ledger"], bookie=bookie, asked=owed)
+                assert all(listed["there"]), (bookie, segment, listed)
+        reader = java.ask("open", ledger=ledger["ledger"])
+        written = list(java_support.payloads(ledger["ledger"], entries))
+        assert java.read(reader["handle"], 0, entries - 1) == written
