@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -143,7 +142,7 @@ def _index_points(folder: Path, seconds: float) -> Iterator[dict[str, Any]]:
             yield point
         code = process.wait()
         if code != 0:
-            raise subprocess.CalledProcessError(code, argv[1], stderr=children.tail(folder / "index.log"))
+            raise AssertionError(f"{script.name} ended with {code}; it said: {children.tail(folder / 'index.log')}")
     finally:
         children.end(process, timeout_s=10)
 

@@ -14,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parent))  # not by itself where the compiled copy must come first (PYTHONSAFEPATH)
+
 import bench_proc
 from bookie.base.ids import EntryId, LedgerId
 from bookie.runtime import loop
