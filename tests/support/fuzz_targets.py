@@ -298,7 +298,9 @@ def entry_logs(data: bytes) -> None:
 
 def _log() -> bytes:
     body = storage_support.entry(7, 1)
-    return log_format.pack_header(3) + (log_format.pack_record(3, LEDGER, ENTRY, body) + body) * 3
+    buffers: list[Buffer] = []
+    log_format.pack_run(3, log_format.HEADER_SIZE, LEDGER, [ENTRY] * 3, [body] * 3, buffers)
+    return log_format.pack_header(3) + joined(buffers)
 
 
 def index_rows(data: bytes) -> None:

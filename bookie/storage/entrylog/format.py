@@ -51,13 +51,6 @@ def other_version(data: bytes) -> int | None:
     return int(version) if version != VERSION and crc == google_crc32c.value(data[: _HEADER.size]) else None
 
 
-def pack_record(log_id: int, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> bytes:
-    """Return the 24 bytes that go before `body`, which is not empty."""
-    head = _HEAD.pack(len(body), ledger_id, entry_id)
-    crc: int = google_crc32c.extend(google_crc32c.extend(log_id, head), body)
-    return crc.to_bytes(4, "big") + head
-
-
 def pack_run(
     log_id: int,
     offset: int,
@@ -67,7 +60,7 @@ def pack_run(
     buffers: list[Buffer],
 ) -> tuple[list[bytes], int]:
     """Append the records of a run that begins at `offset` to `buffers`; return each one's packed location, and the
-    offset after the last."""
+    offset after the last. No body is empty."""
     places: list[bytes] = []
     extend, pack_head, pack_location = google_crc32c.extend, _HEAD.pack, locations.pack
     for entry_id, body in zip(entry_ids, bodies, strict=True):

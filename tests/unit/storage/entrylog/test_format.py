@@ -5,13 +5,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.disk import Buffer
+from bookie.storage import location
 from bookie.storage.entrylog import format as log_format
 
 IDS = st.integers(min_value=0, max_value=2**63 - 1)
 
 
 def record(body: bytes, *, log_id: int = 5, ledger_id: int = 3, entry_id: int = 4) -> bytes:
-    return log_format.pack_record(log_id, LedgerId(ledger_id), EntryId(entry_id), body) + body
+    return run([body], log_id=log_id, ledger_id=ledger_id, entry_id=entry_id)[0]
+
+
+def run(
+    bodies: list[bytes], *, log_id: int = 5, ledger_id: int = 3, entry_id: int = 4
+) -> tuple[bytes, list[location.Location], int]:
+    """The bytes of a run whose log begins with them, the locations it gives, and where it says that it ends."""
+    buffers: list[Buffer] = []
+    entry_ids = [EntryId(entry_id + number) for number in range(len(bodies))]
+    places, end = log_format.pack_run(log_id, 0, LedgerId(ledger_id), entry_ids, bodies, buffers)
+    return b"".join(buffers), [location.unpack(place) for place in places], end
+
+
+def test_the_locations_of_a_run_are_where_its_records_are() -> None:
+    bodies = [b"one", b"the second", b"3"]
+
+    data, places, end = run(bodies)
+
+    assert end == len(data)
+    found = [log_format.unpack_record(data, place.offset, place.log_id) for place in places]
+    assert [(one.entry_id, one.body, one.location) for one in found if one] == list(
+        zip([4, 5, 6], bodies, places, strict=True)
+    )
 
 
 def is_record(data: bytes, *, log_id: int = 5, ledger_id: int = 3, entry_id: int = 4) -> bool:
