@@ -180,6 +180,22 @@ class Bench:
         image.data[offset] ^= 1 << bit
         image.durable[offset] ^= 1 << bit
 
+    def rot_entry(self, store: EntryStore, ledger_id: int, entry_id: int) -> None:
+        """Flip one bit in the bytes of an entry that is in the index; there is one directory, with one log."""
+        (partition,) = store.partitions
+        location = partition.index.locate(LedgerId(ledger_id), EntryId(entry_id))
+        assert location is not None
+        self.rot(".log", location.offset + 100)
+
+    def fill(self, volume: str, *, room: int = 0) -> None:
+        """Leave `room` bytes on a volume."""
+        image = self.node.image.volumes[volume]
+        image.total_bytes = image.used_bytes + room
+
+    def make_room(self, volume: str) -> None:
+        """Give a volume far more space than any test uses."""
+        self.node.image.volumes[volume].total_bytes = 1 << 40
+
     def image(self, path: str) -> Any:
         """The one file whose path ends in `path`; the last of them when there are several."""
         found = [

@@ -12,22 +12,12 @@ from storage_support import KEY, Bench, Outcome, entry, put, run
 LEDGER = LedgerId(7)
 
 
-def fill(bench: Bench, path: str, *, room: int = 0) -> None:
-    """Leave `room` bytes on a volume."""
-    volume = bench.node.image.volumes[path]
-    volume.total_bytes = volume.used_bytes + room
-
-
-def make_room(bench: Bench, path: str) -> None:
-    bench.node.image.volumes[path].total_bytes = 1 << 36
-
-
 def test_entries_of_a_failed_checkpoint_survive_a_later_idle_one_and_a_kill() -> None:
     # E3 of storage.md (bp46.md T7): Java's next tick sees an empty cache, moves the mark and loses them.
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
             await bench.put_all(store, 7, range(10))
-            fill(bench, "/ledgers")
+            bench.fill("/ledgers")
             for _ in range(2):
                 with pytest.raises(errors.DiskFull):
                     await store.flush()
@@ -39,7 +29,7 @@ def test_entries_of_a_failed_checkpoint_survive_a_later_idle_one_and_a_kill() ->
             assert store.entry_runs(LEDGER) == [(0, 9)]
 
         await bench.life(first, end=End.KILL)
-        make_room(bench, "/ledgers")
+        bench.make_room("/ledgers")
         await bench.life(second)
 
     run(story)
@@ -50,13 +40,13 @@ def test_a_failed_checkpoint_is_finished_when_there_is_room_again() -> None:
         async def first(store: EntryStore) -> None:
             await bench.put_all(store, 7, range(10))
             await bench.fence(store, 8)
-            fill(bench, "/ledgers", room=100)
+            bench.fill("/ledgers", room=100)
             with pytest.raises(errors.DiskFull):
                 await store.flush()
             with pytest.raises(errors.BookieReadOnly):
                 put(store, 7, 10)
             await bench.put_all(store, 9, [0], is_recovery=True)
-            make_room(bench, "/ledgers")
+            bench.make_room("/ledgers")
             await store.flush()
             assert not store.is_read_only
             await bench.put_all(store, 7, [10])
@@ -79,7 +69,7 @@ def test_a_full_journal_refuses_and_keeps_what_it_acknowledged() -> None:
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
             await bench.put_all(store, 7, range(3))
-            fill(bench, "/journal", room=10)
+            bench.fill("/journal", room=10)
             refused = put(store, 7, 3)
             fence = Outcome()
             store.fence(LedgerId(8), KEY, fence)
@@ -90,7 +80,7 @@ def test_a_full_journal_refuses_and_keeps_what_it_acknowledged() -> None:
                 put(store, 7, 4, is_recovery=True)
             with pytest.raises(errors.BookieReadOnly):
                 store.fence(LedgerId(9), KEY, Outcome())
-            make_room(bench, "/journal")
+            bench.make_room("/journal")
             await store.flush()
             assert not store.is_read_only
             await bench.put_all(store, 7, [4])
@@ -258,13 +248,13 @@ def test_attempts_on_a_full_disk_leave_no_bytes_behind() -> None:
             used, logs = bench.node.image.volumes["/ledgers"].used_bytes, bench.paths(".log")
             await bench.put_all(store, 7, range(3, 20), payload=bytes(200_000))
             for room in (0, 10, 700_000, 1_500_000):
-                fill(bench, "/ledgers", room=room)
+                bench.fill("/ledgers", room=room)
                 for _ in range(3):
                     with pytest.raises(errors.DiskFull):
                         await store.flush()
                 assert bench.node.image.volumes["/ledgers"].used_bytes == used
                 assert bench.paths(".log") == logs
-            make_room(bench, "/ledgers")
+            bench.make_room("/ledgers")
             await store.flush()
             assert store.entry_runs(LEDGER) == [(0, 19)]
 
@@ -283,17 +273,17 @@ def test_a_journal_takes_nothing_again_before_a_checkpoint_covers_what_it_refuse
     # The master key of a new ledger went to the journal that was full: without a checkpoint it is in memory alone.
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
-            fill(bench, "/journal", room=10)
-            fill(bench, "/ledgers")
+            bench.fill("/journal", room=10)
+            bench.fill("/ledgers")
             refused = put(store, 7, 0)
             await bench.settle(refused)
             assert isinstance(refused.error, errors.DiskFull)
-            make_room(bench, "/journal")
+            bench.make_room("/journal")
             with pytest.raises(errors.DiskFull):
                 await store.flush()
             with pytest.raises(errors.BookieReadOnly):
                 put(store, 7, 1, is_recovery=True)
-            make_room(bench, "/ledgers")
+            bench.make_room("/ledgers")
             await store.flush()
             await bench.put_all(store, 7, [1])
 
@@ -323,7 +313,7 @@ def test_above_the_threshold_the_bookie_is_read_only_until_it_is_below_the_low_w
                     if is_read_only:
                         with pytest.raises(errors.BookieReadOnly):
                             put(store, 7, 0)
-                make_room(bench, path)
+                bench.make_room(path)
 
         await bench.life(work)
 

@@ -14,15 +14,6 @@ from storage_support import Bench, Outcome, entry, put, run
 LEDGER = LedgerId(7)
 
 
-def fill(bench: Bench, volume: str, *, room: int = 0) -> None:
-    image = bench.node.image.volumes[volume]
-    image.total_bytes = image.used_bytes + room
-
-
-def make_room(bench: Bench, volume: str) -> None:
-    bench.node.image.volumes[volume].total_bytes = 1 << 40
-
-
 def open_files(bench: Bench) -> list[str]:
     return [file.path for file in bench.node.disk.open_files if file.path.endswith(".journal")]
 
@@ -44,7 +35,7 @@ def test_who_reads_is_not_made_to_wait_while_a_checkpoint_waits_for_space() -> N
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             await bench.put_all(store, 7, range(3))
-            fill(bench, "/ledgers")
+            bench.fill("/ledgers")
             end = await recover_until_refused(store, bench, 3)
             await bench.simulation.until(lambda: store.is_read_only, "read-only")
 
@@ -53,7 +44,7 @@ def test_who_reads_is_not_made_to_wait_while_a_checkpoint_waits_for_space() -> N
             await bench.simulation.until(lambda: not store.is_congested, "room for readers")
             assert await bench.read(store, 7, 1) == entry(7, 1)
 
-            make_room(bench, "/ledgers")
+            bench.make_room("/ledgers")
             await store.flush()
             assert store.entry_runs(LEDGER) == [(0, end - 1)]
             await bench.put_all(store, 7, [end])
@@ -70,7 +61,7 @@ def test_a_journal_that_was_full_and_behind_takes_adds_again(monkeypatch: pytest
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             await bench.put_all(store, 7, range(3), payload=bytes(2 * KIB))
-            fill(bench, "/journal", room=10)
+            bench.fill("/journal", room=10)
             bench.node.disk_faults.write_latency_ns = 1_000 * NS_PER_MS
             before = bench.node.disk.operations
             refused = [put(store, 7, 3)]
@@ -81,7 +72,7 @@ def test_a_journal_that_was_full_and_behind_takes_adds_again(monkeypatch: pytest
             await bench.settle(*refused)
             assert all(isinstance(outcome.error, errors.DiskFull) for outcome in refused)
 
-            make_room(bench, "/journal")
+            bench.make_room("/journal")
             await store.flush()
 
             await bench.put_all(store, 7, range(100, 110))
@@ -97,7 +88,7 @@ def test_attempts_to_begin_a_journal_file_on_a_full_disk_leave_no_file_open() ->
         async def work(store: EntryStore) -> None:
             await bench.put_all(store, 7, range(3))
             before = open_files(bench)
-            fill(bench, "/journal", room=10)
+            bench.fill("/journal", room=10)
             refused = put(store, 7, 3)
             await bench.settle(refused)
             for _ in range(5):
@@ -116,7 +107,7 @@ def test_attempts_to_begin_a_journal_file_on_a_full_disk_leave_no_file_open() ->
 def test_a_bookie_starts_on_a_full_disk_and_serves_what_it_has(cache_bytes: int, end: End) -> None:
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
-            fill(bench, "/ledgers")
+            bench.fill("/ledgers")
             await bench.put_all(store, 7, range(40), payload=bytes(KIB))
             await bench.fence(store, 8)
 
@@ -144,7 +135,7 @@ def test_a_bookie_starts_on_a_full_disk_and_serves_what_it_has(cache_bytes: int,
         bench.change(write_cache_bytes_max=cache_bytes)
         for _ in range(3):
             await bench.life(on_a_full_disk, end=end)
-        make_room(bench, "/ledgers")
+        bench.make_room("/ledgers")
         await bench.life(with_room, end=end)
         await bench.life(with_room)
         assert not bench.failures
@@ -169,7 +160,7 @@ def test_deleted_ledgers_make_room_on_a_disk_that_is_full(is_deleted_before: boo
             if is_deleted_before:
                 for ledger_id in gone:
                     store.delete_ledger(LedgerId(ledger_id))
-            fill(bench, "/ledgers")
+            bench.fill("/ledgers")
             with pytest.raises(errors.DiskFull):
                 await store.flush()
             assert await bench.read(store, 8, 3) == entry(8, 3, payload=bytes(KIB))

@@ -30,12 +30,11 @@ async def one_directory_lags(bench: Bench) -> None:
     async def first(store: EntryStore) -> None:
         for entry_id in range(12):
             await bench.put_all(store, 6, [entry_id], payload=bytes(900))
-        volume = bench.node.image.volumes["/ledgers"]
-        volume.total_bytes = volume.used_bytes
+        bench.fill("/ledgers")
         await bench.put_all(store, 7, [0])
         with pytest.raises(errors.DiskFull):
             await store.flush()
-        volume.total_bytes = 1 << 36
+        bench.make_room("/ledgers")
 
     await bench.life(first, end=End.KILL)
 

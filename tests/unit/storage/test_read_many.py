@@ -73,10 +73,7 @@ def test_everybody_gets_what_a_read_alone_would_have_told_him() -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             await stored(bench, store)
-            (partition,) = store.partitions
-            location = partition.index.locate(LedgerId(7), EntryId(120))
-            assert location is not None
-            bench.rot(".log", location.offset + 100)
+            bench.rot_entry(store, 7, 120)
             await bench.settle(put(store, 7, 300, payload=b"fresh"))
 
             told = await answers(store, 50, 120, 250, 51, 300, 50, LAST_ENTRY)
@@ -217,10 +214,7 @@ def test_without_waiting_nothing_is_ever_denied() -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             await stored(bench, store)
-            (partition,) = store.partitions
-            location = partition.index.locate(LedgerId(7), EntryId(120))
-            assert location is not None
-            bench.rot(".log", location.offset + 100)
+            bench.rot_entry(store, 7, 120)
             assert here(store, 50, 120, 250, LAST_ENTRY) == [whole(50), None, None, None]
             assert here(store, 0, 1, ledger_id=8) == [None, None]
             store.delete_ledger(LedgerId(7))

@@ -291,16 +291,15 @@ def test_a_full_disk_stops_it_and_nothing_is_lost() -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             await half_dead_logs(bench, store)
-            volume = bench.node.image.volumes["/ledgers"]
-            volume.total_bytes = volume.used_bytes + 100
+            bench.fill("/ledgers", room=100)
             await store.flush()
             done: Compacted = await compactor(bench, store).compact(Kind.MINOR)
             assert "full" in done.refused
             forced = CompactionOptions(entries_per_s=None, is_forced_when_full=True)
             done = await compactor(bench, store, forced).compact(Kind.MINOR, is_forced=True)
             assert (done.logs, done.refused) == (0, "")  # there is no room for a copy either
-            volume.used_bytes += 1_000_000  # somebody else's
-            volume.total_bytes = volume.used_bytes + 20_000
+            bench.node.image.volumes["/ledgers"].used_bytes += 1_000_000  # somebody else's
+            bench.fill("/ledgers", room=20_000)
             await store.flush()
             assert store.is_read_only
             done = await compactor(bench, store, forced).compact(Kind.MINOR, is_forced=True)
