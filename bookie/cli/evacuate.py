@@ -71,7 +71,7 @@ class _Report:
 
     def tell(self, arguments: argparse.Namespace, evacuation: "Evacuation | None") -> int:
         """Print it; the exit code."""
-        entries, size = (0, 0) if evacuation is None else (evacuation.entries, evacuation.bytes)
+        entries, size = (0, 0) if evacuation is None else (evacuation.copier.entries, evacuation.copier.bytes)
         left = [{"ledger": ledger_id, "reason": reason} for ledger_id, reason in sorted(self.left.items())]
         facts = {"bookies": self.bookies, "ledgers": self.ledgers, "moved": self.ledgers - len(left)}
         facts |= {"entriesCopied": entries, "bytesCopied": size, "left": left, "cookieForgotten": self.forgotten}

@@ -5,9 +5,19 @@ whoever has it, verified, and written as a recovery writes; the leaving are aske
 decided is recovered first. Rules: metadata.md 5, 11.1; LedgerFragmentReplicator. Java re-seals each copy; here the
 stored bytes are copied as they are, so that replicas stay equal.
 
-Order: lock, copy, force, ask whether it is the same life still, then one compare-and-set. CRASH: before the last, the
-metadata names whom it named, and the copies are surplus; after it every entry stands on disk at the new bookie. It may
-be ended at any point and begun again.
+Order: lock, copy, force, then one transaction: the new bookies are named, provided that at this very moment
+
+    the ledger's metadata is what it was derived from   nobody closed, deleted or moved it meanwhile, and the fragment
+                                                        has the ensemble and the end that were copied
+    each new bookie is in the life that acknowledged    it lost nothing since: a life that begins without the disks of
+                                                        the one before says so first, and then looks who names it
+    the lock was ours since before the first copy       nobody threw the copies away as surplus: Java's bookies do
+                                                        (metadata.md 13.2), ours never
+
+The first suffices against others who change the same ledger, with a lock or without (writers, recoveries, another
+evacuation). The other two are about what metadata does not show: whether the copies are still there. CRASH: before the
+transaction the metadata names whom it named, and the copies are surplus; after it every entry stands on disk at the new
+bookie. It may be ended at any point and begun again.
 """
 
 import asyncio
@@ -19,21 +29,20 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import BookieId, EntryId, LedgerId, Life
-from bookie.base.throttle import Throttle
+from bookie.base.ids import BookieId, LedgerId, Life
 from bookie.client import recovery
 from bookie.client.bookies import BookieClient
-from bookie.client.replication_lock import locked
-from bookie.client.shared import Shared, digest_of, schedule_of
+from bookie.client.replica_copier import CONCURRENCY, ReplicaCopier
+from bookie.client.replication_lock import ReplicationLock, locked
+from bookie.client.shared import Shared, schedule_of
+from bookie.metadata import cookie, paths
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.metadata_store import CheckOp
 from bookie.quorum import leaving as rules
 from bookie.quorum.leaving import Fragment
-from bookie.wire import digest
 
 log = logging.getLogger(__name__)
 
-# Entries on their way at once, of all ledgers together: at the frame limit 160 MiB.
-_CONCURRENCY = 32
 # Records asked for at once while looking for ledgers.
 _LOOK_BATCH = 256
 # How often a fragment is begun again because of what others did meanwhile.
@@ -58,28 +67,24 @@ class Named:
 class Evacuation:
     """Of the bookies `leaving`. Any number of ledgers may be moved at once.
 
-    `may_end`: ledgers without an end are recovered, which fences off their writers. `entries` and `bytes` count what
-    was copied so far, each copy once.
+    `may_end`: ledgers without an end are recovered, which fences off their writers. `copier` counts what was copied.
     """
 
     def __init__(
         self, shared: Shared, leaving: Sequence[BookieId], *, bytes_per_s: int | None = None, may_end: bool = True
     ) -> None:
-        self.entries = 0
-        self.bytes = 0
         self._shared = shared
         self._bookies = BookieClient(shared.pool)
         self._leaving = frozenset(leaving)
         self._may_end = may_end
-        self._throttle = Throttle(bytes_per_s)
-        self._room = asyncio.Semaphore(_CONCURRENCY)
-        self._holder = f"bookie-evacuation-{shared.world.entropy.token(_TOKEN_BYTES).hex()}"
+        self.copier = ReplicaCopier(shared, self._bookies, self._leaving, bytes_per_s)
 
     # ---- looking -----------------------------------------------------------------------------------------------------
 
     async def look(self) -> AsyncIterator[Named | None]:
-        """Every ledger of the cluster in turn: what is to be done for it, or None."""
+        """Every ledger of the cluster in turn, of all that were made before: what is to be done for it, or None."""
         batch: list[LedgerId] = []
+        await self._shared.ledgers.store.sync(self._shared.ledgers.root)
         async for ledger_id in self._shared.ledgers.iterate():
             batch.append(ledger_id)
             if len(batch) == _LOOK_BATCH:
@@ -107,18 +112,23 @@ class Evacuation:
         """Let `ledger_id` stand without the leaving; fine if it does already, or is deleted. May be begun again.
 
         Raises LedgerStillOpen, NotEnoughBookies, QuorumNotReached (an entry could be had from nobody), TooManyRequests
-        (another repairs it now), MetadataError, and what recovery raises.
+        (another repairs it now), LockLost, MetadataError, and what recovery raises.
         """
         ledgers = self._shared.ledgers
+        holder = f"bookie-evacuation-{self._shared.world.entropy.token(_TOKEN_BYTES).hex()}"
         failures = 0
         with contextlib.suppress(errors.LedgerMissing):  # deleted meanwhile
-            async with locked(ledgers.store, ledgers.root, ledger_id, self._holder):
+            async with locked(ledgers.store, ledgers.root, ledger_id, holder) as lock:
                 while failures < _ATTEMPTS:
                     metadata = await self._ended(ledger_id)
                     fragment = next(rules.fragments(metadata, self._leaving), None)
                     if fragment is None:
                         return
-                    failures = 0 if await self._move_fragment(ledger_id, metadata, fragment) else failures + 1
+                    if await self._move_fragment(lock, metadata, fragment):
+                        failures = 0
+                        continue
+                    failures += 1
+                    log.warning("begun again, its metadata or a new bookie changed ledger_id=%d", ledger_id)
             raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {_ATTEMPTS} times in a row")
 
     async def _ended(self, ledger_id: LedgerId) -> LedgerMetadata:
@@ -131,9 +141,10 @@ class Evacuation:
         metadata, _ = await recovery.recover(self._shared, ledger_id)
         return metadata
 
-    async def _move_fragment(self, ledger_id: LedgerId, metadata: LedgerMetadata, fragment: Fragment) -> bool:
+    async def _move_fragment(self, lock: ReplicationLock, metadata: LedgerMetadata, fragment: Fragment) -> bool:
         """Copy it and name the new bookies; False when it is to be begun again: somebody else changed its ensemble
         meanwhile, or a new bookie was restarted."""
+        ledger_id = lock.ledger_id
         schedule = schedule_of(metadata)
         replacements = self._shared.replacements(schedule, fragment.bookies, fragment.slots, without=self._leaving)
         if len(replacements) < len(fragment.slots):
@@ -144,8 +155,8 @@ class Evacuation:
         takers = tuple(dict.fromkeys(replacements.values()))
         lives = await self._lives(takers)
         copies = fragment.copies(schedule, replacements)
-        while batch := list(itertools.islice(copies, _CONCURRENCY)):
-            problems = await asyncio.gather(*(self._copy(ledger_id, metadata, *copy) for copy in batch))
+        while batch := list(itertools.islice(copies, CONCURRENCY)):
+            problems = await asyncio.gather(*(self.copier.copy(ledger_id, metadata, *copy) for copy in batch))
             for problem in problems:
                 if problem is not None:
                     raise problem
@@ -154,23 +165,47 @@ class Evacuation:
             await self._bookies.force(bookie_id, ledger_id)
         if await self._lives(takers) != lives:
             # The next life says yes to the force, and does not know what it lost: no ledger named it (bp46.md, T17).
-            log.warning("copied again, a bookie was restarted meanwhile ledger_id=%d bookies=%s", ledger_id, takers)
             return False
-        return await self._publish(ledger_id, fragment, replacements)
+        return await self._publish(lock, fragment, replacements, lives)
 
-    async def _lives(self, bookies: Sequence[BookieId]) -> list[Life | None]:
-        return [await self._bookies.life(bookie_id) for bookie_id in bookies]
+    async def _lives(self, bookies: Sequence[BookieId]) -> tuple[CheckOp, ...]:
+        """What must stand for each of them to be in the life that answers now. Java's bookies have no such record.
 
-    async def _publish(self, ledger_id: LedgerId, fragment: Fragment, replacements: Mapping[int, BookieId]) -> bool:
+        Raises BookieUnavailable when it is not the current one: its registration will say where that answers.
+        """
         ledgers = self._shared.ledgers
+        checks = []
+        for bookie_id in bookies:
+            life = await self._bookies.life(bookie_id)
+            if life is None:
+                continue
+            path = paths.incarnation(ledgers.root, bookie_id)
+            stored = await ledgers.store.get(path)
+            record = cookie.load_incarnation(stored.data)
+            if Life(record.incarnation, record.boot_epoch) != life:
+                raise errors.BookieUnavailable(f"bookie {bookie_id} is answered for by a life of it that is over")
+            checks.append(CheckOp(path, stored.version))
+        return tuple(checks)
+
+    async def _publish(
+        self,
+        lock: ReplicationLock,
+        fragment: Fragment,
+        replacements: Mapping[int, BookieId],
+        lives: Sequence[CheckOp],
+    ) -> bool:
+        ledgers, ledger_id = self._shared.ledgers, lock.ledger_id
+        refused = -1
         for _ in range(_ATTEMPTS):
             metadata, version = await ledgers.get(ledger_id)
             changed = rules.replaced(metadata, fragment, replacements)
-            if changed is None:
+            if changed is None or version == refused:  # it is not the ledger that changed: a new bookie's life is over
                 return False
             try:
-                await ledgers.put(ledger_id, changed, version)
+                await ledgers.put(ledger_id, changed, version, provided=(*lock.held, *lives))
             except errors.VersionConflict:
+                await lock.confirm()
+                refused = version
                 continue
             log.info(
                 "replicas moved ledger_id=%d from_entry=%d slots=%s bookies=%s",
@@ -181,50 +216,3 @@ class Evacuation:
             )
             return True
         return False
-
-    # ---- one entry ---------------------------------------------------------------------------------------------------
-
-    async def _copy(
-        self, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId, targets: Sequence[BookieId]
-    ) -> BookieError | None:
-        """Why it could not be done."""
-        try:
-            async with self._room:
-                body = await self._fetch(ledger_id, metadata, entry_id)
-                clock = self._shared.world.clock
-                await clock.sleep_until(self._throttle.take(len(body) * len(targets), clock.monotonic_ns()))
-                for target in targets:
-                    await self._store(target, ledger_id, entry_id, body, digest.master_key(metadata.password))
-        except BookieError as error:
-            return error
-        return None
-
-    async def _fetch(self, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId) -> bytes:
-        """The stored bytes, verified, from whichever bookie has them; the leaving are asked last."""
-        said: list[str] = []
-        verifier = digest_of(metadata)
-        bookies = sorted(self._shared.pool.by_health(metadata.write_set(entry_id)), key=self._leaving.__contains__)
-        for bookie_id in bookies:
-            try:
-                body = await self._bookies.read(bookie_id, ledger_id, entry_id)
-                verifier.open(body, ledger_id, entry_id)
-            except BookieError as error:
-                said.append(f"{bookie_id}: {error}")
-                if isinstance(error, errors.BookieUnavailable | errors.RequestTimedOut):
-                    self._shared.pool.quarantine(bookie_id, error)  # asked last from now on
-                continue
-            return body
-        raise errors.QuorumNotReached(
-            f"ledger {ledger_id} entry {entry_id} could be had from nobody, so its bookies stay: {'; '.join(said)}"
-        )
-
-    async def _store(
-        self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId, body: bytes, master_key: bytes
-    ) -> None:
-        try:
-            await self._bookies.add(bookie_id, ledger_id, entry_id, body, master_key, is_recovery=True)
-        except BookieError as error:
-            self._shared.pool.quarantine(bookie_id, error)  # another is drawn when this is begun again
-            raise
-        self.entries += 1
-        self.bytes += len(body)

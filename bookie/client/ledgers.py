@@ -6,14 +6,14 @@ write, and never "no such ledger" for a store that could not be read. Rules: met
 """
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, LedgerId
 from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.metadata.paths import LayoutKind
-from bookie.ports.metadata_store import ANY_VERSION, MetadataStore, Stored
+from bookie.ports.metadata_store import ANY_VERSION, CheckOp, MetadataStore, PutOp, Stored
 
 SHORT_ID_END = paths.SHORT_ID_END
 LEGACY_ID_END = 10**10  # ten digits
@@ -76,16 +76,25 @@ class LedgerStore:
         found = await self.stored(ledger_id)
         return serde.load_ledger(found.data, found.created_ms), found.version
 
-    async def put(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
-        """Compare and set; return the new version. Raises VersionConflict, LedgerMissing, MetadataError."""
+    async def put(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int, *, provided: Sequence[CheckOp] = ()
+    ) -> int:
+        """Compare and set; return the new version. Raises VersionConflict, LedgerMissing, MetadataError.
+
+        `provided`: what else must stand as it says at that very moment, or it is a VersionConflict too.
+        """
         data = serde.dump_ledger(metadata)
         path = self.path(ledger_id)
         was_lost = False
         for _ in range(_PUT_ATTEMPTS):
             try:
-                return await self.store.put(path, data, version)
+                if not provided:
+                    return await self.store.put(path, data, version)
+                await self.store.transact([*provided, PutOp(path, data, version)])
+                return version + 1
             except errors.NodeMissing:
-                raise errors.LedgerMissing(f"ledger {ledger_id} does not exist") from None
+                await self.stored(ledger_id)
+                raise errors.VersionConflict(f"ledger {ledger_id}: what its change depends on is gone") from None
             except errors.OutcomeUnknown:
                 was_lost = True
             except errors.VersionConflict:

@@ -4,7 +4,7 @@
       │      UNCLEAN ── note ──── open ── phase one ─── next sentinels ─► record CAS ─► DIRTY ─► serve
       │      BOOTSTRAP ─ sentinels ── open ──────────── cookie+record CAS ─► cookies, sentinels ─► DIRTY ─► serve
       │                                   (an id that was used before: phase one after open)
-      │      LOST, granted ─ sentinels, note ─ open ─ phase one ─ cookie+record CAS ─► cookies, sentinels ─► DIRTY
+      │      LOST, granted ─ sentinels, note ─ open ─ old life over ─ phase one ─ cookie+record CAS ─► cookies, … DIRTY
       │      RESUME ──── note ──── open ── phase one ── cookies, next sentinels ─► record CAS ─► DIRTY ─► serve
       └───── held, or LOST without a grant: wait, alive; write nothing; look again
 
@@ -154,12 +154,13 @@ class Boot:
             kept = any(volume.contents is not Contents.EMPTY for volume in seen.volumes)
             await self._note(seen, record, verify=kept)
         async with self._opened(fail, accept_loss=is_loss, must_exist=False) as store:
+            assert self._identities is not None
             if had_fences:
+                seen = dataclasses.replace(seen, identity=await self._identities.end_life(seen.identity))
                 await self._protect(store, Loss.VOLUMES, record)
             self._phase.enter(State.STAMPING)
             self.progress.enter("cookie")
             await self._until_unregistered()
-            assert self._identities is not None
             # The linearization point. CRASH: after it the next boot finds RESUME and needs no grant; all marks are
             # durable since before it, and are made again.
             await self._identities.begin_life(seen.identity, seen.master, record)

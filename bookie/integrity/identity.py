@@ -6,6 +6,7 @@ settled by looking, and so that the older of two processes with one id learns th
 """
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,6 +69,28 @@ class IdentityStore:
             record=record,
             record_version=ABSENT if stored_record is None else stored_record.version,
         )
+
+    async def end_life(self, seen: Identity) -> Identity:
+        """Move the record's version on, and nothing else: what is copied to this bookie because the life it tells of
+        took it can no longer be published (`client.evacuation`). So phase one, begun after it, sees all that was.
+
+        Another process of this id may do it instead of us; it makes no difference. Raises VersionConflict when cookie
+        or record were changed meanwhile.
+        """
+        if seen.record is None:
+            return seen
+        op = PutOp(self._record_path, cookie.dump_incarnation(seen.record), seen.record_version)
+        while True:
+            with contextlib.suppress(errors.MetadataError):  # the next look says what happened
+                await self._store.transact((op,))
+            now = await self.read()
+            if (now.cookie_version, now.record) != (seen.cookie_version, seen.record):
+                raise errors.VersionConflict(
+                    f"cookie or record of bookie {self._bookie_id} was changed by somebody else meanwhile"
+                )
+            if now.record_version != seen.record_version:
+                return now
+            await self._patience.pause(_SETTLE_MS)
 
     async def begin_life(self, seen: Identity, new_cookie: Cookie, record: IncarnationRecord) -> None:
         """Cookie and record, both as they were `seen`, become the new ones: all or nothing, durably.

@@ -1,8 +1,8 @@
 """Where things stand in the metadata store: ledger id <-> path, the service URI, the layout record.
 
-Names are a contract with Java (metadata.md 0, 1 and 3). Ours alone are the incarnation records, under
-`underreplication`, which Java neither lists nor deletes there. Never: a node below `<root>/NN` or `<root>/NNN` that is
-not a ledger; Java's listing would take its digits for a ledger id.
+Names are a contract with Java (metadata.md 0, 1 and 3). Ours alone are the incarnation records and the signs of lock
+holders, under `underreplication`, which Java neither lists nor deletes there. Never: a node below `<root>/NN` or
+`<root>/NNN` that is not a ledger; Java's listing would take its digits for a ledger id.
 """
 
 import enum
@@ -180,6 +180,11 @@ def replication_lock(root: str, ledger_id: LedgerId) -> str:
 
 def replication_locks(root: str) -> str:
     return f"{root}/underreplication/locks"
+
+
+def replication_holder(root: str, holder: str) -> str:
+    """Ours alone: it stands as long as the lock that this holder took is held (`client.replication_lock`)."""
+    return f"{root}/underreplication/holders/{holder}"
 
 
 def underreplicated_ledgers(root: str) -> str:

@@ -16,8 +16,8 @@ from bookie.base import errors
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, BootEpoch, EntryId, LedgerId, Life
 from bookie.client import Client, ClientOptions, LedgerWriter, cluster
-from bookie.metadata import paths, registration
-from bookie.ports.metadata_store import MetadataStore
+from bookie.metadata import cookie, paths, registration
+from bookie.ports.metadata_store import ANY_VERSION, MetadataStore
 from bookie.ports.network import Address, ByteStream, Listener
 from bookie.wire import codes, entry, messages, session
 from bookie.wire.messages import Request, Response
@@ -93,6 +93,16 @@ class FakeBookie:
             del self.entries[held]
         self.in_memory.clear()
         self.break_connections()
+
+    async def begin_life(self, life: Life) -> None:
+        """From now on it answers as one of ours: its record says which life is the current one."""
+        self.life = life
+        path = paths.incarnation(ROOT, self.id)
+        record = cookie.dump_incarnation(cookie.IncarnationRecord("fleet", life.incarnation, life.boot_epoch))
+        try:
+            await self.fleet.store.put(path, record, ANY_VERSION)
+        except errors.NodeMissing:
+            await self.fleet.store.create(path, record, parents=True)
 
     def wipe(self) -> None:
         """The disk is gone; the process lives."""

@@ -10,6 +10,7 @@ from bookie.base.errors import Status
 from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId, Life
 from bookie.client import Client, LedgerWriter
 from bookie.client.evacuation import Evacuation, LedgerStillOpen
+from bookie.client.replication_lock import LockLost, locked
 from bookie.metadata import paths, repair
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.wire import messages
@@ -45,6 +46,14 @@ def named(metadata: LedgerMetadata) -> set[str]:
     return {bookie_id for segment in metadata.segments for bookie_id in segment.bookies}
 
 
+async def lose_session(fleet: Fleet, client: Client) -> None:
+    """The client's session ends, and with it all that was its own; the next one has begun on return."""
+    store = client.shared.ledgers.store
+    before = store.session_id
+    fleet.machine.keeper.expire(before)
+    await fleet.until(lambda: store.session_id != before, "the next session")
+
+
 @pytest.mark.parametrize("shape", [(3, 3, 2), (3, 2, 2), (2, 1, 1)])
 @pytest.mark.parametrize("alive", [True, False])
 def test_every_replica_of_a_leaving_bookie_stands_elsewhere(shape: Sequence[int], alive: bool) -> None:
@@ -67,7 +76,7 @@ def test_every_replica_of_a_leaving_bookie_stands_elsewhere(shape: Sequence[int]
             metadata = await whole(fleet, client, writer.id)
             assert victim not in named(metadata)
             assert (metadata.state, metadata.last_entry) == (LedgerState.CLOSED, COUNT - 1)
-            assert evacuation.entries == len(held)
+            assert evacuation.copier.entries == len(held)
             new = metadata.last_segment.bookies[1]
             assert {key: fleet[new].entries[key] for key in held} == held  # byte for byte
             asked = fleet[new].requests
@@ -222,23 +231,95 @@ def test_a_bookie_that_fails_to_take_copies_is_not_named_and_another_is_drawn_th
     tell(story, zones="abcde")
 
 
+FIRST, SECOND = (Life(Incarnation(1), BootEpoch(epoch)) for epoch in (1, 2))
+
+
+async def half_moved(fleet: Fleet, client: Client) -> tuple[LedgerWriter, FakeBookie, asyncio.Task[None]]:
+    """A ledger of which half was copied to the one bookie that is left for that."""
+    writer = await written(client)
+    ensemble = writer.metadata.last_segment.bookies
+    new = next(bookie for bookie in fleet.bookies if bookie.id not in ensemble)
+    await new.begin_life(FIRST)
+    evacuation = Evacuation(client.shared, [ensemble[1]], bytes_per_s=100)
+    move = asyncio.create_task(evacuation.move(writer.id))
+    await fleet.until(lambda: len(new.ids(writer.id)) >= COUNT // 2, "half of the copies")
+    await asyncio.sleep(0.05)  # of simulated time: nothing is on its way to it
+    return writer, new, move
+
+
 def test_a_new_bookie_that_was_restarted_meanwhile_is_given_everything_again() -> None:
     # Without its journal it acknowledges from memory; no ledger names it yet, so it does not know what it lost, and its
     # next life says yes to the force.
     async def story(fleet: Fleet) -> None:
         async with fleet.client() as client:
+            writer, new, move = await half_moved(fleet, client)
+            new.wipe()
+            new.cut_power()
+            await new.begin_life(SECOND)
+
+            await move
+
+            assert new.id in named(await whole(fleet, client, writer.id))
+
+    tell(story, zones="abcd")
+
+
+def test_a_new_bookie_whose_life_ends_at_the_last_moment_is_given_everything_again() -> None:
+    """It was asked which life it is, said so, and lost its disks before the metadata named it: its phase one found
+    nothing to mark."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer, new, move = await half_moved(fleet, client)
+            lives_told = len(new.asked(messages.BookieInfoRequest))
+            await fleet.until(lambda: len(new.asked(messages.BookieInfoRequest)) > lives_told, "its life to be asked")
+            await asyncio.sleep(0.001)  # of simulated time: it answered, and the change is not on its way yet
+            new.wipe()
+            new.cut_power()
+            await new.begin_life(SECOND)
+
+            await move
+
+            assert new.id in named(await whole(fleet, client, writer.id))
+
+    tell(story, zones="abcd")
+
+
+def test_a_bookie_that_answers_from_a_life_that_is_over_takes_nothing() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
             writer = await written(client)
             ensemble = writer.metadata.last_segment.bookies
             new = next(bookie for bookie in fleet.bookies if bookie.id not in ensemble)
-            new.life = Life(Incarnation(1), BootEpoch(1))
-            evacuation = Evacuation(client.shared, [ensemble[1]], bytes_per_s=100)
-            move = asyncio.create_task(evacuation.move(writer.id))
-            await fleet.until(lambda: len(new.ids(writer.id)) >= COUNT // 2, "half of the copies")
-            await asyncio.sleep(0.05)  # of simulated time: nothing is on its way to it
-            new.wipe()
-            new.cut_power()
+            await new.begin_life(SECOND)
+            new.life = FIRST  # a process cut off from the metadata store, and not stopped yet
 
-            await move
+            with pytest.raises(errors.BookieUnavailable, match="a life of it that is over"):
+                await leaving(client, ensemble[0]).move(writer.id)
+
+            assert new.entries == {}
+
+    tell(story, zones="abcd")
+
+
+def test_nothing_is_published_when_the_lock_was_lost_although_the_metadata_did_not_change() -> None:
+    """A bookie of Java's that had the lock meanwhile threw the copies away (metadata 13.2)."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer, new, move = await half_moved(fleet, client)
+            before = await client.metadata(writer.id)
+            lock = paths.replication_lock(ROOT, writer.id)
+            await lose_session(fleet, client)
+            await fleet.store.create(lock, repair.dump_lock("a java bookie"), ephemeral=True)
+            new.entries.clear()
+
+            with pytest.raises(LockLost, match="begun again"):
+                await move
+            assert await client.metadata(writer.id) == before
+            assert repair.load_lock((await fleet.store.get(lock)).data) == "a java bookie"
+            await fleet.store.delete(lock)
+            await leaving(client, before.last_segment.bookies[1]).move(writer.id)
 
             assert new.id in named(await whole(fleet, client, writer.id))
 
@@ -276,6 +357,20 @@ def test_a_ledger_that_another_repairs_is_left_to_it_and_our_lock_goes_when_we_a
             assert not await is_held()
 
     tell(story, zones="abcd")
+
+
+def test_a_lock_that_went_with_our_session_and_is_another_s_now_is_not_given_back() -> None:
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            path = paths.replication_lock(ROOT, LedgerId(7))
+            store = client.shared.ledgers.store
+            async with locked(store, ROOT, LedgerId(7), "ours"):
+                await lose_session(fleet, client)
+                await fleet.store.create(path, repair.dump_lock("a java worker"), ephemeral=True)
+
+            assert repair.load_lock((await fleet.store.get(path)).data) == "a java worker"
+
+    tell(story)
 
 
 def test_two_evacuations_at_once_end_with_one_whole_ledger() -> None:
