@@ -101,4 +101,7 @@ def _section(settings: Settings, key: str) -> dict[str, Secret]:
         raise BadInput(
             "SASL without saslJaasFile: name the file that Java is told by -Djava.security.auth.login.config"
         )
-    return jaas.read_section(path, settings.text(key))
+    try:
+        return jaas.read_section(path, settings.text(key))
+    except BadInput as error:
+        raise BadInput(f"saslJaasFile {error}") from None

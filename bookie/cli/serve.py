@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bookie.cli.server_options import Effective
     from bookie.ports import World
     from bookie.ports.metadata_store import MetadataStore
+    from bookie.runtime.place import Place
     from bookie.server.bookie import Bookie
 
 log = logging.getLogger(__name__)
@@ -30,19 +31,57 @@ def add_parser(nouns: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    with loop.ended_by_stop_signals():
+        return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from bookie.cli import server_options
     from bookie.runtime import log as runtime_log
     from bookie.runtime import loop
 
     loaded = settings.load(arguments)
-    effective = server_options.build(loaded)
+    effective = server_options.build(loaded, look=_look)
     runtime_log.set_up(loaded.text("logLevel"))
     for warning in loaded.warnings:
         log.warning("%s", warning)
     for value in effective.settings.values.values():
         if not value.is_default:
             log.info("setting %s=%s origin=%s", value.setting.key, value.shown, value.origin)
+    _check_not_taken(effective)
     return loop.run(_serve(effective))
+
+
+def _look(path: str) -> "Place":
+    from bookie.runtime import place
+    from bookie.storage import dirs
+
+    return place.look(path, inside=dirs.CURRENT, lock=dirs.LOCK)
+
+
+def _check_not_taken(effective: "Effective") -> None:
+    """Tell at once what would else be told when the metadata store has answered, a journal is read and volumes are
+    stamped. Who takes a port or a lock after this is met then. Raises RefusedToStart.
+    """
+    from bookie.cli import directories
+    from bookie.ports.network import Address
+    from bookie.runtime import place
+
+    ports = {
+        "bookiePort": Address(effective.options.listen_host, effective.options.port),
+        "adminPort": effective.admin,
+        "metricsPort": effective.metrics,
+        "httpServerPort": effective.http,
+    }
+    problems = list(directories.held(effective.settings, _look))
+    for key, address in ports.items():
+        reason = "" if address is None else place.why_not_to_listen(address)
+        if reason:
+            problems.append(f"{key}: {reason}")
+    if problems:
+        raise errors.RefusedToStart("; ".join(problems))
 
 
 async def _serve(effective: "Effective") -> int:
@@ -56,6 +95,7 @@ async def _serve(effective: "Effective") -> int:
         node = Bookie(effective.options, world)
         loop.settle_memory()
         loop.on_uncaught(node.fail)
+        loop.on_stop_signals(node.request_stop)
         # Both ports are up before anything else happens: a bookie that waits or is stuck can be asked why.
         async with (
             admin.serve(node, effective.admin, callers),
@@ -63,7 +103,6 @@ async def _serve(effective: "Effective") -> int:
             _serving_http(node, effective, world),
             memory.returned_when_idle(),
         ):
-            loop.on_stop_signals(node.request_stop)
             await node.run()
     return 0
 

@@ -3,13 +3,13 @@
 import getpass
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from bookie.base import ids
 from bookie.base.errors import BadInput
-from bookie.cli import derive, security_settings, storage_settings
+from bookie.cli import contradictions, derive, directories, security_settings, storage_settings
 from bookie.cli.derive import HostLookup, Wanted
 from bookie.cli.settings import Settings
 from bookie.integrity.options import IntegrityOptions
@@ -52,8 +52,18 @@ def complete(settings: Settings, lookup: HostLookup = SYSTEM) -> tuple[Settings,
     return settings, problems.found
 
 
-def build(settings: Settings, lookup: HostLookup = SYSTEM, *, user: str | None = None) -> Effective:
-    """Everything a bookie is told. Raises BadInput with all problems together."""
+def build(
+    settings: Settings,
+    lookup: HostLookup = SYSTEM,
+    *,
+    user: str | None = None,
+    look: directories.Look = directories.unseen,
+) -> Effective:
+    """Everything a bookie is told. Raises BadInput with all problems together.
+
+    `look`: at the configured directories, by who is about to work in them.
+    """
+    user = _user() if user is None else user
     settings, met = complete(settings, lookup)
     problems = _Problems([*settings.problems, *settings.type_problems(), *met])
     missing = [key for key in _NEEDED if not settings.text(key).strip()]
@@ -64,10 +74,12 @@ def build(settings: Settings, lookup: HostLookup = SYSTEM, *, user: str | None =
         )
     if settings.type_problems():
         raise BadInput("; ".join(problems.found))
-    problems.found += _contradictions(settings, _user() if user is None else user)
+    problems.found += contradictions.find(settings, user)
+    wrong_directories = list(directories.problems(settings, look, user))
+    problems.found += wrong_directories
     security = problems.attempt(lambda: security_settings.security_options(settings))
     integrity = problems.attempt(lambda: _integrity(settings))
-    storage = None if missing else _storage(settings, problems)
+    storage = _storage(settings, problems, has_directories=not missing and not wrong_directories)
     if security is None or integrity is None or storage is None or problems.found:
         raise BadInput("; ".join(problems.found))
     listen = settings.text("listeningAddress")
@@ -82,9 +94,11 @@ def build(settings: Settings, lookup: HostLookup = SYSTEM, *, user: str | None =
     )
 
 
-def _storage(settings: Settings, problems: "_Problems") -> StorageOptions | None:
+def _storage(settings: Settings, problems: "_Problems", *, has_directories: bool) -> StorageOptions | None:
     compaction = problems.attempt(lambda: storage_settings.compaction_options(settings)) or CompactionOptions()
     scrub = problems.attempt(lambda: storage_settings.scrub_options(settings)) or ScrubOptions()
+    if not has_directories:  # that was told already
+        return None
     return problems.attempt(lambda: storage_settings.storage_options(settings, compaction, scrub))
 
 
@@ -136,6 +150,14 @@ class _Problems:
         except BadInput as error:
             self.found.append(str(error))
             return None
+
+
+def _user() -> str:
+    """The user of this process; its number where it has no name, as in a container without an account for it."""
+    try:
+        return getpass.getuser()
+    except KeyError:
+        return str(os.getuid())
 
 
 # ---- what was not said -----------------------------------------------------------------------------------------------
@@ -193,56 +215,6 @@ def _http(settings: Settings) -> Address | None:
     return Address(
         settings.text("httpServerHost") or settings.text("listeningAddress"), settings.number("httpServerPort")
     )
-
-
-# ---- what must not go together ---------------------------------------------------------------------------------------
-
-
-def _user() -> str:
-    """The user of this process; its number where it has no name, as in a container without an account for it."""
-    try:
-        return getpass.getuser()
-    except KeyError:
-        return str(os.getuid())
-
-
-def _contradictions(settings: Settings, user: str) -> Iterator[str]:
-    threshold = settings.fraction("diskUsageThreshold") or 0.0
-    for key in ("diskUsageThreshold", "diskUsageWarnThreshold", "diskUsageLwmThreshold"):
-        share = settings.fraction(key)
-        if share is not None and not 0 < share < 1:
-            yield f"{key} is {share}, a share of the disk: between 0 and 1, as 0.95"
-    for key, what in (("diskUsageWarnThreshold", "warned of"), ("diskUsageLwmThreshold", "left again")):
-        lower = settings.fraction(key)
-        if lower is not None and lower > threshold:
-            yield f"{key} ({lower}) is above diskUsageThreshold ({threshold}): a full disk would be {what} too late"
-    if not settings.is_true("readOnlyModeEnabled"):
-        yield (
-            "readOnlyModeEnabled=false wants a bookie that ends when its disk is full; this one becomes read-only and"
-            " goes on serving reads: set it to true"
-        )
-    if settings.text("httpServerChangesFrom") not in ("loopback", "any"):
-        yield f"httpServerChangesFrom is {settings.text('httpServerChangesFrom')!r}: loopback or any"
-    users = settings.names("permittedStartupUsers")
-    if users and user not in users:
-        yield f"user {user!r} may not start this bookie: permittedStartupUsers is {', '.join(users)}"
-    if settings.is_true("useShortHostName") and not settings.is_true("useHostNameAsBookieID"):
-        yield "useShortHostName=true without useHostNameAsBookieID=true does nothing: set both, or neither"
-    yield from _shared_ports(settings)
-
-
-def _shared_ports(settings: Settings) -> Iterator[str]:
-    keys = ["bookiePort", "adminPort", "metricsPort"]
-    if settings.is_true("httpServerEnabled"):
-        keys.append("httpServerPort")
-    owner: dict[int, str] = {}
-    for key in keys:
-        port = settings.number(key)
-        if not 0 <= port < 1 << 16:
-            yield f"{key} is {port}, not between 0 and 65535"
-        elif port and port in owner:
-            yield f"{owner[port]} and {key} are both {port}: each needs a port of its own"
-        owner.setdefault(port, key)
 
 
 def without_secrets(effective: Effective) -> dict[str, str]:

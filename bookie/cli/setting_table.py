@@ -1,14 +1,17 @@
 """Every setting of a bookie: its name (Java's, where bk_server.conf has it), how its text is read, its default.
 
-`BOOKIE_<UPPER_SNAKE>` in the environment and `--kebab-case` on the command line are made from the name.
-"""
+`BOOKIE_<UPPER_SNAKE>` in the environment and `--kebab-case` on the command line are made from the name."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bookie.base.units import MIB
+from bookie.base.units import GIB, KIB, MIB
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+PORT_MAX = (1 << 16) - 1
+# A length on the wire is a signed number of four bytes.
+_FRAME_MAX = (1 << 31) - 1
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -18,8 +21,15 @@ def _bool(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _list(text: str) -> tuple[str, ...]:
+def split_list(text: str) -> tuple[str, ...]:
+    """The items between commas, without the blanks around them."""
     return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+def _level(text: str) -> str:
+    if text.upper() not in LOG_LEVELS:
+        raise ValueError(f"one of {', '.join(LOG_LEVELS)}")
+    return text.upper()
 
 
 def _rate(text: str) -> int | None:
@@ -30,7 +40,8 @@ def _rate(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `aliases`: other names it has in bk_server.conf. `is_secret`: its text is never shown."""
+    """One setting. `aliases`: other names it has in bk_server.conf. `is_secret`: its text is never shown.
+    `least` and `most`: the bounds of a number, inclusive."""
 
     key: str
     parse: Callable[[str], object]
@@ -38,6 +49,8 @@ class Setting:
     help: str
     aliases: tuple[str, ...] = ()
     is_secret: bool = False
+    least: int | None = None
+    most: int | None = None
 
     @property
     def variable(self) -> str:
@@ -51,7 +64,7 @@ class Setting:
 SETTINGS = (
     # ---- who it is -------------------------------------------------------------------------------------------------
     Setting("bookieId", str, "", "name of this bookie in the cluster, for ever; default: its address and bookiePort"),
-    Setting("bookiePort", int, "3181", "data port"),
+    Setting("bookiePort", int, "3181", "data port", least=0, most=PORT_MAX),
     Setting("advertisedAddress", str, "", "host that clients dial; default: this machine's address"),
     Setting("useHostNameAsBookieID", _bool, "false", "without advertisedAddress: this machine's name, not its address"),
     Setting("useShortHostName", _bool, "false", "with useHostNameAsBookieID: the name up to its first dot"),
@@ -61,7 +74,7 @@ SETTINGS = (
     ),
     Setting("listeningAddress", str, "", "address to bind; default: listeningInterface's, or all"),
     Setting("zone", str, "", "failure domain of this bookie"),
-    Setting("permittedStartupUsers", _list, "", "users that may start it; default: all"),
+    Setting("permittedStartupUsers", split_list, "", "users that may start it; default: all"),
     # ---- the metadata store ----------------------------------------------------------------------------------------
     Setting("metadataServiceUri", str, "", "zk+hierarchical://HOST:PORT[;HOST:PORT]/ROOT"),
     Setting("zkServers", str, "", "the older way to say metadataServiceUri: HOST:PORT[,HOST:PORT]"),
@@ -73,33 +86,55 @@ SETTINGS = (
         "with zkServers: the ledger layout; default: as the cluster says",
         ("ledgerManagerType",),
     ),
-    Setting("zkTimeout", int, "30000", "session time-out, ms"),
-    Setting("metadataPatienceMs", int, "120000", "how long to wait at start for a metadata store that does not answer"),
+    Setting("zkTimeout", int, "30000", "session time-out, ms", least=1),
+    Setting(
+        "metadataPatienceMs",
+        int,
+        "120000",
+        "how long to wait at start for a metadata store that does not answer",
+        least=1,
+    ),
     # ---- directories -----------------------------------------------------------------------------------------------
-    Setting("journalDirectories", _list, "", "journal directories, comma-separated", ("journalDirectory",)),
-    Setting("ledgerDirectories", _list, "", "ledger directories, comma-separated"),
-    Setting("indexDirectories", _list, "", "index directories; default: the ledger directories"),
+    Setting("journalDirectories", split_list, "", "journal directories, comma-separated", ("journalDirectory",)),
+    Setting("ledgerDirectories", split_list, "", "ledger directories, comma-separated"),
+    Setting("indexDirectories", split_list, "", "index directories; default: the ledger directories"),
     Setting("volumeProof", str, "none", "kubernetes: volumes must prove to be mounted; none: not checked"),
-    Setting("allowSharedFilesystem", _list, "", "directories that may lie on the node's own disk"),
+    Setting("allowSharedFilesystem", split_list, "", "directories that may lie on the node's own disk"),
     # ---- journal and storage ---------------------------------------------------------------------------------------
     Setting("journalWriteData", _bool, "true", "false: entries skip the journal; a crash is then healed from peers"),
-    Setting("journalMaxSizeMB", int, "64", "size of a journal file, MiB"),
-    Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms"),
-    Setting("logSizeLimit", int, str(1024 * MIB), "size of an entry log, bytes", ("entryLogSizeLimit",)),
-    Setting("entryLogPageCacheMB", int, "256", "of the log being written, what the page cache is asked to keep, MiB"),
+    Setting("journalMaxSizeMB", int, "64", "size of a journal file, MiB", least=1),
+    Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms", least=1),
+    Setting(
+        "logSizeLimit",
+        int,
+        str(1024 * MIB),
+        "size of an entry log, bytes",
+        ("entryLogSizeLimit",),
+        least=4 * KIB,
+        most=2 * GIB,
+    ),
+    Setting(
+        "entryLogPageCacheMB",
+        int,
+        "256",
+        "of the log being written, what the page cache is asked to keep, MiB",
+        least=0,
+    ),
     Setting(
         "dbStorage_writeCacheMaxSizeMb",
         int,
         "",
         "entries not yet in logs, all ledger directories together, MiB; default: 96 for each",
+        least=1,
     ),
     Setting(
         "dbStorage_readAheadCacheMaxSizeMb",
         int,
         "",
         "entries read and read ahead, all ledger directories together, MiB; 0: none; default: 64 for each",
+        least=0,
     ),
-    Setting("gcWaitTime", int, "900000", "between two looks for deleted ledgers, ms"),
+    Setting("gcWaitTime", int, "900000", "between two looks for deleted ledgers, ms", least=1),
     Setting("minorCompactionThreshold", float, "0.2", "logs of which less is live are rewritten often; 0: never"),
     Setting("minorCompactionInterval", int, "3600", "seconds between two minor compactions; 0: never"),
     Setting("minorCompactionMaxTimeMillis", int, "-1", "how long one may take; -1: as long as it takes"),
@@ -113,8 +148,14 @@ SETTINGS = (
     Setting("isThrottleByBytes", _bool, "false", "limit compaction by bytes, not by entries"),
     Setting("forceAllowCompaction", _bool, "false", "a compaction asked for runs though that kind is switched off"),
     Setting("isForceGCAllowWhenNoSpace", _bool, "false", "a compaction asked for runs though the disk is full"),
-    Setting("localScrubInterval", int, str(7 * 24 * 3600), "seconds between two checks of every entry; 0: when asked"),
-    Setting("localScrubRateLimit", int, "", "entries checked per second; default: no such limit"),
+    Setting(
+        "localScrubInterval",
+        int,
+        str(7 * 24 * 3600),
+        "seconds between two checks of every entry; 0: when asked",
+        least=0,
+    ),
+    Setting("localScrubRateLimit", int, "", "entries checked per second; default: no such limit", least=1),
     Setting("scrubRateBytesPerSecond", _rate, str(8 * MIB), "bytes checked per second; none: as fast as it goes"),
     Setting("diskUsageThreshold", float, "0.95", "read-only above this share of a disk"),
     Setting("diskUsageWarnThreshold", float, "", "only minor compaction above this share; default: 0.90 at most"),
@@ -129,7 +170,11 @@ SETTINGS = (
     Setting("regeneration", str, "gated", "who lets empty volumes take over: gated, manual or local"),
     Setting("copyRateBytesPerSecond", _rate, str(64 * MIB), "limit of repair traffic; none: as fast as it goes"),
     Setting(
-        "openLedgerRereplicationGracePeriod", int, "30000", "silence of a writer before repair recovers its ledger, ms"
+        "openLedgerRereplicationGracePeriod",
+        int,
+        "30000",
+        "silence of a writer before repair recovers its ledger, ms",
+        least=0,
     ),
     # ---- security (docs/SECURITY.md) -------------------------------------------------------------------------------
     Setting("tlsProviderFactoryClass", str, "", "org.apache.bookkeeper.tls.TLSContextFactory: clients may start TLS"),
@@ -145,28 +190,30 @@ SETTINGS = (
         "tlsClientAuthentication", _bool, "false", "clients must show a certificate that tlsTrustStore vouches for"
     ),
     Setting("tlsHostnameVerificationEnabled", _bool, "false", "for this bookie's calls to others: names must match"),
-    Setting("tlsEnabledProtocols", _list, "TLSv1.2,TLSv1.3", "versions of TLS"),
+    Setting("tlsEnabledProtocols", split_list, "TLSv1.2,TLSv1.3", "versions of TLS"),
     Setting(
-        "tlsEnabledCipherSuites", _list, "", "cipher suites of TLS 1.2, by Java's or OpenSSL's names; default: all"
+        "tlsEnabledCipherSuites", split_list, "", "cipher suites of TLS 1.2, by Java's or OpenSSL's names; default: all"
     ),
     Setting("bookieAuthProviderFactoryClass", str, "", "how clients prove who they are; Java's class for it"),
     Setting("clientAuthProviderFactoryClass", str, "", "how this bookie does when it repairs itself from others"),
-    Setting("authorizedRoles", _list, "", "with BookieAuthZFactory: roles of certificates that may come in"),
-    Setting("authorizedNames", _list, "", "with BookieAuthZFactory: common names that may come in"),
+    Setting("authorizedRoles", split_list, "", "with BookieAuthZFactory: roles of certificates that may come in"),
+    Setting("authorizedNames", split_list, "", "with BookieAuthZFactory: common names that may come in"),
     Setting("saslJaasFile", str, "", "file that Java is told by -Djava.security.auth.login.config"),
     Setting("saslJaasBookieSectionName", str, "Bookie", "its section with the users"),
     Setting("saslJaasClientSectionName", str, "BookKeeper", "its section with this bookie's own name and password"),
     Setting("saslJaasClientAllowedIds", str, ".*bookkeeper.*", "pattern of user names that may come in"),
     Setting("adminTokenFile", str, "", "file with the token that callers of the admin port must know"),
     # ---- the process -----------------------------------------------------------------------------------------------
-    Setting("adminPort", int, "3182", "gRPC admin and health port"),
-    Setting("metricsPort", int, "9100", "port of /metrics"),
+    Setting("adminPort", int, "3182", "gRPC admin and health port", least=0, most=PORT_MAX),
+    Setting("metricsPort", int, "9100", "port of /metrics", least=0, most=PORT_MAX),
     Setting("httpServerEnabled", _bool, "false", "the admin paths of Java's bookie over HTTP"),
     Setting("httpServerPort", int, "8080", "their port"),
     Setting("httpServerHost", str, "", "their address; default: listeningAddress"),
     Setting("httpServerChangesFrom", str, "loopback", "who may change things over HTTP: loopback, or any"),
-    Setting("shutdownTimeoutMs", int, "8000", "how long the last flush may take after SIGTERM"),
-    Setting("nettyMaxFrameSizeBytes", int, str(5 * MIB), "longest frame on the data port"),
-    Setting("logLevel", str, "INFO", "DEBUG, INFO, WARNING or ERROR"),
+    Setting("shutdownTimeoutMs", int, "8000", "how long the last flush may take after SIGTERM", least=1),
+    Setting(
+        "nettyMaxFrameSizeBytes", int, str(5 * MIB), "longest frame on the data port", least=64 * KIB, most=_FRAME_MAX
+    ),
+    Setting("logLevel", _level, "INFO", ", ".join(LOG_LEVELS)),
 )
 BY_NAME = {name: setting for setting in SETTINGS for name in (setting.key, *setting.aliases)}

@@ -7,20 +7,30 @@ that ask for something unsafe are refused (`java_names`). Unknown flags are erro
 import argparse
 import dataclasses
 import difflib
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.cli import java_names
-from bookie.cli.setting_table import BY_NAME, SETTINGS, Setting
+from bookie.cli.setting_table import BY_NAME, SETTINGS, Setting, split_list
 from bookie.runtime import properties
 
 DEFAULT = "default"
 MASK = "********"
 _WANTED: Mapping[Callable[[str], object], str] = {int: "a whole number", float: "a number"}
-# No writer is given up so soon.
-_GRACE_DOUBTED_MS = 1_000
+_DIRECTORIES = ("journalDirectories", "ledgerDirectories", "indexDirectories")
+# So short in milliseconds that seconds may be meant: what comes of it when they are.
+_DOUBTED_BELOW_MS = 1_000
+_IF_SECONDS_ARE_MEANT: Mapping[str, str] = {
+    "zkTimeout": "no metadata store answers in so short a time",
+    "gcWaitTime": "the metadata store is asked for every ledger that often",
+    "openLedgerRereplicationGracePeriod": (
+        "a writer that pauses for longer loses its ledger to a repair (the file that comes with Java's bookie says"
+        " seconds, and is wrong)"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +51,24 @@ class Value:
         return MASK if self.setting.is_secret and self.text else self.text
 
     def parsed(self) -> object:
-        """None where nothing is said and the default is nothing."""
+        """None where nothing is said and the default is nothing. Raises BadInput."""
         if not self.text and not self.setting.default and self.setting.parse in (int, float):
             return None
         try:
-            return self.setting.parse(self.text)
+            parsed = self.setting.parse(self.text)
+            if isinstance(parsed, float) and not math.isfinite(parsed):
+                raise ValueError("a number")
         except ValueError as error:
-            wanted = _WANTED.get(self.setting.parse, str(error))
-            raise errors.BadInput(f"{self.setting.key} is {self.shown!r} ({self.origin}), not {wanted}") from None
+            raise self._refused(f"not {_WANTED.get(self.setting.parse, str(error))}") from None
+        least, most = self.setting.least, self.setting.most
+        if isinstance(parsed, int) and least is not None and parsed < least:
+            raise self._refused(f"at least {least}")
+        if isinstance(parsed, int) and most is not None and parsed > most:
+            raise self._refused(f"at most {most}")
+        return parsed
+
+    def _refused(self, why: str) -> errors.BadInput:
+        return errors.BadInput(f"{self.setting.key} is {self.shown!r} ({self.origin}), {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +112,7 @@ class Settings:
         return dataclasses.replace(self, values={**self.values, key: value})
 
     def type_problems(self) -> list[str]:
-        """One sentence for each text that is not what its setting wants."""
+        """One sentence for each text that is not what its setting wants, in kind or in size."""
         problems = []
         for value in self.values.values():
             try:
@@ -140,12 +160,19 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
 
 def _doubts(values: Mapping[str, Value]) -> Iterator[str]:
     """What may well not be what was meant."""
-    grace = values["openLedgerRereplicationGracePeriod"]
-    if grace.text.isdigit() and int(grace.text) < _GRACE_DOUBTED_MS:
-        yield (
-            f"{grace.origin}: {grace.setting.key}={grace.text} is milliseconds (the file that comes with Java's bookie"
-            " says seconds, and is wrong): a writer that pauses for longer loses its ledger to a repair"
-        )
+    for key, consequence in _IF_SECONDS_ARE_MEANT.items():
+        value = values[key]
+        if value.text.isdecimal() and int(value.text) < _DOUBTED_BELOW_MS:
+            yield f"{value.origin}: {key}={value.text} is milliseconds: {consequence}"
+    if not values["tlsProviderFactoryClass"].text:
+        for key in ("tlsKeyStore", "tlsTrustStore", "tlsClientAuthentication"):
+            if values[key].text not in ("", "false"):
+                yield f"{values[key].origin}: {key} does nothing without tlsProviderFactoryClass: nothing is encrypted"
+    directories = [path for key in _DIRECTORIES for path in split_list(values[key].text)]
+    shared = values["allowSharedFilesystem"]
+    for path in split_list(shared.text):
+        if path not in directories:
+            yield f"{shared.origin}: allowSharedFilesystem names {path}, which is written like that in no other setting"
 
 
 def _judge_foreign(lines: Iterable[tuple[str, str, str]], path: str, *, is_told: bool) -> tuple[list[str], list[str]]:

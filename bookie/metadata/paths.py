@@ -18,6 +18,10 @@ MANAGER_VERSION = 1
 _CLASS_PREFIX = "org.apache.bookkeeper.meta."
 
 
+# A name or an address, one of IPv6 in brackets, and the port; without one it is ZooKeeper's own.
+_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(?::(\d{1,5}))?", re.ASCII)
+
+
 class LayoutKind(enum.Enum):
     """Value: the factory's class name in LAYOUT, without its package."""
 
@@ -52,11 +56,18 @@ def parse_uri(uri: str) -> MetadataUri:
     if match is None:
         raise errors.BadInput(f"metadata service URI {uri!r} is not of the form {example}")
     name, authority, root = (match.group(2) or "").lower(), match.group(3), match.group(4) or ""
+    if "@" in authority:  # not shown: it may be a password
+        raise errors.BadInput("metadata service URI: ZooKeeper takes no user there, leave away all before the '@'")
     if name not in _URI_KINDS:
         raise errors.BadInput(f"metadata service URI {uri!r}: layout {name!r} is not known (e.g. {example})")
     if len(root) < 2 or root.endswith("/"):
         raise errors.BadInput(f"metadata service URI {uri!r} must end in a path without a slash at its end: {example}")
-    return MetadataUri(_URI_KINDS[name], authority.replace(";", ","), root)
+    hosts = [host.strip() for host in re.split("[;,]", authority)]
+    for host in hosts:
+        found = _HOST.fullmatch(host)
+        if found is None or not 0 < int(found.group(1) or 1) < 1 << 16:
+            raise errors.BadInput(f"metadata service URI {uri!r}: {host!r} is not HOST or HOST:PORT ({example})")
+    return MetadataUri(_URI_KINDS[name], ",".join(hosts), root)
 
 
 # ---- the layout record -----------------------------------------------------------------------------------------------

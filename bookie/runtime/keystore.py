@@ -42,39 +42,50 @@ def load(options: TlsOptions) -> Material:
     """Read everything that `options` name. Raises BadInput naming the file and the reason."""
     material = Material()
     if options.key_store:
-        password = _password(options.key_password_file)
+        password = _password("tlsKeyStorePasswordPath", options.key_password_file)
         if options.key_store_type == "PEM":
-            key, chain = _read(options.key_store), _read(options.certificate)
+            key = _read_pem("tlsKeyStore", options.key_store)
+            chain = _read_pem("tlsCertificatePath", options.certificate)
             material = Material(key=key, key_password=password, chain=chain)
         else:
-            key, certificates = _open_store(options.key_store, password)
+            key, certificates = _open_store("tlsKeyStore", options.key_store, password)
             if not key:
-                raise errors.BadInput(f"{options.key_store} holds no private key: name the store that does")
+                raise errors.BadInput(f"tlsKeyStore {options.key_store} holds no private key: name the store that does")
             material = Material(key=_pem("PRIVATE KEY", [key]), chain=_pem("CERTIFICATE", certificates))
     trusted = b""
     if options.trust_store:
-        trusted = _read(options.trust_store)
-        if options.trust_store_type != "PEM":
-            _, certificates = _open_store(options.trust_store, _password(options.trust_password_file))
+        if options.trust_store_type == "PEM":
+            trusted = _read_pem("tlsTrustStore", options.trust_store)
+        else:
+            password = _password("tlsTrustStorePasswordPath", options.trust_password_file)
+            _, certificates = _open_store("tlsTrustStore", options.trust_store, password)
             if not certificates:
-                raise errors.BadInput(f"{options.trust_store} holds no certificate to trust")
+                raise errors.BadInput(f"tlsTrustStore {options.trust_store} holds no certificate to trust")
             trusted = _pem("CERTIFICATE", certificates)
     return Material(material.key, material.key_password, material.chain, trusted)
 
 
-def _read(path: str) -> bytes:
+def _read(setting: str, path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise errors.BadInput(f"{path} cannot be read: {error.strerror}") from None
+        raise errors.BadInput(f"{setting} {path} cannot be read: {error.strerror}") from None
 
 
-def _password(path: str) -> str:
+def _read_pem(setting: str, path: str) -> bytes:
+    """The text, with something in it: OpenSSL takes nothing for nothing, and each handshake would fail."""
+    text = _read(setting, path)
+    if b"-----BEGIN " not in text:
+        raise errors.BadInput(f"{setting} {path} holds nothing in PEM form (no -----BEGIN): another file, or type?")
+    return text
+
+
+def _password(setting: str, path: str) -> str:
     """The password in the file at `path`; spaces and line ends around it do not count, as in Java."""
     try:
-        return _read(path).decode().strip() if path else ""
+        return _read(setting, path).decode().strip() if path else ""
     except UnicodeDecodeError:
-        raise errors.BadInput(f"{path} is not a text: it should hold a password") from None
+        raise errors.BadInput(f"{setting} {path} is not a text: it should hold a password") from None
 
 
 def _pem(label: str, ders: Iterable[bytes]) -> bytes:
@@ -86,9 +97,9 @@ def _pem(label: str, ders: Iterable[bytes]) -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
-def _open_store(path: str, password: str) -> tuple[bytes, list[bytes]]:
+def _open_store(setting: str, path: str, password: str) -> tuple[bytes, list[bytes]]:
     """Return (private key as PKCS#8 DER or b"", certificates as DER, a key's own chain first, from its leaf up)."""
-    data = _read(path)
+    data = _read(setting, path)
     try:
         if data.startswith(_JKS_MAGIC):
             return open_jks(data, password)
@@ -96,7 +107,7 @@ def _open_store(path: str, password: str) -> tuple[bytes, list[bytes]]:
     except (ValueError, struct.error, IndexError) as error:
         # Texts of these errors are about formats; none has a secret in it.
         raise errors.BadInput(
-            f"{path} cannot be opened: {error} (wrong password, or not a JKS or PKCS12 store)"
+            f"{setting} {path} cannot be opened: {error} (wrong password, or not a JKS or PKCS12 store)"
         ) from None
 
 

@@ -1,10 +1,11 @@
 """The event loop of a process: uvloop where it is installed, signals, and what happens to errors nobody caught."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,22 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
         return asyncio.new_event_loop
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
+
+
+@contextlib.contextmanager
+def ended_by_stop_signals() -> Iterator[None]:
+    """SIGTERM and SIGINT end the process with code 0 inside, until `on_stop_signals`: nothing has begun that must be
+    ended in order. The first process of a container would not even hear them otherwise (signal(7), kill(2))."""
+
+    def on_signal(number: int, _: object) -> None:
+        raise SystemExit(0)
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def on_stop_signals(stop: Callable[[], None]) -> None:

@@ -296,6 +296,8 @@ def refused(address: Address, error: OSError) -> errors.RefusedToStart:
         why = "the port is in use: stop the other process, or choose another port"
     elif error.errno == errno.EACCES:
         why = "not allowed: ports below 1024 belong to root"
+    elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        why = f"this machine has no such address ({error.strerror}): name one that it has, or none, to listen on all"
     else:
         why = f"{error.strerror or error}"
     return errors.RefusedToStart(f"cannot listen on {address}: {why}")

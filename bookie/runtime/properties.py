@@ -8,14 +8,13 @@ from bookie.base import errors
 
 # As java.util.Properties splits: the first '=' or ':'.
 _LINE = re.compile(r"([^=:\s]+)\s*[=:]\s*(.*)")
+# Of a line that is not understood only the first word is shown, and so much of that: the rest may be a password.
+_SHOWN_CHARACTERS = 40
 
 
 def read(path: str) -> list[tuple[str, str, str]]:
     """Return (name, text, origin) of each line; `origin` is "file:line". Raises BadInput with all problems."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.BadInput(f"settings file {path} cannot be read: {error}") from error
+    text = _text(path)
     found: list[tuple[str, str, str]] = []
     before: dict[str, tuple[str, str]] = {}
     problems: list[str] = []
@@ -23,7 +22,9 @@ def read(path: str) -> list[tuple[str, str, str]]:
         origin = f"{path}:{number}"
         match = _LINE.fullmatch(line)
         if match is None:
-            problems.append(f"{origin}: {line!r} is not of the form name=value")
+            shown, *more = line.split(None, 1)
+            shown = f"{shown[:_SHOWN_CHARACTERS]!r}{' ...' if more or len(shown) > _SHOWN_CHARACTERS else ''}"
+            problems.append(f"{origin}: {shown} is not of the form name=value")
             continue
         name, value = match.group(1), match.group(2)
         if "${" in value:
@@ -36,6 +37,26 @@ def read(path: str) -> list[tuple[str, str, str]]:
     if problems:
         raise errors.BadInput("; ".join(problems))
     return found
+
+
+def _text(path: str) -> str:
+    """What is in the file, without the mark that editors of another system put before a text. Raises BadInput."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise errors.BadInput(f"settings file {path} cannot be read: {error.strerror}") from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise errors.BadInput(
+            f"settings file {path} is no text in UTF-8 (line {line}, byte {data[error.start]:#04x}): save it as that,"
+            " or name the right file"
+        ) from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise errors.BadInput(f"settings file {path} has a zero byte in line {line}: name the right file")
+    return text
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -1,6 +1,5 @@
 """`bookie serve` and bad input: each has one sentence that names the thing, the reason and the next step."""
 
-import socket
 import subprocess
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 
 import local_support
 import zookeeper_support
-from bookie.cli import main
 from bookie.local import layout
 
 pytestmark = pytest.mark.slow
@@ -45,35 +43,3 @@ def test_a_metadata_store_without_a_cluster_is_told_with_the_command_that_makes_
 
     assert done.returncode == 1
     assert "bookie cluster init" in done.stderr.strip().splitlines()[-1]
-
-
-def test_a_directory_that_cannot_be_read_is_told_with_what_to_do(tmp_path: Path) -> None:
-    failing = tmp_path / "failing"
-    failing.write_text("a file: listing it fails, as on a disk that has failed")
-    with zookeeper_support.running(tmp_path / "zookeeper") as zookeeper:
-        assert main.main(["cluster", "init", "--metadata-service-uri", zookeeper.uri, "--json"]) == 0
-        done = serve(tmp_path, zookeeper.uri, "--ledger-directories", str(failing))
-
-    last = done.stderr.strip().splitlines()[-1]
-    assert done.returncode == 1
-    for said in (f"{failing} (ledgers) cannot be read", "Not a directory", "mend its disk", "integrity grant"):
-        assert said in last
-    assert "Traceback" not in done.stderr
-
-
-def test_a_metrics_port_in_use_is_told(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done = serve(tmp_path, "zk+hierarchical://127.0.0.1:1/ledgers", "--metrics-port", str(port))
-
-    assert done.returncode == 1
-    assert f"cannot listen on 127.0.0.1:{port}: the port is in use" in done.stderr
-
-
-def test_a_uri_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
-    done = serve(tmp_path, "http://nonsense")
-
-    assert done.returncode == 2
-    assert "nonsense" in done.stderr

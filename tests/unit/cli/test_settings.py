@@ -114,7 +114,8 @@ def test_problems_of_every_part_are_told_together(tmp_path: Path) -> None:
     [
         ("adminPort=3181", "bookiePort and adminPort are both 3181"),
         ("httpServerEnabled=true\nhttpServerPort=9100", "metricsPort and httpServerPort are both 9100"),
-        ("bookiePort=70000", "bookiePort is 70000, not between 0 and 65535"),
+        ("httpServerEnabled=true\nhttpServerPort=70000", "httpServerPort is 70000, not between 0 and 65535"),
+        ("advertisedAddress=bk-1:3181", r"advertisedAddress is 'bk-1:3181', not a host's name or address"),
         ("diskUsageThreshold=0.8\ndiskUsageLwmThreshold=0.9", r"diskUsageLwmThreshold \(0.9\) is above"),
         ("diskUsageThreshold=0.8\ndiskUsageWarnThreshold=0.9", r"diskUsageWarnThreshold \(0.9\) is above"),
         ("readOnlyModeEnabled=false", "readOnlyModeEnabled=false wants a bookie that ends"),
@@ -138,6 +139,9 @@ def test_unsafe_combinations_are_refused(tmp_path: Path, lines: str, told: str) 
         "permittedStartupUsers=bookie",
         "dataIntegrityStampMissingCookies=true\nregeneration=gated",
         "dataIntegrityStampMissingCookies=false",
+        "httpServerPort=70000\ncompactionRateByBytes=0",  # not enabled, not used
+        "advertisedAddress=2001:db8::7",
+        "advertisedAddress=bk_1.storage-a.example.net",
     ],
 )
 def test_what_is_safe_is_not(tmp_path: Path, lines: str) -> None:
@@ -176,9 +180,32 @@ def test_every_name_makes_its_own_flag_and_variable() -> None:
         ("diskUsageThreshold=most", "diskUsageThreshold is 'most' ({origin}), not a number"),
         ("journalWriteData=yes", "journalWriteData is 'yes' ({origin}), not true or false"),
         ("scrubRateBytesPerSecond=-1", "scrubRateBytesPerSecond is '-1' ({origin}), not none or a whole number"),
+        ("majorCompactionThreshold=nan", "majorCompactionThreshold is 'nan' ({origin}), not a number"),
+        ("diskUsageThreshold=inf", "diskUsageThreshold is 'inf' ({origin}), not a number"),
+        ("logLevel=VERBOSE", "logLevel is 'VERBOSE' ({origin}), not one of DEBUG, INFO, WARNING, ERROR"),
+        ("bookiePort=-1", "bookiePort is '-1' ({origin}), at least 0"),
+        ("adminPort=65536", "adminPort is '65536' ({origin}), at most 65535"),
+        ("zkTimeout=0", "zkTimeout is '0' ({origin}), at least 1"),
+        ("metadataPatienceMs=-5", "metadataPatienceMs is '-5' ({origin}), at least 1"),
+        ("gcWaitTime=-1", "gcWaitTime is '-1' ({origin}), at least 1"),
+        ("flushInterval=0", "flushInterval is '0' ({origin}), at least 1"),
+        ("journalMaxSizeMB=-3", "journalMaxSizeMB is '-3' ({origin}), at least 1"),
+        ("entryLogSizeLimit=0", "logSizeLimit is '0' ({origin}), at least 4096"),
+        ("logSizeLimit=99999999999", "logSizeLimit is '99999999999' ({origin}), at most 2147483648"),
+        ("entryLogPageCacheMB=-1", "entryLogPageCacheMB is '-1' ({origin}), at least 0"),
+        ("dbStorage_writeCacheMaxSizeMb=0", "dbStorage_writeCacheMaxSizeMb is '0' ({origin}), at least 1"),
+        ("dbStorage_readAheadCacheMaxSizeMb=-1", "dbStorage_readAheadCacheMaxSizeMb is '-1' ({origin}), at least 0"),
+        ("localScrubInterval=-1", "localScrubInterval is '-1' ({origin}), at least 0"),
+        ("localScrubRateLimit=0", "localScrubRateLimit is '0' ({origin}), at least 1"),
+        ("openLedgerRereplicationGracePeriod=-1", "openLedgerRereplicationGracePeriod is '-1' ({origin}), at least 0"),
+        ("shutdownTimeoutMs=0", "shutdownTimeoutMs is '0' ({origin}), at least 1"),
+        ("nettyMaxFrameSizeBytes=0", "nettyMaxFrameSizeBytes is '0' ({origin}), at least 65536"),
+        ("nettyMaxFrameSizeBytes=4294967296", "nettyMaxFrameSizeBytes is '4294967296' ({origin}), at most 2147483647"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_told_with_the_kind_that_is_wanted(line: str, told: str, tmp_path: Path) -> None:
+def test_a_value_that_is_none_is_told_with_the_kind_or_the_bound_that_is_wanted(
+    line: str, told: str, tmp_path: Path
+) -> None:
     with pytest.raises(errors.BadInput) as refused:
         build(load(f"{line}\n{NEEDED}", folder=tmp_path))
 
@@ -189,3 +216,74 @@ def test_a_value_of_the_wrong_kind_is_told_with_the_kind_that_is_wanted(line: st
 def test_a_share_that_is_none_is_told_by_its_own_name(key: str, tmp_path: Path) -> None:
     with pytest.raises(errors.BadInput, match=f"{key} is 95.0, a share of the disk"):
         build(load(f"{key}=95\n{NEEDED}", folder=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("lines", "doubt"),
+    [
+        ("zkTimeout=30", "zkTimeout=30 is milliseconds: no metadata store answers in so short a time"),
+        ("gcWaitTime=900", "gcWaitTime=900 is milliseconds: the metadata store is asked for every ledger that often"),
+        ("tlsKeyStore=/k", "tlsKeyStore does nothing without tlsProviderFactoryClass: nothing is encrypted"),
+        ("tlsClientAuthentication=true", "tlsClientAuthentication does nothing without tlsProviderFactoryClass"),
+        (
+            f"{NEEDED}allowSharedFilesystem=/a/",
+            "allowSharedFilesystem names /a/, which is written like that in no other",
+        ),
+    ],
+)
+def test_what_may_well_not_be_meant_is_warned_of(lines: str, doubt: str, tmp_path: Path) -> None:
+    (warning,) = load(f"{lines}\n", folder=tmp_path).warnings
+
+    assert doubt in warning
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "zkTimeout=1000",
+        "tlsClientAuthentication=false",
+        f"{NEEDED}allowSharedFilesystem=/a,/x",
+        "tlsKeyStore=/k\ntlsProviderFactoryClass=org.apache.bookkeeper.tls.TLSContextFactory",
+    ],
+)
+def test_what_is_clear_is_not_warned_of(lines: str, tmp_path: Path) -> None:
+    assert load(f"{lines}\n", folder=tmp_path).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"zone=a\n# caf\xe9\n", "is no text in UTF-8 (line 2, byte 0xe9)"),
+        ("zone=a\n".encode("utf-16"), "is no text in UTF-8 (line 1, byte 0xff)"),
+        (b"\x7fELF\x02\x01\x01\0\0", "has a zero byte in line 1"),
+        (b"zone=a\nbookieId=b\0c\n", "has a zero byte in line 2"),
+    ],
+)
+def test_a_file_that_is_no_text_is_told_with_the_place(data: bytes, told: str, tmp_path: Path) -> None:
+    (tmp_path / "bk.conf").write_bytes(data)
+
+    with pytest.raises(errors.BadInput) as refused:
+        load("", "--config", f"{tmp_path}/bk.conf")
+
+    assert str(refused.value).startswith(f"settings file {tmp_path}/bk.conf {told}")
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_a_file_from_another_system_says_the_same(start: bytes, end: bytes, tmp_path: Path) -> None:
+    """The mark before the first name would make another name of it: bookieId, say, which stands for ever."""
+    (tmp_path / "bk.conf").write_bytes(start + end.join([b"bookieId=b-7", b"zone=a", b""]))
+
+    loaded = load("", "--config", f"{tmp_path}/bk.conf")
+
+    assert (loaded.text("bookieId"), loaded.text("zone"), loaded.warnings) == ("b-7", "a", ())
+    assert loaded.values["zone"].origin == f"{tmp_path}/bk.conf:2"
+
+
+def test_a_line_that_is_not_understood_may_hold_a_password_and_is_not_shown_whole(tmp_path: Path) -> None:
+    with pytest.raises(errors.BadInput) as refused:
+        load(f"tlsKeyStorePassword hunter2\n{'x' * 300}\n", folder=tmp_path)
+
+    assert "bk.conf:1: 'tlsKeyStorePassword' ... is not of the form name=value" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+    assert "x" * 41 not in str(refused.value)

@@ -1,7 +1,9 @@
 """The sentinel's bytes, and what one volume's files mean next to the metadata store."""
 
+import asyncio
 import dataclasses
-from typing import Any
+import types
+from typing import Any, cast
 
 import pytest
 
@@ -9,9 +11,12 @@ import integrity_support as build
 from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.integrity import sentinel, volumes
+from bookie.integrity.options import NONE, IntegrityOptions
 from bookie.integrity.volumes import Expected, Volume
 from bookie.metadata.cookie import Cookie
+from bookie.ports import Host, World
 from bookie.ports.admin import Contents
+from bookie.ports.disk import Mount
 from bookie.storage.options import StorageOptions
 
 MASTER = Cookie(build.ME, ("/data/journal",), ("/data/ledgers",), ("/data/index",), build.INSTANCE)
@@ -94,3 +99,25 @@ def test_every_directory_is_one_volume_once() -> None:
     found = [(volume.role, volume.name) for volume in volumes.configured(options)]
 
     assert found == [("journal", "journal"), ("ledgers", "l0"), ("ledgers", "l1"), ("index", "index")]
+
+
+class FailingDisk:
+    """A directory is there, but its disk answers nothing any more."""
+
+    async def mount(self, directory: str) -> Mount:
+        facts = {"device": "8:1", "fsid": "f", "fstype": "ext4", "root": "/", "source": "/dev/sda1"}
+        return Mount(directory, exists=True, is_mount_point=True, total_bytes=1, shares_node_disk=False, **facts)
+
+    async def list(self, directory: str) -> list[str]:
+        raise errors.StorageFailed(f"{directory}: list: Input/output error")
+
+
+def test_a_volume_that_cannot_be_read_is_told_with_what_to_do_and_never_taken_for_empty() -> None:
+    world = cast(World, types.SimpleNamespace(disk=FailingDisk(), host=Host()))
+    storage = StorageOptions(("/data/journal",), ("/data/ledgers",))
+
+    with pytest.raises(errors.StorageFailed) as told:
+        asyncio.run(volumes.inspect(world, storage, IntegrityOptions(volume_proof=NONE), EXPECTED))
+
+    for said in ("/data/journal (journal) cannot be read", "Input/output error", "mend its disk", "integrity grant"):
+        assert said in str(told.value)

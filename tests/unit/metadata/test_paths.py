@@ -68,15 +68,34 @@ def test_service_uris_are_parsed() -> None:
     assert parsed == paths.MetadataUri(LayoutKind.HIERARCHICAL, "a:2181,b:2182", "/some/ledgers")
     assert paths.parse_uri("zk://a:2181/ledgers").kind is None
     assert paths.parse_uri("ZK+null://a:2181/ledgers").kind is None
+    assert paths.parse_uri("zk://a; [2001:db8::7]:2181,b_2:1/ledgers").hosts == "a,[2001:db8::7]:2181,b_2:1"
 
 
 @pytest.mark.parametrize(
     "uri",
-    ["", "a:2181", "zk://a:2181", "zk://a:2181/", "zk://a:2181/ledgers/", "zk+odd://a/ledgers", "etcd://a/ledgers"],
+    [
+        *(
+            "",
+            "a:2181",
+            "zk://a:2181",
+            "zk://a:2181/",
+            "zk://a:2181/ledgers/",
+            "zk+odd://a/ledgers",
+            "etcd://a/ledgers",
+        ),
+        *("zk://a:99999/ledgers", "zk://a:x/ledgers", "zk://a:/ledgers", "zk://a:0/l", "zk://;/l", "zk://a b:1/l"),
+    ],
 )
 def test_an_unusable_uri_is_refused_with_an_example(uri: str) -> None:
     with pytest.raises(errors.BadInput, match="zk\\+hierarchical://"):
         paths.parse_uri(uri)
+
+
+def test_what_may_be_a_password_in_a_uri_is_not_shown() -> None:
+    with pytest.raises(errors.BadInput, match="takes no user there") as refused:
+        paths.parse_uri("zk://user:hunter2@a:2181/ledgers")
+
+    assert "hunter2" not in str(refused.value)
 
 
 def test_repair_records_stand_where_java_looks_for_them() -> None:

@@ -125,6 +125,18 @@ def test_what_is_wrong_with_a_store_is_said_without_its_password(tmp_path: Path)
         keystore.load(dataclasses.replace(wrong, key_store="/nowhere"))
 
 
+@pytest.mark.parametrize("setting", ["tlsKeyStore", "tlsCertificatePath", "tlsTrustStore"])
+def test_a_pem_file_with_nothing_in_it_is_told_by_its_setting(setting: str, tmp_path: Path) -> None:
+    """OpenSSL takes it, and then no handshake succeeds."""
+    good = tls_support.options(tmp_path, authority := Authority(), authority.issue("bookie"))
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    field = {"tlsKeyStore": "key_store", "tlsCertificatePath": "certificate", "tlsTrustStore": "trust_store"}[setting]
+
+    with pytest.raises(errors.BadInput, match=f"{setting} {empty} holds nothing in PEM form"):
+        keystore.load(dataclasses.replace(good, **{field: str(empty)}))
+
+
 def test_loaded_keys_do_not_print(tmp_path: Path) -> None:
     options = tls_support.options(tmp_path, authority := Authority(), authority.issue("bookie"))
 

@@ -1,0 +1,114 @@
+"""Which configured directories can never be a bookie's, told before anything is begun: no connection, no write.
+
+Nothing is concluded about what is *in* a directory: whether an empty one is new, lost or not mounted is for the boot to
+say (docs/INTEGRITY.md). Where volumes must prove to be mounted, one that is absent or not ours to write may be one that
+is not mounted yet: the bookie then waits for it, alive, so only what no mount can put right is refused here.
+"""
+
+import posixpath
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from bookie.cli.settings import Settings
+from bookie.integrity.options import KUBERNETES
+from bookie.runtime.place import Place
+from bookie.storage import dirs
+
+KEYS = ("journalDirectories", "ledgerDirectories", "indexDirectories")
+
+Look = Callable[[str], Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A directory as somebody wrote it down: under which setting, where, and what is there."""
+
+    key: str
+    path: str
+    origin: str
+    place: Place
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.path} ({self.origin})"
+
+
+def unseen(path: str) -> Place:
+    """For who does not look: nothing is wrong with it, and no link leads elsewhere."""
+    return Place(posixpath.normpath(path), above=path)
+
+
+def named(settings: Settings, look: Look) -> list[Named]:
+    """Every directory of every setting, in order."""
+    return [
+        Named(key, path, settings.values[key].origin, look(path) if path.startswith("/") else unseen(path))
+        for key in KEYS
+        for path in settings.names(key)
+    ]
+
+
+def problems(settings: Settings, look: Look, user: str) -> Iterator[str]:
+    """One sentence for each directory, or pair of them, that cannot be."""
+    found = named(settings, look)
+    may_come = settings.text("volumeProof") == KUBERNETES
+    for one in found:
+        reason = _never(one) or ("" if may_come else _not_now(one, user))
+        if reason:
+            yield f"{one} {reason}"
+    for number, one in enumerate(found):
+        for other in found[:number]:
+            if reason := _twice(one, other):
+                yield f"{one} {reason}"
+        for other in found:
+            if f"{one.place.real}/".startswith(f"{dirs.current(other.place.real)}/"):
+                yield f"{one} is inside {other}, among the files it keeps there: name a directory beside it"
+
+
+def held(settings: Settings, look: Look) -> Iterator[str]:
+    """One sentence for each directory that another process works in."""
+    for one in named(settings, look):
+        if one.place.is_held:
+            yield f"{one} is held by another process: one bookie per directory; stop the other one"
+
+
+def _never(one: Named) -> str:
+    """Why no mount and no mending makes this a directory of a bookie; "" when it may be one."""
+    place = one.place
+    if not one.path.startswith("/"):
+        return "is not an absolute path: write it in full, from / on"
+    if place.real == "/":
+        return "is the root of the file system: name a directory of its own"
+    if place.never:
+        return f"can be no directory ({place.never}): move what is in the way, or name another directory"
+    if place.no_disk:
+        return f"is on {place.no_disk}, a file system that keeps no files: name a directory on a disk"
+    return ""
+
+
+def _not_now(one: Named, user: str) -> str:
+    """Why this process cannot work there as things are."""
+    place = one.place
+    if place.leads_nowhere:
+        return f"goes by the link {place.leads_nowhere}, whose target is not there: mount or make it, or mend the link"
+    if place.is_read_only:
+        return "is on a file system that is mounted read-only: look at its disk (dmesg), then mount it writable"
+    if place.denied and not place.is_there and place.denied == place.above:
+        return (
+            f"is not there, and user {user!r} may not make it in {place.above}: mount its volume, or make it for this"
+            " user (mkdir, chown)"
+        )
+    if place.denied:
+        return (
+            f"is not for user {user!r}, who may not write to {place.denied}: chown -R it to him, or start as its owner"
+        )
+    return ""
+
+
+def _twice(one: Named, other: Named) -> str:
+    """Why both cannot be. One directory may have two duties, as long as it goes by one name: by that it is known."""
+    if one.place.real != other.place.real:
+        return ""
+    if one.key == other.key:
+        return f"is the same directory as {other.path}: name each once"
+    if one.path != other.path:
+        return f"is the same directory as {other}: write both the same way, or give each a directory of its own"
+    return ""

@@ -1,0 +1,113 @@
+"""What the system says of a configured directory, or of a port, before anything is begun.
+
+Looks only: makes nothing, writes nothing, lets go at once of what it holds for the question. A disk that answers with
+an error says nothing about the settings: that is left to the boot, which knows what it means.
+"""
+
+import errno
+import fcntl
+import os
+import re
+import socket
+from dataclasses import dataclass
+
+from bookie.ports.network import Address
+from bookie.runtime import mounts
+from bookie.runtime.network import refused
+
+# What no mount and no mending of a disk makes a directory of.
+_NEVER = (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+# Windows into the kernel, where nobody keeps files (filesystems(5)).
+_NO_DISK = re.compile(
+    "binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|efivarfs|mqueue|nsfs|proc|pstore|securityfs|sysfs|tracefs"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One path as the system sees it; the defaults are those of a directory with which nothing is wrong."""
+
+    real: str  # links followed
+    is_there: bool = True
+    never: str = ""  # why it can be no directory, in the system's words
+    above: str = ""  # the nearest directory that is there: itself, or the one to make it in
+    leads_nowhere: str = ""  # the link in it whose target is not there
+    no_disk: str = ""  # its file system, when that keeps no files, as proc
+    is_read_only: bool = False  # its file system is mounted so
+    denied: str = ""  # what of it this process may not write to
+    is_held: bool = False  # another process has locked it
+
+
+def look(path: str, *, inside: str, lock: str) -> Place:
+    """Of the directory `path`; what a bookie has there is in the directory `inside`, with its `lock`."""
+    real = os.path.realpath(path)
+    try:
+        is_there = _is_directory_there(path)
+        _is_directory_there(f"{path}/{inside}")
+    except OSError as error:
+        never = os.strerror(error.errno) if error.errno in _NEVER else ""
+        return Place(real, is_there=False, never=never, denied=path if error.errno == errno.EACCES else "")
+    above = path
+    while not os.path.lexists(above):
+        above = os.path.dirname(above.rstrip("/")) or "/"
+    if not os.path.exists(above):
+        return Place(real, is_there=False, leads_nowhere=above)
+    try:
+        fstype, is_read_only = mounts.facts_of(above).fstype, bool(os.statvfs(above).f_flag & os.ST_RDONLY)
+    except OSError:
+        return Place(real, is_there=is_there, above=above)
+    ours = [name for name in (above, f"{path}/{inside}", f"{path}/{inside}/{lock}") if os.path.exists(name)]
+    return Place(
+        real,
+        is_there=is_there,
+        above=above,
+        no_disk=fstype if _NO_DISK.fullmatch(fstype) else "",
+        is_read_only=is_read_only,
+        denied=next((name for name in ours if not _may_write(name)), ""),
+        is_held=_is_held(f"{path}/{inside}/{lock}"),
+    )
+
+
+def _is_directory_there(path: str) -> bool:
+    """Raises OSError when something else is there, or in the way."""
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    os.close(descriptor)
+    return True
+
+
+def _may_write(path: str) -> bool:
+    wanted = os.R_OK | os.W_OK | (os.X_OK if os.path.isdir(path) else 0)
+    return os.access(path, wanted, effective_ids=True)
+
+
+def _is_held(path: str) -> bool:
+    """Asks for a shared lock, so that two who ask at the same time do not find each other."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def why_not_to_listen(address: Address) -> str:
+    """Why nobody can listen at `address` now, as one sentence; "" when one can, or would be given any free port."""
+    if address.port == 0:
+        return ""
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, where in found:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as a server: after a restart, at once
+                probe.bind(where)
+    except OSError as error:
+        return str(refused(address, error))
+    return ""
