@@ -20,6 +20,7 @@ SASL = "bookieAuthProviderFactoryClass=org.apache.bookkeeper.sasl.SASLBookieAuth
 NEEDED = (
     "bookieId=b\nadvertisedAddress=127.0.0.1\nlisteningAddress=127.0.0.1\nbookiePort=0\nadminPort=0\nmetricsPort=0\n"
     "journalDirectories=@/j\nledgerDirectories=@/l\nindexDirectories=@/i\nmetadataServiceUri=zk://127.0.0.1:PORT/ledgers\n"
+    "zkTimeout=1000\nmetadataPatienceMs=1\n"
 )
 
 
@@ -78,19 +79,19 @@ def make(folder: Path, **contents: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "files", "named"),
     [
-        ("ledgerDirectories=@/file", {"file": ""}, "ledgerDirectories @/file (@/bk.conf:10) can be no directory"),
-        ("journalDirectories=/proc/j", {}, "journalDirectories /proc/j (@/bk.conf:10) is on proc"),
-        ("ledgerDirectories=@/l,@/l/\nindexDirectories=", {}, "@/l/ (@/bk.conf:9) is the same directory as @/l"),
+        ("ledgerDirectories=@/file", {"file": ""}, "ledgerDirectories @/file (@/bk.conf:12) can be no directory"),
+        ("journalDirectories=/proc/j", {}, "journalDirectories /proc/j (@/bk.conf:12) is on proc"),
+        ("ledgerDirectories=@/l,@/l/\nindexDirectories=", {}, "@/l/ (@/bk.conf:11) is the same directory as @/l"),
         ("journalDirectories=@/./l", {}, "is the same directory as journalDirectories @/./l"),
-        ("bookiePort=x", {}, "bookiePort is 'x' (@/bk.conf:10), not a whole number"),
-        ("adminPort=-1", {}, "adminPort is '-1' (@/bk.conf:10), at least 0"),
+        ("bookiePort=x", {}, "bookiePort is 'x' (@/bk.conf:12), not a whole number"),
+        ("adminPort=-1", {}, "adminPort is '-1' (@/bk.conf:12), at least 0"),
         ("bookiePort=4000\nmetricsPort=4000", {}, "bookiePort and metricsPort are both 4000"),
         ("metadataServiceUri=zk://127.0.0.1:x/ledgers", {}, "'127.0.0.1:x' is not HOST or HOST:PORT"),
         ("metadataServiceUri=http://a/b", {}, "metadata service URI 'http://a/b' is not of the form"),
         ("advertisedAddress=http://bk-1", {}, "advertisedAddress is 'http://bk-1', not a host's name or address"),
         ("bookieId=a b", {}, "bookie id 'a b' is not usable"),
-        ("flushInterval=0", {}, "flushInterval is '0' (@/bk.conf:11), at least 1"),
-        ("logLevel=LOUD", {}, "logLevel is 'LOUD' (@/bk.conf:11), not one of DEBUG"),
+        ("flushInterval=0", {}, "flushInterval is '0' (@/bk.conf:13), at least 1"),
+        ("logLevel=LOUD", {}, "logLevel is 'LOUD' (@/bk.conf:13), not one of DEBUG"),
         ("readOnlyModeEnabled=false", {}, "readOnlyModeEnabled=false wants a bookie that ends when its disk is full"),
         ("regeneration=perhaps", {}, "regeneration is 'perhaps': one of gated, manual, local"),
         (f"{TLS}tlsKeyStore=@/k\ntlsCertificatePath=@/c", {}, "tlsKeyStore @/k cannot be read: No such file"),
