@@ -166,6 +166,10 @@ class LedgerExists(BookieError):
     pass
 
 
+class NobodyAudits(BookieError):
+    """Java's auto-recovery is not there, or switched off: what is asked of its auditor would be heard by nobody."""
+
+
 # ---- the metadata store ---------------------------------------------------------------------------------------------
 
 

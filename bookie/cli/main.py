@@ -34,7 +34,14 @@ COMMANDS = (
 )
 
 DONE, FAILED, USAGE, NOT_FOUND, UNSAFE = 0, 1, 2, 3, 4
-_NOT_FOUND = (errors.LedgerMissing, errors.NoSuchLedger, errors.NoSuchEntry, errors.NodeMissing, errors.FileMissing)
+_NOT_FOUND = (
+    errors.LedgerMissing,
+    errors.NoSuchLedger,
+    errors.NoSuchEntry,
+    errors.NodeMissing,
+    errors.FileMissing,
+    errors.NobodyAudits,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

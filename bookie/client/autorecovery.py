@@ -103,15 +103,20 @@ class AutoRecovery:
         raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer")
 
     async def trigger_audit(self) -> BookieId:
-        """Ask the auditor to look now; return who it is. Raises BadInput when nobody would.
+        """Ask the auditor to look now; return who it is. Raises NobodyAudits when nobody would.
 
         Rule: the value written back unchanged is the request (metadata.md 8.5 and 11.2).
         """
         auditor = await self.auditor()
         if auditor is None:
-            raise errors.BadInput("there is no auditor: no auto-recovery runs for this cluster")
+            raise errors.NobodyAudits(
+                "there is no auditor, so nothing was asked: start Java's auto-recovery (`bookkeeper autorecovery`), or"
+                " bring what a lost bookie held to others by `bookie cluster recover-bookie`"
+            )
         if not await self.is_enabled():
-            raise errors.BadInput("auto-recovery is switched off: `bookie autorecovery enable` first")
+            raise errors.NobodyAudits(
+                "auto-recovery is switched off, so nothing was asked: `bookie autorecovery enable`"
+            )
         await self.set_delay_s(await self.delay_s() or 0)
         return auditor
 

@@ -85,7 +85,7 @@ class HttpPaths:
             answer = await answering(request)
         except errors.BadInput as error:
             return _text(400, str(error))
-        except (errors.LedgerMissing, errors.NodeMissing) as error:
+        except (errors.LedgerMissing, errors.NodeMissing, errors.NobodyAudits) as error:
             return _text(404, str(error))
         except BookieError as error:
             return _text(503, str(error))

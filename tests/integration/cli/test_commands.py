@@ -133,7 +133,7 @@ def test_auto_recovery_is_switched_and_asked(told: Run) -> None:
     assert told("autorecovery", "enable")["changed"] is True
     assert told("autorecovery", "delay", "--set", "30") == {"delaySeconds": 30}
     assert told("autorecovery", "list") == []
-    told("autorecovery", "audit", code=2)  # nobody audits here
+    told("autorecovery", "audit", code=3)  # nobody audits here
 
 
 def test_a_node_is_made_read_only_and_writable_again(fleet: LocalFleet, told: Run) -> None:

@@ -15,6 +15,7 @@ from bookie.cli import main
     [
         (errors.BadInput("x"), 2),
         (errors.LedgerMissing("x"), 3),
+        (errors.NobodyAudits("x"), 3),
         (errors.GrantRefused("old_epoch", "x"), 4),
         (errors.RefusedToStart("x"), 1),
         (errors.MetadataError("x"), 1),
