@@ -223,10 +223,11 @@ class EntryStore:
         """`done` once every entry accepted so far is durable, wherever its data goes.
 
         Raises NoSuchLedger, and UnknownLedgerState when entries accepted in an earlier life may be gone (bp46.md, 40).
+        Without limbo none is missed: those that are ours are here again, or nobody named us.
         """
         self._health.check_accepting()
         ledger = self._reads.known(self._partition(ledger_id), ledger_id)
-        if ledger.flags & (LIMBO | STATE_LOST):
+        if ledger.flags & LIMBO:
             raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
         if self._journal_data:
             self._after_journal(ledger_id, done)

@@ -204,6 +204,25 @@ def test_a_writer_meets_unknown_after_a_lost_state_and_fenced_after_a_recovery()
     run(story)
 
 
+def test_a_ledger_that_was_closed_before_the_loss_takes_copies_and_says_when_they_are_on_disk() -> None:
+    """A bookie that ever lost its disks has this mark on every ledger that was closed by then, for good."""
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await store.protect([(LEDGER, True, False, KEY)])
+            put(store, 7, 0, is_recovery=True)
+            done = Outcome()
+
+            store.force(LEDGER, done)
+            await done.wait()
+
+            assert done.is_ok
+
+        await bench.life(work)
+
+    run(story)
+
+
 def test_the_first_key_said_for_a_ledger_known_without_one_becomes_its_key() -> None:
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
