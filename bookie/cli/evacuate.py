@@ -5,8 +5,6 @@ neither an auditor nor a worker has to run. Rules: metadata.md 11.1 and 11.2.
 """
 
 import argparse
-import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 _LEFT_COLUMNS = {"ledger": "LEDGER", "reason": "LEFT BECAUSE"}
 # A second attempt draws other bookies and finds others done repairing; who fails twice needs a person.
 _ATTEMPTS = 2
-# Ledgers moved at once: small ones cost a few answers of the metadata store each, and it gives many at a time.
-_AT_ONCE = 16
 # A writer that chose the bookie just before it went may make a ledger while the others are moved.
 _ROUNDS = 3
 
@@ -194,24 +190,11 @@ async def _move(evacuation: "Evacuation", found: "list[Named]", report: _Report)
     report.left |= {named.ledger_id: named.problem for named in found if named.problem}
     waiting = [named.ledger_id for named in found if not named.problem]
     with output.progress("moving ledgers", len(waiting)) as done:
-
-        async def keep_moving(turns: Iterator[LedgerId], failed: list[LedgerId]) -> None:
-            for ledger_id in turns:
-                try:
-                    await evacuation.move(ledger_id)
-                except errors.BookieError as error:
-                    report.left[ledger_id] = str(error)
-                    failed.append(ledger_id)
-                    continue
-                report.left.pop(ledger_id, None)
-                done(1)
-
         for attempt in range(_ATTEMPTS):
-            failed: list[LedgerId] = []
-            turns = iter(waiting)
-            async with asyncio.TaskGroup() as group:
-                for _ in range(_AT_ONCE):
-                    group.create_task(keep_moving(turns, failed))
-            waiting = failed
+            left = await evacuation.move_many(waiting, lambda: done(1))
+            for ledger_id in waiting:
+                report.left.pop(ledger_id, None)
+            report.left |= left
+            waiting = list(left)
             if waiting and attempt + 1 < _ATTEMPTS:
                 output.tell(f"{len(waiting)} ledgers could not be moved, once more")

@@ -24,7 +24,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 
 # Records asked for at once while looking for ledgers.
 _LOOK_BATCH = 256
+# Small ledgers cost a few answers of the metadata store each, and it gives many at a time.
+_LEDGERS_AT_ONCE = 16
 # How often a fragment is begun again because of what others did meanwhile.
 _ATTEMPTS = 20
 _TOKEN_BYTES = 8
@@ -107,6 +109,25 @@ class Evacuation:
         return Named(ledger_id, must_end=rules.must_end_first(metadata, self._leaving))
 
     # ---- moving ------------------------------------------------------------------------------------------------------
+
+    async def move_many(self, ledger_ids: Iterable[LedgerId], on_moved: Callable[[], None]) -> dict[LedgerId, str]:
+        """Move each; return those that could not be moved, and why. `on_moved` is called for each of the others."""
+        turns = iter(ledger_ids)
+        left: dict[LedgerId, str] = {}
+
+        async def keep_moving() -> None:
+            for ledger_id in turns:
+                try:
+                    await self.move(ledger_id)
+                except BookieError as error:
+                    left[ledger_id] = str(error)
+                else:
+                    on_moved()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_LEDGERS_AT_ONCE):
+                group.create_task(keep_moving())
+        return left
 
     async def move(self, ledger_id: LedgerId) -> None:
         """Let `ledger_id` stand without the leaving; fine if it does already, or is deleted. May be begun again.
@@ -203,7 +224,7 @@ class Evacuation:
                 return False
             try:
                 await ledgers.put(ledger_id, changed, version, provided=(*lock.held, *lives))
-            except errors.VersionConflict:
+            except (errors.VersionConflict, errors.SessionLost):
                 await lock.confirm()
                 refused = version
                 continue

@@ -21,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--no-limbo", action="store_true", help="take the limbo marks of phase one away")
     made.add_argument("--accidents", action="store_true", help="a small cluster, and only the faults of BP-46")
     made.add_argument("--client", action="store_true", help="clients that use more of what they can do")
+    made.add_argument("--retire", action="store_true", help="bookies are emptied and retired meanwhile")
     made.add_argument("--faults-s", type=float, default=FAULTS_S, metavar="S", help="virtual seconds with faults")
     return made
 
@@ -47,7 +48,7 @@ def _seeds(options: argparse.Namespace) -> range:
 def _run(options: argparse.Namespace) -> Callable[[int], Outcome]:
     flags = "".join(
         f" --{name}"
-        for name in ("accidents", "client", "no-fence", "no-limbo")
+        for name in ("accidents", "client", "retire", "no-fence", "no-limbo")
         if vars(options)[name.replace("-", "_")]
     )
 
@@ -60,6 +61,7 @@ def _run(options: argparse.Namespace) -> Callable[[int], Outcome]:
             faults_s=options.faults_s,
             accidents=options.accidents,
             demanding=options.client,
+            retiring=options.retire,
         )
         for line in outcome.trace:
             print(line)

@@ -254,6 +254,8 @@ class SimCluster:
         self.bookies = {name: BookieNode(self.simulation, name, self.settings) for name in names}
         self.clients: dict[str, ClientNode] = {}
         self.oracle = Oracle(self.simulation.violation)
+        # Told of each stored change of a ledger's metadata, at once; None: deleted.
+        self.ledger_observers: list[Callable[[LedgerId, LedgerMetadata | None], None]] = [self.oracle.metadata_changed]
         self.simulation.keeper.observers.append(self._metadata_changed)
         if wiretap:
             self.simulation.fabric.taps.append(Wiretap(self.simulation.violation, self.metadata_of))
@@ -269,7 +271,9 @@ class SimCluster:
         name = path.rpartition("/")[2]
         if path.startswith(ROOT) and name[:1] == "L" and name[1:].isdigit():
             ledger_id = paths.parse_ledger_path(ROOT, path)
-            self.oracle.metadata_changed(ledger_id, self.metadata_of(ledger_id))
+            metadata = self.metadata_of(ledger_id)
+            for observer in self.ledger_observers:
+                observer(ledger_id, metadata)
 
     # ---- steering -------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ class Injector:
         self.atlas = Atlas()
         self.down_max = down_max
         self.counts: dict[str, int] = {}
+        self.left_alone: list[str] = []  # bookies that somebody else stops and starts
         self._restart_at: dict[str, float] = {}
         self._release_at: list[tuple[float, str, str]] = []
         self._room_at: list[tuple[float, Volume, int]] = []
@@ -56,7 +57,7 @@ class Injector:
         for bookie in self.cluster.bookies.values():
             bookie.node.disk_faults.stall_per_million = 0
             self._calm(bookie)
-            if not bookie.is_running:
+            if not bookie.is_running and bookie.name not in self.left_alone:
                 bookie.start()
         self._restart_at.clear()
 
@@ -67,12 +68,13 @@ class Injector:
         for name in [name for name, at in self._restart_at.items() if at <= now]:
             del self._restart_at[name]
             self._calm(self.cluster.bookies[name])
-            self.cluster.bookies[name].start()
+            if name not in self.left_alone and not self.cluster.bookies[name].is_running:
+                self.cluster.bookies[name].start()
         for held in [held for held in self._release_at if held[0] <= now]:
             self._release_at.remove(held)
             self.cluster.release(held[1], held[2])
         for bookie in self.cluster.bookies.values():
-            if not bookie.is_running and bookie.name not in self._restart_at:
+            if not bookie.is_running and bookie.name not in (*self._restart_at, *self.left_alone):
                 self._restart_at[bookie.name] = now + self.random.random() * DOWN_S_MAX  # it gave up by itself
             if self._calm_at.get(bookie.name, now) < now:
                 self._calm(bookie)
@@ -174,7 +176,8 @@ class Injector:
         bookies = list(self.cluster.bookies.values())
         if sum(not bookie.is_running for bookie in bookies) >= self.down_max:
             return None
-        allowed = [it for it in bookies if it.is_running and (not loses_data or self.atlas.may_lose(it.name))]
+        running = [bookie for bookie in bookies if bookie.is_running and bookie.name not in self.left_alone]
+        allowed = [it for it in running if not loses_data or self.atlas.may_lose(it.name)]
         if not allowed:
             return None
         victim = self.random.choice(allowed)

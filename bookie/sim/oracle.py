@@ -99,7 +99,8 @@ class Oracle:
             history.is_deleted = True
             return
         before, history.metadata = history.metadata, metadata
-        if before is not None and metadata.state is LedgerState.OPEN and metadata.segments != before.segments:
+        # Earlier segments may change: an evacuation puts others in the places of those who left.
+        if before is not None and metadata.state is LedgerState.OPEN and metadata.last_segment != before.last_segment:
             first = metadata.last_segment.first_entry
             if first <= history.last_acknowledged:
                 self._report(

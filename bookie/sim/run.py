@@ -7,7 +7,7 @@ import dataclasses
 import random
 from dataclasses import dataclass, field
 
-from bookie.sim import faults, workload
+from bookie.sim import faults, retirement, workload
 from bookie.sim.cluster import Settings, SimCluster
 from bookie.sim.injector import Injector
 from bookie.sim.loop import SimStuck
@@ -54,15 +54,19 @@ def run_seed(
     wiretap: bool = True,
     accidents: bool = False,
     demanding: bool = False,
+    retiring: bool = False,
 ) -> Outcome:
     """Run one seed to its end. Never raises for what the run found: that is in the outcome.
 
     `accidents`: a small cluster without journaled data under the faults of BP-46 only: a missing guard shows soon.
     `demanding`: applications that speak version 2, defer syncs, force, and want confirmed entries.
+    `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
     """
     draws = random.Random(f"draws {seed}")
     swarm = faults.accidents(draws) if accidents else faults.draw(draws)
     bookies = 3 if accidents else draws.choice((3, 4, 4, 5))
+    if retiring:  # somebody must be left to take over; and rot, which nobody notices, may leave nobody to copy from
+        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0)
     settings = Settings(
         bookies=bookies,
         journal_write_data=draws.random() < 0.4 and not accidents,
@@ -84,18 +88,12 @@ def run_seed(
     simulation = cluster.simulation
     injector = Injector(cluster, swarm, simulation.random("injector"), down_max=max(1, bookies - 3))
     load = workload.Workload(cluster, plan)
-
-    async def story(cluster: SimCluster) -> None:
-        load.start()
-        await injector.run(faults_s)
-        await load.stop(timeout_s=600)
-        await cluster.until_repaired(timeout_s=900)
-        await workload.verify(cluster, load.ledgers)
+    retirements = retirement.Retirements(cluster, injector, simulation.random("retirements")) if retiring else None
 
     simulation.event("director", "swarm", f"{settings} {swarm.facts()} {plan}")
     defect = None
     try:
-        cluster.run(story, time_limit_s=7_200)
+        cluster.run(lambda it: _story(it, load, injector, retirements, faults_s), time_limit_s=7_200)
     except (Defect, SimStuck, TimeoutError) as error:
         defect = "; ".join([f"{type(error).__name__}: {error}", *simulation.violations[:5]])
     return Outcome(
@@ -108,8 +106,29 @@ def run_seed(
         read=cluster.oracle.entries_read,
         ledgers=len(load.ledgers),
         facts=f"{swarm.facts()} bookies={bookies} {plan}",
-        broke=injector.counts,
+        broke=injector.counts | (retirements.counts if retirements is not None else {}),
         met=load.errors,
         violations=list(simulation.violations),
         trace=simulation.trace.table() if keep_trace else [],
     )
+
+
+async def _story(
+    cluster: SimCluster,
+    load: workload.Workload,
+    injector: Injector,
+    retirements: retirement.Retirements | None,
+    faults_s: float,
+) -> None:
+    """Faults, then calm, then everything back."""
+    load.start()
+    if retirements is not None:
+        retirements.start()
+    await injector.run(faults_s)
+    await load.stop(timeout_s=600)
+    if retirements is not None:
+        await retirements.stop(timeout_s=600)
+    await cluster.until_repaired(timeout_s=900)
+    if retirements is not None:
+        retirements.replicas.check_all()
+    await workload.verify(cluster, load.ledgers)

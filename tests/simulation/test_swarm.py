@@ -18,6 +18,7 @@ from bookie.sim.run import Outcome, run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT, LONG = 5, 30
+RETIRING = 4
 # Without a guard of BP-46 a lost entry showed in every second of these seeds (limbo), in every sixth (fence).
 HUNT = 60
 
@@ -33,9 +34,9 @@ def base_seed() -> int:
 BASE = base_seed()
 
 
-def check(outcome: Outcome) -> None:
+def check(outcome: Outcome, *, flags: str = "") -> None:
     print(outcome.line())
-    assert outcome.defect is None, f"{outcome.defect}\nagain: python -m bookie.sim {outcome.seed:#x} --trace"
+    assert outcome.defect is None, f"{outcome.defect}\nagain: python -m bookie.sim {outcome.seed:#x} {flags}--trace"
 
 
 @pytest.mark.parametrize("seed", [BASE + number for number in range(SHORT)])
@@ -48,6 +49,19 @@ def test_a_fresh_seed_keeps_every_promise_to_demanding_clients(seed: int) -> Non
 @pytest.mark.parametrize("accidents", [False, True], ids=["all faults", "accidents"])
 def test_a_fresh_seed_keeps_every_promise(seed: int, accidents: bool) -> None:
     check(run_seed(seed, accidents=accidents))
+
+
+def test_fresh_seeds_keep_every_promise_while_bookies_retire() -> None:
+    """Stopped, evacuated, forgotten, wiped, and back as new ones; and surplus is thrown away as Java's bookies do."""
+    happened: dict[str, int] = {}
+    for seed in range(BASE, BASE + RETIRING):
+        outcome = run_seed(seed, retiring=True)
+        check(outcome, flags="--retire ")
+        for what, count in outcome.broke.items():
+            happened[what] = happened.get(what, 0) + count
+
+    assert happened["retired"] >= 1, happened
+    assert happened["surplus"] >= 1, happened
 
 
 @pytest.mark.slow

@@ -1,0 +1,210 @@
+"""Bookies leave while everything else goes on: emptied while they serve, or stopped, emptied, forgotten and wiped.
+
+Who was stopped comes back under its id with empty volumes, as a new bookie. So what its evacuation did not bring to
+others is lost for good, and the oracle misses it. Beside it collects a bookie as Java has them: it throws away what it
+holds of a closed ledger that does not name it, as far as the lock allows (metadata.md 13.2).
+"""
+
+import asyncio
+import random
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, LedgerId
+from bookie.base.units import NS_PER_S
+from bookie.client.evacuation import Evacuation
+from bookie.client.ledgers import LedgerStore
+from bookie.metadata import paths, repair
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.metadata_store import ANY_VERSION, MetadataStore
+from bookie.sim.cluster import ROOT, URI, BookieNode, ClientNode, SimCluster
+from bookie.sim.injector import Injector
+from bookie.sim.node import Defect, NodeCrashed
+from bookie.sim.replicas import Replicas
+from bookie.storage.store import EntryStore
+from bookie.wire import digest
+
+_ROUNDS = 6
+_STOP_S_MAX = 60.0
+_RATES_BYTES_PER_S = (None, 3_000, 30_000)  # a slow one gives others time to act between its first copy and its last
+_SURPLUS_EVERY_S = 0.3
+
+
+class Retirements:
+    """One after the other, until `stop`. `counts`: how they ended, by what was tried."""
+
+    def __init__(self, cluster: SimCluster, injector: Injector, random_: random.Random) -> None:
+        self.counts: dict[str, int] = {}
+        self.replicas = Replicas(cluster.simulation.violation, lambda name: entry_store(cluster.bookies[name]))
+        self._cluster = cluster
+        self._injector = injector
+        self._random = random_
+        self._is_stopping = False
+        self._client: ClientNode | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        loop = self._cluster.simulation.loop
+        self._cluster.ledger_observers.append(self.replicas.metadata_changed)
+        self._tasks.append(loop.create_task(self._run(), name="retirements"))
+        self._tasks.append(loop.create_task(self._collect(), name="surplus"))
+
+    async def stop(self, *, timeout_s: float) -> None:
+        """Let the one that is on its way end, and everybody be up again. Raises Defect when that takes too long."""
+        self._is_stopping = True
+        _, pending = await asyncio.wait(self._tasks, timeout=timeout_s)
+        if pending:
+            raise Defect(f"not in {timeout_s:.0f} s: {' '.join(task.get_name() for task in pending)} end")
+        for task in self._tasks:
+            task.result()
+
+    # ---- leaving -----------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while not self._is_stopping:
+            await asyncio.sleep(self._random.random() * 2)
+            bookie = self._random.choice(list(self._cluster.bookies.values()))
+            if not bookie.is_ready:
+                continue
+            if self._random.random() < 0.4:
+                self._count("emptied" if await self._is_emptied(bookie) else "not emptied")
+            else:
+                self._count("retired" if await self._retire(bookie) else "not retired")
+        if self._client is not None and self._client.node.life is not None:
+            self._client.crash()
+
+    async def _retire(self, bookie: BookieNode) -> bool:
+        """True when it was wiped. It is up again in any case."""
+        self._injector.left_alone.append(bookie.name)
+        try:
+            if bookie.process is not None:
+                bookie.stop()
+            deadline = self._cluster.simulation.loop.time() + _STOP_S_MAX
+            while bookie.is_running:
+                if self._cluster.simulation.loop.time() > deadline:
+                    return False
+                await asyncio.sleep(0.1)
+            if not await self._is_emptied(bookie):
+                return False
+            await self._forget(bookie)
+            bookie.wipe()
+            return True
+        finally:
+            self._injector.left_alone.remove(bookie.name)
+            if not bookie.is_running:
+                bookie.start()
+
+    async def _is_emptied(self, bookie: BookieNode) -> bool:
+        """True when no ledger names it any more. An evacuation that is cut off is begun again."""
+        for _ in range(_ROUNDS):
+            try:
+                client = await self._connected()
+                rate = self._random.choice(_RATES_BYTES_PER_S)
+                if self._random.random() < 0.3:
+                    self._lose_session_soon(client)
+                if await client(_empty(client, BookieId(bookie.name), rate)):
+                    return True
+            except (NodeCrashed, BookieError) as error:
+                self._count(type(error).__name__)
+            await asyncio.sleep(self._random.random() * 2)
+        return False
+
+    async def _forget(self, bookie: BookieNode) -> None:
+        """Delete its cookie: it comes back as a new one."""
+        path = paths.cookie(ROOT, BookieId(bookie.name))
+        while True:  # half forgotten, it could not come back
+            try:
+                client = await self._connected()
+                await client(client.client.shared.ledgers.store.delete(path))
+            except errors.NodeMissing:
+                return
+            except (NodeCrashed, BookieError):
+                await asyncio.sleep(1)
+
+    def _lose_session_soon(self, client: ClientNode) -> None:
+        """Its locks go in the middle of its work, and it hears of that only some time later."""
+        simulation = self._cluster.simulation
+        session_id = client.client.shared.ledgers.store.session_id
+        at_ns = simulation.loop.now_ns + self._random.randrange(2 * NS_PER_S)
+        simulation.loop.call_at_ns(
+            at_ns, simulation.keeper.expire, session_id, context=simulation.loop.director.context
+        )
+
+    async def _connected(self) -> ClientNode:
+        if self._client is None or self._client.node.life is None:
+            self._client = await self._cluster.client("evacuator")
+        return self._client
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    # ---- surplus -----------------------------------------------------------------------------------------------------
+
+    async def _collect(self) -> None:
+        node = self._cluster.simulation.node("surplus", ())
+        world = node.begin()
+        store = await node.do(world.metadata_stores.connect(URI))
+        while not self._is_stopping:
+            await asyncio.sleep(self._random.random() * _SURPLUS_EVERY_S)
+            bookie = self._random.choice(list(self._cluster.bookies.values()))
+            if bookie.is_ready:
+                try:
+                    self._count_surplus(await node.do(collect_surplus(store, bookie)))
+                except (NodeCrashed, BookieError) as error:
+                    self._count(type(error).__name__)
+        node.end()
+
+    def _count_surplus(self, ledgers: int) -> None:
+        self.counts["surplus"] = self.counts.get("surplus", 0) + ledgers
+
+
+async def _empty(client: ClientNode, bookie_id: BookieId, bytes_per_s: int | None) -> bool:
+    evacuation = Evacuation(client.client.shared, [bookie_id], bytes_per_s=bytes_per_s)
+    named = [found.ledger_id async for found in evacuation.look() if found is not None]
+    await evacuation.move_many(named, lambda: None)
+    return not [found async for found in evacuation.look() if found is not None]
+
+
+async def collect_surplus(store: MetadataStore, bookie: BookieNode) -> int:
+    """What Java's bookie does to closed ledgers that do not name it (ScanAndCompareGarbageCollector); how many went."""
+    ledgers = LedgerStore(store, ROOT)
+    held = entry_store(bookie)
+    removed = 0
+    for ledger_id in [] if held is None else await bookie.node.do(_held(held)):
+        lock = paths.replication_lock(ROOT, ledger_id)
+        if not _is_surplus(await _metadata(ledgers, ledger_id), bookie):
+            continue
+        try:
+            await store.create(lock, repair.dump_lock(bookie.name), ephemeral=True, parents=True)
+        except errors.NodeExists:
+            continue
+        metadata = await _metadata(ledgers, ledger_id)
+        if metadata is not None and _is_surplus(metadata, bookie) and entry_store(bookie) is held:
+            assert held is not None
+            held.delete_ledger(ledger_id)
+            # Java's bookie forgets its fence with it. That is a danger of its own, and nothing that an evacuation does
+            # makes it greater: here the entries alone go.
+            held.fence(ledger_id, digest.master_key(metadata.password), lambda error: None)
+            removed += 1
+        await store.delete(lock, ANY_VERSION)
+    return removed
+
+
+async def _held(store: EntryStore) -> list[LedgerId]:
+    return [ledger_id async for ledger_id in store.ledgers()]
+
+
+async def _metadata(ledgers: LedgerStore, ledger_id: LedgerId) -> LedgerMetadata | None:
+    try:
+        return (await ledgers.get(ledger_id))[0]
+    except errors.LedgerMissing:
+        return None
+
+
+def _is_surplus(metadata: LedgerMetadata | None, bookie: BookieNode) -> bool:
+    return metadata is not None and metadata.is_closed and not metadata.names(BookieId(bookie.name))
+
+
+def entry_store(bookie: BookieNode) -> EntryStore | None:
+    """Of its running process, once that may serve."""
+    return None if bookie.process is None else bookie.process.boot.store
