@@ -66,7 +66,8 @@ class Told:
 
         self.entries = [(known, entry_id) for known, entry_id in self.entries if known != ledger_id]
         await collector.collect(store, is_absent)
-        self.gone.append(ledger_id)
+        if store.partitions[ledger_id % len(store.partitions)].failure is None:  # else it is left to the restart
+            self.gone.append(ledger_id)
         await Compactor(store, ALL, bench.node.world.clock).compact(Kind.MAJOR)
 
     async def check(self, bench: Bench, store: EntryStore) -> None:
@@ -172,6 +173,56 @@ def test_a_directory_that_refuses_writes_makes_the_bookie_read_only_and_it_serve
 
         await bench.life(first)
         assert bench.was_clean is False
+        await bench.life(second)
+
+    run(story, bench)
+
+
+def test_deleted_ledgers_of_the_other_directories_make_room_beside_one_that_failed() -> None:
+    faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
+    bench = bench_with(1, faults, partitions=2)
+    asked: list[int] = []
+
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        asked.append(ledger_id)
+        return ledger_id in (2, 3)
+
+    def logs(volume: str) -> list[str]:
+        return [path for path in bench.paths(".log") if path.startswith(f"{volume}/")]
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            for ledger_id in (2, 3):  # 3 lives in the second directory
+                await bench.put_all(store, ledger_id, range(6), payload=PAYLOAD)
+            await store.flush()
+            for ledger_id in (4, 5):
+                await bench.put_all(store, ledger_id, range(6), payload=PAYLOAD)
+            faults.fails_path = "/ledgers1/current/0"
+            faults.fails_at_write = bench.node.disk.writes + 1
+            with pytest.raises(errors.PartitionFailed):
+                await store.flush()
+            healthy, failed, writes = logs("/ledgers"), logs("/ledgers1"), bench.node.disk.writes
+
+            found = await collector.collect(store, is_absent)
+
+            assert (found.ledgers_seen, found.ledgers_deleted) == (2, 1)
+            assert sorted(asked) == [2, 4]
+            assert found.logs_dropped == len(healthy) - len(logs("/ledgers")) > 0
+            assert logs("/ledgers1") == failed
+            assert writes == bench.node.disk.writes
+            for ledger_id in (3, 4, 5):
+                assert await bench.read(store, ledger_id, 5) == entry(ledger_id, 5, payload=PAYLOAD)
+            done = await Compactor(store, ALL, bench.node.world.clock).compact(Kind.MAJOR, is_forced=True)
+            assert (done.logs, "until a restart" in done.refused) == (0, True)
+            faults.fails_at_write = 0
+
+        async def second(store: EntryStore) -> None:
+            assert sorted([ledger async for ledger in store.ledgers()]) == [3, 4, 5]  # 3 was not collected
+            for ledger_id in (3, 4, 5):
+                assert store.entry_runs(LedgerId(ledger_id)) == [(0, 5)]
+            assert (await collector.collect(store, is_absent)).ledgers_deleted == 1
+
+        await bench.life(first, end=End.POWER_CUT)
         await bench.life(second)
 
     run(story, bench)
