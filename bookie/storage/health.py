@@ -56,6 +56,11 @@ class Health:
     def is_read_only(self) -> bool:
         return self._is_set_read_only or self._is_disk_full or self._has_failed_partition
 
+    @property
+    def is_disk_full(self) -> bool:
+        """From the first write that found no space until a checkpoint turn finds room again."""
+        return self._is_disk_full
+
     def check_alive(self) -> None:
         """Raise StorageFailed when the node stops or has failed."""
         if self.failure is not None:

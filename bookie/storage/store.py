@@ -71,7 +71,7 @@ class EntryStore:
             on_turn=self._after_checkpoint,
         )
         for journal in self._journals:
-            journal.on_trouble = health.on_trouble
+            journal.on_trouble = self._on_journal_trouble
 
     # ---- adds -----------------------------------------------------------------------------------------------------
 
@@ -372,6 +372,14 @@ class EntryStore:
 
         self._checkpointer.request(done)
         await future
+
+    def _on_journal_trouble(self, error: BookieError) -> None:
+        """A journal without space has some as soon as a checkpoint trims it, which begins at once. Only the first time:
+        while disks stay full every refused write would ask for a checkpoint, so those come once an interval."""
+        is_news = isinstance(error, errors.DiskFull) and not self._health.is_disk_full
+        self._health.on_trouble(error)
+        if is_news:
+            self._checkpointer.request()
 
     # ---- state of the node ------------------------------------------------------------------------------------------
 

@@ -5,11 +5,11 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.base.units import KIB, NS_PER_MS
-from bookie.sim.node import End
+from bookie.sim.node import Defect, End
 from bookie.storage.collect import collector
 from bookie.storage.journal import writer
 from bookie.storage.store import EntryStore
-from storage_support import Bench, Outcome, entry, put, run
+from storage_support import KEY, Bench, Outcome, entry, put, run
 
 LEDGER = LedgerId(7)
 
@@ -80,6 +80,46 @@ def test_a_journal_that_was_full_and_behind_takes_adds_again(monkeypatch: pytest
         await bench.life(work)
 
     run(story, Bench(journal_file_bytes_max=4 * KIB))
+
+
+def test_a_full_journal_is_trimmed_at_once_and_then_as_often_as_ever() -> None:
+    # It waited for the next checkpoint: up to ten seconds without fences and recovery adds, for want of a trim.
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            others = await bench.node.world.disk.open("/journal/others", create=True)
+            await others.append([bytes(1_024 * KIB)])
+            for entry_id in range(8):
+                await bench.put_all(store, 7, [entry_id], payload=bytes(4 * KIB))
+            assert len(bench.paths(".journal")) > 3
+            bench.fill("/journal", room=10)
+            refused = put(store, 7, 8)
+            await bench.settle(refused)
+            assert isinstance(refused.error, errors.DiskFull)
+
+            await bench.simulation.until(lambda: takes_fences(store), "the journal takes records", timeout_s=2)
+            assert len(bench.paths(".journal")) <= 2
+            assert store.is_read_only  # there is too little room for adds
+            bench.fill("/journal", room=100)
+            refused, before = put(store, 7, 9, payload=bytes(4 * KIB), is_recovery=True), store.stats.checkpoints
+            await bench.settle(refused)
+            assert isinstance(refused.error, errors.DiskFull)
+            with pytest.raises(Defect, match="the journal takes records"):
+                await bench.simulation.until(lambda: takes_fences(store), "the journal takes records", timeout_s=30)
+            assert store.stats.checkpoints == before
+            bench.make_room("/journal")
+            await bench.simulation.until(lambda: not store.is_read_only, "adds are taken", timeout_s=61)
+
+        await bench.life(work)
+
+    run(story, Bench(journal_file_bytes_max=4 * KIB, flush_interval_ms=60_000))
+
+
+def takes_fences(store: EntryStore) -> bool:
+    try:
+        store.fence(LedgerId(8), KEY, Outcome())
+    except errors.BookieReadOnly:
+        return False
+    return True
 
 
 def test_attempts_to_begin_a_journal_file_on_a_full_disk_leave_no_file_open() -> None:
