@@ -12,6 +12,7 @@ import pytest
 import java_fleet_support
 import java_support
 import local_support
+from java_departure_support import Departure
 from java_fleet_support import JudgedFleet
 from java_operator_support import JavaOperator
 
@@ -84,6 +85,20 @@ def operator(fleet: JudgedFleet) -> Iterator[JavaOperator]:
     """The official shell on the judged fleet."""
     with JavaOperator(fleet.uri, fleet.folder / "operator.log") as shell:
         yield shell
+
+
+@pytest.fixture(scope="session")
+def departure(folder: Path) -> Iterator[Departure]:
+    """Four bookies of ours and the official auto-recovery; one of them is lost, and decommissioned in the end."""
+    home = folder / "departure"
+    home.mkdir()
+    with (
+        local_support.fleet(home / "fleet", home / "fleet.log", bookies=4) as local,
+        JavaOperator(local.uri, home / "operator.log") as recoverer,
+    ):
+        leaving = Departure(local, recoverer)
+        yield leaving
+        leaving.end()
 
 
 @pytest.fixture

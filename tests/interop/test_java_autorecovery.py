@@ -1,51 +1,26 @@
 """The official auto-recovery keeps our fleet whole: a bookie of ours is lost, and its replicas come back on others."""
 
 import json
-import os
-import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import java_support
-import local_support
 import wait_support
 from bookie import blocking
 from bookie.base.ids import BookieId, LedgerId
 from bookie.blocking import BlockingClient
 from bookie.cli import main
-from java_operator_support import JavaOperator
+from java_departure_support import ENTRIES, Departure, write
 from local_support import LocalFleet
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
-
-ENTRIES = 30
-
-
-@pytest.fixture(scope="module")
-def fleet(folder: Path) -> Iterator[LocalFleet]:
-    """Four bookies of ours; one of them is lost."""
-    with local_support.fleet(folder / "repaired", folder / "repaired.log", bookies=4) as running:
-        yield running
 
 
 def told(fleet: LocalFleet, capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
     """What one of our commands says, as JSON."""
     assert main.main([*words, "--metadata-service-uri", fleet.uri, "--json"]) == code, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
-
-
-def write(client: BlockingClient, count: int, victim: BookieId, **shape: int) -> list[LedgerId]:
-    """Closed ledgers that have `victim` in their ensemble."""
-    made: list[LedgerId] = []
-    while len(made) < count:
-        with client.create(**shape) as writer:
-            writer.append_many(list(java_support.payloads(writer.id, ENTRIES)))
-        if victim in writer.metadata.last_segment.bookies:
-            made.append(writer.id)
-    return made
 
 
 def leave_open(client: BlockingClient, victim: BookieId) -> LedgerId:
@@ -58,28 +33,18 @@ def leave_open(client: BlockingClient, victim: BookieId) -> LedgerId:
 
 
 def test_what_a_lost_bookie_held_is_replicated_to_the_others(
-    fleet: LocalFleet, folder: Path, capsys: pytest.CaptureFixture[str]
+    departure: Departure, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    victim = fleet.bookies[1]
-    lost = BookieId(victim.bookie_id)
+    fleet, lost = departure.fleet, departure.lost
     with blocking.connect(fleet.uri) as client:
-        closed = write(client, 3, lost, ensemble_size=3, write_quorum=2, ack_quorum=2)
-        closed += write(client, 2, lost, ensemble_size=3, write_quorum=3, ack_quorum=2)
+        closed = [*departure.ledgers, *write(client, 2, lost, ensemble_size=3, write_quorum=3, ack_quorum=2)]
         # It needs all four, so that nobody can take the place of the lost one: its mark stays.
         hopeless = write(client, 1, lost, ensemble_size=4, write_quorum=2, ack_quorum=2)
         left = leave_open(client, lost)
-    os.kill(victim.pid, signal.SIGKILL)
-    wait_support.wait_until(
-        lambda: (
-            victim.bookie_id
-            in [each["id"] for each in told(fleet, capsys, "cluster", "list-bookies", "--state", "gone")]
-        ),
-        "the lost bookie's session to end",
-        timeout_s=60,
-    )
 
-    with JavaOperator(fleet.uri, folder / "autorecovery.log") as operator, blocking.connect(fleet.uri) as client:
-        operator.start_recovery()
+    departure.lose()
+
+    with blocking.connect(fleet.uri) as client:
 
         def is_repaired() -> bool:
             return not any(client.metadata(ledger).names(lost) for ledger in (*closed, left))
@@ -87,11 +52,13 @@ def test_what_a_lost_bookie_held_is_replicated_to_the_others(
         wait_support.wait_until(is_repaired, "every replaceable replica to have a new place", timeout_s=120)
         status = told(fleet, capsys, "autorecovery", "status")
         (marked,) = _marked_once_quiet(fleet, capsys)
-        operator.stop_recovery()
+        client.delete(hopeless[0])
+    departure.begin()  # judged in test_java_shell
 
+    assert lost in [each["id"] for each in told(fleet, capsys, "cluster", "list-bookies", "--state", "gone")]
     assert status["enabled"] is True
     assert status["auditor"].startswith("127.0.0.1:")
-    assert (marked["ledger"], marked["missing"]) == (hopeless[0], [victim.bookie_id])
+    assert (marked["ledger"], marked["missing"]) == (hopeless[0], [lost])
     for ledger in (*closed, left):
         rows = told(fleet, capsys, "ledger", "check", str(ledger))
         assert all(row["missing"] == 0 for row in rows), rows

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import java_departure_support
 import java_support
+from bookie import blocking
+from bookie.cli import main
+from java_departure_support import Departure
 from java_fleet_support import JudgedFleet
 from java_operator_support import JavaOperator
 from java_support import JavaClient
@@ -151,3 +155,22 @@ def test_recover_brings_what_a_bookie_that_is_gone_held_to_the_others(
         reader = java.ask("open", ledger=ledger["ledger"])
         written = list(java_support.payloads(ledger["ledger"], entries))
         assert java.read(reader["handle"], 0, entries - 1) == written
+
+
+@pytest.mark.slow
+def test_decommissionbookie_forgets_a_bookie_of_ours_once_all_it_held_is_elsewhere(
+    departure: Departure, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It triggers the auditor's audit, waits for the official workers to copy between bookies of ours, and looks."""
+    told = departure.told()
+
+    assert f"Cookie of the decommissioned bookie: {departure.lost} is deleted successfully" in told, told
+    for words in (("cookie", "show"), ("cluster", "decommission", "--yes")):  # ours finds nothing left of it
+        assert main.main([*words, departure.lost, "--metadata-service-uri", departure.fleet.uri]) == 3
+    assert "knows no bookie" in capsys.readouterr().err
+    with blocking.connect(departure.fleet.uri) as client:
+        assert not any(metadata.names(departure.lost) for _, metadata, _ in client.snapshot())
+        for ledger in departure.ledgers:
+            with client.open(ledger) as reader:
+                read = [bytes(entry.payload) for entry in reader.read(0, java_departure_support.ENTRIES - 1)]
+            assert read == list(java_support.payloads(ledger, java_departure_support.ENTRIES))
