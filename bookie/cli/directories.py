@@ -63,11 +63,12 @@ def problems(settings: Settings, look: Look, user: str) -> Iterator[str]:
                 yield f"{one} is inside {other}, among the files it keeps there: name a directory beside it"
 
 
-def held(settings: Settings, look: Look) -> Iterator[str]:
-    """One sentence for each directory that another process works in."""
-    for one in named(settings, look):
-        if one.place.is_held:
-            yield f"{one} is held by another process: one bookie per directory; stop the other one"
+def held(settings: Settings, look: Look) -> str:
+    """One sentence on those that another process works in, "" when there are none."""
+    found = [str(one) for one in named(settings, look) if one.place.is_held]
+    if not found:
+        return ""
+    return f"held by another process: {', '.join(found)}; one bookie per directory: stop the other one"
 
 
 def _never(one: Named) -> str:

@@ -75,13 +75,11 @@ def _check_not_taken(effective: "Effective") -> None:
         "metricsPort": effective.metrics,
         "httpServerPort": effective.http,
     }
-    problems = list(directories.held(effective.settings, _look))
-    for key, address in ports.items():
-        reason = "" if address is None else place.why_not_to_listen(address)
-        if reason:
-            problems.append(f"{key}: {reason}")
-    if problems:
-        raise errors.RefusedToStart("; ".join(problems))
+    if reason := directories.held(effective.settings, _look):
+        raise errors.RefusedToStart(reason)
+    reasons = {key: place.why_not_to_listen(address) for key, address in ports.items() if address is not None}
+    if any(reasons.values()):
+        raise errors.RefusedToStart("; ".join(f"{key}: {reason}" for key, reason in reasons.items() if reason))
 
 
 async def _serve(effective: "Effective") -> int:

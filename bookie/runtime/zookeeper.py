@@ -14,6 +14,7 @@ sessions. Rules: metadata.md 16; ports.metadata_store.
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -166,14 +167,20 @@ class ZooKeeperStore:
         self._closed = True
         self._watches.clear()
         self._listeners.clear()
-        # kazoo joins its threads when it stops: that is waiting, and waiting is done elsewhere.
+        # kazoo joins its threads when it stops, and one that waits for a server's first word does so for a session
+        # time-out. That is waited for elsewhere, and not to the end: a thread of the loop's own would keep the process.
+        stopped = asyncio.Event()
+        threading.Thread(target=self._stop, args=(stopped,), name="zookeeper stop", daemon=True).start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_DEADLINE_S):
-                await self._loop.run_in_executor(None, self._stop)
+                await stopped.wait()
 
-    def _stop(self) -> None:
-        self.kazoo.stop()
-        self.kazoo.close()
+    def _stop(self, stopped: asyncio.Event) -> None:
+        try:
+            self.kazoo.stop()
+            self.kazoo.close()
+        finally:
+            self.on_loop(stopped.set)
 
     # ---- the bridge between kazoo's threads and the loop -------------------------------------------------------------
 

@@ -123,6 +123,9 @@ class Bookie:
         """Reach the metadata store, with patience: it may be starting beside us."""
         clock = self.world.clock
         deadline_ns = clock.monotonic_ns() + self.options.metadata_patience_ms * NS_PER_MS
+        log.info(
+            "connecting to the metadata store bookie_id=%s uri=%s", self.options.bookie_id, self.options.metadata_uri
+        )
         while True:
             try:
                 return await self.world.metadata_stores.connect(
@@ -157,7 +160,8 @@ class Bookie:
             async with asyncio.timeout(_END_SESSION_S):
                 await metadata.close()
         except (TimeoutError, BookieError) as error:
-            log.warning("the session could not be ended in order reason=%s", error)
+            reason = str(error) or f"no answer in {_END_SESSION_S:g} s"
+            log.warning("the session could not be ended in order, it ends with its time-out reason=%s", reason)
 
     # ---- serving --------------------------------------------------------------------------------------------------
 

@@ -151,17 +151,16 @@ def test_a_directory_is_held_while_somebody_has_its_lock(tmp_path: Path) -> None
     lock.parent.mkdir()
     loaded = load(f"journalDirectories=/j\nledgerDirectories={tmp_path}\n", folder=tmp_path)
 
-    def held() -> list[str]:
-        return list(directories.held(loaded, lambda path: place.look(path, inside="current", lock="LOCK")))
+    def held() -> str:
+        return directories.held(loaded, lambda path: place.look(path, inside="current", lock="LOCK"))
 
-    assert held() == []
+    assert held() == ""
     with lock.open("w") as owner:
         fcntl.flock(owner, fcntl.LOCK_EX)
-        (said,) = held()
-        assert said.startswith(f"ledgerDirectories {tmp_path} ({tmp_path}/bk.conf:2) is held by another process: ")
+        assert held().startswith(f"held by another process: ledgerDirectories {tmp_path} ({tmp_path}/bk.conf:2); one")
         fcntl.flock(owner, fcntl.LOCK_SH)  # who only asks holds nobody off
-        assert held() == []
-    assert held() == []
+        assert held() == ""
+    assert held() == ""
 
 
 def test_wrong_directories_are_told_with_all_other_problems(tmp_path: Path) -> None:
