@@ -90,6 +90,8 @@ def _not_now(one: Named, user: str) -> str:
     place = one.place
     if place.leads_nowhere:
         return f"goes by the link {place.leads_nowhere}, whose target is not there: mount or make it, or mend the link"
+    if place.is_read_only and not place.is_there:
+        return f"is not there, and {place.above} is on a file system that is mounted read-only: mount its own volume"
     if place.is_read_only:
         return "is on a file system that is mounted read-only: look at its disk (dmesg), then mount it writable"
     if place.denied and not place.is_there and place.denied == place.above:

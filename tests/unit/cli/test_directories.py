@@ -1,7 +1,10 @@
 """Directories that can never be a bookie's are refused by what the system says of them, before anything is begun."""
 
+import contextlib
 import fcntl
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,10 @@ def test_what_can_be_no_directory_is_told_with_its_setting(
     ("facts", "reason"),
     [
         (Place("/r", is_read_only=True), "is on a file system that is mounted read-only: look at its disk"),
+        (
+            Place("/r/x", is_there=False, above="/r", is_read_only=True),
+            "is not there, and /r is on a file system that is",
+        ),
         (Place("/r", above="/r", denied="/r/current/LOCK"), "who may not write to /r/current/LOCK: chown -R"),
         (
             Place("/r/x", is_there=False, above="/r", denied="/r"),
@@ -99,6 +106,44 @@ def test_what_is_not_ours_to_write_is_told_unless_it_may_be_a_volume_that_is_not
 
     assert reason in said
     assert problems(tmp_path / "pod", seen, volumeProof="kubernetes", ledgerDirectories=f"{tmp_path}/l") == []
+
+
+@contextlib.contextmanager
+def as_a_user() -> Iterator[None]:
+    """Root may do everything: look as somebody else does."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize(
+    ("closed", "denied"),
+    [((), ""), ((".",), "."), (("current",), "current"), (("current/LOCK",), "current/LOCK")],
+)
+def test_what_somebody_else_keeps_to_himself_is_seen(closed: tuple[str, ...], denied: str) -> None:
+    """As after a first start by root: the directory is this user's, the files in it are not."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "current").mkdir()
+        (folder / "current" / "LOCK").touch()
+        for path in (folder, folder / "current", folder / "current" / "LOCK"):
+            path.chmod(0o777)
+        for name in closed:
+            (folder / name).chmod(0o555 if (folder / name).is_dir() else 0o444)
+
+        with as_a_user():
+            seen = place.look(str(folder), inside="current", lock="LOCK")
+            below = place.look(f"{folder}/below/it", inside="current", lock="LOCK")
+
+        assert seen == Place(str(folder), above=str(folder), denied=str(folder / denied) if denied else "")
+        assert (below.is_there, below.above) == (False, str(folder))
+        assert below.denied == (str(folder) if denied == "." else "")
+        folder.chmod(0o777)
 
 
 @pytest.mark.parametrize(
