@@ -183,7 +183,8 @@ class Evacuation:
                     raise problem
         # Bookies that do not journal entries acknowledge before they are on disk; the leaving may have the only others.
         for bookie_id in takers:
-            await self._bookies.force(bookie_id, ledger_id)
+            with self.copier.blaming(bookie_id):
+                await self._bookies.force(bookie_id, ledger_id)
         if await self._lives(takers) != lives:
             # The next life says yes to the force, and does not know what it lost: no ledger named it (bp46.md, T17).
             return False
@@ -197,7 +198,8 @@ class Evacuation:
         ledgers = self._shared.ledgers
         checks = []
         for bookie_id in bookies:
-            life = await self._bookies.life(bookie_id)
+            with self.copier.blaming(bookie_id):
+                life = await self._bookies.life(bookie_id)
             if life is None:
                 continue
             path = paths.incarnation(ledgers.root, bookie_id)

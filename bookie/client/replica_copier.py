@@ -4,7 +4,8 @@ Never: bytes that were not checked against the digest that the metadata names.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -70,10 +71,16 @@ class ReplicaCopier:
     async def _store(
         self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId, body: bytes, master_key: bytes
     ) -> None:
-        try:
+        with self.blaming(bookie_id):
             await self._bookies.add(bookie_id, ledger_id, entry_id, body, master_key, is_recovery=True)
-        except BookieError as error:
-            self._shared.pool.quarantine(bookie_id, error)  # another is drawn when this is begun again
-            raise
         self.entries += 1
         self.bytes += len(body)
+
+    @contextlib.contextmanager
+    def blaming(self, taker: BookieId) -> Iterator[None]:
+        """What goes wrong in the body is the fault of `taker`: another is drawn when this is begun again."""
+        try:
+            yield
+        except BookieError as error:
+            self._shared.pool.quarantine(taker, error)
+            raise

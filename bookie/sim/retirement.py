@@ -132,7 +132,12 @@ class Retirements:
 
     async def _connected(self) -> ClientNode:
         if self._client is None or self._client.node.life is None:
-            self._client = await self._cluster.client("evacuator")
+            self._client = None
+            try:
+                self._client = await self._cluster.client("evacuator")
+            except BookieError:
+                self._cluster.simulation.node("evacuator", ()).end()  # the process runs, and has no client
+                raise
         return self._client
 
     def _count(self, what: str) -> None:

@@ -231,6 +231,36 @@ def test_a_bookie_that_fails_to_take_copies_is_not_named_and_another_is_drawn_th
     tell(story, zones="abcde")
 
 
+@pytest.mark.parametrize("when", ["before the first copy", "when it is to force"])
+def test_a_bookie_that_fails_to_answer_is_not_drawn_again_the_next_time(when: str) -> None:
+    """It is gone, and registered until its session ends; or it cannot say what it has on disk."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer = await written(client)
+            ensemble = writer.metadata.last_segment.bookies
+            bad, good = (bookie for bookie in fleet.bookies if bookie.id not in ensemble)
+            client.shared.pool.quarantine(good.id, errors.RequestTimedOut("so that the bad one is drawn first"))
+            if when == "before the first copy":
+                await bad.stop(unregister=False)
+            else:
+                force = messages.ForceRequest
+                bad.script = lambda request: Status.EUNKNOWNLEDGERSTATE if isinstance(request, force) else None
+            evacuation = leaving(client, ensemble[0])
+
+            with pytest.raises((errors.BookieUnavailable, errors.UnknownLedgerState)):
+                await evacuation.move(writer.id)
+            assert client.shared.pool.is_quarantined(bad.id)
+            for _ in range(10):
+                left = await evacuation.move_many([writer.id], lambda: None)
+                if not left:
+                    break
+
+            assert good.id in named(await whole(fleet, client, writer.id))
+
+    tell(story, zones="abcde")
+
+
 FIRST, SECOND = (Life(Incarnation(1), BootEpoch(epoch)) for epoch in (1, 2))
 
 
