@@ -16,6 +16,7 @@ from bookie.client.evacuation import Evacuation
 from bookie.client.ledgers import LedgerStore
 from bookie.metadata import paths, repair
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.admin import State
 from bookie.ports.metadata_store import ANY_VERSION, MetadataStore
 from bookie.sim.cluster import ROOT, URI, BookieNode, ClientNode, SimCluster
 from bookie.sim.injector import Injector
@@ -70,6 +71,13 @@ class Retirements:
                 self._count("emptied" if await self._is_emptied(bookie) else "not emptied")
             else:
                 self._count("retired" if await self._retire(bookie) else "not retired")
+        everybody = list(self._cluster.bookies.values())
+        await self._cluster.until(lambda: all(it.is_ready or it.state is State.HELD for it in everybody), "all are up")
+        for bookie in everybody:
+            # A writer that had not heard of its end named it once more: a person is to say "empty it again".
+            if bookie.state is State.HELD:
+                self._count("emptied once more")
+                await self._is_emptied(bookie)
         if self._client is not None and self._client.node.life is not None:
             self._client.crash()
 
@@ -80,7 +88,7 @@ class Retirements:
             if bookie.process is not None:
                 bookie.stop()
             deadline = self._cluster.simulation.loop.time() + _STOP_S_MAX
-            while bookie.is_running:
+            while bookie.is_running or self._is_registered(bookie):
                 if self._cluster.simulation.loop.time() > deadline:
                     return False
                 await asyncio.sleep(0.1)
@@ -93,6 +101,10 @@ class Retirements:
             self._injector.left_alone.remove(bookie.name)
             if not bookie.is_running:
                 bookie.start()
+
+    def _is_registered(self, bookie: BookieNode) -> bool:
+        nodes = self._cluster.simulation.keeper.tree.nodes
+        return any(f"{parent(ROOT)}/{bookie.name}" in nodes for parent in (paths.available, paths.readonly))
 
     async def _is_emptied(self, bookie: BookieNode) -> bool:
         """True when no ledger names it any more. An evacuation that is cut off is begun again."""
