@@ -114,13 +114,6 @@ SETTINGS = (
         most=2 * GIB,
     ),
     Setting(
-        "entryLogPageCacheMB",
-        int,
-        "256",
-        "of the log being written, what the page cache is asked to keep, MiB",
-        least=0,
-    ),
-    Setting(
         "dbStorage_writeCacheMaxSizeMb",
         int,
         "",

@@ -32,7 +32,6 @@ def storage_options(settings: Settings, compaction: CompactionOptions, scrub: Sc
             settings, "dbStorage_writeCacheMaxSizeMb", _WRITE_CACHE_GENERATIONS, WRITE_CACHE_BYTES_MAX
         ),
         entry_log_bytes_max=settings.number("logSizeLimit"),
-        entry_log_cached_bytes_max=settings.number("entryLogPageCacheMB") * MIB,
         flush_interval_ms=settings.number("flushInterval"),
         disk_used_max=threshold,
         disk_used_again=settings.fraction("diskUsageLwmThreshold") or max(threshold - _AGAIN_BELOW, _AGAIN_BELOW),

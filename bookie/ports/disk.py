@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+BLOCK_BYTES = 4096  # a multiple of every usual disk's sector
 Span = tuple[int, int]  # offset and size of what is to be read
 
 
@@ -49,6 +50,11 @@ class Mount:
     shares_node_disk: bool
 
 
+def bytes_to_block(size: int) -> int:
+    """How many bytes `size` lacks to a whole number of blocks."""
+    return -size % BLOCK_BYTES
+
+
 class File(Protocol):
     """One open file. Calls on one file do not overlap, except `pread*`, which may run beside anything."""
 
@@ -81,16 +87,11 @@ class File(Protocol):
         ...
 
     async def append_and_sync(self, buffers: Sequence[Buffer]) -> int:
-        """`append` then `sync`, as one step, for what is not read again soon: journals. (In the real world one hop to
-        the disk's thread, and no room in the system's cache.)"""
+        """`append` then `sync`, as one step. (In the real world one hop to the disk's thread.)"""
         ...
 
-    async def sync(self, *, cached_bytes_max: int | None = None) -> None:
-        """Make everything written so far durable (fdatasync, and the size). Raises DiskFailed and poisons.
-
-        `cached_bytes_max`: of what was appended through this handle, the system's cache need keep no more than the
-        newest so many bytes; what is older will be read from the disk, if at all.
-        """
+    async def sync(self) -> None:
+        """Make everything written so far durable (fdatasync, and the size). Raises DiskFailed and poisons."""
         ...
 
     async def truncate(self, size: int) -> None:
@@ -113,9 +114,21 @@ class Lock(Protocol):
 class Disk(Protocol):
     """Names and files of one node."""
 
-    async def open(self, path: str, *, create: bool = False, exclusive: bool = False, read_only: bool = False) -> File:
+    async def open(
+        self,
+        path: str,
+        *,
+        create: bool = False,
+        exclusive: bool = False,
+        read_only: bool = False,
+        in_blocks: bool = False,
+    ) -> File:
         """Open for reading and appending. `create` makes it if missing; `exclusive` refuses an existing one;
-        `read_only`: for reading alone, also where nothing may be written."""
+        `read_only`: for reading alone, also where nothing may be written.
+
+        `in_blocks`: whoever appends gives whole blocks (`BLOCK_BYTES`) each time, so no block that was synced is ever
+        written again. (In the real world they go past the system's cache: for what is not read again soon.)
+        """
         ...
 
     async def read(self, path: str) -> bytes:

@@ -8,23 +8,23 @@ reported once, and the dirty pages may be gone).
 import contextlib
 import errno
 import fcntl
-import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from bookie.base import errors
-from bookie.base.units import KIB
 from bookie.ports.disk import Buffer, Lock, Mount, Span, Usage
 from bookie.runtime import mounts
+from bookie.runtime.blocks import BlockWriter
 from bookie.runtime.read_pool import ReadPool
 from bookie.runtime.threads import Worker
 
 T = TypeVar("T")
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 _WOULD_WAIT = frozenset((errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
-_WRITE_BACK_BYTES = 256 * KIB  # appended at once: a checkpoint's batches are larger
+# A file system, or one without /proc, that cannot write past the cache.
+_NO_DIRECT = frozenset((errno.EINVAL, errno.EOPNOTSUPP, errno.ENOENT))
 _BUFFERS_MAX = 1024  # IOV_MAX on Linux: what one pwritev takes
 
 
@@ -43,14 +43,19 @@ def _translated(path: str, what: str) -> Iterator[None]:
 class SystemFile:
     """One open file. `_size` belongs to the writer thread; the loop reads it between calls."""
 
-    def __init__(self, path: str, fd: int, size: int, writer: Worker, reader: ReadPool) -> None:
+    def __init__(
+        self, path: str, fd: int, size: int, writer: Worker, reader: ReadPool, blocks: BlockWriter | None
+    ) -> None:
+        """`blocks`, of the writer thread: what is appended is whole blocks; None: any bytes."""
         self.path = path
         self._fd = fd
         self._size = size
         self._writer = writer
         self._reader = reader
         self._poison: errors.DiskFailed | None = None
-        self._let_go = size  # the writer thread's too: bytes before this are not held in the system's cache for us
+        self._blocks = blocks
+        self._has_direct = True  # until the file system says otherwise
+        self._direct_fd = -1
 
     @property
     def size(self) -> int:
@@ -65,8 +70,8 @@ class SystemFile:
     async def pwrite(self, offset: int, data: Buffer) -> None:
         await self._writer.call(self._pwrite, offset, data)
 
-    async def sync(self, *, cached_bytes_max: int | None = None) -> None:
-        await self._writer.call(self._sync, cached_bytes_max)
+    async def sync(self) -> None:
+        await self._writer.call(self._sync_and_rest)
 
     async def truncate(self, size: int) -> None:
         await self._writer.call(self._truncate, size)
@@ -94,40 +99,37 @@ class SystemFile:
     async def close(self) -> None:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            await self._writer.call(os.close, fd)
+            await self._writer.call(self._close, fd)
 
     # ---- in the threads -------------------------------------------------------------------------------------------
+
+    def _close(self, fd: int) -> None:
+        os.close(fd)
+        self._close_direct()
+
+    def _close_direct(self) -> None:
+        if self._direct_fd >= 0:
+            fd, self._direct_fd = self._direct_fd, -1
+            os.close(fd)
 
     def _append(self, buffers: Sequence[Buffer]) -> int:
         start = self._size
         self._write_at(start, buffers)
-        if self._size - start >= _WRITE_BACK_BYTES:
-            # Dirty pages cannot be let go of: being asked to, the kernel begins to write them, and the sync that
-            # follows many such appends finds little left to do. (Its own word for that, sync_file_range, is not ours.)
-            os.posix_fadvise(self._fd, start, self._size - start, os.POSIX_FADV_DONTNEED)
         return start
 
     def _append_and_sync(self, buffers: Sequence[Buffer]) -> int:
         start = self._append(buffers)
-        self._sync(0)
+        self._sync()
         return start
 
     def _pwrite(self, offset: int, data: Buffer) -> None:
+        assert self._blocks is None, f"{self.path}: whole blocks at its end"
         self._write_at(offset, [data])
 
     def _write_at(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """The kernel gathers the buffers: joined here they would cost a copy more, under the interpreter's lock."""
         self._check()
-        position = offset
         try:
-            for first in range(0, len(buffers), _BUFFERS_MAX):
-                part: Sequence[Buffer] = buffers[first : first + _BUFFERS_MAX]
-                left = sum(map(len, part))
-                while (count := os.pwritev(self._fd, part, position)) < left:  # a disk that is full, or a signal
-                    part = [memoryview(b"".join(part))[count:]]
-                    left -= count
-                    position += count
-                position += count
+            end = _write_all(self._fd, offset, buffers) if self._blocks is None else self._write_blocks(offset, buffers)
         except OSError as error:
             if error.errno not in _FULL:
                 raise self._poisoned("write", error) from error
@@ -136,23 +138,33 @@ class SystemFile:
             except OSError as second:
                 raise self._poisoned("cut back after a full disk", second) from second
             raise errors.DiskFull(f"{self.path}: no space left; free some, or give the volume more") from error
-        self._size = max(self._size, position)
+        self._size = max(self._size, end)
 
-    def _sync(self, cached_bytes_max: int | None = None) -> None:
+    def _write_blocks(self, offset: int, buffers: Sequence[Buffer]) -> int:
+        assert self._blocks is not None
+        if not self._has_direct:
+            return _write_all(self._fd, offset, buffers)
+        try:
+            if self._direct_fd < 0:  # by way of the descriptor: this very file, whatever its name means by now
+                self._direct_fd = os.open(f"/proc/self/fd/{self._fd}", os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
+            return self._blocks.write(self._direct_fd, offset, buffers)
+        except OSError as error:
+            if error.errno not in _NO_DIRECT:
+                raise
+            self._has_direct = False
+            return _write_all(self._fd, offset, buffers)
+
+    def _sync_and_rest(self) -> None:
+        """A file that is not synced with each append is perhaps not written again, and descriptors are few."""
+        self._sync()
+        self._close_direct()
+
+    def _sync(self) -> None:
         self._check()
         try:
             os.fdatasync(self._fd)
         except OSError as error:
             raise self._poisoned("sync", error) from error
-        if cached_bytes_max is None:
-            return
-        # Pages let go of are what the next appends are given, warm. Fresh ones cost a virtual machine 1.7 to 3.5 us of
-        # processor time per KiB appended and synced, these 0.3 (one run), and twice to thrice the wait.
-        end = self._size - cached_bytes_max
-        if end > self._let_go:
-            first = self._let_go - self._let_go % mmap.PAGESIZE
-            os.posix_fadvise(self._fd, first, end - first, os.POSIX_FADV_DONTNEED)
-            self._let_go = end
 
     def _truncate(self, size: int) -> None:
         self._check()
@@ -183,6 +195,21 @@ class SystemFile:
         return self._poison
 
 
+def _write_all(fd: int, offset: int, buffers: Sequence[Buffer]) -> int:
+    """Write `buffers` from `offset`; return the offset after. The kernel gathers them: joined here they would cost a
+    copy more, under the interpreter's lock."""
+    position = offset
+    for first in range(0, len(buffers), _BUFFERS_MAX):
+        part: Sequence[Buffer] = buffers[first : first + _BUFFERS_MAX]
+        left = sum(map(len, part))
+        while (count := os.pwritev(fd, part, position)) < left:  # a disk that is full, or a signal
+            part = [memoryview(b"".join(part))[count:]]
+            left -= count
+            position += count
+        position += count
+    return position
+
+
 class SystemLock:
     """A flock on a file: the kernel lets go of it when the process ends, however it ends."""
 
@@ -201,6 +228,7 @@ class SystemDisk:
     def __init__(self) -> None:
         self._writers: dict[str, Worker] = {}
         self._readers: dict[str, ReadPool] = {}
+        self._blocks: dict[str, BlockWriter] = {}  # each used in the writer's thread alone
 
     def close(self) -> None:
         """End the threads, after the calls made so far. Blocks for as long as those take."""
@@ -223,6 +251,12 @@ class SystemDisk:
             pool = self._readers[directory] = ReadPool(f"reads {directory}")
         return pool
 
+    def _block_writer(self, directory: str) -> BlockWriter:
+        blocks = self._blocks.get(directory)
+        if blocks is None:
+            blocks = self._blocks[directory] = BlockWriter()
+        return blocks
+
     async def _at(self, path: str, what: str, function: Callable[..., T], *args: object) -> T:
         """Run a call about `path` in the thread of its directory."""
 
@@ -235,7 +269,13 @@ class SystemDisk:
     # ---- the port -------------------------------------------------------------------------------------------------
 
     async def open(
-        self, path: str, *, create: bool = False, exclusive: bool = False, read_only: bool = False
+        self,
+        path: str,
+        *,
+        create: bool = False,
+        exclusive: bool = False,
+        read_only: bool = False,
+        in_blocks: bool = False,
     ) -> SystemFile:
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         flags |= (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
@@ -246,7 +286,8 @@ class SystemDisk:
 
         fd, size = await self._at(path, "open", call)
         directory = os.path.dirname(path)
-        return SystemFile(path, fd, size, self._writer(directory), self._reader(directory))
+        blocks = self._block_writer(directory) if in_blocks else None
+        return SystemFile(path, fd, size, self._writer(directory), self._reader(directory), blocks)
 
     async def read(self, path: str) -> bytes:
         def call() -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.units import NS_PER_MS, NS_PER_US
-from bookie.ports.disk import Buffer, Mount, Span, Usage
+from bookie.ports.disk import BLOCK_BYTES, Buffer, Mount, Span, Usage
 from bookie.sim.disk_image import DirImage, FileImage, Image
 from bookie.sim.loop import Life, SimLoop
 
@@ -94,7 +94,13 @@ class SimDisk:
     # ---- files ----------------------------------------------------------------------------------------------------
 
     async def open(
-        self, path: str, *, create: bool = False, exclusive: bool = False, read_only: bool = False
+        self,
+        path: str,
+        *,
+        create: bool = False,
+        exclusive: bool = False,
+        read_only: bool = False,
+        in_blocks: bool = False,
     ) -> "SimFile":
         assert not (read_only and create)
         await self.wait(self.faults.write_latency_ns)
@@ -110,7 +116,7 @@ class SimDisk:
             directory.change("", name, node)
         elif create and exclusive:
             raise errors.StorageFailed(f"{path} exists already")
-        return SimFile(self, path, node)
+        return SimFile(self, path, node, in_blocks=in_blocks)
 
     async def read(self, path: str) -> bytes:
         await self.wait(self.faults.write_latency_ns)
@@ -285,8 +291,9 @@ class SimLock:
 class SimFile:
     """bookie.ports.disk.File: one handle. The image is shared with other handles of the same file."""
 
-    def __init__(self, disk: SimDisk, path: str, image: FileImage) -> None:
+    def __init__(self, disk: SimDisk, path: str, image: FileImage, *, in_blocks: bool) -> None:
         self.path = path
+        self._in_blocks = in_blocks
         self._disk = disk
         self._image = image
         self._is_closed = False
@@ -321,7 +328,9 @@ class SimFile:
     async def append(self, buffers: Sequence[Buffer]) -> int:
         self._check()
         offset = len(self._image.data)
-        self._write(offset, b"".join(buffers))
+        data = b"".join(buffers)
+        assert not self._in_blocks or offset % BLOCK_BYTES == len(data) % BLOCK_BYTES == 0, f"{self.path}: no block"
+        self._write(offset, data)
         await self._disk.wait(self._disk.faults.write_latency_ns)
         return offset
 
@@ -354,7 +363,7 @@ class SimFile:
         await self.sync()
         return offset
 
-    async def sync(self, *, cached_bytes_max: int | None = None) -> None:
+    async def sync(self) -> None:
         self._check()
         disk, faults = self._disk, self._disk.faults
         position = self._image.settled + len(self._image.pending)

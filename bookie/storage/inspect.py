@@ -87,18 +87,15 @@ async def journal_records(
     if file is None:
         yield Damage(path, 0, "the header was never whole", is_tail=True)
         return
-    offset = end = journal_format.HEADER_SIZE
     try:
-        for record in file.records(0):
-            if record.end != end:  # entries that came together are one record: they share its place
-                offset, end = end, record.end
+        for record in file.records(0):  # entries that came together are one record: they share its place
             kind = KIND_NAMES.get(record.kind, f"kind {record.kind}")
-            yield JournalRecord(path, offset, kind, record.ledger_id, record.entry_id, record.body)
+            yield JournalRecord(path, file.at, kind, record.ledger_id, record.entry_id, record.body)
     except errors.CorruptFile as error:
-        yield Damage(path, end, str(error), is_tail=False)
+        yield Damage(path, file.at, str(error), is_tail=False)
     else:
-        if end < len(file.data):
-            yield Damage(path, end, f"{len(file.data) - end} bytes of a torn tail", is_tail=True)
+        if file.end < len(file.data):
+            yield Damage(path, file.end, f"{len(file.data) - file.end} bytes of a torn tail", is_tail=True)
 
 
 # ---- entry logs -----------------------------------------------------------------------------------------------------

@@ -38,9 +38,6 @@ class StorageOptions:
     unjournaled_flush_interval_ms: int = 1_000
     # An entry log is dropped or compacted whole: smaller reclaims sooner, larger keeps fewer files open.
     entry_log_bytes_max: int = 1 * GIB
-    # Of the log being written the system's page cache keeps the newest so much: readers a few seconds behind find it
-    # there; what is older makes room, or a busy bookie would fill all memory with bytes that nobody reads.
-    entry_log_cached_bytes_max: int = 256 * MIB
     # Entries read, or read ahead, kept per ledger dir (dbStorage_readAheadCacheMaxSizeMb). 0: none, and no read-ahead.
     read_cache_bytes_max: int = READ_CACHE_BYTES_MAX
     # What one read fetches at most for somebody who reads in order (dbStorage_readAheadCacheBatchBytesSize).
@@ -84,7 +81,6 @@ class StorageOptions:
             ("ledgers_cached_max", self.ledgers_cached_max, 1),
             ("read_cache_bytes_max", self.read_cache_bytes_max, 0),
             ("read_ahead_bytes_max", self.read_ahead_bytes_max, 0),
-            ("entry_log_cached_bytes_max", self.entry_log_cached_bytes_max, 0),
         ):
             if value < least:
                 problems.append(f"{name} is {value}, at least {least}")

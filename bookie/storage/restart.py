@@ -125,12 +125,7 @@ async def _open_partition(
         await logs.load()
         await logs.check_versions()
         next_id = partition_module.next_log_id(index, logs)
-        writer = LogWriter(
-            logs,
-            next_id=next_id,
-            log_bytes_max=options.entry_log_bytes_max,
-            cached_bytes_max=options.entry_log_cached_bytes_max,
-        )
+        writer = LogWriter(logs, next_id=next_id, log_bytes_max=options.entry_log_bytes_max)
         table = LedgerTable(index, cached_max=options.ledgers_cached_max)
         cache = ReadCache(options.read_cache_bytes_max)
         window_bytes_max = min(options.read_ahead_bytes_max, options.read_cache_bytes_max // 4)
@@ -185,7 +180,10 @@ class _Replay:
                 await self._disk.remove(path)
                 await self._disk.sync_dir(directory)
                 break
-            for record in file.records(mark.offset if file_id == mark.file_id else 0):
+            start = mark.offset if file_id == mark.file_id else 0
+            if self._accept_loss:
+                start = min(start, len(file.data))  # what the checkpoint reached may be among what is missing
+            for record in file.records(start):
                 await self._take(record, Mark(file_id, record.end))
             if not self._accept_loss:
                 file.check_reaches(newest)

@@ -149,6 +149,25 @@ async def pwrite_overwrites_and_grows_with_zeros_between(bench: Bench) -> None:
     await file.close()
 
 
+async def a_file_in_blocks_is_appended_to_in_whole_blocks_and_read_as_any_other(bench: Bench) -> None:
+    disk = bench.world.disk
+    blocks = [bytes([number % 251]) * 1000 + b"x" for number in range(4096)]
+    file = await disk.open(f"{bench.directory}/f", create=True, exclusive=True, in_blocks=True)
+    assert await file.append([b"a" * 4000, b"b" * 96]) == 0
+    assert await file.append_and_sync(blocks) == 4096
+    assert await file.append([b"c" * 8192]) == 4096 + 4096 * 1001
+    await file.sync()
+    assert await file.append([b"d" * 4096]) == file.size - 4096
+    await file.truncate(file.size - 4096)
+    assert await file.append_and_sync([b"e" * 4096]) == file.size - 4096
+    whole = b"a" * 4000 + b"b" * 96 + b"".join(blocks) + b"c" * 8192 + b"e" * 4096
+    assert file.size == len(whole)
+    assert await file.pread(3990, 20) == b"a" * 10 + b"b" * 10
+    assert await file.pread_many([(4090, 1000), (len(whole) - 5, 50)]) == [whole[4090:5090], b"eeeee"]
+    assert await disk.read(file.path) == whole
+    await file.close()
+
+
 async def reads_are_short_only_at_the_end_of_the_file(bench: Bench) -> None:
     file = await bench.world.disk.open(f"{bench.directory}/f", create=True)
     await file.append([bytes(range(100))])
@@ -280,6 +299,7 @@ DISK: list[Examination] = [
     appended_buffers_are_one_run_of_bytes_at_the_returned_offset,
     many_buffers_are_appended_whole,
     pwrite_overwrites_and_grows_with_zeros_between,
+    a_file_in_blocks_is_appended_to_in_whole_blocks_and_read_as_any_other,
     reads_are_short_only_at_the_end_of_the_file,
     truncate_cuts_and_the_next_append_follows,
     a_missing_file_is_named_and_an_existing_one_is_refused_when_exclusive,

@@ -1,6 +1,7 @@
 """Bytes of an entry log. Pure.
 
-    log       header, then records, one after the other
+    log       header and zeros, one block (`ports.disk`); then what was appended, each time records, one after the
+              other, and zeros to the end of a block: nothing that was synced is ever written again
     header    0 magic "BKIELOG1" | 8 version u32 | 12 log id u32 | 16 crc u32 | 20
     record    0 crc u32 | 4 size u32 | 8 ledger i64 | 16 entry i64 | 24 body (size bytes, never empty)
 

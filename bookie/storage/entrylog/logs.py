@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import KIB, MIB
-from bookie.ports.disk import Buffer, Disk, File, Span
+from bookie.ports.disk import BLOCK_BYTES, Buffer, Disk, File, Span
 from bookie.storage import versions
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.location import Location
@@ -118,9 +118,9 @@ class EntryLogs:
     async def create(self, log_id: int) -> File:
         """Begin a log: its header is written, nothing is durable yet."""
         assert log_id not in self.ids
-        file = await self.disk.open(path_of(self.directory, log_id), create=True, exclusive=True)
+        file = await self.disk.open(path_of(self.directory, log_id), create=True, exclusive=True, in_blocks=True)
         try:
-            await file.append([log_format.pack_header(log_id)])
+            await file.append([log_format.pack_header(log_id).ljust(BLOCK_BYTES, b"\0")])
         except errors.DiskFull:
             await file.close()
             raise

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from bookie.base.units import MIB
-from bookie.ports.disk import File
+from bookie.ports.disk import File, bytes_to_block
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.entrylog.format import ScannedRecord
 
@@ -32,7 +32,10 @@ async def scan(file: File, log_id: int) -> AsyncIterator[ScannedRecord | BadReco
     offset = log_format.HEADER_SIZE
     while offset < file.size:
         record, end = await _record_at(window, offset, log_id)
-        if record is None:
+        lacking = bytes_to_block(offset)
+        if record is None and lacking and not any(await window.at(offset, lacking)):
+            end = offset + lacking
+        elif record is None:
             follows = end < file.size and (await _record_at(window, end, log_id))[0] is not None
             yield BadRecord(offset, "the record does not check", is_end=not follows)
             if not follows:

@@ -6,7 +6,7 @@ not accepted by the file.
 
 from collections.abc import Sequence
 
-from bookie.ports.disk import Buffer, File
+from bookie.ports.disk import Buffer, File, bytes_to_block
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.entrylog.logs import EntryLogs
 from bookie.storage.run import Run
@@ -15,13 +15,12 @@ from bookie.storage.run import Run
 class LogWriter:
     """`next_id` is above every id this directory ever used; it is made durable before any location in that log."""
 
-    def __init__(self, logs: EntryLogs, *, next_id: int, log_bytes_max: int, cached_bytes_max: int) -> None:
+    def __init__(self, logs: EntryLogs, *, next_id: int, log_bytes_max: int) -> None:
         self.next_id = next_id
         self.current_id = -1  # the log being written; no other is ever changed
         self._logs = logs
         logs.written_from = next_id
         self._log_bytes_max = log_bytes_max
-        self._cached_bytes_max = cached_bytes_max
         self._file: File | None = None
         self._unsynced: list[File] = []
         self._has_new_names = False
@@ -54,6 +53,7 @@ class LogWriter:
         for ledger_id, entry_ids, bodies in runs:
             places, offset = log_format.pack_run(log_id, offset, ledger_id, entry_ids, bodies, buffers)
             locations.append(places)
+        buffers.append(bytes(bytes_to_block(offset)))
         written_at = await file.append(buffers)
         assert written_at == start, f"{file.path}: written at {written_at}, located at {start}"
         return log_id, locations
@@ -87,7 +87,7 @@ class LogWriter:
     async def sync(self) -> None:
         """Make everything appended durable: bytes first, then new names."""
         for file in self._unsynced:
-            await file.sync(cached_bytes_max=self._cached_bytes_max)
+            await file.sync()
         if self._has_new_names:
             await self._logs.disk.sync_dir(self._logs.directory)
             self._has_new_names = False

@@ -74,12 +74,21 @@ class Batcher:
         group.count += 1
         group.completions.append(done)
 
-    def cut(self, next_seed: int | None = None) -> Group:
-        """Take the pending group. With `next_seed` the next one opens a new file, else it follows this one."""
+    def pad(self) -> Group:
+        """Make the pending group whole blocks, as it must be to be cut; return it."""
         group = self.pending
+        padding = journal_format.pack_padding(self._seed, group.start, group.size_bytes)
+        if padding:
+            group.buffers.append(padding)
+            group.size_bytes += len(padding)
+        return group
+
+    def cut(self, next_seed: int | None = None) -> Group:
+        """Take the pending group, padded. With `next_seed` the next one opens a new file, else it follows this one."""
+        group = self.pad()
         if next_seed is None:
             self.pending = Group(group.end)
         else:
             self._seed = next_seed
-            self.pending = Group(journal_format.HEADER_SIZE)
+            self.pending = Group(journal_format.FIRST_GROUP)
         return group

@@ -1,16 +1,19 @@
 """Bytes of a journal file. Pure; never reads a file and never decides what a bad record means for a start.
 
-    file    header, then records, one after the other, without padding
+    file    header and zeros, one block (`ports.disk`); then groups of records, each group whole blocks
     header  0 magic "BKIEJNL1" | 8 version u32 | 12 file id u64 | 20 salt 8 | 28 previous end u64 | 36 crc u32 | 40
     record  0 crc u32 | 4 size u32 | 8 group start u32 | 12 kind u8 | 13 "BKR" | 16 ledger i64 | 24 entry i64 | 32 body
     body of ENTRIES     0 count u32 | 4 size u32 of each | entries, one after the other
+    body of PADDING     zeros: it ends a group at the end of a block
 
 All numbers big-endian. The record's CRC32C covers everything after it and starts from a seed made of the file's salt,
 so a record of another file, or one that a client stored as its payload, is never valid here. Kind 0 does not exist:
 zeros are never a record. `group start` is the offset where the record's group began. A group is appended only after
 the sync of the one before it has returned, hence: a valid record whose group starts *after* offset X proves that
 everything before X was durable. That is what tells rot from a torn tail (`is_synced_beyond`). `previous end` is the
-size of the file before this one, so that a file cut short between two records is seen too.
+size of the file before this one, so that a file cut short between two records is seen too. A group is whole blocks so
+that no write ever covers bytes that were synced before: no disk can tear those. (A lone add costs 4 KiB of the file;
+the disk wrote as much of it anyway.) Padding is a record like the others, so zeros are rot there too.
 """
 
 import struct
@@ -21,9 +24,10 @@ import google_crc32c
 
 from bookie.base.errors import BadInput
 from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.disk import BLOCK_BYTES, bytes_to_block
 
 MAGIC: Final = b"BKIEJNL1"
-VERSION: Final = 2  # 1 had no ENTRIES
+VERSION: Final = 3  # 1 had no ENTRIES, 2 no PADDING
 _HEADER: Final = struct.Struct(">8sIQ8sQ")
 _CRC: Final = struct.Struct(">I")
 _HEAD: Final = struct.Struct(">IIB3sqq")
@@ -33,6 +37,7 @@ RECORD_HEAD_SIZE: Final = _CRC.size + _HEAD.size
 _MARK: Final = b"BKR"
 _MARK_OFFSET: Final = 13
 SALT_SIZE: Final = 8
+FIRST_GROUP: Final = BLOCK_BYTES  # offset of the first group
 assert HEADER_SIZE == 40
 assert RECORD_HEAD_SIZE == 32
 
@@ -42,8 +47,10 @@ KEY: Final = 2  # body: the master key of a ledger seen for the first time
 FENCE: Final = 3  # body: the master key the fencing request carried (a fence of an unknown ledger makes the ledger; E2)
 LAC: Final = 4  # body: the explicit LAC as the client sent it
 ENTRIES: Final = 5  # body: entries of one ledger that came together; each names itself in its head
-KINDS: Final = frozenset((ENTRY, KEY, FENCE, LAC, ENTRIES))
+PADDING: Final = 6  # body: zeros
+KINDS: Final = frozenset((ENTRY, KEY, FENCE, LAC, ENTRIES, PADDING))
 NO_ENTRY: Final = EntryId(-1)  # the entry field of every kind but ENTRY
+NO_LEDGER: Final = LedgerId(-1)  # the ledger field of PADDING
 
 
 class Header(NamedTuple):
@@ -60,6 +67,11 @@ class Record(NamedTuple):
     entry_id: EntryId
     body: bytes
     end: int
+
+
+def pack_head_block(header: Header) -> bytes:
+    """Return the block at the head of a file."""
+    return pack_header(header).ljust(FIRST_GROUP, b"\0")
 
 
 def pack_header(header: Header) -> bytes:
@@ -121,13 +133,24 @@ def pack_run(
     return crc.to_bytes(4, "big") + head, RECORD_HEAD_SIZE + size
 
 
+def pack_padding(seed: int, group_start: int, size: int) -> bytes:
+    """Return the whole record that follows `size` bytes of a group and ends it at the end of a block; b"" where they
+    do. One head always fits: where less than that is left of the block, the next one goes with it."""
+    lacking = bytes_to_block(size)
+    if not lacking:
+        return b""
+    body = bytes(lacking - RECORD_HEAD_SIZE + (BLOCK_BYTES if lacking < RECORD_HEAD_SIZE else 0))
+    return pack_record(seed, group_start, PADDING, NO_LEDGER, NO_ENTRY, body) + body
+
+
 def expand(record: Record) -> Iterator[Record]:
-    """The records that a record stands for: itself, or one ENTRY for each of ENTRIES.
+    """The records that a record stands for: itself, one ENTRY for each of ENTRIES, none for PADDING.
 
     Raises BadInput when the body is not laid out so: written by something else than `pack_run`.
     """
     if record.kind != ENTRIES:
-        yield record
+        if record.kind != PADDING:
+            yield record
         return
     body = record.body
     try:

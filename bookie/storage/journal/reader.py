@@ -20,24 +20,26 @@ _ADVICE = "the bookie does not start on it: restore the file, or treat this volu
 
 @dataclass(slots=True)
 class JournalFile:
-    """One file's bytes and header, and where its records end (known after `records` was exhausted)."""
+    """One file's bytes and header; where the record is that `records` is at; where they end (once it is exhausted)."""
 
     path: str
     file_id: int
     data: bytes
     header: Header
     is_last: bool
-    end: int = journal_format.HEADER_SIZE
+    at: int = journal_format.FIRST_GROUP
+    end: int = journal_format.FIRST_GROUP
 
     def records(self, start: int) -> Iterator[Record]:
         """Every whole record from `start` (0: the first one), entry by entry. Raises CorruptFile; sets `end`."""
         seed = journal_format.seed_of(self.header)
-        offset = max(start, journal_format.HEADER_SIZE)
-        if offset > len(self.data):
+        if start > len(self.data):
             raise errors.CorruptFile(
-                f"{self.path}: the checkpoint reaches offset {offset}, the file ends at {len(self.data)}; {_ADVICE}"
+                f"{self.path}: the checkpoint reaches offset {start}, the file ends at {len(self.data)}; {_ADVICE}"
             )
+        offset = max(start, journal_format.FIRST_GROUP)
         while offset < len(self.data):
+            self.at = offset
             record = journal_format.unpack_record(self.data, offset, seed)
             if record is None:
                 if not self.is_last or journal_format.is_synced_beyond(self.data, offset, seed):
@@ -104,7 +106,7 @@ async def load_file(
     if version is not None:
         raise versions.refusal(path, version, journal_format.VERSION)
     if header is None or header.file_id != file_id:
-        if is_last and len(data) <= journal_format.HEADER_SIZE and (accept_loss or file_id > newest.file_id):
+        if is_last and len(data) <= journal_format.FIRST_GROUP and (accept_loss or file_id > newest.file_id):
             return None
         raise errors.CorruptFile(f"{path}: the header at offset 0 does not check; {_ADVICE}")
     if previous_end is not None and header.previous_end != previous_end and not accept_loss:

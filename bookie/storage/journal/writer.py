@@ -65,7 +65,7 @@ class JournalWriter:
         """Begin file `file_id`; `previous_end` is the size of the file before it (0: there is none)."""
         header = self._new_header(file_id, previous_end)
         await self._begin(header)
-        self._batcher = Batcher(journal_format.seed_of(header), journal_format.HEADER_SIZE)
+        self._batcher = Batcher(journal_format.seed_of(header), journal_format.FIRST_GROUP)
 
     # ---- the hot path: no await, no file ----------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class JournalWriter:
 
     def _cut(self) -> tuple[Group, Header | None]:
         self.is_backlogged = False
-        pending = self._batcher.pending
+        pending = self._batcher.pad()
         if pending.end < self._file_bytes_max:
             group, header = self._batcher.cut(), None
         else:
@@ -190,7 +190,7 @@ class JournalWriter:
         await self._disk.remove(files.path_of(self.directory, header.file_id))
         await self._begin(header)
         self._next = None
-        self._batcher = Batcher(journal_format.seed_of(header), journal_format.HEADER_SIZE)
+        self._batcher = Batcher(journal_format.seed_of(header), journal_format.FIRST_GROUP)
         self.is_suspended = False
 
     # ---- files ----------------------------------------------------------------------------------------------------
@@ -201,9 +201,10 @@ class JournalWriter:
     async def _begin(self, header: Header) -> None:
         """CRASH: the header is durable before the name is, the name before any record: a file that is found is either
         whole from its head, or holds nothing that was acknowledged."""
-        file = await self._disk.open(files.path_of(self.directory, header.file_id), create=True, exclusive=True)
+        path = files.path_of(self.directory, header.file_id)
+        file = await self._disk.open(path, create=True, exclusive=True, in_blocks=True)
         try:
-            await file.append_and_sync([journal_format.pack_header(header)])
+            await file.append_and_sync([journal_format.pack_head_block(header)])
             await self._disk.sync_dir(self.directory)
         except BookieError:  # a full disk is tried again and again
             await file.close()
@@ -211,7 +212,7 @@ class JournalWriter:
         if self._file is not None:
             await self._file.close()
         self._file, self._file_id = file, header.file_id
-        self.synced = Mark(header.file_id, journal_format.HEADER_SIZE)
+        self.synced = Mark(header.file_id, journal_format.FIRST_GROUP)
 
     async def trim(self, mark: Mark) -> None:
         """Remove files that lie wholly before `mark`. CRASH: only after `mark` is durable; any subset may survive, and

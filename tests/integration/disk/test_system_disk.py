@@ -34,35 +34,6 @@ def test_a_device_without_space_says_disk_full() -> None:
     run(story)
 
 
-def test_what_a_sync_need_not_keep_in_the_cache_is_let_go_of_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, let_go = os.posix_fadvise, list[tuple[int, int]]()
-
-    def recorded(fd: int, offset: int, length: int, advice: int) -> None:
-        if advice == os.POSIX_FADV_DONTNEED:
-            let_go.append((offset, offset + length))
-        real(fd, offset, length, advice)
-
-    async def story(disk: SystemDisk) -> None:
-        file = await disk.open(str(tmp_path / "f"), create=True)
-        monkeypatch.setattr(os, "posix_fadvise", recorded)
-        await file.append([bytes(10_000)])
-        await file.sync()
-        await file.sync(cached_bytes_max=20_000)
-        assert let_go == []
-        await file.append([bytes(30_000)])
-        await file.sync(cached_bytes_max=20_000)
-        assert let_go.pop() == (0, 20_000)
-        await file.sync(cached_bytes_max=20_000)
-        assert let_go == []
-        await file.append_and_sync([bytes(100)])
-        assert let_go.pop() == (16_384, 40_100)  # from the page that the last one ended in
-        assert await disk.read(file.path) == bytes(40_100)
-
-    run(story)
-
-
 def test_after_no_space_the_file_is_as_it_was_and_may_grow_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -192,7 +192,6 @@ def test_every_name_makes_its_own_flag_and_variable() -> None:
         ("journalMaxSizeMB=-3", "journalMaxSizeMB is '-3' ({origin}), at least 1"),
         ("entryLogSizeLimit=0", "logSizeLimit is '0' ({origin}), at least 4096"),
         ("logSizeLimit=99999999999", "logSizeLimit is '99999999999' ({origin}), at most 2147483648"),
-        ("entryLogPageCacheMB=-1", "entryLogPageCacheMB is '-1' ({origin}), at least 0"),
         ("dbStorage_writeCacheMaxSizeMb=0", "dbStorage_writeCacheMaxSizeMb is '0' ({origin}), at least 1"),
         ("dbStorage_readAheadCacheMaxSizeMb=-1", "dbStorage_readAheadCacheMaxSizeMb is '-1' ({origin}), at least 0"),
         ("localScrubInterval=-1", "localScrubInterval is '-1' ({origin}), at least 0"),

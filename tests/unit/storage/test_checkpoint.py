@@ -4,7 +4,6 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
-from bookie.sim.disk import SimFile
 from bookie.sim.node import End
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, put, run
@@ -318,24 +317,3 @@ def test_above_the_threshold_the_bookie_is_read_only_until_it_is_below_the_low_w
         await bench.life(work)
 
     run(story, Bench(disk_used_max=0.8, disk_used_again=0.7, disk_used_warn=0.5))
-
-
-def test_of_an_entry_log_the_page_cache_is_to_keep_what_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: set[tuple[bool, int | None]] = set()
-    real = SimFile.sync
-
-    async def recorded(self: SimFile, *, cached_bytes_max: int | None = None) -> None:
-        asked.add((self.path.endswith(".log"), cached_bytes_max))
-        await real(self, cached_bytes_max=cached_bytes_max)
-
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(10))
-            await store.flush()
-
-        await bench.life(first)
-
-    monkeypatch.setattr(SimFile, "sync", recorded)
-    run(story, Bench(entry_log_cached_bytes_max=12_345))
-
-    assert asked == {(True, 12_345), (False, None)}

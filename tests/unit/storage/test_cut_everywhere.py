@@ -90,7 +90,7 @@ def test_a_cut_at_any_disk_operation_loses_nothing_acknowledged(how: End) -> Non
 
 
 def run_cut_at(operation: int, how: End) -> bool:
-    bench, told = Bench(operation, journal_file_bytes_max=4096, entry_log_bytes_max=4096), Told()
+    bench, told = Bench(operation, journal_file_bytes_max=12_288, entry_log_bytes_max=12_288), Told()
 
     async def story(bench: Bench) -> bool:
         died = await bench.dies(lambda store: told.work(bench, store), operation=operation, how=how)

@@ -89,7 +89,7 @@ def bench_with(seed: int, faults: DiskFaults, *, partitions: int) -> Bench:
     for path in {*ledger_dirs} - {*VOLUMES}:
         bench.node.image.add_volume(path)
     bench.options = options(
-        ledger_dirs=ledger_dirs, index_dirs=(), journal_file_bytes_max=4096, entry_log_bytes_max=4096
+        ledger_dirs=ledger_dirs, index_dirs=(), journal_file_bytes_max=12_288, entry_log_bytes_max=12_288
     )
     return bench
 

@@ -87,7 +87,7 @@ def test_a_full_journal_is_trimmed_at_once_and_then_as_often_as_ever() -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             others = await bench.node.world.disk.open("/journal/others", create=True)
-            await others.append([bytes(1_024 * KIB)])
+            await others.append([bytes(4_096 * KIB)])
             for entry_id in range(8):
                 await bench.put_all(store, 7, [entry_id], payload=bytes(4 * KIB))
             assert len(bench.paths(".journal")) > 3

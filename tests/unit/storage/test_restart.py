@@ -4,6 +4,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.disk import BLOCK_BYTES
 from bookie.sim.node import End
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, explicit_lac, put, run
@@ -198,9 +199,10 @@ def test_a_tail_torn_at_any_byte_loses_only_the_last_group() -> None:
         size = await journal_of_three_groups(bench)
         image = bench.image(".journal")
         whole = bytes(image.data)
-        last_group = 32 + len(entry(7, 2))
+        last_group, record = size - BLOCK_BYTES, 32 + len(entry(7, 2))
         snapshot = {path: bench.node.image.copy_volume(path) for path in ("/journal", "/ledgers", "/index")}
-        for cut in range(size - last_group, size):
+        in_padding = (last_group + record, last_group + record + 1, size - 1)  # what it was to end is whole
+        for cut in (*range(last_group, last_group + record), *in_padding):
             for tail in (b"", bytes(size - cut)):
                 for volume in snapshot.values():
                     bench.node.image.put_back(volume)
@@ -208,8 +210,8 @@ def test_a_tail_torn_at_any_byte_loses_only_the_last_group() -> None:
                 image.data[:] = whole[:cut] + tail
                 image.durable[:] = image.data
 
-                async def after(store: EntryStore) -> None:
-                    assert store.entry_runs(LEDGER) == [(0, 1)]
+                async def after(store: EntryStore, last: int = 2 if cut in in_padding else 1) -> None:
+                    assert store.entry_runs(LEDGER) == [(0, last)]
 
                 await bench.life(after)
                 await bench.life(after)
@@ -245,10 +247,10 @@ def test_a_restart_over_a_torn_tail_may_itself_be_cut_anywhere(how: End) -> None
 def test_rot_before_a_synced_record_is_refused_with_file_and_offset() -> None:
     async def story(bench: Bench) -> None:
         size = await journal_of_three_groups(bench)
-        record = 32 + len(entry(7, 2))
-        bench.rot(".journal", size - 2 * record + 5)
+        rotten = size - 2 * BLOCK_BYTES  # the last group but one
+        bench.rot(".journal", rotten + 5)
 
-        with pytest.raises(errors.CorruptFile, match=rf"0001\.journal: the record at offset {size - 2 * record} "):
+        with pytest.raises(errors.CorruptFile, match=rf"0001\.journal: the record at offset {rotten} "):
             await bench.life(nothing)
         # Refused again: nothing was cut off, nothing skipped.
         with pytest.raises(errors.CorruptFile):
@@ -309,14 +311,13 @@ def test_a_file_cut_short_between_two_records_is_seen_by_the_file_after_it() -> 
         names = bench.paths(".journal")
         assert len(names) > 2
         image = bench.image(names[0])
-        record = 32 + len(entry(7, 0, payload=bytes(900)))
-        del image.data[-record:]
+        del image.data[-BLOCK_BYTES:]
         image.durable[:] = image.data
 
         with pytest.raises(errors.CorruptFile, match="when the next file was begun"):
             await bench.life(nothing)
 
-    run(story, Bench(journal_file_bytes_max=4096))
+    run(story, Bench(journal_file_bytes_max=12_288))
 
 
 def test_an_index_that_went_back_in_time_is_refused() -> None:
@@ -357,11 +358,11 @@ def test_a_flipped_bit_anywhere_in_an_entry_is_an_error_and_never_a_no() -> None
             await bench.put_all(store, 7, [0, 1])
 
         await bench.life(first)
-        size = len(bench.image(".log").data)
         record = 24 + len(entry(7, 1))
+        start = BLOCK_BYTES + record
 
         async def after(store: EntryStore) -> None:
-            for offset in range(size - record, size):
+            for offset in range(start, start + record):
                 bench.rot(".log", offset)
                 with pytest.raises(errors.CorruptFile, match=r"00000000\.log: the record of entry 1 of ledger 7"):
                     await bench.read(store, 7, 1)

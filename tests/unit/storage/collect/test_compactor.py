@@ -4,6 +4,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.disk import BLOCK_BYTES
 from bookie.sim.node import End
 from bookie.storage.collect import collector, survey
 from bookie.storage.collect.compactor import Compacted, Compactor
@@ -50,7 +51,7 @@ async def check(bench: Bench, store: EntryStore) -> None:
 
 
 def small() -> Bench:
-    return Bench(entry_log_bytes_max=8192)
+    return Bench(entry_log_bytes_max=16_384)
 
 
 def test_live_entries_move_and_their_logs_go() -> None:
@@ -195,7 +196,7 @@ def test_readers_never_meet_an_error_while_their_log_goes_away() -> None:
         await bench.life(work)
 
     for seed in range(5):
-        run(story, Bench(seed, entry_log_bytes_max=8192))
+        run(story, Bench(seed, entry_log_bytes_max=16_384))
 
 
 @pytest.mark.parametrize("is_batch", [False, True])
@@ -212,7 +213,8 @@ def test_a_read_whose_log_is_gone_when_its_turn_comes_finds_the_new_place(is_bat
             reading = bench.simulation.loop.create_task(read(store))
             await bench.simulation.loop.sleep_ns(10)  # it has a location by now and opens the log
             faults.write_latency_ns = 10_000
-            assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 2
+            # The third is the last one of the life before, which holds little but padding.
+            assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 3
             assert not reading.done()
             assert await reading == [entry(LIVE, entry_id, payload=BIG) for entry_id in (10, 0)]
 
@@ -231,7 +233,7 @@ def test_a_log_with_an_entry_that_does_not_check_is_kept_and_its_error_stays_an_
             await bench.put_all(store, 9, [0])
             await store.flush()
             await collector.collect(store, is_dead)
-            bench.rot("00000000.log", 20 + 2080 + 50)  # in entry 1
+            bench.rot("00000000.log", BLOCK_BYTES + 2080 + 50)  # in entry 1
 
             done = await compactor(bench, store).compact(Kind.MINOR)
 
