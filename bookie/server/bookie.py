@@ -16,6 +16,7 @@ from bookie.base.ids import Life
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client import cluster
 from bookie.integrity.boot import Boot
+from bookie.integrity.patience import Patience
 from bookie.metadata import paths, registration
 from bookie.ports import World
 from bookie.ports.admin import (
@@ -140,8 +141,12 @@ class Bookie:
                 await clock.sleep_until(clock.monotonic_ns() + _CONNECT_RETRY_NS)
 
     async def _close_store(self, store: EntryStore) -> None:
-        """The last flush. Only a verified one may say that this life ended well."""
-        if self._failure is not None:
+        """The last flush. Only a verified one may say that this life ended well.
+
+        What failed may be anything, a disk included, and then nothing is flushed. But not when it was the metadata
+        store: an outage there, which ends many bookies at once, must not take what their memory holds with it.
+        """
+        if self._failure is not None and not isinstance(self._failure, errors.MetadataError):
             await store.abandon()
             return
         try:
@@ -246,7 +251,9 @@ class Bookie:
         """First get back what was lost; then, for the rest of this life, forget what was deleted."""
         await self.boot.repair(store, metadata)
         assert self.boot.record is not None
-        ledgers = await cluster.open_ledgers(metadata, paths.parse_uri(self.options.metadata_uri))
+        patience = Patience(self.world.clock)
+        uri = paths.parse_uri(self.options.metadata_uri)
+        ledgers = await patience.read(lambda: cluster.open_ledgers(metadata, uri))
         compactor = Compactor(store, self.options.storage.compaction, self.world.clock)
         collection = Collection(
             store, ledgers, compactor, self.boot.record.instance_id, interval_ms=self.options.gc_interval_ms

@@ -239,7 +239,8 @@ def test_a_writer_gives_up_when_two_of_three_bookies_lost_its_ledger_and_refuse_
 
 
 def test_a_bookie_outlives_a_metadata_store_that_is_silent_while_it_begins_to_repair() -> None:
-    """Found by seed 0x26: the bookie stopped, and lost what it had not flushed."""
+    """Found by seeds 0x26 and, while it opens the list of ledgers to forget the deleted ones, 0x993a51c: the bookie
+    stopped, and lost what it had not flushed."""
 
     async def story(cluster: SimCluster) -> None:
         bookie = cluster.bookies["bookie-1"]
@@ -252,5 +253,43 @@ def test_a_bookie_outlives_a_metadata_store_that_is_silent_while_it_begins_to_re
         assert bookie.is_running
         cluster.heal()
         await cluster.until_repaired("bookie-1")
+
+    SimCluster(1).run(story)
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0])
+def test_a_bookie_outlives_a_metadata_store_that_falls_silent_at_any_time_after_it_began(after_s: float) -> None:
+    async def story(cluster: SimCluster) -> None:
+        bookie = cluster.bookies["bookie-1"]
+        bookie.crash(End.KILL)
+        cluster.simulation.dials.metadata.latency_ns = 100 * NS_PER_MS
+        bookie.start()
+        await cluster.until(lambda: bookie.process is not None and bookie.process.port > 0, "the data port is open")
+        await asyncio.sleep(after_s)
+        cluster.partition("bookie-1", "zk")
+        await asyncio.sleep(25)
+        assert bookie.is_running
+        cluster.heal()
+        await cluster.until_repaired("bookie-1")
+
+    SimCluster(1).run(story)
+
+
+def test_a_bookie_that_its_metadata_store_ends_takes_nothing_of_what_it_acknowledged_with_it() -> None:
+    """An outage there may end every bookie of a fleet at once; none of their disks is to blame."""
+
+    async def story(cluster: SimCluster) -> None:
+        client = await cluster.client("client")
+        writer = await client(client.client.create())
+        for number in range(5):
+            await append(cluster, client, writer, b"entry %d" % number)
+        for bookie in cluster.bookies.values():
+            assert bookie.process is not None
+            bookie.process.fail(errors.MetadataError("the metadata store is gone for good"))
+        await cluster.until(lambda: not any(bookie.is_running for bookie in cluster.bookies.values()), "all ended")
+        for bookie in cluster.bookies.values():
+            bookie.start()
+        await cluster.until_ready()
+        assert len(await verify(cluster, writer.id)) == 5
 
     SimCluster(1).run(story)
