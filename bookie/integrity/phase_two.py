@@ -5,6 +5,9 @@ end is decided without any answer of ours (S9); what is missing is fetched and v
 mark goes, and only when *that* is durable the ledger is done (B39, E6). A ledger that cannot be repaired now is told of
 with its reason and tried again later; it stops no other. A live writer is not disturbed while it shows signs of life
 (T14).
+
+It takes no lock (`client.replication_lock`) and publishes nothing: this bookie is named already, so that nobody takes
+what it copies for surplus.
 """
 
 import contextlib

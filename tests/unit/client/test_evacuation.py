@@ -265,10 +265,12 @@ FIRST, SECOND = (Life(Incarnation(1), BootEpoch(epoch)) for epoch in (1, 2))
 
 
 async def half_moved(fleet: Fleet, client: Client) -> tuple[LedgerWriter, FakeBookie, asyncio.Task[None]]:
-    """A ledger of which half was copied to the one bookie that is left for that."""
+    """A ledger of which half was copied to the one bookie that is drawn for that."""
     writer = await written(client)
     ensemble = writer.metadata.last_segment.bookies
-    new = next(bookie for bookie in fleet.bookies if bookie.id not in ensemble)
+    new, *others = (bookie for bookie in fleet.bookies if bookie.id not in ensemble)
+    for bookie in others:
+        client.shared.pool.quarantine(bookie.id, errors.RequestTimedOut("so that it is not drawn"))
     await new.begin_life(FIRST)
     evacuation = Evacuation(client.shared, [ensemble[1]], bytes_per_s=100)
     move = asyncio.create_task(evacuation.move(writer.id))
@@ -354,6 +356,28 @@ def test_nothing_is_published_when_the_lock_was_lost_although_the_metadata_did_n
             assert new.id in named(await whole(fleet, client, writer.id))
 
     tell(story, zones="abcd")
+
+
+def test_who_moves_a_ledger_without_the_lock_and_is_first_is_not_undone() -> None:
+    """Java's `recover` takes no lock (metadata 11.1): against other movers the version alone decides."""
+
+    async def story(fleet: Fleet) -> None:
+        async with fleet.client() as client:
+            writer, new, move = await half_moved(fleet, client)
+            ledgers = client.shared.ledgers
+            metadata, version = await ledgers.get(writer.id)
+            old = metadata.last_segment.bookies[1]
+            other = next(
+                bookie for bookie in fleet.bookies if bookie.id not in (*metadata.last_segment.bookies, new.id)
+            )
+            other.entries |= fleet[old].entries
+            await ledgers.put(writer.id, metadata.replaced(EntryId(0), old, other.id), version)
+
+            await move
+
+            assert named(await whole(fleet, client, writer.id)) == {*metadata.last_segment.bookies, other.id} - {old}
+
+    tell(story, zones="abcde")
 
 
 def test_a_ledger_that_another_repairs_is_left_to_it_and_our_lock_goes_when_we_are_done() -> None:
