@@ -66,7 +66,7 @@ class Generation:
             entries = self.ledgers.get(ledger_id, {})
             entry_ids = sorted(entries)
             start = 0
-            # Piece by piece: of all that a ledger has at once, a hundred thousand small entries kept the loop for 20 ms.
+            # Piece by piece: all of a ledger at once, a hundred thousand small entries, kept the loop for 20 ms.
             while start < len(entry_ids):
                 piece = entry_ids[start : start + _PIECE_COUNT]
                 bodies = [entries[entry_id] for entry_id in piece]

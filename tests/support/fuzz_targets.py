@@ -27,6 +27,7 @@ from bookie.storage import block, ledgers, location
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.reader import JournalFile
+from bookie.storage.location import Location
 from bookie.wire import availability, framing, messages, session, v2, v3
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import AddRequest, Buffer, ReadRequest, Request, Response
@@ -292,14 +293,16 @@ def entry_logs(data: bytes) -> None:
     offset = log_format.HEADER_SIZE
     while (record := log_format.unpack_record(data, offset, 3)) is not None:
         offset += log_format.RECORD_HEAD_SIZE + len(record.body)
-    log_format.is_record(data[log_format.HEADER_SIZE :], 3, LEDGER, ENTRY)
+    for start in (log_format.HEADER_SIZE, 0):
+        for size in (len(data) - start - log_format.RECORD_HEAD_SIZE, 16, 0):
+            log_format.body_of(data, start, Location(3, 0, max(0, size)), LEDGER, ENTRY)
     log_format.claimed_size(data)
 
 
 def _log() -> bytes:
     body = storage_support.entry(7, 1)
     buffers: list[Buffer] = []
-    log_format.pack_run(3, log_format.HEADER_SIZE, LEDGER, [ENTRY] * 3, [body] * 3, buffers)
+    log_format.pack_run(3, log_format.HEADER_SIZE, [body] * 3, buffers)
     return log_format.pack_header(3) + joined(buffers)
 
 

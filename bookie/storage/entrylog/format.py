@@ -3,11 +3,11 @@
     log       header and zeros, one block (`ports.disk`); then what was appended, each time records, one after the
               other, and zeros to the end of a block: nothing that was synced is ever written again
     header    0 magic "BKIELOG1" | 8 version u32 | 12 log id u32 | 16 crc u32 | 20
-    record    0 crc u32 | 4 size u32 | 8 ledger i64 | 16 entry i64 | 24 body (size bytes, never empty)
+    record    0 crc u32 | 4 size u32 | 8 body (size bytes), an entry as its client sent it: it begins with its ids
 
-All numbers big-endian. The record's CRC32C covers everything after it, starting from the log id, so that a flipped bit,
-a torn record or a wrong location is an error and never an answer. A size of 0 is never written, hence never read: zeros
-are not a record.
+All numbers big-endian. The record's CRC32C is that of the body, starting from the log id; a location says its size. So
+a flipped bit, a torn record or a wrong location is an error and never an answer. No entry is shorter than its head
+(`storage.heads`), so zeros are not a record.
 """
 
 import struct
@@ -22,14 +22,15 @@ from bookie.storage import location as locations
 from bookie.storage.location import Location
 
 MAGIC: Final = b"BKIELOG1"
-VERSION: Final = 1
+VERSION: Final = 2  # 1 had the ids in the head too
 _HEADER: Final = struct.Struct(">8sII")
 _CRC: Final = struct.Struct(">I")
-_HEAD: Final = struct.Struct(">Iqq")
+_HEAD: Final = struct.Struct(">II")
+_IDS: Final = struct.Struct(">qq")
 HEADER_SIZE: Final = _HEADER.size + _CRC.size
-RECORD_HEAD_SIZE: Final = _CRC.size + _HEAD.size
+RECORD_HEAD_SIZE: Final = _HEAD.size
 assert HEADER_SIZE == 20
-assert RECORD_HEAD_SIZE == 24
+assert RECORD_HEAD_SIZE == 8
 
 
 def pack_header(log_id: int) -> bytes:
@@ -52,46 +53,36 @@ def other_version(data: bytes) -> int | None:
     return int(version) if version != VERSION and crc == google_crc32c.value(data[: _HEADER.size]) else None
 
 
-def pack_run(
-    log_id: int,
-    offset: int,
-    ledger_id: LedgerId,
-    entry_ids: Sequence[EntryId],
-    bodies: Sequence[bytes],
-    buffers: list[Buffer],
-) -> tuple[list[bytes], int]:
-    """Append the records of a run that begins at `offset` to `buffers`; return each one's packed location, and the
-    offset after the last. No body is empty."""
+def pack_run(log_id: int, offset: int, bodies: Sequence[bytes], buffers: list[Buffer]) -> tuple[list[bytes], int]:
+    """Append the records of entries, the first at `offset`, to `buffers`; return each one's packed location, and the
+    offset after the last."""
     places: list[bytes] = []
     extend, pack_head, pack_location = google_crc32c.extend, _HEAD.pack, locations.pack
-    for entry_id, body in zip(entry_ids, bodies, strict=True):
+    for body in bodies:
         size = len(body)
-        head = pack_head(size, ledger_id, entry_id)
-        crc: int = extend(extend(log_id, head), body)
-        buffers.append(crc.to_bytes(4, "big") + head)
+        buffers.append(pack_head(extend(log_id, body), size))
         buffers.append(body)
         places.append(pack_location(log_id, offset, size))
         offset += RECORD_HEAD_SIZE + size
     return places, offset
 
 
-def is_record(data: bytes, log_id: int, ledger_id: LedgerId, entry_id: EntryId) -> bool:
-    """True when `data` is exactly one whole, valid record of that entry in that log."""
-    if len(data) <= RECORD_HEAD_SIZE:
-        return False
-    (crc,) = _CRC.unpack_from(data)
-    size, ledger, entry = _HEAD.unpack_from(data, 4)
-    return bool(
-        size == len(data) - RECORD_HEAD_SIZE
-        and ledger == ledger_id
-        and entry == entry_id
-        and google_crc32c.extend(log_id, data[4:]) == crc
-    )
+def body_of(data: bytes, start: int, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:
+    """Return the body of the entry's record, which begins at `start` of `data`; None when that is not exactly it,
+    whole and valid."""
+    begin = start + RECORD_HEAD_SIZE
+    body = data[begin : begin + location.size]
+    if len(body) != location.size or location.size < _IDS.size:
+        return None
+    crc, size = _HEAD.unpack_from(data, start)
+    ledger, entry = _IDS.unpack_from(body)
+    is_it = size == location.size and ledger == ledger_id and entry == entry_id
+    return body if is_it and google_crc32c.extend(location.log_id, body) == crc else None
 
 
 def claimed_size(head: bytes) -> int:
     """The body's size as the head says, checked by nothing yet; 0 for a head that is not whole."""
-    return int(_HEAD.unpack_from(head, _CRC.size)[0]) if len(head) >= RECORD_HEAD_SIZE else 0
+    return int(_HEAD.unpack_from(head)[1]) if len(head) >= RECORD_HEAD_SIZE else 0
 
 
 class ScannedRecord(NamedTuple):
@@ -103,11 +94,9 @@ class ScannedRecord(NamedTuple):
 
 def unpack_record(data: bytes, offset: int, log_id: int) -> ScannedRecord | None:
     """Return the record at `offset` of a whole log's bytes; None when no whole, valid one is there."""
-    if offset + RECORD_HEAD_SIZE > len(data):
+    if offset + RECORD_HEAD_SIZE + _IDS.size > len(data):
         return None
-    size, ledger, entry = _HEAD.unpack_from(data, offset + 4)
-    record = data[offset : offset + RECORD_HEAD_SIZE + size]
-    if not is_record(record, log_id, ledger, entry):
-        return None
-    location = Location(log_id, offset, size)
-    return ScannedRecord(LedgerId(ledger), EntryId(entry), location, record[RECORD_HEAD_SIZE:])
+    location = Location(log_id, offset, claimed_size(data[offset : offset + RECORD_HEAD_SIZE]))
+    ledger_id, entry_id = map(int, _IDS.unpack_from(data, offset + RECORD_HEAD_SIZE))
+    body = body_of(data, offset, location, LedgerId(ledger_id), EntryId(entry_id))
+    return None if body is None else ScannedRecord(LedgerId(ledger_id), EntryId(entry_id), location, body)

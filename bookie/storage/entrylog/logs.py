@@ -75,13 +75,11 @@ def _spans(places: Sequence[Place]) -> Iterator[list[Place]]:
 
 def _bodies(data: bytes, start: int, places: Sequence[Place]) -> list[bytes | None]:
     """The bodies of records in `data`, which was read at `start`; None for one that does not check."""
-    bodies: list[bytes | None] = []
-    for ledger_id, entry_id, (log_id, offset, size) in places:
-        position = offset - start
-        record = data[position : position + log_format.RECORD_HEAD_SIZE + size]
-        is_good = log_format.is_record(record, log_id, ledger_id, entry_id)
-        bodies.append(record[log_format.RECORD_HEAD_SIZE :] if is_good else None)
-    return bodies
+    body_of = log_format.body_of
+    return [
+        body_of(data, location.offset - start, location, ledger_id, entry_id)
+        for ledger_id, entry_id, location in places
+    ]
 
 
 class EntryLogs:
@@ -184,9 +182,10 @@ class EntryLogs:
                     await self._removed.pop(log_id).close()
 
     def _check(self, data: bytes, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
-        if len(data) == _record_size(location) and log_format.is_record(data, location.log_id, ledger_id, entry_id):
-            return memoryview(data)[log_format.RECORD_HEAD_SIZE :]
-        raise errors.CorruptFile(self.complaint(Place(ledger_id, entry_id, location)))
+        body = log_format.body_of(data, 0, location, ledger_id, entry_id)
+        if body is None:
+            raise errors.CorruptFile(self.complaint(Place(ledger_id, entry_id, location)))
+        return body
 
     def complaint(self, place: Place) -> str:
         """What is wrong with an entry whose record does not check, and what to do."""

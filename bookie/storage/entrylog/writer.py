@@ -50,8 +50,8 @@ class LogWriter:
         start = offset = file.size
         buffers: list[Buffer] = []
         locations: list[list[bytes]] = []
-        for ledger_id, entry_ids, bodies in runs:
-            places, offset = log_format.pack_run(log_id, offset, ledger_id, entry_ids, bodies, buffers)
+        for _, _, bodies in runs:
+            places, offset = log_format.pack_run(log_id, offset, bodies, buffers)
             locations.append(places)
         buffers.append(bytes(bytes_to_block(offset)))
         written_at = await file.append(buffers)

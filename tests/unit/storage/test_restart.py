@@ -358,7 +358,7 @@ def test_a_flipped_bit_anywhere_in_an_entry_is_an_error_and_never_a_no() -> None
             await bench.put_all(store, 7, [0, 1])
 
         await bench.life(first)
-        record = 24 + len(entry(7, 1))
+        record = 8 + len(entry(7, 1))
         start = BLOCK_BYTES + record
 
         async def after(store: EntryStore) -> None:

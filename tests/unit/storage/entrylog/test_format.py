@@ -1,6 +1,7 @@
 """Entry log bytes: a record is exactly the entry that was written, or nothing."""
 
-import pytest
+import struct
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,26 +9,29 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import Buffer
 from bookie.storage import location
 from bookie.storage.entrylog import format as log_format
+from bookie.storage.location import Location
 
 IDS = st.integers(min_value=0, max_value=2**63 - 1)
 
 
-def record(body: bytes, *, log_id: int = 5, ledger_id: int = 3, entry_id: int = 4) -> bytes:
-    return run([body], log_id=log_id, ledger_id=ledger_id, entry_id=entry_id)[0]
+def entry(payload: bytes, *, ledger_id: int = 3, entry_id: int = 4) -> bytes:
+    """What a client sends: an entry that names itself."""
+    return struct.pack(">qqq", ledger_id, entry_id, -1) + payload
 
 
-def run(
-    bodies: list[bytes], *, log_id: int = 5, ledger_id: int = 3, entry_id: int = 4
-) -> tuple[bytes, list[location.Location], int]:
+def run(bodies: list[bytes], *, log_id: int = 5) -> tuple[bytes, list[Location], int]:
     """The bytes of a run whose log begins with them, the locations it gives, and where it says that it ends."""
     buffers: list[Buffer] = []
-    entry_ids = [EntryId(entry_id + number) for number in range(len(bodies))]
-    places, end = log_format.pack_run(log_id, 0, LedgerId(ledger_id), entry_ids, bodies, buffers)
+    places, end = log_format.pack_run(log_id, 0, bodies, buffers)
     return b"".join(buffers), [location.unpack(place) for place in places], end
 
 
+def found_in(data: bytes, place: Location, *, ledger_id: int = 3, entry_id: int = 4) -> bytes | None:
+    return log_format.body_of(data, place.offset, place, LedgerId(ledger_id), EntryId(entry_id))
+
+
 def test_the_locations_of_a_run_are_where_its_records_are() -> None:
-    bodies = [b"one", b"the second", b"3"]
+    bodies = [entry(payload, entry_id=4 + number) for number, payload in enumerate([b"one", b"the second", b""])]
 
     data, places, end = run(bodies)
 
@@ -36,47 +40,55 @@ def test_the_locations_of_a_run_are_where_its_records_are() -> None:
     assert [(one.entry_id, one.body, one.location) for one in found if one] == list(
         zip([4, 5, 6], bodies, places, strict=True)
     )
+    assert [found_in(data, place, entry_id=4 + number) for number, place in enumerate(places)] == bodies
 
 
-def is_record(data: bytes, *, log_id: int = 5, ledger_id: int = 3, entry_id: int = 4) -> bool:
-    return log_format.is_record(data, log_id, LedgerId(ledger_id), EntryId(entry_id))
-
-
-@given(log_id=st.integers(0, 2**32 - 1), ledger=IDS, entry=IDS, body=st.binary(min_size=1, max_size=300))
-def test_a_record_round_trips(log_id: int, ledger: int, entry: int, body: bytes) -> None:
-    data = record(body, log_id=log_id, ledger_id=ledger, entry_id=entry)
+@given(log_id=st.integers(0, 2**32 - 1), ledger=IDS, entry_id=IDS, payload=st.binary(max_size=300))
+def test_a_record_round_trips(log_id: int, ledger: int, entry_id: int, payload: bytes) -> None:
+    body = entry(payload, ledger_id=ledger, entry_id=entry_id)
+    data, (place,), _ = run([body], log_id=log_id)
 
     found = log_format.unpack_record(b"before" + data + b"after", 6, log_id)
 
-    assert is_record(data, log_id=log_id, ledger_id=ledger, entry_id=entry)
+    assert found_in(data, place, ledger_id=ledger, entry_id=entry_id) == body
     assert found is not None
-    assert (found.ledger_id, found.entry_id, found.body) == (ledger, entry, body)
+    assert (found.ledger_id, found.entry_id, found.body) == (ledger, entry_id, body)
     assert found.location == (log_id, 6, len(body))
 
 
-def test_no_prefix_and_no_longer_run_of_bytes_is_the_record() -> None:
-    data = record(b"the body")
+def test_no_part_of_a_record_is_the_record() -> None:
+    data, (place,), _ = run([entry(b"the body")])
 
-    assert not any(is_record(data[:size]) for size in range(len(data)))
-    assert not is_record(data + b"\0")
+    assert not any(found_in(data[:size], place) for size in range(len(data)))
+    for size in range(len(data) + 9):
+        if size != place.size:
+            assert found_in(data + b"\0" * 8, place._replace(size=size)) is None
+    for start in range(1, 9):
+        assert found_in(data + bytes(8), place._replace(offset=start)) is None
 
 
 def test_a_flipped_bit_anywhere_is_no_record() -> None:
-    data = record(b"the body")
+    data, (place,), _ = run([entry(b"the body")])
     for bit in range(len(data) * 8):
         broken = bytearray(data)
         broken[bit // 8] ^= 1 << bit % 8
-        assert not is_record(bytes(broken)), bit
+        assert found_in(bytes(broken), place) is None, bit
+        assert log_format.unpack_record(bytes(broken), 0, place.log_id) is None, bit
 
 
-@pytest.mark.parametrize("other", [{"log_id": 6}, {"ledger_id": 4}, {"entry_id": 5}])
-def test_a_record_of_something_else_is_not_taken_for_this_one(other: dict[str, int]) -> None:
-    assert not is_record(record(b"the body", **other))
+def test_a_record_of_something_else_is_not_taken_for_this_one() -> None:
+    data, (place,), _ = run([entry(b"the body")])
+
+    assert found_in(data, place) is not None
+    assert found_in(data, place, ledger_id=4) is None
+    assert found_in(data, place, entry_id=5) is None
+    assert found_in(data, place._replace(log_id=6)) is None
 
 
 @given(size=st.integers(0, 200), log_id=st.integers(0, 2**32 - 1))
 def test_zeros_are_never_a_record(size: int, log_id: int) -> None:
-    assert not is_record(bytes(size), log_id=log_id, ledger_id=0, entry_id=0)
+    for claimed in (0, 16, max(0, size - 8)):
+        assert found_in(bytes(size), Location(log_id, 0, claimed), ledger_id=0, entry_id=0) is None
     assert log_format.unpack_record(bytes(size), 0, log_id) is None
 
 
