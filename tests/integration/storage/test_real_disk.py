@@ -113,7 +113,7 @@ def test_a_flipped_bit_on_disk_is_an_error_and_never_an_answer(tmp_path: Path) -
     asyncio.run(write())
     log = tmp_path / "ledgers" / "current" / "00000000.log"
     data = bytearray(log.read_bytes())
-    data[-1] ^= 1
+    data[data.rindex(entry(1, 1)) + len(entry(1, 1)) - 1] ^= 1
     log.write_bytes(data)
     asyncio.run(read())
 
