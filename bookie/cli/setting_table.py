@@ -117,7 +117,7 @@ SETTINGS = (
         "dbStorage_writeCacheMaxSizeMb",
         int,
         "",
-        "entries not yet in logs, all ledger directories together, MiB; default: 96 for each",
+        "entries not yet in logs, all ledger directories together, MiB; default: 80 for each",
         least=1,
     ),
     Setting(
