@@ -24,9 +24,9 @@ def test_a_file_kept_for_java_starts_the_same_bookie(tmp_path: Path) -> None:
     assert options.storage.journal_dirs == ("/data/journal0", "/data/journal1")
     assert options.storage.ledger_dirs == ("/data/ledgers0", "/data/ledgers1")
     assert (options.storage.disk_used_max, options.storage.disk_used_again) == (0.90, 0.80)
-    assert options.storage.journal_file_bytes_max == 256 * MIB  # 2048 would be read whole at replay
+    assert options.storage.journal_file_bytes_max == 256 * MIB  # 2040 would be read whole at replay
     size = effective.settings.values["journalMaxSizeMB"]
-    assert (size.text, size.origin) == ("256", f"at most 256 here; {tmp_path}/bk.conf:28 says 2048")
+    assert (size.text, size.origin) == ("256", f"at most 256 here; {tmp_path}/bk.conf:28 says 2040")
     assert options.integrity.open_ledger_grace_ms == 45_000
     assert effective.http == Address("0.0.0.0", 8000)
     assert options.http_port == 8000
@@ -145,11 +145,11 @@ def test_each_derived_value_says_what_it_came_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "directories", "write_mib", "read_mib"),
     [
-        ("", "/a", 48, 64),
-        ("", "/a,/b,/c", 48, 64),
+        ("", "/a", 40, 64),
+        ("", "/a,/b,/c", 40, 64),
         ("dbStorage_writeCacheMaxSizeMb=512\ndbStorage_readAheadCacheMaxSizeMb=256\n", "/a", 256, 256),
         ("dbStorage_writeCacheMaxSizeMb=512\ndbStorage_readAheadCacheMaxSizeMb=256\n", "/a,/b,/c,/d", 64, 64),
-        ("dbStorage_readAheadCacheMaxSizeMb=0\n", "/a,/b", 48, 0),
+        ("dbStorage_readAheadCacheMaxSizeMb=0\n", "/a,/b", 40, 0),
     ],
 )
 def test_caches_take_the_memory_that_java_s_would_however_many_directories_there_are(
