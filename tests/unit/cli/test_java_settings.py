@@ -24,9 +24,9 @@ def test_a_file_kept_for_java_starts_the_same_bookie(tmp_path: Path) -> None:
     assert options.storage.journal_dirs == ("/data/journal0", "/data/journal1")
     assert options.storage.ledger_dirs == ("/data/ledgers0", "/data/ledgers1")
     assert (options.storage.disk_used_max, options.storage.disk_used_again) == (0.90, 0.80)
-    assert options.storage.journal_file_bytes_max == 256 * MIB  # 2040 would be read whole at replay
+    assert options.storage.journal_file_bytes_max == 256 * MIB  # 2048 would be read whole at replay
     size = effective.settings.values["journalMaxSizeMB"]
-    assert (size.text, size.origin) == ("256", f"at most 256 here; {tmp_path}/bk.conf:28 says 2040")
+    assert (size.text, size.origin) == ("256", f"at most 256 here; {tmp_path}/bk.conf:28 says 2048")
     assert options.integrity.open_ledger_grace_ms == 45_000
     assert effective.http == Address("0.0.0.0", 8000)
     assert options.http_port == 8000
