@@ -1,7 +1,7 @@
 """Appending whole blocks past the system's cache (O_DIRECT), for what is not read again soon.
 
 Through the cache every byte costs a copy into a page, the page's bookkeeping and its write-back; on a machine whose
-cores are all busy that was two fifths of a bookie's processor time per add of 1 KiB (docs/SPEED.md), and the pages
+cores are all busy that was a good quarter of a bookie's processor time per add of 1 KiB (docs/SPEED.md), and the pages
 pushed out what readers want.
 """
 

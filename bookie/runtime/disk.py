@@ -142,17 +142,24 @@ class SystemFile:
 
     def _write_blocks(self, offset: int, buffers: Sequence[Buffer]) -> int:
         assert self._blocks is not None
-        if not self._has_direct:
-            return _write_all(self._fd, offset, buffers)
+        if self._has_direct and (self._direct_fd >= 0 or self._open_direct()):
+            try:
+                return self._blocks.write(self._direct_fd, offset, buffers)
+            except OSError as error:
+                if error.errno not in _NO_DIRECT:
+                    raise
+                self._has_direct = False
+        return _write_all(self._fd, offset, buffers)
+
+    def _open_direct(self) -> bool:
+        """False: this file system has no such thing, or, this time, there is no descriptor left. By way of the one we
+        have: this very file, whatever its name means by now."""
         try:
-            if self._direct_fd < 0:  # by way of the descriptor: this very file, whatever its name means by now
-                self._direct_fd = os.open(f"/proc/self/fd/{self._fd}", os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
-            return self._blocks.write(self._direct_fd, offset, buffers)
+            self._direct_fd = os.open(f"/proc/self/fd/{self._fd}", os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
         except OSError as error:
-            if error.errno not in _NO_DIRECT:
-                raise
-            self._has_direct = False
-            return _write_all(self._fd, offset, buffers)
+            self._has_direct = error.errno not in _NO_DIRECT
+            return False
+        return True
 
     def _sync_and_rest(self) -> None:
         """A file that is not synced with each append is perhaps not written again, and descriptors are few."""

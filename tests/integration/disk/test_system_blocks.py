@@ -93,6 +93,31 @@ def test_a_file_system_that_has_no_such_thing_takes_them_through_the_cache(
     assert len(attempts) == 1  # it is not asked again
 
 
+def test_without_a_descriptor_left_they_go_through_the_cache_until_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, attempts = os.open, list[str]()
+
+    def none_left(path: str, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_DIRECT:
+            attempts.append(path)
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, mode)
+
+    async def story(disk: SystemDisk) -> None:
+        file = await begin(disk, tmp_path)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", none_left)
+            for _ in range(2):
+                await file.append_and_sync(PIECES)
+        await file.append_and_sync(PIECES)
+        assert await disk.read(file.path) == WHOLE * 3
+
+    run(story)
+
+    assert len(attempts) == 2  # it is asked each time
+
+
 def test_after_no_space_the_blocks_are_as_they_were_and_more_may_follow_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
