@@ -1,10 +1,8 @@
 """Files that are appended to in whole blocks, on the real disk: past the cache where that goes, and right where not."""
 
-import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -12,22 +10,12 @@ import pytest
 from bookie.base import errors
 from bookie.ports.disk import BLOCK_BYTES
 from bookie.runtime.disk import SystemDisk, SystemFile
+from system_disk_support import run
 
 # 2.8 MiB, more than goes to the disk at once, in buffers of which none ends where a block does.
 PIECES = [bytes([number % 251]) * 1001 for number in range(2_900)]
 PIECES.append(bytes(-sum(map(len, PIECES)) % BLOCK_BYTES))
 WHOLE = b"".join(PIECES)
-
-
-def run(story: Callable[[SystemDisk], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        disk = SystemDisk()
-        try:
-            await story(disk)
-        finally:
-            disk.close()
-
-    asyncio.run(whole())
 
 
 async def begin(disk: SystemDisk, folder: Path) -> SystemFile:

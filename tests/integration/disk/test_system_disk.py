@@ -1,27 +1,15 @@
 """Beyond the port suite: full file systems, failed writes and syncs, on the real disk."""
 
-import asyncio
 import errno
 import os
 import resource
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from bookie.base import errors
 from bookie.runtime.disk import SystemDisk
-
-
-def run(story: Callable[[SystemDisk], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        disk = SystemDisk()
-        try:
-            await story(disk)
-        finally:
-            disk.close()
-
-    asyncio.run(whole())
+from system_disk_support import run
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
