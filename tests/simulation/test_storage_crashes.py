@@ -208,8 +208,8 @@ def run_seed(
         store = await restart.open_store(options, node.world, fail=lambda error: simulation.violation(f"{error!r}"))
         await check(node, store, model, may_have_lost=may_have_lost)
         if is_repaired:
+            model.lost.clear()  # first: a process that ends while it clears the mark may have cleared it all the same
             await dirs.clear_dirty(disk, options)
-            model.lost.clear()
         await dirs.mark_dirty(disk, options)
         return store
 
