@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import google_crc32c
 
 from bookie.base.ids import EntryId, LedgerId
-from bookie.ports.disk import Buffer
+from bookie.ports.disk import BLOCK_BYTES, Buffer
 from bookie.storage import location as locations
 from bookie.storage.location import Location
 
@@ -31,6 +31,11 @@ HEADER_SIZE: Final = _HEADER.size + _CRC.size
 RECORD_HEAD_SIZE: Final = _HEAD.size
 assert HEADER_SIZE == 20
 assert RECORD_HEAD_SIZE == 8
+
+
+def pack_head_block(log_id: int) -> bytes:
+    """Return the block at the head of a log."""
+    return pack_header(log_id).ljust(BLOCK_BYTES, b"\0")
 
 
 def pack_header(log_id: int) -> bytes:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import KIB, MIB
-from bookie.ports.disk import BLOCK_BYTES, Buffer, Disk, File, Span
+from bookie.ports.disk import Buffer, Disk, File, Span
 from bookie.storage import versions
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.location import Location
@@ -118,7 +118,7 @@ class EntryLogs:
         assert log_id not in self.ids
         file = await self.disk.open(path_of(self.directory, log_id), create=True, exclusive=True, in_blocks=True)
         try:
-            await file.append([log_format.pack_header(log_id).ljust(BLOCK_BYTES, b"\0")])
+            await file.append([log_format.pack_head_block(log_id)])
         except errors.DiskFull:
             await file.close()
             raise

@@ -22,17 +22,32 @@ async def begin(disk: SystemDisk, folder: Path) -> SystemFile:
     return await disk.open(str(folder / "f"), create=True, exclusive=True, in_blocks=True)
 
 
-def goes_past_the_cache(folder: Path) -> bool:
+@pytest.fixture
+def direct_path(tmp_path: Path) -> Path:
+    """A folder where blocks can go past the cache. Such is the file system of every usual machine; what happens on
+    others is asked of all, by the tests that refuse it."""
     try:
-        os.close(os.open(folder / "probe", os.O_WRONLY | os.O_CREAT | os.O_DIRECT))
+        os.close(os.open(tmp_path / "probe", os.O_WRONLY | os.O_CREAT | os.O_DIRECT))
     except OSError:
-        return False
-    return True
-
-
-def test_blocks_go_past_the_cache_and_start_where_blocks_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not goes_past_the_cache(tmp_path):
         pytest.skip("this file system writes through the cache only")
+    return tmp_path
+
+
+def refuse_direct(patched: pytest.MonkeyPatch, reason: int) -> list[str]:
+    """Let no file be opened for going past the cache, for `reason`; return what is asked for all the same."""
+    real, attempts = os.open, list[str]()
+
+    def refusing(path: str, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_DIRECT:
+            attempts.append(path)
+            raise OSError(reason, os.strerror(reason))
+        return real(path, flags, mode)
+
+    patched.setattr(os, "open", refusing)
+    return attempts
+
+
+def test_blocks_go_past_the_cache_and_start_where_blocks_do(direct_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, seen = os.pwrite, list[tuple[bool, int, int]]()
 
     def recorded(fd: int, data: memoryview, offset: int) -> int:
@@ -41,7 +56,7 @@ def test_blocks_go_past_the_cache_and_start_where_blocks_do(tmp_path: Path, monk
         return real(fd, data, offset)
 
     async def story(disk: SystemDisk) -> None:
-        file = await begin(disk, tmp_path)
+        file = await begin(disk, direct_path)
         monkeypatch.setattr(os, "pwrite", recorded)
         await file.append_and_sync(PIECES)
         await file.append(PIECES)
@@ -57,21 +72,19 @@ def test_blocks_go_past_the_cache_and_start_where_blocks_do(tmp_path: Path, monk
 def test_a_file_system_that_has_no_such_thing_takes_them_through_the_cache(
     refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, attempts = os.open, list[str]()
-
-    def no_open(path: str, flags: int, mode: int = 0o777) -> int:
-        if flags & os.O_DIRECT:
-            attempts.append(path)
-            raise OSError(errno.EINVAL, "Invalid argument")
-        return real(path, flags, mode)
+    attempts: list[str] = []
 
     def no_pwrite(fd: int, data: memoryview, offset: int) -> int:
         attempts.append("")
         raise OSError(errno.EINVAL, "Invalid argument")
 
     async def story(disk: SystemDisk) -> None:
+        nonlocal attempts
         file = await begin(disk, tmp_path)
-        monkeypatch.setattr(os, refused, no_open if refused == "open" else no_pwrite)
+        if refused == "open":
+            attempts = refuse_direct(monkeypatch, errno.EINVAL)
+        else:
+            monkeypatch.setattr(os, "pwrite", no_pwrite)
         assert await file.append_and_sync(PIECES) == 0
         assert await file.append_and_sync(PIECES) == file.size - len(WHOLE)
         assert await disk.read(file.path) == WHOLE * 2
@@ -84,30 +97,21 @@ def test_a_file_system_that_has_no_such_thing_takes_them_through_the_cache(
 def test_without_a_descriptor_left_they_go_through_the_cache_until_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, attempts = os.open, list[str]()
-
-    def none_left(path: str, flags: int, mode: int = 0o777) -> int:
-        if flags & os.O_DIRECT:
-            attempts.append(path)
-            raise OSError(errno.EMFILE, "Too many open files")
-        return real(path, flags, mode)
-
     async def story(disk: SystemDisk) -> None:
         file = await begin(disk, tmp_path)
         with monkeypatch.context() as patched:
-            patched.setattr(os, "open", none_left)
+            attempts = refuse_direct(patched, errno.EMFILE)
             for _ in range(2):
                 await file.append_and_sync(PIECES)
+            assert len(attempts) == 2  # it is asked each time
         await file.append_and_sync(PIECES)
         assert await disk.read(file.path) == WHOLE * 3
 
     run(story)
 
-    assert len(attempts) == 2  # it is asked each time
-
 
 def test_after_no_space_the_blocks_are_as_they_were_and_more_may_follow_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    direct_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, left = os.pwrite, [100 * BLOCK_BYTES]
 
@@ -119,7 +123,7 @@ def test_after_no_space_the_blocks_are_as_they_were_and_more_may_follow_later(
         return count
 
     async def story(disk: SystemDisk) -> None:
-        file = await begin(disk, tmp_path)
+        file = await begin(disk, direct_path)
         await file.append_and_sync([b"a" * BLOCK_BYTES])
         monkeypatch.setattr(os, "pwrite", scarce)
         monkeypatch.setattr(os, "pwritev", None)  # never used where blocks go past the cache
@@ -131,8 +135,6 @@ def test_after_no_space_the_blocks_are_as_they_were_and_more_may_follow_later(
         assert await file.append_and_sync(PIECES) == BLOCK_BYTES
         assert await disk.read(file.path) == b"a" * BLOCK_BYTES + WHOLE
 
-    if not goes_past_the_cache(tmp_path):
-        pytest.skip("this file system writes through the cache only")
     run(story)
 
 

@@ -279,15 +279,20 @@ async def half_moved(fleet: Fleet, client: Client) -> tuple[LedgerWriter, FakeBo
     return writer, new, move
 
 
+async def lose_disks_and_return(bookie: FakeBookie) -> None:
+    """The next life of it: with nothing of what this one took."""
+    bookie.wipe()
+    bookie.cut_power()
+    await bookie.begin_life(SECOND)
+
+
 def test_a_new_bookie_that_was_restarted_meanwhile_is_given_everything_again() -> None:
     # Without its journal it acknowledges from memory; no ledger names it yet, so it does not know what it lost, and its
     # next life says yes to the force.
     async def story(fleet: Fleet) -> None:
         async with fleet.client() as client:
             writer, new, move = await half_moved(fleet, client)
-            new.wipe()
-            new.cut_power()
-            await new.begin_life(SECOND)
+            await lose_disks_and_return(new)
 
             await move
 
@@ -306,9 +311,7 @@ def test_a_new_bookie_whose_life_ends_at_the_last_moment_is_given_everything_aga
             lives_told = len(new.asked(messages.BookieInfoRequest))
             await fleet.until(lambda: len(new.asked(messages.BookieInfoRequest)) > lives_told, "its life to be asked")
             await asyncio.sleep(0.001)  # of simulated time: it answered, and the change is not on its way yet
-            new.wipe()
-            new.cut_power()
-            await new.begin_life(SECOND)
+            await lose_disks_and_return(new)
 
             await move
 
