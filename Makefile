@@ -4,7 +4,7 @@ VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest -q
 SOURCES := bookie operator/bookie_operator spark/pyspark_bookkeeper
 
-.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e fuzz soak bench bench-growth bench-spark proto crds image cluster cluster-down
+.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e fuzz soak attack bench bench-against bench-growth bench-spark proto crds image cluster cluster-images cluster-down
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -33,10 +33,10 @@ contracts: install  ## the import contracts
 	@$(VENV)/lint-imports 2>&1 | tail -n 25
 
 unit: install  ## pure tests
-	@$(PYTEST) tests/tidy tests/unit
+	@$(PYTEST) -n auto tests/tidy tests/unit
 
 simulation: install  ## a short simulation on fresh seeds
-	@$(PYTEST) tests/simulation -m "not slow"
+	@$(PYTEST) -n auto tests/simulation -m "not slow"
 
 integration: install  ## real sockets, disks, ZooKeeper
 	@$(PYTEST) tests/integration
@@ -50,11 +50,17 @@ e2e: install  ## the operator, the charts and the image on a real Kubernetes
 fuzz: install  ## every reader of bytes that others wrote, under hostile ones (FUZZ_SECONDS=600, all together; SEED=)
 	@$(VENV)/python tests/fuzz/fuzz.py --seconds $(or $(FUZZ_SECONDS),600) $(if $(SEED),--seed $(SEED))
 
-soak: install  ## hostile clients, kill -9 of real bookies under load, the storage engine under power cuts (ROUNDS=200 SEEDS=500 SEED=)
-	@$(VENV)/python tests/soak/soak.py --rounds $(or $(ROUNDS),200) --seeds $(or $(SEEDS),500) $(if $(SEED),--seed $(SEED))
+soak: install  ## hostile clients, kill -9 of real bookies under load, every fault of a machine, the storage engine under power cuts (ROUNDS=200 FAULTS=60 SEEDS=500 SEED=)
+	@$(VENV)/python tests/soak/soak.py --rounds $(or $(ROUNDS),200) --faults $(or $(FAULTS),60) --seeds $(or $(SEEDS),500) $(if $(SEED),--seed $(SEED))
+
+attack: install  ## a stateful attacker over every port of a living bookie, judged for safety and for cost (SECONDS_MAX=600 FRAMES= SEED=)
+	@$(VENV)/python tests/soak/attack.py --seconds $(or $(SECONDS_MAX),600) $(if $(FRAMES),--frames $(FRAMES)) $(if $(SEED),--seed $(SEED))
 
 bench: install  ## ratios against the official Java bookie, measured in one run (WRITE_DOCS=1: into docs/BENCHMARKS.md)
 	@$(VENV)/python tests/bench/bench.py $(if $(WRITE_DOCS),--write-docs)
+
+bench-against: install  ## our bookie beside our bookie of another commit, in one run; red below 0.95 (COMMIT=)
+	@$(VENV)/python tests/bench/bench.py --against $(or $(COMMIT),HEAD~1)
 
 bench-growth: install  ## how cost grows with connections, ledgers, entry size, index size (WRITE_DOCS=1)
 	@$(VENV)/python tests/bench/bench.py growth $(if $(WRITE_DOCS),--write-docs)
@@ -73,6 +79,9 @@ image: install  ## the container image
 
 cluster: install  ## this checkout's Kubernetes
 	@$(VENV)/python tests/cluster/cluster.py up
+
+cluster-images: install  ## the images, built and brought to every node of this checkout's Kubernetes
+	@$(VENV)/python tests/cluster/cluster.py load-all
 
 cluster-down: install  ## removes what `cluster` and `demo` started, and nothing else
 	@$(VENV)/python tests/cluster/cluster.py down

@@ -14,8 +14,9 @@ import concurrent.futures
 import contextlib
 import functools
 import itertools
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -24,7 +25,7 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import MIB
-from bookie.client import Client, Entry, LedgerReader, LedgerWriter
+from bookie.client import Client, Entry, LedgerReader, LedgerWriter, arguments
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.runtime import loop
 from bookie.wire.messages import Buffer
@@ -52,7 +53,7 @@ class _LoopThread:
         self._stop: asyncio.Event
 
     def start(self) -> Client:
-        """Raises what `bookie.connect` raises."""
+        """Start the thread and connect. Raises what `bookie.connect` raises."""
         self._thread.start()
         either: list[concurrent.futures.Future[Any]] = [self._started, self._running]
         concurrent.futures.wait(either, return_when=concurrent.futures.FIRST_COMPLETED)
@@ -77,7 +78,7 @@ class _LoopThread:
         """Run `work` on the loop thread; return its result or raise its error."""
         if self._running.done():
             work.close()
-            raise errors.BookieUnavailable("the client is closed")
+            raise errors.ClientClosed("the client is closed")
         assert threading.current_thread() is not self._thread, "the loop thread would wait for itself"
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -86,7 +87,7 @@ class _LoopThread:
             future.cancel()  # does something only when we were interrupted
 
     def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run what ends an iterator. Called on the loop thread itself when the collector found one half-way."""
+        """Run what ends an iterator. The garbage collector may call this on the loop thread itself."""
         if self._running.done():
             work.close()
         elif threading.current_thread() is self._thread:
@@ -172,17 +173,21 @@ class BlockingClient:
         """The ids of all ledgers, ascending."""
         return _iterate(self._thread, self._client.ledgers, BATCH)
 
-    def snapshot(self, ledger_ids: Iterable[LedgerId] | None = None) -> Iterator[tuple[LedgerId, LedgerMetadata, int]]:
+    def snapshot(
+        self, ledger_ids: Iterable[LedgerId] | None = None, *, unreadable: dict[LedgerId, str] | None = None
+    ) -> Iterator[tuple[LedgerId, LedgerMetadata, int]]:
         """See ClusterAdmin.snapshot. `ledger_ids` is consumed here, so it may be an iterator of this client."""
         if ledger_ids is None:
-            yield from _iterate(self._thread, self._client.admin.snapshot, BATCH)
+            everything = functools.partial(self._client.admin.snapshot, unreadable=unreadable)
+            yield from _iterate(self._thread, everything, BATCH)
             return
         remaining = iter(ledger_ids)
         while batch := list(itertools.islice(remaining, BATCH)):
-            yield from _iterate(self._thread, functools.partial(self._client.admin.snapshot, batch), BATCH)
+            some = functools.partial(self._client.admin.snapshot, batch, unreadable=unreadable)
+            yield from _iterate(self._thread, some, BATCH)
 
     def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Run any coroutine function of the async client on its loop: for what has no blocking name here."""
+        """Run a coroutine function of the async client on its loop, for calls that have no blocking twin here."""
         return self._thread.call(work(self._client))
 
 
@@ -218,8 +223,8 @@ class BlockingWriter(_Handle):
     def append(self, payload: Buffer) -> EntryId:
         return self._thread.call(self._writer.append(payload))
 
-    def append_many(self, payloads: Sequence[Buffer]) -> range:
-        """Far faster than as many `append`s: one wait for all."""
+    def append_many(self, payloads: Iterable[Buffer]) -> range:
+        """See LedgerWriter.append_many: far faster than as many `append`s."""
         return self._thread.call(self._writer.append_many(payloads))
 
     def force(self) -> EntryId:
@@ -274,10 +279,12 @@ class BlockingReader(_Handle):
     def read_batches(
         self, first: int, last: int, *, count_max: int = BATCH, bytes_max: int = BATCH_BYTES
     ) -> Iterator[list[Entry]]:
-        """The same in lists of at most `count_max` entries, each ended by the entry that reaches `bytes_max`.
+        """The entries in lists of at most `count_max`; the entry that reaches `bytes_max` ends its list.
 
         What was read before an entry that cannot be read is given first; the next step raises.
         """
+        count_max = arguments.whole(count_max, "count_max", low=1, high=sys.maxsize)
+        bytes_max = arguments.whole(bytes_max, "bytes_max", low=1, high=sys.maxsize)
         return _batches(
             self._thread,
             lambda: self._reader.read_stream(first, last),
@@ -290,7 +297,7 @@ class BlockingReader(_Handle):
         return self._thread.call(self._reader.read_last_confirmed())
 
     def tail(self, from_entry: int = 0) -> Iterator[Entry]:
-        """Entries as they come; waits for the next one."""
+        """See LedgerReader.tail: entries as they come."""
         return _iterate(self._thread, lambda: self._reader.tail(from_entry), 1)
 
     def close(self) -> None:
@@ -339,7 +346,7 @@ class _Gathering(Generic[T]):
         self._next: asyncio.Task[tuple[list[T], _End]] | None = None
 
     async def take(self) -> "tuple[list[T], _End]":
-        """A list, and what ended the stream behind it."""
+        """The next list, and what ended the stream behind it, if anything did."""
         if self._items is None:
             self._items = aiter(self._stream())
         gathered = await (self._next or self._gather())

@@ -10,7 +10,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from bookie.client import Client, ClientOptions
-from bookie.runtime import world
+from bookie.ports.metadata_store import MetadataSecurity
+from bookie.runtime import metadata_access, world
+
+
+def metadata_security(path: str) -> MetadataSecurity:
+    """Read how to reach the metadata store, and as whom, from a properties file with a bookie's names
+    (zkEnableSecurity, zkJaasFile, zkDigestFile, zkTls...; docs/SECURITY.md): for
+    `ClientOptions.metadata_security`. Raises BadInput."""
+    return metadata_access.read(path)
 
 
 @contextlib.asynccontextmanager
@@ -19,5 +27,6 @@ async def connect(uri: str, **options: Any) -> AsyncIterator[Client]:
 
     Raises BadInput for unusable options, MetadataError naming the address when the metadata store is unreachable.
     """
-    async with world.open_world() as real, Client(ClientOptions(uri, **options), real) as client:
+    told = ClientOptions(uri, **options)
+    async with world.open_world(metadata_security=told.metadata_security) as real, Client(told, real) as client:
         yield client

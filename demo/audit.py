@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import children
 from stage import DemoFailed
 
-FOUND = 5  # exit code of an audit that found something; 0 is clean, anything else is no answer
+FOUND, UNKNOWN = 5, 6  # exit codes of an audit that found damage, or could not see all; 0 is whole, others no answer
 STOP_TIMEOUT_S = 20.0
 # Ledgers of the demo are seconds old; copies on their way are told from missing ones by the second look.
 SETTINGS = ("--grace-s=0", "--second-look-s=2")
@@ -48,7 +48,7 @@ class LocalAudit:
 def parsed(told: str, code: int, look_at: str) -> dict[str, Any]:
     """Return the summary in what an audit wrote; it is one line among others where streams are mixed."""
     lines = [line for line in told.splitlines() if line.startswith("{")]
-    if code not in (0, FOUND) or not lines:
+    if code not in (0, FOUND, UNKNOWN) or not lines:
         raise DemoFailed(f"the audit ended with exit code {code} and no summary", look_at)
     summary: dict[str, Any] = json.loads(lines[-1])
     return summary

@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import admin_client
 import children
 import kube_host
 import local_support
-from admin_client import AdminClient, observation
 from audit import LocalAudit
+from bookie.base.errors import BookieError
 from bookie.base.units import format_bytes
-from bookie.rpc import admin_pb2
+from bookie.ports.admin import VolumeReport
 from kube_errors import ClusterError
 from kube_talk import step
 from oracle import Oracle
@@ -54,7 +55,6 @@ class LocalStage:
         self._stack = contextlib.ExitStack()
         self._fleet: local_support.LocalFleet | None = None
         self._timeline: Timeline | None = None
-        self._admins: dict[str, AdminClient] = {}
         self._steps: Steps | None = None
         self._step: dict[str, Any] | None = None
         self._seen = Observation()
@@ -114,8 +114,6 @@ class LocalStage:
         with log.open("ab") as talk:
             process = children.spawn(argv, stderr=talk, stdout=subprocess.DEVNULL)
         self._stack.callback(children.end, process, timeout_s=STOP_TIMEOUT_S)
-        admin = self._admins[bookie.bookie_id] = AdminClient(bookie.admin)
-        self._stack.callback(admin.close)
         watch = [*local_support.BOOKIE, "integrity", "status", "--watch", "--json", "--admin", bookie.admin]
         self._steps = Steps(watch, self._logs / "steps.log")
         self._stack.callback(self._steps.close)
@@ -125,8 +123,8 @@ class LocalStage:
         if self._steps.has_more:
             self._step = self._steps.next()
         if not self._steps.has_more:  # a backlog of steps is told first; the report would be ahead of it
-            report = self._admins[bookie_id].report()
-            self._seen = self._seen if report is None else observation(report)
+            with contextlib.suppress(BookieError):
+                self._seen = admin_client.observation(admin_client.report(self._bookie(bookie_id).admin))
         return self._seen if self._step is None else observed(self._seen, self._step)
 
     def decide(self, bookie_id: str, seen: Observation) -> None:
@@ -136,9 +134,10 @@ class LocalStage:
         self._granted = True
         assert self._timeline is not None
         bookie = self._bookie(bookie_id)
-        report = self._admins[bookie_id].report(fresh=True)
-        if report is None:
-            raise DemoFailed(f"no storage report from {bookie_id}: {self._admins[bookie_id].error}", str(self._logs))
+        try:
+            report = admin_client.report(bookie.admin, fresh=True)
+        except BookieError as error:
+            raise DemoFailed(f"no storage report from {bookie_id}: {error}", str(self._logs)) from None
         for volume in report.volumes:
             self._timeline.tell("state", f"  report: {volume.name} ({volume.role}) {_words(volume)}")
         with socket.socket() as probe:
@@ -170,13 +169,13 @@ class LocalStage:
         return audit
 
     def final_proofs(self, bookie_id: str, loss: Loss) -> list[Proof]:
-        report = self._admins[bookie_id].report(fresh=True)
-        if report is None:
-            return [Proof("the bookie answers at the end", False, "its admin port does not")]
-        stamped = {f"{volume.name}={volume.sentinel.incarnation}" for volume in report.volumes}
-        right = report.incarnation > 1 and all(
-            volume.sentinel.incarnation == report.incarnation for volume in report.volumes
-        )
+        try:
+            report = admin_client.report(self._bookie(bookie_id).admin, fresh=True)
+        except BookieError as error:
+            return [Proof("the bookie answers at the end", False, str(error))]
+        lives = {volume.name: volume.sentinel.incarnation if volume.sentinel else 0 for volume in report.volumes}
+        stamped = {f"{name}={incarnation}" for name, incarnation in lives.items()}
+        right = report.incarnation > 1 and set(lives.values()) == {report.incarnation}
         seen = f"metadata says {report.incarnation}, volumes say {', '.join(sorted(stamped))}"
         return [
             Proof("the bookie's new incarnation is in the metadata and on its volumes", right, seen),
@@ -228,7 +227,6 @@ def _size_bytes(folder: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
 
 
-def _words(volume: admin_pb2.VolumeReport) -> str:
-    contents = admin_pb2.Contents.Name(volume.contents)
-    mount = admin_pb2.Mount.Proof.Name(volume.mount.proof)
-    return f"{contents}, mount {mount}, {format_bytes(volume.mount.total_bytes)} file system"
+def _words(volume: VolumeReport) -> str:
+    mount = volume.mount
+    return f"{volume.contents.value}, mount {mount.proof.value}, {format_bytes(mount.total_bytes)} file system"

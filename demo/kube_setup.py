@@ -38,6 +38,8 @@ def install_operator() -> None:
     repository, _, tag = image.rpartition(":")
     # It watches the demo's namespace only: another operator of this cluster keeps its own.
     values = [f"image.repository={repository}", f"image.tag={tag}", f"watch.namespaces={{{NAMESPACE}}}"]
+    # Else no loss of a shared disk's volume, and no end of a pod deleted by force, could be proven.
+    values += ["persistentVolumes.read=true", "nodes.read=true"]
     settings = [word for value in values for word in ("--set", value)]
     with step("helm install: CRDs and operator"):
         kube_tools.helm("upgrade", "--install", CRD_RELEASE, ROOT / "charts" / CRD_RELEASE, *_crd_flags())

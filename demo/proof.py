@@ -82,13 +82,13 @@ def audit_is_clean(after: dict[str, Any]) -> Proof:
     """`after`: the summary of the audit of the healed fleet."""
     copies, ledgers = after["copies"], after["ledgers"]
     seen = f"{copies['expected']} copies in {ledgers['closed'] + ledgers['open']} ledgers: {copies['missing']} missing"
-    seen += f", {copies['unreachable']} not to be seen"
-    holds = copies["expected"] > 0 and not copies["missing"] and not copies["unreachable"] and after["clean"]
+    seen += f", {copies['unreachable']} not to be seen, {copies['read']} read"
+    holds = copies["expected"] > 0 and after["outcome"] == "whole"
     return Proof("the audit sees every replica that metadata promises", holds, seen)
 
 
 def _lacking(bookie: dict[str, Any]) -> int:
-    return int(bookie["missing"]) + int(bookie["unreachable"])
+    return int(bookie["missing"]) + int(bookie["corrupt"]) + int(bookie["unreachable"])
 
 
 def writer_lived(before: dict[str, Any], after: dict[str, Any]) -> Proof:

@@ -5,8 +5,9 @@ errors are asserts and never appear here. `answer` says how quorum rules must co
 an explicit negative is proof of absence, everything else that is not a positive is unknown.
 """
 
+import copy
 import enum
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 
 class Status(enum.IntEnum):
@@ -26,7 +27,7 @@ class Status(enum.IntEnum):
 
 
 class Answer(enum.Enum):
-    """What one bookie's answer proves (BP-46, section "responses"; bp46 rows B4, B5)."""
+    """What one bookie's answer proves (spec/bp46.md#R1; CONFORMANCE.md#B4, B5)."""
 
     POSITIVE = "positive"
     NEGATIVE = "explicit negative"
@@ -39,8 +40,21 @@ class BookieError(Exception):
 
     status: ClassVar[Status] = Status.EIO
     answer: ClassVar[Answer] = Answer.UNKNOWN
-    retryable: ClassVar[bool] = False
+    retryable: bool = False  # of the class, unless the handle that was called is dead: see `final`
     fatal: ClassVar[bool] = False
+
+
+E = TypeVar("E", bound=BookieError)
+
+
+def final(error: E) -> E:
+    """`error` as a handle says it that it ended: whatever works later elsewhere, no call of this handle will."""
+    if not error.retryable:
+        return error
+    said = copy.copy(error)  # others may hold the same one, and still be able to try again
+    said.__cause__ = error.__cause__
+    said.retryable = False
+    return said
 
 
 class BadInput(BookieError):
@@ -132,6 +146,12 @@ class BookieUnavailable(BookieError):
     retryable = True
 
 
+class ClientClosed(BookieUnavailable):
+    """The client that this call is made through was closed: it does nothing any more."""
+
+    retryable = False
+
+
 class RequestTimedOut(BookieError):
     retryable = True
 
@@ -183,6 +203,12 @@ class OutcomeUnknown(MetadataError):
     """The answer was lost: the change may have happened. Read before acting again."""
 
 
+class MetadataDenied(MetadataError):
+    """The metadata store knows us and says no, or does not know us. Never a sign that something is missing there."""
+
+    retryable = False
+
+
 class NodeMissing(MetadataError):
     retryable = False
 
@@ -213,6 +239,11 @@ class DiskFull(StorageFailed):
     pass
 
 
+class OutOfResources(StorageFailed):
+    """The process, or its machine, is short of descriptors or memory: the disk is as it was, and so is what was to be
+    written. It may be tried again."""
+
+
 class PartitionFailed(StorageFailed):
     """One ledger directory takes no more writes; the others, the journal and what is in memory are as they were."""
 
@@ -236,6 +267,11 @@ class RefusedToStart(BookieError):
     """The process cannot start safely; one sentence says why and what to do."""
 
     fatal = True
+
+
+class NoCluster(RefusedToStart):
+    """Nothing at the root of the metadata service URI. What to do about it depends on who asks: a bookie with data is
+    never told to make a cluster."""
 
 
 class GrantRefused(BookieError):

@@ -17,8 +17,12 @@ Incarnation = NewType("Incarnation", int)
 BootEpoch = NewType("BootEpoch", int)
 
 
+# First and last entry, inclusive.
+IdRange = tuple[EntryId, EntryId]
+
+
 class Life(NamedTuple):
-    """Whose memory it is: each process of a bookie has its own, since each boot counts on (docs/PROTOCOL.md)."""
+    """Names whose memory it is: each process of a bookie has its own, since each boot counts on (docs/PROTOCOL.md)."""
 
     incarnation: Incarnation
     boot_epoch: BootEpoch

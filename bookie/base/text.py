@@ -9,3 +9,14 @@ def checked(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise BadInput(f"{what} is no text: {value!r}")
     return value
+
+
+_SHOWN_MAX = 300
+
+
+def one_line(value: object) -> str:
+    """Return `value` as text for one line of a log: what a stranger wrote ends no line, colours nothing, and is cut."""
+    shown = str(value)
+    cut = shown[:_SHOWN_MAX]
+    told = cut if cut.isprintable() else cut.encode("unicode_escape").decode("ascii")
+    return told if len(shown) <= _SHOWN_MAX else f"{told} [{len(shown)} characters]"

@@ -15,11 +15,6 @@ def div_ceil(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
-def align_up(value: int, alignment: int) -> int:
-    """The smallest multiple of `alignment` that is >= `value`."""
-    return div_ceil(value, alignment) * alignment
-
-
 def format_bytes(size: float) -> str:
     """`size` bytes for people: '1.5 MiB'."""
     for unit in ("B", "KiB", "MiB", "GiB"):

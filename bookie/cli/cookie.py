@@ -8,57 +8,68 @@ import argparse
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bookie.base import errors, ids
-from bookie.cli import cluster, cookie_fix, output, where
+from bookie.cli import bookie_list, cookie_fix, output, server_options, settings, where
+from bookie.client import cluster as clusters
+from bookie.metadata import cookie, paths
+from bookie.metadata.cookie import Cookie
+from bookie.metadata.paths import MetadataUri
+from bookie.ports.metadata_store import MetadataStore, find, find_children
 
-if TYPE_CHECKING:
-    from bookie.metadata.cookie import Cookie
-    from bookie.metadata.paths import MetadataUri
-    from bookie.ports.metadata_store import MetadataStore, Stored
-
-Verb = Callable[["MetadataStore", "MetadataUri", argparse.Namespace], Awaitable[int]]
+Verb = Callable[[MetadataStore, MetadataUri, argparse.Namespace], Awaitable[int]]
 _COLUMNS = {"place": "PLACE", "state": "STATE", "problem": "PROBLEM"}
 
 
-def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("cookie", help="identities of bookies: show, check, generate, create, delete, fix")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    _verb(verbs, "list", "bookies that have a cookie", _list)
-    _verb(verbs, "show", "a bookie's cookie, and which life of its volumes is the current one", _show, bookie=True)
-    _verb(verbs, "check", "do settings, directories and metadata store say the same? (needs --config)", _check)
-    generate = _verb(verbs, "generate", "the cookie that a bookie of these settings would have", _generate)
-    generate.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
-    create = _verb(verbs, "create", "put a saved cookie back into the metadata store", _create, bookie=True)
-    create.add_argument("file", type=Path, metavar="FILE")
-    delete = _verb(verbs, "delete", "retire a bookie: forget its cookie", _delete, bookie=True)
-    delete.add_argument("--force", action="store_true", help="though ledgers name it; then it never returns by itself")
-    fix = _verb(verbs, "fix", "a stopped bookie that lost volumes: mark its ledgers, make the cookie new", None)
+    _verb(verbs, "list", "list the bookies that have a cookie", _list)
+    _verb(verbs, "show", "show a bookie's cookie and the current incarnation of its volumes", _show, bookie=True)
+    _verb(
+        verbs,
+        "check",
+        "compare the cookie in the metadata store with a bookie's settings and directories (needs --config)",
+        _check,
+    )
+    generate = _verb(
+        verbs, "generate", "print the cookie that a bookie with these settings has (needs --config)", _generate
+    )
+    generate.add_argument("--output", type=Path, metavar="FILE", help="write it to this file (default: stdout)")
+    create = _verb(verbs, "create", "put a saved cookie of a bookie back into the metadata store", _create, bookie=True)
+    create.add_argument("file", type=Path, metavar="FILE", help="the saved cookie")
+    delete = _verb(verbs, "delete", "delete the cookie of a bookie that never returns", _delete, bookie=True)
+    delete.add_argument(
+        "--force",
+        action="store_true",
+        help="delete it although ledgers name the bookie: it cannot return by itself then",
+    )
+    fix = _verb(
+        verbs,
+        "fix",
+        "repair a stopped bookie that lost volumes: mark its ledgers, then renew its cookie (needs --config)",
+        None,
+    )
     for verb in (create, delete, fix):
         output.add_consent(verb)
-    fix.set_defaults(run=cookie_fix.run)
+    fix.set_defaults(run=_fix)
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb | None, *, bookie: bool = False) -> argparse.ArgumentParser:
-    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text)
+    verb = output.add_verb(verbs, name, text)
     where.add_cluster(verb)
     output.add_json(verb)
     if bookie:
-        verb.add_argument("bookie", metavar="BOOKIE", help="its id")
+        verb.add_argument("bookie", metavar="BOOKIE", help="the bookie's id")
     verb.set_defaults(run=run, work=work)
     return verb
 
 
-def run(arguments: argparse.Namespace) -> int:
-    from bookie.runtime import loop
-
-    return loop.run(_run(arguments))
+async def _fix(arguments: argparse.Namespace) -> int:
+    return await cookie_fix.run(arguments)
 
 
-async def _run(arguments: argparse.Namespace) -> int:
-    from bookie.client import cluster as clusters
-
+async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
     async with where.store(arguments) as (store, uri, _):
         await clusters.instance_id(store, uri.root)  # tells when there is no cluster at all
@@ -68,23 +79,19 @@ async def _run(arguments: argparse.Namespace) -> int:
 # ---- seeing ----------------------------------------------------------------------------------------------------------
 
 
-async def _list(store: "MetadataStore", uri: "MetadataUri", arguments: argparse.Namespace) -> int:
-    from bookie.metadata import paths
-
-    names = await cluster.children(store, paths.cookies(uri.root))
+async def _list(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
+    names = await find_children(store, paths.cookies(uri.root))
     output.say(arguments, names, "\n".join(names))
     return 0
 
 
-async def _show(store: "MetadataStore", uri: "MetadataUri", arguments: argparse.Namespace) -> int:
-    from bookie.metadata import cookie, paths
-
+async def _show(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
     bookie_id = ids.parse_bookie_id(arguments.bookie)
-    stored = await _stored(store, paths.cookie(uri.root, bookie_id))
+    stored = await find(store, paths.cookie(uri.root, bookie_id))
     if stored is None:
         raise errors.NodeMissing(f"bookie {bookie_id} has no cookie in this cluster")
     facts = {**_facts(cookie.load_cookie(stored.data)), "version": stored.version, "text": stored.data.decode()}
-    record = await _stored(store, paths.incarnation(uri.root, bookie_id))
+    record = await find(store, paths.incarnation(uri.root, bookie_id))
     if record is not None:
         life = cookie.load_incarnation(record.data)
         facts |= {"incarnation": life.incarnation, "bootEpoch": life.boot_epoch, "grantId": life.grant_id or None}
@@ -92,11 +99,9 @@ async def _show(store: "MetadataStore", uri: "MetadataUri", arguments: argparse.
     return 0
 
 
-async def _check(store: "MetadataStore", uri: "MetadataUri", arguments: argparse.Namespace) -> int:
-    from bookie.metadata import cookie, paths
-
+async def _check(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
     master = await _master(store, uri, arguments)
-    stored = await _stored(store, paths.cookie(uri.root, master.bookie_id))
+    stored = await find(store, paths.cookie(uri.root, master.bookie_id))
     places: list[tuple[str, bytes | None]] = [("metadata store", None if stored is None else stored.data)]
     for directory in dict.fromkeys((*master.journal_dirs, *master.ledger_dirs, *master.index_dirs)):
         places.append((directory, _version_file(directory)))
@@ -115,12 +120,10 @@ async def _check(store: "MetadataStore", uri: "MetadataUri", arguments: argparse
 # ---- making and forgetting -------------------------------------------------------------------------------------------
 
 
-async def _generate(store: "MetadataStore", uri: "MetadataUri", arguments: argparse.Namespace) -> int:
-    from bookie.metadata import cookie
-
+async def _generate(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
     data = cookie.dump_cookie(await _master(store, uri, arguments))
     if arguments.output is not None:
-        _write(arguments.output, data)
+        arguments.output.write_bytes(data)
         output.say(arguments, {"file": str(arguments.output)}, f"written to {arguments.output}")
     elif arguments.json:
         output.say(arguments, {"text": data.decode()}, "")
@@ -129,11 +132,8 @@ async def _generate(store: "MetadataStore", uri: "MetadataUri", arguments: argpa
     return 0
 
 
-async def _create(store: "MetadataStore", uri: "MetadataUri", arguments: argparse.Namespace) -> int:
-    from bookie.client import cluster as clusters
-    from bookie.metadata import cookie, paths
-
-    bookie_id, data = ids.parse_bookie_id(arguments.bookie), _read(arguments.file)
+async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
+    bookie_id, data = ids.parse_bookie_id(arguments.bookie), output.read(arguments.file)
     found = cookie.load_cookie(data)
     instance_id = await clusters.instance_id(store, uri.root)
     if (found.bookie_id, found.instance_id) != (bookie_id, instance_id):
@@ -141,29 +141,32 @@ async def _create(store: "MetadataStore", uri: "MetadataUri", arguments: argpars
             f"{arguments.file} is the cookie of {found.bookie_id} in cluster {found.instance_id or '?'}, not of"
             f" {bookie_id} in {instance_id or '?'}"
         )
-    if not output.consents(arguments, [f"plan: make {paths.cookie(uri.root, bookie_id)}", data.decode().rstrip()]):
+    path = paths.cookie(uri.root, bookie_id)
+    if await find(store, path) is not None:
+        raise errors.NodeExists(
+            f"bookie {bookie_id} has a cookie already: compare it, `bookie cookie show {bookie_id}`"
+        )
+    if not output.consents(arguments, [f"plan: make {path}", data.decode().rstrip()]):
         return 0
-    await store.create(paths.cookie(uri.root, bookie_id), data, parents=True)
+    await store.create(path, data, parents=True)
     output.say(arguments, {"bookie": bookie_id, "created": True}, f"bookie {bookie_id} has a cookie again")
     return 0
 
 
-async def _delete(store: "MetadataStore", uri: "MetadataUri", arguments: argparse.Namespace) -> int:
-    from bookie.metadata import paths
-
+async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
     bookie_id = ids.parse_bookie_id(arguments.bookie)
-    stored = await _stored(store, paths.cookie(uri.root, bookie_id))
+    stored = await find(store, paths.cookie(uri.root, bookie_id))
     if stored is None:
         raise errors.NodeMissing(f"bookie {bookie_id} has no cookie in this cluster")
-    bookies = await cluster.list_bookies(store, uri.root)
-    if any(each["id"] == bookie_id and each["state"] != cluster.GONE for each in bookies):
+    bookies = await bookie_list.list_bookies(store, uri.root)
+    if any(each["id"] == bookie_id and each["state"] != bookie_list.GONE for each in bookies):
         raise errors.GrantRefused("alive", f"bookie {bookie_id} is registered: stop it first")
     naming = await _count_naming(store, uri, bookie_id)
     if naming and not arguments.force:
         raise errors.GrantRefused(
             "named",
             f"{naming} ledgers name bookie {bookie_id}: replace it in them first (`bookie cluster decommission` does"
-            " both), or say --force",
+            " both), or add --force",
         )
     plan = [f"plan: forget the cookie of {bookie_id} (version {stored.version}); {naming} ledgers name it"]
     if not output.consents(arguments, plan):
@@ -176,23 +179,17 @@ async def _delete(store: "MetadataStore", uri: "MetadataUri", arguments: argpars
 # ---- facts -----------------------------------------------------------------------------------------------------------
 
 
-async def _master(store: "MetadataStore", uri: "MetadataUri", arguments: argparse.Namespace) -> "Cookie":
+async def _master(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> Cookie:
     """The cookie that the settings ask for."""
-    from bookie.cli import server_options, settings
-    from bookie.client import cluster as clusters
-    from bookie.metadata.cookie import Cookie
-
     if not arguments.config:
-        raise errors.BadInput("say --config FILE: the settings of the bookie that is meant")
+        raise errors.BadInput("add --config FILE, the settings file of the bookie whose cookie this is about")
     options = server_options.build(settings.load(arguments)).options
     instance_id = await clusters.instance_id(store, uri.root)
     storage = options.storage
     return Cookie(options.bookie_id, storage.journal_dirs, storage.ledger_dirs, storage.index_dirs, instance_id)
 
 
-async def _count_naming(store: "MetadataStore", uri: "MetadataUri", bookie_id: ids.BookieId) -> int:
-    from bookie.client import cluster as clusters
-
+async def _count_naming(store: MetadataStore, uri: MetadataUri, bookie_id: ids.BookieId) -> int:
     ledgers = await clusters.open_ledgers(store, uri)
     count = 0
     with output.progress("looking at ledgers") as done:
@@ -209,14 +206,7 @@ async def _count_naming(store: "MetadataStore", uri: "MetadataUri", bookie_id: i
     return count
 
 
-async def _stored(store: "MetadataStore", path: str) -> "Stored | None":
-    try:
-        return await store.get(path)
-    except errors.NodeMissing:
-        return None
-
-
-def _facts(found: "Cookie") -> dict[str, Any]:
+def _facts(found: Cookie) -> dict[str, Any]:
     return {
         "bookie": found.bookie_id,
         "instanceId": found.instance_id or None,
@@ -230,14 +220,3 @@ def _facts(found: "Cookie") -> dict[str, Any]:
 def _version_file(directory: str) -> bytes | None:
     path = Path(directory) / "current" / "VERSION"
     return path.read_bytes() if path.exists() else None
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise errors.BadInput(f"{path} cannot be read: {error}") from error

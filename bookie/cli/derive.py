@@ -1,16 +1,22 @@
 """What a bookie is when nobody said it outright: its metadata URI and its identity, by the rules of Java's bookie.
 
 An id stands in cookies and in every ledger's metadata for ever, so the same file must give the same id under both.
-Rules: ServerConfiguration.getMetadataServiceUri, BookieImpl.getBookieAddress; metadata.md 1.1 and 6.1.
+Rules: ServerConfiguration.getMetadataServiceUri, BookieImpl.getBookieAddress; spec/metadata.md#M3, M23.
 """
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from bookie.base import errors
 
 _LAYOUTS = ("hierarchical", "longhierarchical", "flat")
+
+
+# Ports that nobody asked for lie this far above bookiePort: far from the data ports of other bookies of one machine,
+# which people number one after the other, and the same at every start.
+UNASKED_ABOVE = {"adminPort": 10_000, "metricsPort": 20_000}
+_PORT_MAX = (1 << 16) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,12 @@ class Identity:
     host: str
     id_origin: str
     host_origin: str
+
+
+def unasked_ports(bookie_port: int, asked: Container[int]) -> dict[str, int]:
+    """What adminPort and metricsPort are when nothing is said; 0, any free one, where that is no port or another's."""
+    wanted = {key: bookie_port + above if bookie_port else 0 for key, above in UNASKED_ABOVE.items()}
+    return {key: 0 if port in asked or port > _PORT_MAX else port for key, port in wanted.items()}
 
 
 def identity(wanted: Wanted, lookup: HostLookup) -> Identity:

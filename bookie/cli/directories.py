@@ -9,38 +9,38 @@ import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bookie.cli.settings import Settings
 from bookie.integrity.options import KUBERNETES
-from bookie.runtime.place import Place
+from bookie.runtime.place import PathFacts
+from bookie.settings.values import Settings
 from bookie.storage import dirs
 
 KEYS = ("journalDirectories", "ledgerDirectories", "indexDirectories")
 
-Look = Callable[[str], Place]
+Look = Callable[[str], PathFacts]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedDirectory:
     """A directory as somebody wrote it down: under which setting, where, and what is there."""
 
     key: str
     path: str
     origin: str
-    place: Place
+    place: PathFacts
 
     def __str__(self) -> str:
         return f"{self.key} {self.path} ({self.origin})"
 
 
-def unseen(path: str) -> Place:
+def unseen(path: str) -> PathFacts:
     """For who does not look: nothing is wrong with it, and no link leads elsewhere."""
-    return Place(posixpath.normpath(path), above=path)
+    return PathFacts(posixpath.normpath(path), above=path)
 
 
-def named(settings: Settings, look: Look) -> list[Named]:
+def named(settings: Settings, look: Look) -> list[NamedDirectory]:
     """Every directory of every setting, in order."""
     return [
-        Named(key, path, settings.values[key].origin, look(path) if path.startswith("/") else unseen(path))
+        NamedDirectory(key, path, settings.values[key].origin, look(path) if path.startswith("/") else unseen(path))
         for key in KEYS
         for path in settings.names(key)
     ]
@@ -71,7 +71,7 @@ def held(settings: Settings, look: Look) -> str:
     return f"held by another process: {', '.join(found)}; one bookie per directory: stop the other one"
 
 
-def _never(one: Named) -> str:
+def _never(one: NamedDirectory) -> str:
     """Why no mount and no mending makes this a directory of a bookie; "" when it may be one."""
     place = one.place
     if not one.path.startswith("/"):
@@ -85,7 +85,7 @@ def _never(one: Named) -> str:
     return ""
 
 
-def _not_now(one: Named, user: str) -> str:
+def _not_now(one: NamedDirectory, user: str) -> str:
     """Why this process cannot work there as things are."""
     place = one.place
     if place.leads_nowhere:
@@ -106,7 +106,7 @@ def _not_now(one: Named, user: str) -> str:
     return ""
 
 
-def _twice(one: Named, other: Named) -> str:
+def _twice(one: NamedDirectory, other: NamedDirectory) -> str:
     """Why both cannot be. One directory may have two duties, as long as it goes by one name: by that it is known."""
     if one.place.real != other.place.real:
         return ""

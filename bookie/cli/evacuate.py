@@ -1,20 +1,21 @@
 """`bookie cluster recover-bookie` and `decommission`: what bookies hold is brought to others; one is then forgotten.
 
 Java's `recover` and `decommissionbookie`, done at once by this process instead of asked of auto-recovery, so that
-neither an auditor nor a worker has to run. Rules: metadata.md 11.1 and 11.2.
+neither an auditor nor a worker has to run. Rules: spec/metadata.md#M34.
 """
 
 import argparse
+import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bookie.base import errors, ids
 from bookie.base.ids import BookieId, LedgerId
-from bookie.cli import cluster, output, where
-
-if TYPE_CHECKING:
-    from bookie.client import Client
-    from bookie.client.evacuation import Evacuation, Named
+from bookie.cli import bookie_list, output, where
+from bookie.client import Client
+from bookie.client.repair.evacuation import AffectedLedger, Evacuation
+from bookie.metadata import paths
+from bookie.ports.metadata_store import DeleteOp, MetadataStore
 
 _LEFT_COLUMNS = {"ledger": "LEDGER", "reason": "LEFT BECAUSE"}
 # A second attempt draws other bookies and finds others done repairing; who fails twice needs a person.
@@ -25,35 +26,33 @@ _ROUNDS = 3
 
 def add_parsers(verbs: Any) -> None:
     """The verbs of `bookie cluster` that live here."""
-    recover = verbs.add_parser(
-        "recover-bookie", help="bring what these bookies hold, dead or alive, to others, and name those instead"
+    recover = output.add_verb(
+        verbs,
+        "recover-bookie",
+        "copy every entry of these bookies, dead or alive, to other bookies, which the ledgers name from then on",
     )
-    recover.add_argument("bookies", nargs="+", metavar="BOOKIE", help="ids")
-    recover.add_argument("--ledger", action="append", metavar="LEDGER", help="only this one; may be said again")
+    recover.add_argument("bookies", nargs="+", metavar="BOOKIE", help="the bookies' ids")
+    recover.add_argument("--ledger", action="append", metavar="LEDGER", help="move only this ledger (may be repeated)")
     recover.set_defaults(run=run_recover)
-    retire = verbs.add_parser(
-        "decommission", help="a stopped bookie that never returns: bring what it holds to others, forget its cookie"
+    retire = output.add_verb(
+        verbs,
+        "decommission",
+        "copy every entry of a stopped bookie to others, then delete its cookie: it never returns",
     )
-    retire.add_argument("bookies", nargs=1, metavar="BOOKIE", help="its id")
+    retire.add_argument("bookies", nargs=1, metavar="BOOKIE", help="the bookie's id")
     retire.set_defaults(run=run_decommission, ledger=None)
     for verb in (recover, retire):
         where.add_cluster(verb)
         output.add_json(verb)
         output.add_consent(verb)
-        verb.add_argument("--skip-open", action="store_true", help="leave ledgers that would have to be closed first")
-        verb.add_argument("--bytes-per-second", type=int, metavar="N", help="limit of what is copied; default: none")
-
-
-def run_recover(arguments: argparse.Namespace) -> int:
-    from bookie.runtime import loop
-
-    return loop.run(_recover(arguments))
-
-
-def run_decommission(arguments: argparse.Namespace) -> int:
-    from bookie.runtime import loop
-
-    return loop.run(_decommission(arguments))
+        verb.add_argument(
+            "--skip-open",
+            action="store_true",
+            help="leave ledgers that are still open, instead of closing them and fencing off their writers",
+        )
+        verb.add_argument(
+            "--bytes-per-second", type=int, metavar="N", help="copy at most so many bytes a second (default: no limit)"
+        )
 
 
 @dataclass(slots=True)
@@ -65,7 +64,7 @@ class _Report:
     left: dict[LedgerId, str] = field(default_factory=dict)
     forgotten: bool = False
 
-    def tell(self, arguments: argparse.Namespace, evacuation: "Evacuation | None") -> int:
+    def tell(self, arguments: argparse.Namespace, evacuation: Evacuation | None) -> int:
         """Print it; the exit code."""
         entries, size = (0, 0) if evacuation is None else (evacuation.copier.entries, evacuation.copier.bytes)
         left = [{"ledger": ledger_id, "reason": reason} for ledger_id, reason in sorted(self.left.items())]
@@ -78,11 +77,11 @@ class _Report:
         print(f"{done}; {entries} entries, {size} bytes copied{'; its cookie is gone' if self.forgotten else ''}")
         if left:
             print("\n".join(output.table(left, _LEFT_COLUMNS)))
-            output.tell("say it again when the reasons are gone: what was done is not done twice")
+            output.tell("run the command again when the reasons are gone: ledgers that were moved are not moved again")
         return 1 if left else 0
 
 
-async def _recover(arguments: argparse.Namespace) -> int:
+async def run_recover(arguments: argparse.Namespace) -> int:
     report = _Report([ids.parse_bookie_id(name) for name in arguments.bookies])
     async with where.client(arguments) as client:
         evacuation = _evacuation(client, report, arguments)
@@ -99,13 +98,11 @@ async def _recover(arguments: argparse.Namespace) -> int:
     return report.tell(arguments, evacuation)
 
 
-async def _decommission(arguments: argparse.Namespace) -> int:
-    from bookie.metadata import paths
-
+async def run_decommission(arguments: argparse.Namespace) -> int:
     (bookie_id,) = (ids.parse_bookie_id(name) for name in arguments.bookies)
     report = _Report([bookie_id])
     async with where.client(arguments) as client, where.store(arguments) as (store, uri, _):
-        _refuse_alive(bookie_id, await cluster.list_bookies(store, uri.root))
+        _refuse_alive(bookie_id, await bookie_list.list_bookies(store, uri.root))
         evacuation = _evacuation(client, report, arguments)
         found = await _look(client, evacuation, arguments)
         await _refuse_unknown(client, report, found)
@@ -118,19 +115,41 @@ async def _decommission(arguments: argparse.Namespace) -> int:
                 break
         for named in found:
             report.left.setdefault(named.ledger_id, named.problem or "it names the bookie again")
-        _refuse_alive(bookie_id, await cluster.list_bookies(store, uri.root))
+        _refuse_alive(bookie_id, await bookie_list.list_bookies(store, uri.root))
         if not report.left:
             try:
-                await store.delete(paths.cookie(uri.root, bookie_id))
-                report.forgotten = True
-            except errors.NodeMissing:
-                output.tell(f"bookie {bookie_id} had no cookie")
+                report.forgotten = await forget(store, uri.root, bookie_id)
+            except errors.VersionConflict:
+                raise errors.GrantRefused(
+                    "alive",
+                    f"no ledger names bookie {bookie_id} any more, but its records changed meanwhile: a process of it"
+                    " runs; stop it, then run the command again",
+                ) from None
     return report.tell(arguments, evacuation)
+
+
+async def forget(store: MetadataStore, root: str, bookie_id: BookieId) -> bool:
+    """Delete the cookie of `bookie_id` and, in one transaction, how far its journals reached. False without a cookie.
+
+    The position says something of this life's disks only: without the cookie nobody compares anything with it, and a
+    bookie that gets this id anew must not find it. Raises VersionConflict, NodeMissing when somebody changes either
+    meanwhile: then both stand as they were.
+    """
+    cookie, position = paths.cookie(root, bookie_id), paths.position(root, bookie_id)
+    try:
+        gone = [DeleteOp(cookie, (await store.get(cookie)).version)]
+    except errors.NodeMissing:
+        output.tell(f"bookie {bookie_id} had no cookie")
+        return False
+    with contextlib.suppress(errors.NodeMissing):  # of Java's bookies, and of those that never journaled
+        gone.append(DeleteOp(position, (await store.get(position)).version))
+    await store.transact(gone)
+    return True
 
 
 def _refuse_alive(bookie_id: BookieId, bookies: list[dict[str, Any]]) -> None:
     for each in bookies:
-        if each["id"] == bookie_id and each["state"] != cluster.GONE:
+        if each["id"] == bookie_id and each["state"] != bookie_list.GONE:
             raise errors.GrantRefused(
                 "alive",
                 f"bookie {bookie_id} is registered: stop it first, or use `bookie cluster recover-bookie` while it"
@@ -138,7 +157,7 @@ def _refuse_alive(bookie_id: BookieId, bookies: list[dict[str, Any]]) -> None:
             )
 
 
-async def _refuse_unknown(client: "Client", report: _Report, found: "list[Named]") -> None:
+async def _refuse_unknown(client: Client, report: _Report, found: list[AffectedLedger]) -> None:
     """A slip in an id must not look like a bookie that has nothing left."""
     if found:
         return
@@ -150,16 +169,14 @@ async def _refuse_unknown(client: "Client", report: _Report, found: "list[Named]
             )
 
 
-def _evacuation(client: "Client", report: _Report, arguments: argparse.Namespace) -> "Evacuation":
-    from bookie.client.evacuation import Evacuation
-
+def _evacuation(client: Client, report: _Report, arguments: argparse.Namespace) -> Evacuation:
     rate = arguments.bytes_per_second
     if rate is not None and rate < 1:
         raise errors.BadInput(f"--bytes-per-second {rate}: at least 1")
     return Evacuation(client.shared, report.bookies, bytes_per_s=rate, may_end=not arguments.skip_open)
 
 
-async def _look(client: "Client", evacuation: "Evacuation", arguments: argparse.Namespace) -> "list[Named]":
+async def _look(client: Client, evacuation: Evacuation, arguments: argparse.Namespace) -> list[AffectedLedger]:
     """The ledgers that are meant."""
     if arguments.ledger is not None:
         wanted = [ids.parse_ledger_id(text) for text in arguments.ledger]
@@ -175,7 +192,7 @@ async def _look(client: "Client", evacuation: "Evacuation", arguments: argparse.
     return found
 
 
-def _plan(report: _Report, found: "list[Named]", arguments: argparse.Namespace) -> list[str]:
+def _plan(report: _Report, found: list[AffectedLedger], arguments: argparse.Namespace) -> list[str]:
     open_ones = sum(named.must_end for named in found)
     plan = [f"plan: of {len(found)} ledgers, bring to other bookies what is on {', '.join(report.bookies)}"]
     if open_ones and arguments.skip_open:
@@ -185,7 +202,7 @@ def _plan(report: _Report, found: "list[Named]", arguments: argparse.Namespace) 
     return plan
 
 
-async def _move(evacuation: "Evacuation", found: "list[Named]", report: _Report) -> None:
+async def _move(evacuation: Evacuation, found: list[AffectedLedger], report: _Report) -> None:
     report.ledgers += len(found)
     report.left |= {named.ledger_id: named.problem for named in found if named.problem}
     waiting = [named.ledger_id for named in found if not named.problem]
@@ -197,4 +214,4 @@ async def _move(evacuation: "Evacuation", found: "list[Named]", report: _Report)
             report.left |= left
             waiting = list(left)
             if waiting and attempt + 1 < _ATTEMPTS:
-                output.tell(f"{len(waiting)} ledgers could not be moved, once more")
+                output.tell(f"{len(waiting)} ledgers could not be moved: trying these a second time")

@@ -4,19 +4,22 @@ Each verb takes one configured directory (its files are in `current/` below). Ex
 """
 
 import argparse
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bookie.base import errors, ids
 from bookie.base.ids import EntryId, LedgerId
 from bookie.cli import output
+from bookie.integrity import sentinel, volumes
+from bookie.ports import World
+from bookie.runtime.world import open_world
+from bookie.storage import dirs, inspect
+from bookie.storage.entrylog import logs
+from bookie.storage.inspect import Damage, IndexView
 
-if TYPE_CHECKING:
-    from bookie.ports import World
-    from bookie.storage.inspect import Damage, IndexView
-
-Verb = Callable[["World", argparse.Namespace], Awaitable[int]]
+Verb = Callable[[World, argparse.Namespace], Awaitable[int]]
 BODY_SHOWN_BYTES = 32
 _LOG_COLUMNS = {"log": "LOG", "sizeBytes": "BYTES", "ledgers": "LEDGERS", "writtenBytes": "WRITTEN", "path": "FILE"}
 _LEDGER_COLUMNS = {
@@ -29,51 +32,44 @@ _LEDGER_COLUMNS = {
 }
 
 
-def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("inspect", help="what is in the directories of a stopped bookie (reads only)")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    _verb(verbs, "directory", "whose a directory is, and how its last life ended", _directory)
-    journal = _verb(verbs, "journal", "records of a journal directory, oldest first", _journal)
-    journal.add_argument("--file", type=int, metavar="ID", help="only of this file")
+    _verb(
+        verbs, "directory", "show which bookie a directory belongs to and whether its last stop was clean", _directory
+    )
+    journal = _verb(verbs, "journal", "list the records of a journal directory, oldest first", _journal)
+    journal.add_argument("--file", type=int, metavar="ID", help="list only records of this file")
     _ledger_filter(journal)
-    journal.add_argument("--summary", action="store_true", help="a line for each file instead")
-    logs = _verb(verbs, "entry-logs", "the entry logs of a ledger directory", _entry_logs)
-    logs.add_argument("--index", metavar="DIR", help="its index directory; default: the same")
-    log = _verb(verbs, "entry-log", "records of one entry log, in the order written", _entry_log)
+    journal.add_argument("--summary", action="store_true", help="print one line for each file instead")
+    logs = _verb(verbs, "entry-logs", "list the entry logs of a ledger directory", _entry_logs)
+    logs.add_argument("--index", metavar="DIR", help="the index directory (default: the same directory)")
+    log = _verb(verbs, "entry-log", "list the records of one entry log, in the order written", _entry_log)
     log.add_argument("log", type=int, metavar="LOG", help="the log's id (decimal)")
     _ledger_filter(log)
-    index = _verb(verbs, "index", "where each entry is, by an index directory", _index)
+    index = _verb(verbs, "index", "list where each entry is, by an index directory", _index)
     _ledger_filter(index)
-    ledgers = _verb(verbs, "ledgers", "facts about each ledger, by an index directory", _ledgers)
+    ledgers = _verb(verbs, "ledgers", "list what an index directory knows about each ledger", _ledgers)
     _ledger_filter(ledgers)
-    ledgers.add_argument("--count", action="store_true", help="also count entries (reads the whole index)")
-    entry = _verb(verbs, "entry", "the bytes of one entry, as hexadecimal", _entry)
-    entry.add_argument("ledger", metavar="LEDGER")
-    entry.add_argument("entry", type=int, metavar="ENTRY")
-    entry.add_argument("--index", metavar="DIR", help="its index directory; default: the same")
+    ledgers.add_argument("--count", action="store_true", help="also count entries, which reads the whole index")
+    entry = _verb(verbs, "entry", "print the bytes of one entry in hexadecimal", _entry)
+    entry.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+    entry.add_argument("entry", type=int, metavar="ENTRY", help="the entry's id")
+    entry.add_argument("--index", metavar="DIR", help="the index directory (default: the same directory)")
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
-    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text)
-    verb.add_argument("directory", metavar="DIR", help="as configured, without `current`")
+    verb = output.add_verb(verbs, name, text)
+    verb.add_argument("directory", metavar="DIR", help="the directory as configured, without `current`")
     output.add_json(verb)
     verb.set_defaults(run=run, work=work)
     return verb
 
 
 def _ledger_filter(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--ledger", type=ids.parse_ledger_id, metavar="ID", help="only of this ledger")
+    verb.add_argument("--ledger", type=ids.parse_ledger_id, metavar="ID", help="list only what belongs to this ledger")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    from bookie.runtime import loop
-
-    return loop.run(_run(arguments))
-
-
-async def _run(arguments: argparse.Namespace) -> int:
-    from bookie.runtime.world import open_world
-
+async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
     async with open_world() as world:
         return await work(world, arguments)
@@ -82,10 +78,7 @@ async def _run(arguments: argparse.Namespace) -> int:
 # ---- verbs -----------------------------------------------------------------------------------------------------------
 
 
-async def _directory(world: "World", arguments: argparse.Namespace) -> int:
-    from bookie.integrity import sentinel
-    from bookie.storage import dirs, inspect
-
+async def _directory(world: World, arguments: argparse.Namespace) -> int:
     directory = arguments.directory.rstrip("/")
     here = set(await world.disk.list(directory)) if await world.disk.exists(directory) else None
     _need(here is not None, f"there is no directory {directory}")
@@ -97,17 +90,23 @@ async def _directory(world: "World", arguments: argparse.Namespace) -> int:
         facts |= {"incarnation": mark.incarnation, "bootEpoch": mark.boot_epoch, "grantId": mark.grant_id or None}
     facts["hasCookie"] = "VERSION" in current
     if current:
-        facts["endedWell"] = dirs.DIRTY not in current
+        facts["endedWell"] = _ended_well(current, facts.get("role"))
     if dirs.INDEX in current:
         async with inspect.open_index(world.ordered_stores, directory) as index:
             facts["replayFrom"] = [f"journal {mark.file_id} offset {mark.offset}" for mark in index.marks()]
-    output.say(arguments, facts, output.facts(facts))
+    elsewhere = {"endedWell": "told by the bookie's ledger directories"} if facts.get("endedWell", 0) is None else {}
+    output.say(arguments, facts, output.facts(facts | elsewhere))
     return 0
 
 
-async def _journal(world: "World", arguments: argparse.Namespace) -> int:
-    from bookie.storage import inspect
+def _ended_well(current: set[str], role: str | None) -> bool | None:
+    """None: only ledger directories are marked while a bookie runs, and this one shows no sign of being one. (The role
+    of a directory that is several things is the first of them.)"""
+    is_marked = role == volumes.LEDGERS or any(name.endswith(logs.SUFFIX) for name in current)
+    return False if dirs.DIRTY in current else True if is_marked else None
 
+
+async def _journal(world: World, arguments: argparse.Namespace) -> int:
     found = await inspect.journal_ids(world.disk, arguments.directory)
     wanted = [number for number in found if arguments.file in (None, number)]
     _need(wanted, f"{arguments.directory} has no such journal file; there are: {_list(found)}")
@@ -130,13 +129,10 @@ async def _journal(world: "World", arguments: argparse.Namespace) -> int:
     return 1 if damages else 0
 
 
-async def _entry_logs(world: "World", arguments: argparse.Namespace) -> int:
-    from bookie.storage import inspect
-    from bookie.storage.entrylog import logs
-
+async def _entry_logs(world: World, arguments: argparse.Namespace) -> int:
     ledgers: dict[int, int] = {}
     written: dict[int, int] = {}
-    async with inspect.open_index(world.ordered_stores, arguments.index or arguments.directory) as index:
+    async with _index_of(world, arguments) as index:
         for log_id, _, use in index.log_use():
             ledgers[log_id] = ledgers.get(log_id, 0) + 1
             written[log_id] = written.get(log_id, 0) + use.size
@@ -149,9 +145,7 @@ async def _entry_logs(world: "World", arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _entry_log(world: "World", arguments: argparse.Namespace) -> int:
-    from bookie.storage import inspect
-
+async def _entry_log(world: World, arguments: argparse.Namespace) -> int:
     found = await inspect.log_ids(world.disk, arguments.directory)
     _need(arguments.log in found, f"{arguments.directory} has no entry log {arguments.log}; there are: {_list(found)}")
     damages = 0
@@ -164,19 +158,15 @@ async def _entry_log(world: "World", arguments: argparse.Namespace) -> int:
     return 1 if damages else 0
 
 
-async def _index(world: "World", arguments: argparse.Namespace) -> int:
-    from bookie.storage import inspect
-
+async def _index(world: World, arguments: argparse.Namespace) -> int:
     async with inspect.open_index(world.ordered_stores, arguments.directory) as index:
         for ledger_id, entry_id, location in index.entries(arguments.ledger):
             row = {"ledger": ledger_id, "entry": entry_id, "log": location.log_id, "offset": location.offset}
             output.stream(arguments, row, " ".join(f"{name} {value}" for name, value in row.items()))
-    return 0
+        return _tell_quarantined(arguments, index)
 
 
-async def _ledgers(world: "World", arguments: argparse.Namespace) -> int:
-    from bookie.storage import inspect
-
+async def _ledgers(world: World, arguments: argparse.Namespace) -> int:
     rows = []
     async with inspect.open_index(world.ordered_stores, arguments.directory) as index:
         async for ledger_id, facts in _facts(index, arguments.ledger):
@@ -190,34 +180,50 @@ async def _ledgers(world: "World", arguments: argparse.Namespace) -> int:
                 entries = [entry_id for _, entry_id, _ in index.entries(ledger_id)]
                 row |= {"entries": len(entries), "lastEntry": entries[-1] if entries else None}
             rows.append(row)
+        code = _tell_quarantined(arguments, index)
     columns = _LEDGER_COLUMNS if arguments.count else dict(list(_LEDGER_COLUMNS.items())[:4])
     output.rows(arguments, rows, columns)
-    return 0
+    return code
 
 
-async def _facts(index: "IndexView", ledger_id: LedgerId | None) -> AsyncIterator[tuple[LedgerId, Any]]:
+async def _facts(index: IndexView, ledger_id: LedgerId | None) -> AsyncIterator[tuple[LedgerId, Any]]:
     if ledger_id is None:
         for each in index.ledgers():
             yield each
         return
-    facts = index.facts(ledger_id)
+    try:
+        facts = index.facts(ledger_id)
+    except errors.CorruptFile:
+        return  # it is told as one that is quarantined
     if facts is None:
         raise errors.NoSuchLedger(f"this index knows no ledger {ledger_id}")
     yield ledger_id, facts
 
 
-async def _entry(world: "World", arguments: argparse.Namespace) -> int:
-    from bookie.storage import inspect
-
+async def _entry(world: World, arguments: argparse.Namespace) -> int:
     ledger_id, entry_id = ids.parse_ledger_id(arguments.ledger), EntryId(arguments.entry)
-    async with inspect.open_index(world.ordered_stores, arguments.index or arguments.directory) as index:
+    async with _index_of(world, arguments) as index:
         places = [place for _, found, place in index.entries(ledger_id) if found == entry_id]
     if not places:
         raise errors.NoSuchEntry(f"this index knows no entry {entry_id} of ledger {ledger_id}")
     body = await inspect.read_entry(world.disk, arguments.directory, places[0], ledger_id, entry_id)
     row = {"ledger": ledger_id, "entry": entry_id, "log": places[0].log_id, "offset": places[0].offset}
-    output.say(arguments, {**row, "hex": body.hex()}, body.hex(" ", 4))
+    output.say(arguments, {**row, "hex": body.hex()}, body.hex(" ", -4))
     return 0
+
+
+@contextlib.asynccontextmanager
+async def _index_of(world: World, arguments: argparse.Namespace) -> AsyncIterator[IndexView]:
+    """The index that belongs to a ledger directory."""
+    try:
+        async with inspect.open_index(world.ordered_stores, arguments.index or arguments.directory) as index:
+            yield index
+    except errors.FileMissing as error:
+        if arguments.index:
+            raise
+        raise errors.FileMissing(
+            f"{error}: add --index DIR, the bookie's index directory (indexDirectories)"
+        ) from error
 
 
 # ---- in and out ------------------------------------------------------------------------------------------------------
@@ -237,7 +243,15 @@ def _size_of(path: str) -> int:
     return Path(path).stat().st_size
 
 
-def _tell_damage(damage: "Damage") -> int:
+def _tell_quarantined(arguments: argparse.Namespace, index: IndexView) -> int:
+    """Say which ledgers nobody can judge here; 1 when there is one."""
+    found = {ledger: why for ledger, why in index.quarantined().items() if arguments.ledger in (None, ledger)}
+    for ledger_id, reason in found.items():
+        output.tell(f"ledger {ledger_id} is quarantined: {reason}")
+    return 1 if found else 0
+
+
+def _tell_damage(damage: Damage) -> int:
     """Say it; 1 when it is more than the torn tail that any crash leaves."""
     output.tell(f"{damage.path}: at offset {damage.offset}: {damage.reason}")
     return 0 if damage.is_tail else 1

@@ -6,53 +6,59 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bookie.base import errors, ids
 from bookie.base.ids import LedgerId
 from bookie.cli import output, replicas, where
-
-if TYPE_CHECKING:
-    from bookie.client import Client, Entry, LedgerReader
-    from bookie.metadata.ledger import LedgerMetadata
+from bookie.client import Client, DigestType, Entry, LedgerReader
+from bookie.metadata.ledger import LedgerMetadata
 
 DIGESTS = ("CRC32C", "HMAC", "CRC32", "DUMMY")
 # Lines sent at once by `write`: bounds what is read ahead of the ledger.
 WRITE_BATCH = 500
 
-Verb = Callable[["Client", argparse.Namespace], Awaitable[int | None]]
+Verb = Callable[[Client, argparse.Namespace], Awaitable[int | None]]
 
 
-def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("ledger", help="create, write, read, show, list, recover and delete ledgers")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    create = _verb(
-        verbs, "create", "create a ledger and leave it open, for another client to write or recover", _create
-    )
+    create = _verb(verbs, "create", "create a ledger and leave it open: another client may recover it", _create)
     add_shape(create)
-    write = _verb(verbs, "write", "create a ledger, append each line of stdin, close it", _write)
+    write = _verb(verbs, "write", "create a ledger, append each line of stdin as an entry, close the ledger", _write)
     add_shape(write)
-    read = _verb(verbs, "read", "print the payload of entries, one line each", _read, ledger=True)
-    read.add_argument("--first", type=int, default=0, metavar="ENTRY")
-    read.add_argument("--last", type=int, metavar="ENTRY", help="default: the last confirmed one")
+    read = _verb(verbs, "read", "print the payloads of a ledger's entries, one a line", _read, ledger=True)
+    read.add_argument("--first", type=int, default=0, metavar="ENTRY", help="begin at this entry (default: 0)")
+    read.add_argument("--last", type=int, metavar="ENTRY", help="end at this entry (default: the last confirmed one)")
     read.add_argument(
-        "--recover", action="store_true", help="close the ledger first if it is open (its writer is fenced off)"
+        "--recover", action="store_true", help="close the ledger first if it is open; its writer can append no more"
     )
-    read.add_argument("--follow", action="store_true", help="wait for entries to come until the ledger is closed")
-    read.add_argument("--bookie", metavar="BOOKIE", help="only what this bookie holds; nothing is recovered")
-    _verb(verbs, "show", "print a ledger's metadata", _show, ledger=True)
-    listing = _verb(verbs, "list", "print the ids of all ledgers", _list)
-    listing.add_argument("--naming", metavar="BOOKIE", help="only ledgers that have this bookie in an ensemble")
-    _verb(verbs, "recover", "close a ledger at its true end; its writer is fenced off", _recover, ledger=True)
-    delete = _verb(verbs, "delete", "delete a ledger", _delete, ledger=True)
-    output.add_consent(delete)
+    read.add_argument("--follow", action="store_true", help="wait for new entries until the ledger is closed")
+    read.add_argument("--bookie", metavar="BOOKIE", help="read only the copies of this bookie; recover nothing")
+    _verb(verbs, "show", "show a ledger's metadata", _show, ledger=True)
+    listing = _verb(verbs, "list", "list the ids of all ledgers", _list)
+    listing.add_argument("--naming", metavar="BOOKIE", help="list only ledgers that have this bookie in an ensemble")
     _verb(
-        verbs, "check", "which entries of a closed ledger each bookie holds, and which are missing", _check, ledger=True
+        verbs,
+        "recover",
+        "close a ledger after its last acknowledged entry; its writer can append no more",
+        _recover,
+        ledger=True,
+    )
+    delete = _verb(verbs, "delete", "delete a ledger for good", _delete, ledger=True)
+    output.add_consent(delete)
+    check = _verb(
+        verbs, "check", "look whether each bookie has its copies of a closed ledger's entries", _check, ledger=True
+    )
+    depth = check.add_mutually_exclusive_group()
+    depth.add_argument("--read", action="store_true", help="read every copy and verify its digest")
+    depth.add_argument(
+        "--listed", action="store_true", help="be content with the bookies' lists, which say nothing about bytes"
     )
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False) -> argparse.ArgumentParser:
-    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text)
+    verb = output.add_verb(verbs, name, text)
     where.add_cluster(verb)
     output.add_json(verb)
     if ledger:
@@ -66,21 +72,20 @@ def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False)
 
 
 def add_shape(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--ensemble-size", type=int, default=3)
-    verb.add_argument("--write-quorum", type=int, default=3)
-    verb.add_argument("--ack-quorum", type=int, default=2)
-    verb.add_argument("--digest", choices=DIGESTS, default="CRC32C")
-    verb.add_argument("--custom", action="append", default=[], metavar="KEY=VALUE", help="kept in the metadata")
+    verb.add_argument("--ensemble-size", type=int, default=3, metavar="N", help="bookies of the ledger (3)")
+    verb.add_argument("--write-quorum", type=int, default=3, metavar="N", help="copies of each entry (3)")
+    verb.add_argument("--ack-quorum", type=int, default=2, metavar="N", help="copies before an acknowledgement (2)")
+    verb.add_argument("--digest", choices=DIGESTS, default="CRC32C", help="how entries are verified (CRC32C)")
+    verb.add_argument(
+        "--custom",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="keep this pair in the ledger's metadata (may be repeated)",
+    )
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Connect, do the verb's work, return the exit code."""
-    from bookie.runtime import loop
-
-    return loop.run(_run(arguments))
-
-
-async def _run(arguments: argparse.Namespace) -> int:
+async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
     async with where.client(arguments) as client:
         return await work(client, arguments) or 0
@@ -89,12 +94,12 @@ async def _run(arguments: argparse.Namespace) -> int:
 # ---- verbs -----------------------------------------------------------------------------------------------------------
 
 
-async def _create(client: "Client", arguments: argparse.Namespace) -> None:
+async def _create(client: Client, arguments: argparse.Namespace) -> None:
     writer = await client.create(**shape_of(arguments))
     output.say(arguments, {"ledger": writer.id, "ensemble": list(writer.metadata.last_segment.bookies)}, f"{writer.id}")
 
 
-async def _write(client: "Client", arguments: argparse.Namespace) -> None:
+async def _write(client: Client, arguments: argparse.Namespace) -> None:
     async with await client.create(**shape_of(arguments)) as writer:
         if not arguments.json:
             print(f"ledger {writer.id}", file=sys.stderr)
@@ -104,7 +109,7 @@ async def _write(client: "Client", arguments: argparse.Namespace) -> None:
     output.say(arguments, facts, f"{writer.id}")
 
 
-async def _read(client: "Client", arguments: argparse.Namespace) -> None:
+async def _read(client: Client, arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     if arguments.bookie:
         bookie_id = ids.parse_bookie_id(arguments.bookie)
@@ -131,21 +136,23 @@ async def _read(client: "Client", arguments: argparse.Namespace) -> None:
                     return
 
 
-async def _open(client: "Client", arguments: argparse.Namespace, *, ends_it: bool) -> "LedgerReader":
+async def _open(client: Client, arguments: argparse.Namespace, *, ends_it: bool) -> LedgerReader:
     opened = client.open if ends_it else client.open_no_recovery
     password = arguments.password
     return await opened(
-        ids.parse_ledger_id(arguments.ledger), (password or "").encode(), administrative=password is None
+        ids.parse_ledger_id(arguments.ledger),
+        (password or "").encode("utf-8", "surrogateescape"),
+        administrative=password is None,
     )
 
 
-async def _show(client: "Client", arguments: argparse.Namespace) -> None:
+async def _show(client: Client, arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     facts = facts_of(ledger_id, await client.metadata(ledger_id))
     output.say(arguments, facts, _text_of(facts))
 
 
-async def _list(client: "Client", arguments: argparse.Namespace) -> None:
+async def _list(client: Client, arguments: argparse.Namespace) -> None:
     found: list[LedgerId] = []
     if arguments.naming is None:
         found = [ledger_id async for ledger_id in client.ledgers()]
@@ -155,14 +162,14 @@ async def _list(client: "Client", arguments: argparse.Namespace) -> None:
     output.say(arguments, found, "\n".join(map(str, found)))
 
 
-async def _recover(client: "Client", arguments: argparse.Namespace) -> None:
+async def _recover(client: Client, arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with await _open(client, arguments, ends_it=True) as reader:
         facts = facts_of(ledger_id, reader.metadata)
     output.say(arguments, facts, f"ledger {ledger_id} is closed at entry {facts['lastEntry']}")
 
 
-async def _delete(client: "Client", arguments: argparse.Namespace) -> None:
+async def _delete(client: Client, arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     metadata = await client.metadata(ledger_id)
     what = f"ledger {ledger_id} ({metadata.state.name}, {len(metadata.segments)} segments)"
@@ -171,16 +178,20 @@ async def _delete(client: "Client", arguments: argparse.Namespace) -> None:
         output.say(arguments, {"ledger": ledger_id, "deleted": True}, f"deleted {what}")
 
 
-async def _check(client: "Client", arguments: argparse.Namespace) -> int:
-    found = await replicas.check(client, ids.parse_ledger_id(arguments.ledger))
+async def _check(client: Client, arguments: argparse.Namespace) -> int:
+    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    listed = output.LISTED if arguments.listed else output.NOT_KNOWN
+    found = await replicas.check(client, ledger_id, reads=arguments.read, listed=listed)
     output.rows(arguments, found, replicas.COLUMNS)
-    return 1 if any(row["missing"] is None or row["missing"] for row in found) else 0
+    outcome, said = replicas.sentence(ledger_id, found, reads=arguments.read)
+    output.tell(f"{outcome}: {said}")
+    return output.EXIT_OF[outcome]
 
 
 # ---- in and out ------------------------------------------------------------------------------------------------------
 
 
-def facts_of(ledger_id: LedgerId, metadata: "LedgerMetadata") -> dict[str, Any]:
+def facts_of(ledger_id: LedgerId, metadata: LedgerMetadata) -> dict[str, Any]:
     """A ledger's metadata as JSON; the password is left out."""
     return {
         "ledger": ledger_id,
@@ -200,8 +211,6 @@ def facts_of(ledger_id: LedgerId, metadata: "LedgerMetadata") -> dict[str, Any]:
 
 
 def _digest_name(number: int) -> str:
-    from bookie.client import DigestType
-
     return DigestType(number).name if number in list(DigestType) else f"unknown ({number})"
 
 
@@ -214,14 +223,12 @@ def _text_of(facts: dict[str, Any]) -> str:
 
 
 def shape_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    from bookie.client import DigestType
-
     return {
         "ensemble_size": arguments.ensemble_size,
         "write_quorum": arguments.write_quorum,
         "ack_quorum": arguments.ack_quorum,
         "digest_type": DigestType[arguments.digest],
-        "password": arguments.password.encode(),
+        "password": arguments.password.encode("utf-8", "surrogateescape"),
         "custom": dict(map(_custom, arguments.custom)),
     }
 
@@ -230,7 +237,7 @@ def _custom(text: str) -> tuple[str, bytes]:
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise errors.BadInput(f"--custom {text!r} is not of the form KEY=VALUE")
-    return key, value.encode()
+    return key, value.encode("utf-8", "surrogateescape")
 
 
 def _lines(count: int) -> list[bytes]:
@@ -244,7 +251,7 @@ def _lines(count: int) -> list[bytes]:
     return lines
 
 
-def _print_entry(arguments: argparse.Namespace, entry: "Entry") -> None:
+def _print_entry(arguments: argparse.Namespace, entry: Entry) -> None:
     if arguments.json:
         text = entry.payload.decode("utf-8", "backslashreplace")
         print(json.dumps({"entry": entry.entry_id, "length": entry.length, "payload": text}), flush=True)

@@ -4,23 +4,26 @@ import argparse
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bookie.base import errors
+from bookie.base import errors, extras
+from bookie.local import fleet
+from bookie.local.fleet import Fleet, FleetOptions
+from bookie.runtime import log, loop
+from bookie.runtime.world import open_world
 
-if TYPE_CHECKING:
-    from bookie.local.fleet import Fleet, FleetOptions
 
-
-def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("local", help="run a whole cluster on this machine until SIGTERM")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     noun.add_argument("--bookies", type=int, default=3, metavar="N", help="how many bookies (default 3)")
-    noun.add_argument("--data", required=True, metavar="DIR", help="where everything is kept; may exist")
-    noun.add_argument("--json", action="store_true", help="one line of JSON on stdout when all are registered")
+    noun.add_argument("--data", required=True, metavar="DIR", help="keep everything in this directory, which may exist")
+    noun.add_argument("--json", action="store_true", help="print one line of JSON when all bookies are registered")
     noun.add_argument("--metadata-service-uri", metavar="URI", help="use this ZooKeeper instead of starting one")
-    noun.add_argument("--base-port", type=int, metavar="PORT", help="bookie N gets PORT + 10(N-1); default: free ports")
-    noun.add_argument("--zk-port", type=int, metavar="PORT", help="port of the ZooKeeper; default: a free one")
-    noun.add_argument("--journal-write-data", choices=("true", "false"), default="true")
+    noun.add_argument(
+        "--base-port", type=int, metavar="PORT", help="give bookie N the port PORT + 10(N-1) (default: free ports)"
+    )
+    noun.add_argument("--zk-port", type=int, metavar="PORT", help="the ZooKeeper's port (default: a free one)")
+    noun.add_argument(
+        "--journal-write-data", choices=("true", "false"), default="true", help="as in a bookie's settings"
+    )
     noun.add_argument(
         "--regeneration",
         choices=("gated", "local"),
@@ -31,9 +34,9 @@ def add_parser(nouns: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from bookie.local.fleet import FleetOptions
-    from bookie.runtime import log, loop
-
+    for extra in ("bookie",) if arguments.metadata_service_uri else ("bookie", "spark"):  # pyspark brings ZooKeeper
+        if module := extras.missing(extra):
+            raise errors.RefusedToStart(extras.sentence("bookie local", module))
     if arguments.bookies < 1:
         raise errors.BadInput(f"--bookies is {arguments.bookies}, at least 1")
     log.set_up()
@@ -50,11 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _run(options: "FleetOptions", *, as_json: bool) -> None:
-    from bookie.local import fleet
-    from bookie.runtime import loop
-    from bookie.runtime.world import open_world
-
+async def _run(options: FleetOptions, *, as_json: bool) -> None:
     stop = asyncio.Event()
     main = asyncio.current_task()
     assert main is not None
@@ -76,7 +75,7 @@ async def _run(options: "FleetOptions", *, as_json: bool) -> None:
             raise
 
 
-def _tell(running: "Fleet", *, as_json: bool) -> None:
+def _tell(running: Fleet, *, as_json: bool) -> None:
     facts = running.facts()
     if as_json:
         print(json.dumps(facts), flush=True)

@@ -1,36 +1,42 @@
 """The command tree, exit codes and how an error is told.
 
-Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 refused as unsafe (STYLE.md, 13). An error names the
-thing, the reason and the next thing to try; a traceback is shown only for an error of ours.
+Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 refused as unsafe, 6 not known (STYLE.md, 13). An
+error names the thing, the reason and the next thing to try; a traceback is shown only for an error of ours.
 """
 
 import argparse
 import importlib
-import importlib.util
 import sys
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Coroutine, Sequence
 
 import bookie
-from bookie.base import errors
+from bookie.base import errors, extras
 from bookie.base.errors import BookieError
-from bookie.runtime import log
+from bookie.cli import output
+from bookie.runtime import log, loop
 
-# Imported only when asked for: `bookie serve` should not pay for the tools.
-COMMANDS = (
-    "serve",
-    "local",
-    "settings",
-    "cluster",
-    "ledger",
-    "node",
-    "cookie",
-    "integrity",
-    "autorecovery",
-    "metadata",
-    "inspect",
-    "test",
-    "workload",
+# What each command is for. Its module is imported only when it is asked for: neither `bookie serve` nor `bookie --help`
+# should pay for the tools.
+COMMANDS = {
+    "serve": "run one bookie until SIGTERM",
+    "local": "run a whole cluster on this machine until SIGTERM",
+    "settings": "show every setting of a bookie and where its value came from",
+    "cluster": "make a cluster, show it and its bookies, move ledgers off a bookie",
+    "ledger": "create, write, read, show, list, check, recover and delete ledgers",
+    "node": "show a running bookie, make it read-only or writable, start its upkeep",
+    "cookie": "show, check, make and delete the identities (cookies) of bookies",
+    "integrity": "show what a bookie knows about its volumes and its repair, and allow a repair",
+    "autorecovery": "show what Java's auto-recovery has to do, and switch it on or off",
+    "metadata": "show, save and restore ledger records in the metadata store, and their owners",
+    "inspect": "read the directories of a stopped bookie",
+    "test": "write a ledger, read it back and delete it: does the cluster work, and how fast",
+    "workload": "write for as long as you like, and prove that no acknowledged entry is lost",
+}
+
+WHAT_FOR = (
+    "Run bookies, the servers that keep replicated append-only ledgers for Apache BookKeeper's clients, and look after"
+    " them. Begin with `bookie local`, a whole cluster on this machine, and `bookie test sanity`, which writes to it"
+    " and reads back."
 )
 
 DONE, FAILED, USAGE, NOT_FOUND, UNSAFE = 0, 1, 2, 3, 4
@@ -50,10 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("bookie: asserts guard the data and are never switched off: run without -O", file=sys.stderr)
         return USAGE
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parsed = _parser(words).parse_args(words)
+    with extras.told("bookie"):
+        return _run(words)
+
+
+def _run(words: Sequence[str]) -> int:
+    parsed = parser_for(words).parse_args(words)
     log.quiet()
     try:
         code = parsed.run(parsed)
+        if isinstance(code, Coroutine):
+            code = loop.run(code)
     except BookieError as error:
         print(f"bookie: {error}{_hint(error)}", file=sys.stderr)
         return exit_code(error)
@@ -79,32 +92,23 @@ def _hint(error: BookieError) -> str:
     """What to try, where the error itself cannot know."""
     if isinstance(error, errors.Unauthorized):
         return (
-            ": another --password? Or does the bookie ask for TLS or a user: then say --config FILE, with the settings"
+            ": is the --password wrong? If the bookie asks for TLS or a user, add --config FILE, the settings file"
             " of a bookie of this fleet"
         )
     return ""
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="bookie", description=bookie.__doc__)
+def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bookie", description=WHAT_FOR)
     parser.add_argument("--version", action="version", version=f"bookie {bookie.__version__}")
     nouns = parser.add_subparsers(metavar="COMMAND", required=True)
-    wanted = [word for word in words[:1] if word in COMMANDS] or [name for name in COMMANDS if _exists(name)]
-    for name in wanted:
-        _module(name).add_parser(nouns)
+    wanted = words[0] if words else ""
+    for name, text in COMMANDS.items():
+        noun = output.add_verb(nouns, name, text)
+        if name == wanted:
+            module = importlib.import_module(f"bookie.cli.{'settings_show' if name == 'settings' else name}")
+            module.add_verbs(noun)
     return parser
-
-
-def _exists(name: str) -> bool:
-    return importlib.util.find_spec(_full_name(name)) is not None
-
-
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(_full_name(name))
-
-
-def _full_name(name: str) -> str:
-    return f"bookie.cli.{'settings_show' if name == 'settings' else name}"
 
 
 if __name__ == "__main__":

@@ -8,52 +8,48 @@ import argparse
 import hashlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bookie.base import errors, ids
-from bookie.cli import output, where
+from bookie.cli import metadata_acl, output, where
+from bookie.client import cluster
+from bookie.client.ledgers import LedgerStore
+from bookie.metadata import serde
 
-if TYPE_CHECKING:
-    from bookie.client.ledgers import LedgerStore
 
-
-def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("metadata", help="ledger records as they stand: show, dump, restore")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    show = verbs.add_parser("show", help="a ledger's record, decoded, with its path and version")
+    show = output.add_verb(verbs, "show", "show a ledger's record, decoded, with its path and version")
     show.add_argument("ledger", metavar="LEDGER", nargs="?", help="the ledger's id")
-    show.add_argument("--file", type=Path, help="decode this dump instead; asks no metadata store")
-    dump = verbs.add_parser("dump", help="a ledger's record as bytes, to a file or stdout")
-    dump.add_argument("ledger", metavar="LEDGER")
-    dump.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
-    restore = verbs.add_parser("restore", help="put a dumped record back")
-    restore.add_argument("ledger", metavar="LEDGER")
-    restore.add_argument("file", type=Path, metavar="FILE")
-    restore.add_argument("--replace", action="store_true", help="in place of the record that is there")
+    show.add_argument("--file", type=Path, help="decode this dump instead, without a metadata store")
+    dump = output.add_verb(verbs, "dump", "write the bytes of a ledger's record to a file or to stdout")
+    dump.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+    dump.add_argument("--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
+    restore = output.add_verb(verbs, "restore", "put a dumped record of a ledger back into the metadata store")
+    restore.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+    restore.add_argument("file", type=Path, metavar="FILE", help="the dump")
+    restore.add_argument("--replace", action="store_true", help="replace the record that is there")
     output.add_consent(restore)
+    metadata_acl.add_parser(verbs)
     for verb, run in ((show, run_show), (dump, run_dump), (restore, run_restore)):
         where.add_cluster(verb)
         output.add_json(verb)
         verb.set_defaults(run=run)
 
 
-def run_show(arguments: argparse.Namespace) -> int:
-    from bookie.runtime import loop
-
+async def run_show(arguments: argparse.Namespace) -> int:
     if (arguments.ledger is None) == (arguments.file is None):
         raise errors.BadInput("name a ledger, or a dump with --file: one of the two")
     if arguments.file is not None:
-        facts = describe(_read(arguments.file), created_ms=0)
+        facts = describe(output.read(arguments.file), created_ms=0)
     else:
-        facts = loop.run(_show(arguments))
+        facts = await _show(arguments)
     output.say(arguments, facts, output.facts(facts))
     return 0
 
 
-def run_dump(arguments: argparse.Namespace) -> int:
-    from bookie.runtime import loop
-
-    data = loop.run(_dump(arguments))
+async def run_dump(arguments: argparse.Namespace) -> int:
+    data = await _dump(arguments)
     if arguments.output is None:
         sys.stdout.buffer.write(data)
         return 0
@@ -62,18 +58,14 @@ def run_dump(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_restore(arguments: argparse.Namespace) -> int:
-    from bookie.runtime import loop
-
-    done = loop.run(_restore(arguments, _read(arguments.file)))
+async def run_restore(arguments: argparse.Namespace) -> int:
+    done = await _restore(arguments, output.read(arguments.file))
     output.say(arguments, {"ledger": int(arguments.ledger), "restored": done}, "restored" if done else "")
     return 0
 
 
 def describe(data: bytes, *, created_ms: int) -> dict[str, Any]:
     """A ledger record as facts; the password only as whether there is one."""
-    from bookie.metadata import serde
-
     metadata = serde.load_ledger(data, created_ms)
     return {
         "formatVersion": metadata.format_version,
@@ -98,8 +90,6 @@ def describe(data: bytes, *, created_ms: int) -> dict[str, Any]:
 async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with where.store(arguments) as (store, uri, _):
-        from bookie.client import cluster
-
         ledgers = await cluster.open_ledgers(store, uri)
         found = await ledgers.stored(ledger_id)
     head = {"ledger": ledger_id, "path": ledgers.path(ledger_id), "version": found.version}
@@ -107,16 +97,12 @@ async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _dump(arguments: argparse.Namespace) -> bytes:
-    from bookie.client import cluster
-
     async with where.store(arguments) as (store, uri, _):
         ledgers = await cluster.open_ledgers(store, uri)
         return (await ledgers.stored(ids.parse_ledger_id(arguments.ledger))).data
 
 
 async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
-    from bookie.client import cluster
-
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     describe(data, created_ms=0)  # what cannot be read is not put there
     async with where.store(arguments) as (store, uri, _):
@@ -135,15 +121,8 @@ async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
     return True
 
 
-async def _version(ledgers: "LedgerStore", ledger_id: ids.LedgerId) -> int | None:
+async def _version(ledgers: LedgerStore, ledger_id: ids.LedgerId) -> int | None:
     try:
         return (await ledgers.stored(ledger_id)).version
     except errors.LedgerMissing:
         return None
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise errors.BadInput(f"{path} cannot be read: {error}") from error

@@ -2,32 +2,60 @@
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bookie.cli import integrity, output, where
-from bookie.cli.admin_client import AdminClient
+from bookie.base.units import format_bytes
+from bookie.cli import output, reports, where
+from bookie.ports.admin import Compaction, GarbageReport
+from bookie.rpc import calls, encoding
+
+if TYPE_CHECKING:
+    from bookie.rpc.client import AdminClient
 
 _BAD_COLUMNS = {"ledgerId": "LEDGER", "entryId": "ENTRY", "logId": "LOG", "offset": "OFFSET", "reason": "REASON"}
 
-Verb = Callable[[AdminClient, argparse.Namespace], int]
+Verb = Callable[["AdminClient", argparse.Namespace], int]
 
 
-def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("node", help="a running bookie: its state, read-only or not, upkeep at once")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    _verb(verbs, "show", "state, version, volumes", _show)
-    _verb(verbs, "read-only", "take no more entries until it is started again or made writable", _read_only)
-    _verb(verbs, "writable", "take entries again", _writable)
-    _verb(verbs, "prepare-shutdown", "take no more entries and flush: it may then be ended without replay", _prepare)
-    _verb(verbs, "checkpoint", "bring everything acknowledged into logs and index now", _checkpoint)
-    collect = _verb(verbs, "collect-garbage", "forget deleted ledgers now, and rewrite logs if asked", _collect)
-    collect.add_argument("--compact", choices=("none", "minor", "major"), default="none", help="which logs to rewrite")
-    scrub = _verb(verbs, "scrub", "how the check of every entry's bytes goes, and what is bad", _scrub)
-    scrub.add_argument("--start", action="store_true", help="begin a pass now")
+    _verb(verbs, "show", "show a running bookie's state, verdict, identity and volumes", _show)
+    _verb(verbs, "read-only", "make a bookie take no more entries, until it is restarted or made writable", _read_only)
+    _verb(verbs, "writable", "make a bookie take entries again", _writable)
+    _verb(
+        verbs,
+        "prepare-shutdown",
+        "make a bookie take no more entries and flush, so that it starts again without replay",
+        _prepare,
+    )
+    _verb(verbs, "checkpoint", "make a bookie write everything acknowledged to entry logs and index now", _checkpoint)
+    collect = _verb(
+        verbs,
+        "collect-garbage",
+        "make a bookie drop what it holds of deleted ledgers, now",
+        _collect,
+    )
+    collect.add_argument(
+        "--compact",
+        choices=("none", "minor", "major"),
+        default="none",
+        help="also rewrite entry logs that are mostly garbage (minor), or partly (major)",
+    )
+    release = _verb(
+        verbs,
+        "release-garbage",
+        "let a bookie drop what its brake on mass deletion holds, after a person has looked",
+        _release,
+    )
+    output.add_consent(release)
+    scrub = _verb(
+        verbs, "scrub", "show how far a bookie has checked every entry's bytes, and which entries are bad", _scrub
+    )
+    scrub.add_argument("--start", action="store_true", help="begin a pass over all entries now")
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
-    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text)
+    verb = output.add_verb(verbs, name, text)
     where.add_admin(verb)
     output.add_json(verb)
     verb.set_defaults(run=run, work=work)
@@ -36,55 +64,90 @@ def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentPars
 
 def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
-    with AdminClient(where.admin_of(arguments)) as bookie:
+    with where.admin(arguments) as bookie:
         return work(bookie, arguments)
 
 
-def _show(bookie: AdminClient, arguments: argparse.Namespace) -> int:
-    report = bookie.report()
-    output.say(arguments, report, "\n".join(integrity.describe(report)))
+def _show(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
+    report = bookie.ask(calls.storage_report(fresh=True))
+    output.say(arguments, encoding.to_json(report), "\n".join(reports.describe(report)))
     return 0
 
 
-def _read_only(bookie: AdminClient, arguments: argparse.Namespace) -> int:
+def _read_only(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     return _set_mode(bookie, arguments, read_only=True)
 
 
-def _writable(bookie: AdminClient, arguments: argparse.Namespace) -> int:
+def _writable(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     return _set_mode(bookie, arguments, read_only=False)
 
 
-def _set_mode(bookie: AdminClient, arguments: argparse.Namespace, *, read_only: bool) -> int:
-    state = bookie.set_read_only(read_only=read_only)
+def _set_mode(bookie: "AdminClient", arguments: argparse.Namespace, *, read_only: bool) -> int:
+    state = bookie.ask(calls.set_read_only(read_only)).value
     output.say(arguments, {"state": state}, state)
     return 0
 
 
-def _prepare(bookie: AdminClient, arguments: argparse.Namespace) -> int:
-    flushed, text = bookie.prepare_shutdown()
+def _prepare(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
+    flushed, text = bookie.ask(calls.prepare_shutdown())
     output.say(arguments, {"flushed": flushed, "text": text}, text)
     return 0 if flushed else 1
 
 
-def _checkpoint(bookie: AdminClient, arguments: argparse.Namespace) -> int:
-    bookie.checkpoint()
+def _checkpoint(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
+    bookie.ask(calls.checkpoint())
     output.say(arguments, {"durable": True}, "everything acknowledged is in logs and index")
     return 0
 
 
-def _collect(bookie: AdminClient, arguments: argparse.Namespace) -> int:
-    report = bookie.collect_garbage(arguments.compact)
-    output.say(arguments, report, output.facts(report))
-    return 1 if report["refused"] else 0
+def _collect(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
+    report = bookie.ask(calls.collect_garbage(Compaction(arguments.compact)))
+    shown = encoding.to_json(report)
+    output.say(arguments, shown, output.facts(shown))
+    return 1 if report.refused or report.held_reason else 0
 
 
-def _scrub(bookie: AdminClient, arguments: argparse.Namespace) -> int:
-    report = bookie.scrub(start=arguments.start)
+def _release(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
+    """Exactly as many ledgers as the plan shows may go; if there are more by then, they are held again."""
+    held = bookie.ask(calls.collect_garbage(Compaction.NONE, looks_only=True))
+    if not held.held_reason:
+        output.say(arguments, encoding.to_json(held), "nothing is held")
+        return 0
+    if not output.consents(arguments, release_plan(held)):
+        return 0
+    report = bookie.ask(calls.collect_garbage(Compaction.NONE, released=held.ledgers_held))
+    shown = encoding.to_json(report)
+    output.say(arguments, shown, output.facts(shown))
+    return 1 if report.held_reason else 0
+
+
+def release_plan(held: GarbageReport) -> list[str]:
+    """What a release will delete, before it does."""
+    first = ", ".join(map(str, held.held_first))
+    more = ", ..." if held.ledgers_held > len(held.held_first) else ""
+    return [
+        held.held_reason,
+        "plan:",
+        f"  delete {held.ledgers_held} of {held.ledgers_seen} ledgers of this bookie "
+        f"({format_bytes(held.bytes_held)}): {first}{more}",
+        "  Look first: `bookie metadata show LEDGER` of some of them, and `bookie cluster show`. If this is not the",
+        "  cluster you expect, or those ledgers should exist, restore the metadata store: this cannot be undone.",
+    ]
+
+
+def _scrub(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
+    report = encoding.to_json(bookie.ask(calls.scrub(start=arguments.start)))
     bad = report["bad"]
+    # What a pass that never ended did not find proves nothing.
+    outcome = output.DAMAGE if report["badCount"] else output.WHOLE if report["passesDone"] else output.NOT_KNOWN
+    report = {"outcome": outcome, **report}
     if arguments.json:
         output.say(arguments, report, "")
     else:
         output.say(arguments, report, output.facts({name: value for name, value in report.items() if name != "bad"}))
         if bad:
             output.rows(arguments, bad, _BAD_COLUMNS)
-    return 1 if report["badCount"] else 0
+    if outcome == output.NOT_KNOWN:
+        output.tell("no pass over all entries has ended since this bookie started: nothing is known yet")
+    # Asked to start, it did; what it finds is for later.
+    return 0 if arguments.start and outcome == output.NOT_KNOWN else output.EXIT_OF[outcome]

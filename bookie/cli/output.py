@@ -8,6 +8,10 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bookie.base import errors
 
 Row = Mapping[str, object]
 
@@ -15,8 +19,16 @@ Row = Mapping[str, object]
 PROGRESS_LINE_S = 30.0
 
 
+def add_verb(verbs: Any, name: str, text: str, **more: Any) -> argparse.ArgumentParser:
+    """A parser below `verbs`: `text` stands in the list of verbs, and begins the verb's own help."""
+    made: argparse.ArgumentParser = verbs.add_parser(
+        name, help=text, description=f"{text[0].upper()}{text[1:]}.", **more
+    )
+    return made
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="JSON on stdout")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def say(arguments: argparse.Namespace, facts: object, text: str) -> None:
@@ -80,6 +92,14 @@ def _cell(value: object) -> str:
     return str(value)
 
 
+def read(path: Path) -> bytes:
+    """A file that the command was given."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise errors.BadInput(f"{path} cannot be read: {error}") from error
+
+
 def tell(text: str) -> None:
     """A remark for the person in front of the screen."""
     print(text, file=sys.stderr, flush=True)
@@ -117,22 +137,30 @@ class ProgressLines:
             tell(f"{self._what}: {self._done}{self._of}")
 
 
+# ---- three outcomes --------------------------------------------------------------------------------------------------
+
+# Of commands that look whether something is whole. What was not seen is never called fine (docs/CLI.md, exit codes).
+# LISTED is said only to who asked for lists alone.
+WHOLE, LISTED, DAMAGE, NOT_KNOWN = "whole", "listed", "damage", "not known"
+EXIT_OF = {WHOLE: 0, LISTED: 0, DAMAGE: 1, NOT_KNOWN: 6}
+
+
 # ---- what destroys ---------------------------------------------------------------------------------------------------
 
 
 def add_consent(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--yes", action="store_true", help="do it; without this only the plan is shown")
-    parser.add_argument("--dry-run", action="store_true", help="show the plan and end")
+    parser.add_argument(
+        "--yes", action="store_true", help="do it; without this, the command shows its plan and refuses"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")
 
 
 def consents(arguments: argparse.Namespace, plan: Sequence[str]) -> bool:
     """Show the plan; True when it is to be done. Raises GrantRefused (exit code 4) when nobody said --yes."""
-    from bookie.base import errors
-
     for line in plan:
         tell(line)
     if arguments.dry_run:
         return False
     if not arguments.yes:
-        raise errors.GrantRefused("not_confirmed", "nothing was done; to do this, say it again with --yes")
+        raise errors.GrantRefused("not_confirmed", "nothing was done; run the command again with --yes to do this")
     return True

@@ -3,14 +3,18 @@
 No quorum stands behind these answers. Nothing is recovered, fenced or changed.
 """
 
-from collections.abc import AsyncIterator, Iterable
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
 
 from bookie.base import errors
 from bookie.base.ids import INVALID_ENTRY_ID, LAST_ENTRY, BookieId, EntryId, LedgerId
-
-if TYPE_CHECKING:
-    from bookie.client import Client, Entry
+from bookie.cli import output
+from bookie.client import Client, Entry
+from bookie.client.shared import digest_of
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.quorum.shares import Share, Stretch, entries_from
+from bookie.wire.digest import Digest, DigestType
 
 COLUMNS = {
     "firstEntry": "FROM",
@@ -19,24 +23,27 @@ COLUMNS = {
     "expected": "EXPECTED",
     "held": "HELD",
     "missing": "MISSING",
+    "read": "READ",
+    "corrupt": "CORRUPT",
+    "outcome": "OUTCOME",
     "problem": "PROBLEM",
 }
+READS_AT_ONCE = 32
+TROUBLES_MAX = 1_000
+"""Of one bookie's share, after which no more is read of it: a list may claim more entries than anybody can ask for."""
 
 
 async def read(
-    client: "Client", ledger_id: LedgerId, bookie_id: BookieId, first: int, last: int | None
-) -> "AsyncIterator[Entry]":
+    client: Client, ledger_id: LedgerId, bookie_id: BookieId, first: int, last: int | None
+) -> AsyncIterator[Entry]:
     """The entries from `first` to `last` (default: all) that this bookie holds, each verified by its digest.
 
     Asked for one by one: an official bookie on DbLedgerStorage cannot list them.
     """
-    from bookie.client import Entry
-    from bookie.wire.digest import Digest, DigestType
-
     metadata = await client.metadata(ledger_id)
     digest = Digest(DigestType(metadata.digest_type), metadata.password)
 
-    async def entry_of(entry_id: EntryId) -> "Entry | None":
+    async def entry_of(entry_id: EntryId) -> Entry | None:
         try:
             body = await client.bookies.read(bookie_id, ledger_id, entry_id)
         except (errors.NoSuchEntry, errors.NoSuchLedger):
@@ -52,10 +59,12 @@ async def read(
             yield entry
 
 
-async def check(client: "Client", ledger_id: LedgerId) -> list[dict[str, Any]]:
-    """A row for each bookie of each segment: how many entries it should hold and does. Raises BadInput unless closed.
+async def check(client: Client, ledger_id: LedgerId, *, reads: bool, listed: str) -> list[dict[str, Any]]:
+    """A row for each bookie of each segment: how many entries it should hold and lists. Raises BadInput unless closed.
 
-    `missing` None: the bookie did not say.
+    A list comes from the bookie's index: it proves what is missing, and nothing of the bytes. `reads`: every entry is
+    read too, and its digest verified. `listed`: the outcome of a share that is listed and was not read. `missing` None:
+    the bookie did not say.
     """
     metadata = await client.metadata(ledger_id)
     if not metadata.is_closed:
@@ -65,24 +74,85 @@ async def check(client: "Client", ledger_id: LedgerId) -> list[dict[str, Any]]:
     rows = []
     for segment, first, end in metadata.segment_ranges():
         last = INVALID_ENTRY_ID if end is None else end
-        for bookie_id in segment.bookies:
-            wanted = {entry for entry in range(first, last + 1) if bookie_id in metadata.write_set(EntryId(entry))}
-            rows.append({"firstEntry": first, "lastEntry": last, "bookie": bookie_id, "expected": len(wanted)})
+        for index, bookie_id in enumerate(segment.bookies):
+            wanted = Stretch(Share(metadata.ensemble_size, metadata.write_quorum, index), first, EntryId(last))
+            rows.append({"firstEntry": first, "lastEntry": last, "bookie": bookie_id, "expected": wanted.size})
             rows[-1] |= await _held(client, ledger_id, bookie_id, wanted)
+            if reads and rows[-1]["held"] and not rows[-1]["missing"]:
+                rows[-1] |= await _read_all(client, metadata, ledger_id, bookie_id, entries_from([wanted], first))
+            rows[-1]["outcome"] = outcome(rows[-1], reads=reads, listed=listed)
     return rows
 
 
-async def _held(client: "Client", ledger_id: LedgerId, bookie_id: BookieId, wanted: set[int]) -> dict[str, Any]:
+def outcome(row: Mapping[str, Any], *, reads: bool, listed: str) -> str:
+    """What is known of one bookie's share."""
+    if row["missing"] or row["corrupt"]:
+        return output.DAMAGE
+    if row["missing"] is None or (reads and row["read"] < row["expected"]):
+        return output.NOT_KNOWN
+    return output.WHOLE if reads or not row["expected"] else listed
+
+
+def sentence(ledger_id: LedgerId, rows: Sequence[Mapping[str, Any]], *, reads: bool) -> tuple[str, str]:
+    """The outcome of all rows, and what it is worth."""
+    copies = sum(row["expected"] for row in rows)
+    if any(row["outcome"] == output.DAMAGE for row in rows):
+        return output.DAMAGE, f"ledger {ledger_id}: copies are missing or corrupt"
+    if any(row["missing"] is None or (reads and row["outcome"] == output.NOT_KNOWN) for row in rows):
+        return output.NOT_KNOWN, f"ledger {ledger_id}: nothing is proven damaged, and not every copy could be seen"
+    if not copies:
+        return output.WHOLE, f"ledger {ledger_id} is empty: there is no copy to look at"
+    if reads:
+        return output.WHOLE, f"ledger {ledger_id}: every one of {copies} copies was read and matches its digest"
+    said = f"ledger {ledger_id}: every one of {copies} copies is listed; bytes were not read"
+    if any(row["outcome"] == output.NOT_KNOWN for row in rows):
+        return output.NOT_KNOWN, f"{said}: --read reads them, --listed asks for the lists alone"
+    return output.LISTED, said
+
+
+async def _read_all(
+    client: Client, metadata: LedgerMetadata, ledger_id: LedgerId, bookie_id: BookieId, wanted: Iterator[EntryId]
+) -> dict[str, Any]:
+    digest, troubles = digest_of(metadata), 0
+    found: dict[str, Any] = {"read": 0, "corrupt": 0, "problem": ""}
+
+    async def work() -> None:
+        nonlocal troubles
+        for number in wanted:
+            if troubles >= TROUBLES_MAX:
+                return
+            try:
+                body = await client.bookies.read(bookie_id, ledger_id, number)
+                digest.open(body, ledger_id, number)
+            except (errors.DigestMismatch, errors.NoSuchEntry, errors.NoSuchLedger) as error:
+                troubles += 1
+                found["read"] += 1
+                found["corrupt"] += 1
+                found["problem"] = found["problem"] or f"entry {number} is listed, and is not there: {error}"
+            except errors.BookieError as error:
+                troubles += 1
+                found["problem"] = found["problem"] or f"entry {number} is listed, and was not given: {error}"
+            else:
+                found["read"] += 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(READS_AT_ONCE):
+            group.create_task(work())
+    if troubles >= TROUBLES_MAX:
+        found["problem"] += f"; given up after {troubles} such entries"
+    return found
+
+
+async def _held(client: Client, ledger_id: LedgerId, bookie_id: BookieId, wanted: Stretch) -> dict[str, Any]:
+    """By arithmetic: neither what a record nor what a bookie says may be too long to be compared."""
+    share, first, last = wanted.share, wanted.first, wanted.last
     try:
-        held = _entries(await client.bookies.list_entries(bookie_id, ledger_id))
+        groups = await client.bookies.list_groups(bookie_id, ledger_id)
     except errors.NoSuchLedger:
-        held = set()
+        groups = []
     except errors.BookieError as error:
-        return {"held": None, "missing": None, "problem": str(error)}
-    missing = sorted(wanted - held)
-    problem = f"first missing entry {missing[0]}" if missing else ""
-    return {"held": len(wanted & held), "missing": len(missing), "problem": problem}
-
-
-def _entries(runs: Iterable[tuple[int, int]]) -> set[int]:
-    return {entry for first, last in runs for entry in range(first, last + 1)}
+        return {"held": None, "missing": None, "read": 0, "corrupt": 0, "problem": str(error)}
+    held = share.count_held(groups, first, last)
+    missing = wanted.size - held
+    problem = f"first missing entry {share.first_absent(groups, first, last)}" if missing else ""
+    return {"held": held, "missing": missing, "read": 0, "corrupt": 0, "problem": problem}

@@ -1,33 +1,27 @@
 """What the settings of TLS and authentication mean: Java says with class names what it wants, and so do its files.
 
-The classes that BookKeeper ships have their equals here; any other is refused, as are settings that would protect
-nothing: a bookie that should ask for a proof and does not would be worse than one that does not start.
+The classes that BookKeeper ships have their equals here (`settings.classes`). Settings that would protect nothing are
+refused: a bookie that should ask for a proof and does not would be worse than one that does not start.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from bookie.base.errors import BadInput
 from bookie.base.secret import Secret
-from bookie.cli.settings import Settings
-from bookie.ports.tls import TlsOptions
+from bookie.ports.tls import PROTOCOLS, TlsOptions
 from bookie.runtime import jaas
 from bookie.server.security import SecurityOptions
+from bookie.settings import classes
+from bookie.settings.values import Settings
 
-_TLS = "org.apache.bookkeeper.tls.TLSContextFactory"
-_CERTIFICATE = "org.apache.bookkeeper.tls.BookieAuthZFactory"
-_SASL = "org.apache.bookkeeper.sasl.SASLBookieAuthProviderFactory"
-_SASL_CLIENT = "org.apache.bookkeeper.sasl.SASLClientProviderFactory"
-# Of each class name, the provider here; "" is Java's default.
-PROVIDERS: Mapping[str, str] = {"": "none", _CERTIFICATE: "certificate", _SASL: "sasl"}
 _USER_PREFIX = "user_"
 
 
 def security_options(settings: Settings) -> SecurityOptions:
     """Raises BadInput naming the setting, and BadInput naming the file when users cannot be read from it."""
-    provider = _known(settings, "bookieAuthProviderFactoryClass", PROVIDERS)
-    has_tls = _known(settings, "tlsProviderFactoryClass", {"": "", _TLS: "tls"}) != ""
-    proves_itself = _known(settings, "clientAuthProviderFactoryClass", {"": "", _SASL_CLIENT: "sasl"}) != ""
+    provider = classes.meaning(settings, "bookieAuthProviderFactoryClass")
+    has_tls = classes.meaning(settings, "tlsProviderFactoryClass") != ""
+    proves_itself = classes.meaning(settings, "clientAuthProviderFactoryClass") != ""
     user, password = _own_password(settings) if proves_itself else ("", Secret(""))
     return SecurityOptions(
         tls=_tls(settings, is_server=True) if has_tls else None,
@@ -49,17 +43,6 @@ def client_options(settings: Settings) -> dict[str, Any]:
     return {"tls": options.peer_tls, "sasl_user": options.peer_user, "sasl_password": options.peer_password}
 
 
-def _known(settings: Settings, key: str, classes: Mapping[str, str]) -> str:
-    text = settings.text(key).strip()
-    if text not in classes:
-        known = " or ".join(name for name in classes if name)
-        raise BadInput(
-            f"{key} is {text} ({settings.values[key].origin}), which is a class of somebody's own: this bookie knows"
-            f" {known}, and does not start without the protection that was asked for"
-        )
-    return classes[text]
-
-
 def _tls(settings: Settings, *, is_server: bool) -> TlsOptions:
     """The same files for both sides, as in Java: a bookie shows other bookies the certificate it shows clients."""
     needs_client_certificate = settings.is_true("tlsClientAuthentication")
@@ -74,9 +57,14 @@ def _tls(settings: Settings, *, is_server: bool) -> TlsOptions:
         trust_password_file=settings.text("tlsTrustStorePasswordPath"),
         needs_client_certificate=is_server and needs_client_certificate,
         checks_host_name=settings.is_true("tlsHostnameVerificationEnabled"),
-        protocols=settings.names("tlsEnabledProtocols"),
+        protocols=_protocols(settings.names("tlsEnabledProtocols")),
         ciphers=settings.names("tlsEnabledCipherSuites"),
     )
+
+
+def _protocols(asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that can be had; all that was asked for, to be refused, when none can (`settings` warns of the others)."""
+    return tuple(name for name in PROTOCOLS if name in asked) or asked
 
 
 def _users(settings: Settings) -> dict[str, Secret]:

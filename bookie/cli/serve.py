@@ -3,41 +3,54 @@
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import logging
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
-from bookie.base import errors
+from bookie.base import errors, extras
 from bookie.cli import settings
 
 if TYPE_CHECKING:
     from bookie.cli.server_options import Effective
     from bookie.ports import World
     from bookie.ports.metadata_store import MetadataStore
-    from bookie.runtime.place import Place
+    from bookie.ports.network import Address
+    from bookie.runtime.admin import Secured
+    from bookie.runtime.http import Known
+    from bookie.runtime.place import PathFacts
     from bookie.server.bookie import Bookie
+    from bookie.server.options import ServerOptions
 
 log = logging.getLogger(__name__)
+
+Serve = Callable[["Address"], AbstractAsyncContextManager[int]]
 
 # Of the session for questions about the cluster: how long a question waits, and an end may take.
 _SESSION_MS = 10_000
 _END_SESSION_S = 1.0
 
 
-def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("serve", help="run one bookie until SIGTERM")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     settings.add_flags(noun)
     noun.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    # What takes long to import comes behind the signals: the first process of a container is deaf to a stop before.
     from bookie.runtime import loop
 
+    if module := extras.missing("bookie"):
+        raise errors.RefusedToStart(extras.sentence("bookie serve", module))
     with loop.ended_by_stop_signals():
         return _run(arguments)
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    # gRPC's core tells of each broken handshake, past our log: lines that every stranger can cause.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from bookie.cli import server_options
     from bookie.runtime import log as runtime_log
     from bookie.runtime import loop
@@ -54,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return loop.run(_serve(effective))
 
 
-def _look(path: str) -> "Place":
+def _look(path: str) -> "PathFacts":
     from bookie.runtime import place
     from bookie.storage import dirs
 
@@ -66,18 +79,20 @@ def _check_not_taken(effective: "Effective") -> None:
     stamped. Who takes a port or a lock after this is met then. Raises RefusedToStart.
     """
     from bookie.cli import directories
-    from bookie.ports.network import Address
+    from bookie.ports import network
     from bookie.runtime import place
 
     ports = {
-        "bookiePort": Address(effective.options.listen_host, effective.options.port),
+        "bookiePort": network.Address(effective.options.listen_host, effective.options.port),
         "adminPort": effective.admin,
+        "adminTlsPort": effective.admin_tls,
         "metricsPort": effective.metrics,
         "httpServerPort": effective.http,
     }
     if reason := directories.held(effective.settings, _look):
         raise errors.RefusedToStart(reason)
-    reasons = {key: place.why_not_to_listen(address) for key, address in ports.items() if address is not None}
+    asked = {key: address for key, address in ports.items() if address is not None and effective.is_asked_for(key)}
+    reasons = {key: place.why_not_to_listen(address) for key, address in asked.items()}
     if any(reasons.values()):
         raise errors.RefusedToStart("; ".join(f"{key}: {reason}" for key, reason in reasons.items() if reason))
 
@@ -85,28 +100,105 @@ def _check_not_taken(effective: "Effective") -> None:
 async def _serve(effective: "Effective") -> int:
     from bookie.runtime import admin, loop, memory, metrics
     from bookie.runtime.admin_callers import Callers
+    from bookie.runtime.admin_tls import Certificates
     from bookie.runtime.world import open_world
     from bookie.server.bookie import Bookie
 
-    callers = Callers(effective.settings.text("adminTokenFile"), trusts_network=bool(effective.host.pod_uid))
-    async with open_world(effective.host) as world:
-        node = Bookie(effective.options, world)
+    options = _within_descriptors(effective.options)
+    told, tls = effective.settings.text, None
+    if effective.admin_tls is not None:
+        tls = admin.Secured(effective.admin_tls, Certificates(told("adminTlsDirectory")))
+    callers = Callers(
+        told("adminTokenFile"),
+        in_pod=bool(effective.host.pod_uid),
+        names=tls.certificates if tls is not None else None,
+        own_host=effective.admin.host,
+    )
+    async with open_world(effective.host, effective.metadata_security) as world:
+        node = Bookie(options, world)
         loop.settle_memory()
-        loop.on_uncaught(node.fail)
+        loop.on_uncaught(node.uncaught)
         loop.on_stop_signals(node.request_stop)
         # Both ports are up before anything else happens: a bookie that waits or is stuck can be asked why.
         async with (
-            admin.serve(node, effective.admin, callers),
-            metrics.serve(node.telemetry, effective.metrics),
-            _serving_http(node, effective, world),
+            _listening(
+                effective,
+                "adminPort",
+                effective.admin,
+                lambda at: admin.serve(node, at, callers, node.doors, tls=tls, socket=told("adminSocket")),
+            ),
+            _listening(
+                effective, "metricsPort", effective.metrics, lambda at: metrics.serve(node.telemetry, at, node.doors)
+            ),
+            _serving_http(node, effective, world, tls),
             memory.returned_when_idle(),
         ):
             await node.run()
     return 0
 
 
+def _tell_of_little_memory(options: "ServerOptions") -> None:
+    """A container that is smaller than what caches and clients may take ends a bookie without a word, some day."""
+    from bookie.base import budgets, units
+    from bookie.runtime import memory
+
+    storage, limit = options.storage, memory.limit_bytes()
+    need = budgets.memory_need_bytes(
+        ledger_dirs=len(storage.ledger_dirs),
+        journal_dirs=len(storage.journal_dirs),
+        write_cache_bytes=storage.write_cache_bytes_max,
+        read_cache_bytes=storage.read_cache_bytes_max,
+        frame_bytes_max=options.frame_bytes_max,
+        budgets=options.budgets,
+    )
+    if limit is not None and limit < need:
+        log.warning(
+            "this container may use %s; caches and clients may take %s: give it as much, or set smaller caches",
+            units.format_bytes(limit),
+            units.format_bytes(need),
+        )
+
+
+def _within_descriptors(options: "ServerOptions") -> "ServerOptions":
+    """With no more connections than this process has descriptors for, beside its files."""
+    from bookie.runtime import descriptors
+
+    _tell_of_little_memory(options)
+    limit = descriptors.raise_limit()
+    storage = options.storage
+    directories = len(storage.ledger_dirs) + len(storage.journal_dirs)
+    most = descriptors.for_connections(limit, directories)
+    if most >= options.budgets.connections:
+        return options
+    log.warning(
+        "at most %d client connections, %d were to be possible: this process may have %d descriptors (ulimit -Hn)",
+        most,
+        options.budgets.connections,
+        limit,
+    )
+    return dataclasses.replace(options, budgets=dataclasses.replace(options.budgets, connections=most))
+
+
 @contextlib.asynccontextmanager
-async def _serving_http(node: "Bookie", effective: "Effective", world: "World") -> AsyncIterator[None]:
+async def _listening(effective: "Effective", key: str, address: "Address", serve: "Serve") -> AsyncIterator[int]:
+    """Serve at `address`; at any free port, told as a warning, when somebody has that one and nobody asked for it."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            port = await stack.enter_async_context(serve(address))
+        except errors.RefusedToStart as error:
+            if effective.is_asked_for(key):
+                raise
+            port = await stack.enter_async_context(serve(address._replace(port=0)))
+            log.warning(
+                "%s is not set and %d is taken: it is %d in this life reason=%s", key, address.port, port, error
+            )
+        yield port
+
+
+@contextlib.asynccontextmanager
+async def _serving_http(
+    node: "Bookie", effective: "Effective", world: "World", secured: "Secured | None"
+) -> AsyncIterator[None]:
     """Java's admin paths, where they are wanted."""
     from bookie.cli import server_options
     from bookie.runtime import http, metrics
@@ -116,20 +208,31 @@ async def _serving_http(node: "Bookie", effective: "Effective", world: "World") 
     if effective.http is None:
         yield
         return
-    changes_from_anywhere = effective.settings.text("httpServerChangesFrom") == "any"
     session = _Session(world, effective.options.metadata_uri)
     paths = HttpPaths(
         node,
         metrics.page(node.telemetry),
         server_options.without_secrets(effective),
         more=ClusterPaths(session.open, effective.options.metadata_uri).answers,
-        changes_from_anywhere=changes_from_anywhere,
     )
     try:
-        async with http.serve(paths.answer, effective.http):
+        known = _known(effective, secured)
+        serve: Serve = lambda at: http.serve(paths.answer, at, node.doors, known)  # noqa: E731
+        async with _listening(effective, "httpServerPort", effective.http, serve) as node.http_port:
             yield
     finally:
         await session.close()
+
+
+def _known(effective: "Effective", secured: "Secured | None") -> "Known":
+    """Who may ask over HTTP for more than health and metrics."""
+    from bookie.runtime import http, http_tls
+
+    hosts = frozenset() if effective.host.pod_uid else http.Known().hosts | {effective.admin.host}
+    if secured is None or not effective.settings.is_true("httpServerTlsEnable"):
+        return http.Known(hosts)
+    context = http_tls.context(effective.settings.text("adminTlsDirectory"))
+    return http.Known(hosts, context, secured.certificates.name_of)
 
 
 class _Session:

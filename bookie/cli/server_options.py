@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bookie.base import ids
+from bookie.base.budgets import Budgets
 from bookie.base.errors import BadInput
-from bookie.cli import contradictions, derive, directories, security_settings, storage_settings
+from bookie.cli import derive, directories, security_settings, storage_settings
 from bookie.cli.derive import HostLookup, Wanted
-from bookie.cli.settings import Settings
 from bookie.integrity.options import IntegrityOptions
 from bookie.ports import Host
+from bookie.ports.metadata_store import MetadataSecurity
 from bookie.ports.network import Address
-from bookie.runtime import host
+from bookie.runtime import host, metadata_access
 from bookie.server.options import ServerOptions
 from bookie.server.security import SecurityOptions
-from bookie.storage.collect.options import CompactionOptions
+from bookie.settings import contradictions
+from bookie.settings.values import DEFAULT, Settings
+from bookie.storage.collect_options import BrakeOptions, CompactionOptions
 from bookie.storage.options import StorageOptions
 from bookie.storage.scrub_options import ScrubOptions
 
@@ -35,10 +38,16 @@ class Effective:
 
     settings: Settings
     options: ServerOptions
+    metadata_security: MetadataSecurity
     host: Host
     admin: Address
+    admin_tls: Address | None
     metrics: Address
     http: Address | None
+
+    def is_asked_for(self, key: str) -> bool:
+        """False for a port that nobody named: it gives way to whoever has it."""
+        return key not in (*derive.UNASKED_ABOVE, "httpServerPort") or not self.settings.values[key].is_default
 
 
 def complete(settings: Settings, lookup: HostLookup = SYSTEM) -> tuple[Settings, list[str]]:
@@ -48,6 +57,7 @@ def complete(settings: Settings, lookup: HostLookup = SYSTEM) -> tuple[Settings,
     if not settings.type_problems():
         settings = problems.attempt(lambda: _derive_identity(settings, lookup)) or settings
         settings = problems.attempt(lambda: _derive_listening(settings, lookup)) or settings
+        settings = derive_ports(settings)
         settings = _bound_journal(settings)
     return settings, problems.found
 
@@ -64,42 +74,50 @@ def build(
     `look`: at the configured directories, by who is about to work in them.
     """
     user = _user() if user is None else user
-    settings, met = complete(settings, lookup)
-    problems = _Problems([*settings.problems, *settings.type_problems(), *met])
+    alone, sound = [*settings.problems, *settings.type_problems()], settings.sound()
+    unsound = [key for key, value in settings.values.items() if sound.values[key] is not value]
+    settings, met = complete(sound, lookup)
+    problems = _Problems(met)
     missing = [key for key in _NEEDED if not settings.text(key).strip()]
     if missing:
         variables = ", ".join(settings.values[key].setting.variable for key in missing)
         problems.found.append(
             f"not set: {', '.join(missing)}. Put them into the file given by --config, or set {variables}"
         )
-    if settings.type_problems():
-        raise BadInput("; ".join(problems.found))
     problems.found += contradictions.find(settings, user)
     wrong_directories = list(directories.problems(settings, look, user))
     problems.found += wrong_directories
     security = problems.attempt(lambda: security_settings.security_options(settings))
+    metadata_security = problems.attempt(lambda: metadata_access.security(settings))
     integrity = problems.attempt(lambda: _integrity(settings))
     storage = _storage(settings, problems, has_directories=not missing and not wrong_directories)
-    if security is None or integrity is None or storage is None or problems.found:
-        raise BadInput("; ".join(problems.found))
+    # What names a setting of the wrong kind was judged by its default, which nobody asked for.
+    told = alone + [problem for problem in problems.found if not any(key in problem for key in unsound)]
+    if told or security is None or integrity is None or storage is None or metadata_security is None:
+        raise BadInput("; ".join(told))
     listen = settings.text("listeningAddress")
     return Effective(
         settings=settings,
         options=_server_options(settings, security, integrity, storage),
+        metadata_security=metadata_security,
         # POD_UID comes from the downward API.
         host=Host(name=socket.gethostname(), pod_uid=settings.environment.get("POD_UID", "")),
         admin=Address(listen, settings.number("adminPort")),
+        admin_tls=Address(listen, settings.number("adminTlsPort")) if settings.text("adminTlsDirectory") else None,
         metrics=Address(listen, settings.number("metricsPort")),
         http=_http(settings),
     )
 
 
 def _storage(settings: Settings, problems: "_Problems", *, has_directories: bool) -> StorageOptions | None:
-    compaction = problems.attempt(lambda: storage_settings.compaction_options(settings)) or CompactionOptions()
+    wrong = list(contradictions.of_compaction(settings))
+    problems.found += wrong
+    compaction = CompactionOptions() if wrong else storage_settings.compaction_options(settings)
+    brake = problems.attempt(lambda: storage_settings.brake_options(settings)) or BrakeOptions()
     scrub = problems.attempt(lambda: storage_settings.scrub_options(settings)) or ScrubOptions()
     if not has_directories:  # that was told already
         return None
-    return problems.attempt(lambda: storage_settings.storage_options(settings, compaction, scrub))
+    return problems.attempt(lambda: storage_settings.storage_options(settings, compaction, brake, scrub))
 
 
 def _server_options(
@@ -115,10 +133,16 @@ def _server_options(
         zone=settings.text("zone"),
         http_port=None if http is None else http.port,
         session_timeout_ms=settings.number("zkTimeout"),
+        answers_under_lease=settings.is_true("answersUnderLease"),
         metadata_patience_ms=settings.number("metadataPatienceMs"),
         shutdown_timeout_ms=settings.number("shutdownTimeoutMs"),
         gc_interval_ms=settings.number("gcWaitTime"),
         frame_bytes_max=settings.number("nettyMaxFrameSizeBytes"),
+        budgets=Budgets(
+            connections=settings.number("maxConnections"),
+            reads=settings.number("maxReadsInProgressLimit") or Budgets().reads,
+        ),
+        reads_pending_max=settings.number("maxPendingReadRequestsPerThread"),
         force_read_only=settings.is_true("forceReadOnlyBookie"),
         keeps_mode=settings.is_true("persistBookieStatusEnabled"),
         security=security,
@@ -200,6 +224,16 @@ def _derive_listening(settings: Settings, lookup: HostLookup) -> Settings:
     if interface:
         return settings.with_value("listeningAddress", lookup.address_of(interface), f"address of {interface}")
     return settings.with_value("listeningAddress", _EVERYWHERE, settings.values["listeningAddress"].origin)
+
+
+def derive_ports(settings: Settings) -> Settings:
+    """With the ports that nobody asked for; they never keep a bookie from starting (`serve`)."""
+    said = [key for key in ("adminPort", "metricsPort", "httpServerPort") if settings.text(key)]
+    asked = [settings.number(key) for key in ("bookiePort", *said)]
+    for key, port in derive.unasked_ports(settings.number("bookiePort"), asked).items():
+        if not settings.text(key):
+            settings = settings.with_value(key, str(port), f"{DEFAULT}: from bookiePort")
+    return settings
 
 
 def _bound_journal(settings: Settings) -> Settings:

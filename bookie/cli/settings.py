@@ -5,21 +5,14 @@ that ask for something unsafe are refused (`java_names`). Unknown flags are erro
 """
 
 import argparse
-import dataclasses
-import difflib
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-from bookie.base import errors
-from bookie.cli import java_names
-from bookie.cli.setting_table import BY_NAME, SETTINGS, Setting, split_list
+from bookie.ports.tls import PROTOCOLS
 from bookie.runtime import properties
+from bookie.settings.table import BY_NAME, SETTINGS, split_list
+from bookie.settings.values import DEFAULT, Settings, Value, judge_foreign, take
 
-DEFAULT = "default"
-MASK = "********"
-_WANTED: Mapping[Callable[[str], object], str] = {int: "a whole number", float: "a number"}
 _DIRECTORIES = ("journalDirectories", "ledgerDirectories", "indexDirectories")
 # So short in milliseconds that seconds may be meant: what comes of it when they are.
 _DOUBTED_BELOW_MS = 1_000
@@ -31,95 +24,6 @@ _IF_SECONDS_ARE_MEANT: Mapping[str, str] = {
         " seconds, and is wrong)"
     ),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """One setting's text and where it came from: "default", a file and line, a variable, a flag."""
-
-    setting: Setting
-    text: str
-    origin: str
-
-    @property
-    def is_default(self) -> bool:
-        return self.origin.startswith(DEFAULT)
-
-    @property
-    def shown(self) -> str:
-        """The text as people may see it."""
-        return MASK if self.setting.is_secret and self.text else self.text
-
-    def parsed(self) -> object:
-        """None where nothing is said and the default is nothing. Raises BadInput."""
-        if not self.text and not self.setting.default and self.setting.parse in (int, float):
-            return None
-        try:
-            parsed = self.setting.parse(self.text)
-            if isinstance(parsed, float) and not math.isfinite(parsed):
-                raise ValueError("a number")
-        except ValueError as error:
-            raise self._refused(f"not {_WANTED.get(self.setting.parse, str(error))}") from None
-        least, most = self.setting.least, self.setting.most
-        if isinstance(parsed, int) and least is not None and parsed < least:
-            raise self._refused(f"at least {least}")
-        if isinstance(parsed, int) and most is not None and parsed > most:
-            raise self._refused(f"at most {most}")
-        return parsed
-
-    def _refused(self, why: str) -> errors.BadInput:
-        return errors.BadInput(f"{self.setting.key} is {self.shown!r} ({self.origin}), {why}")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """All values of one process. `problems`: what no bookie may start with; told together with all others."""
-
-    values: Mapping[str, Value]
-    environment: Mapping[str, str]
-    warnings: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-
-    def text(self, key: str) -> str:
-        return self.values[key].text
-
-    def number(self, key: str) -> int:
-        value = self.values[key].parsed()
-        assert isinstance(value, int)
-        return value
-
-    def fraction(self, key: str) -> float | None:
-        value = self.values[key].parsed()
-        assert value is None or isinstance(value, float)
-        return value
-
-    def is_true(self, key: str) -> bool:
-        return self.values[key].parsed() is True
-
-    def names(self, key: str) -> tuple[str, ...]:
-        value = self.values[key].parsed()
-        assert isinstance(value, tuple)
-        return value
-
-    def optional(self, key: str) -> int | None:
-        value = self.values[key].parsed()
-        assert value is None or isinstance(value, int)
-        return value
-
-    def with_value(self, key: str, text: str, origin: str) -> "Settings":
-        """The same, with one value derived from others."""
-        value = Value(BY_NAME[key], text, origin)
-        return dataclasses.replace(self, values={**self.values, key: value})
-
-    def type_problems(self) -> list[str]:
-        """One sentence for each text that is not what its setting wants, in kind or in size."""
-        problems = []
-        for value in self.values.values():
-            try:
-                value.parsed()
-            except errors.BadInput as error:
-                problems.append(str(error))
-        return problems
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -137,23 +41,15 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
     if environment.get("POD_UID"):
         # In a pod an unmounted volume looks like an empty one: nothing else may be assumed there.
         values["volumeProof"] = Value(BY_NAME["volumeProof"], "kubernetes", f"{DEFAULT} where POD_UID is set")
-    foreign: list[tuple[str, str, str]] = []
     path = getattr(arguments, "config", None)
-    # An older name (journalDirectory) never wins over the newer one, wherever they stand.
-    lines = sorted(properties.read(path), key=lambda line: line[0] in values) if path else []
-    for name, text, origin in lines:
-        found = BY_NAME.get(name)
-        if found is None:
-            foreign.append((name, text, origin))
-        elif text:  # nothing after '=' is nothing said, as in Java
-            values[found.key] = Value(found, text, origin)
+    foreign = take(values, properties.read(path) if path else ())
     for setting in SETTINGS:
         if environment.get(setting.variable, "") != "":
             values[setting.key] = Value(setting, environment[setting.variable], setting.variable)
         given = getattr(arguments, setting.key, None)
         if given is not None:
             values[setting.key] = Value(setting, given, setting.flag)
-    warnings, problems = _judge_foreign(foreign, str(path), is_told=not values["regeneration"].is_default)
+    warnings, problems = judge_foreign(foreign, str(path), is_told=not values["regeneration"].is_default)
     warnings += _doubts(values)
     return Settings(values, environment, tuple(warnings), tuple(problems))
 
@@ -168,30 +64,15 @@ def _doubts(values: Mapping[str, Value]) -> Iterator[str]:
         for key in ("tlsKeyStore", "tlsTrustStore", "tlsClientAuthentication"):
             if values[key].text not in ("", "false"):
                 yield f"{values[key].origin}: {key} does nothing without tlsProviderFactoryClass: nothing is encrypted"
+    asked = split_list(values["tlsEnabledProtocols"].text)
+    gone = [name for name in asked if name not in PROTOCOLS]
+    if values["tlsProviderFactoryClass"].text and gone and len(gone) < len(asked):
+        yield (
+            f"{values['tlsEnabledProtocols'].origin}: tlsEnabledProtocols: {', '.join(gone)} cannot be had here, left"
+            f" out; {' and '.join(name for name in PROTOCOLS if name in asked)} can"
+        )
     directories = [path for key in _DIRECTORIES for path in split_list(values[key].text)]
     shared = values["allowSharedFilesystem"]
     for path in split_list(shared.text):
         if path not in directories:
             yield f"{shared.origin}: allowSharedFilesystem names {path}, which is written like that in no other setting"
-
-
-def _judge_foreign(lines: Iterable[tuple[str, str, str]], path: str, *, is_told: bool) -> tuple[list[str], list[str]]:
-    """Names that are not ours: (warnings, problems). `is_told`: somebody said who may regenerate."""
-    warnings, problems, ignored = [], [], []
-    for name, text, origin in lines:
-        refused = java_names.REFUSED.get(name)
-        if refused is not None:
-            reason = refused.get(text.lower())
-            if reason is not None and not (is_told and name == "dataIntegrityStampMissingCookies"):
-                problems.append(f"{origin}: {name}={text}: {reason}")
-        elif (name, text.lower()) in java_names.HOLDS_INSTEAD:
-            warnings.append(f"{origin}: {name}={text}: {java_names.HOLDS_INSTEAD[name, text.lower()]}")
-        elif name in java_names.WITHOUT_MEANING:
-            ignored.append(name)
-        else:
-            near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.85)
-            hint = f"; is {near[0]} meant?" if near else ""
-            warnings.append(f"{origin}: {name} is not a setting known here, ignored{hint}")
-    if ignored:
-        warnings.append(f"{path}: without meaning here, ignored: {', '.join(ignored)}")
-    return warnings, problems

@@ -3,25 +3,21 @@
 import argparse
 import json
 import sys
-from typing import Any
 
 from bookie.base import errors
-from bookie.cli import settings
+from bookie.cli import output, server_options, settings
 
 
-def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("settings", help="what a bookie would be told")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    verb = verbs.add_parser("show", help="every setting, its value and where the value came from")
+    verb = output.add_verb(verbs, "show", "show every setting, its value and where the value came from")
     settings.add_flags(verb)
-    verb.add_argument("--changed", action="store_true", help="only what is not a default")
-    verb.add_argument("--json", action="store_true", help="one object, for programs")
+    verb.add_argument("--changed", action="store_true", help="show only settings that are not defaults")
+    verb.add_argument("--json", action="store_true", help="print one JSON object")
     verb.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from bookie.cli import server_options
-
     loaded = settings.load(arguments)
     completed, _ = server_options.complete(loaded)
     shown = [value for value in completed.values.values() if not (arguments.changed and value.is_default)]

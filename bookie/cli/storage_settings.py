@@ -1,8 +1,8 @@
 """From settings to StorageOptions: directories, sizes, thresholds, compaction and scrub by Java's names."""
 
 from bookie.base.units import MIB
-from bookie.cli.settings import Settings
-from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.settings.values import Settings
+from bookie.storage.collect_options import BrakeOptions, CompactionOptions, CompactionRule
 from bookie.storage.options import READ_CACHE_BYTES_MAX, WRITE_CACHE_BYTES_MAX, StorageOptions
 from bookie.storage.scrub_options import ScrubOptions
 
@@ -17,7 +17,9 @@ _MS_PER_S = 1000
 _WRITE_CACHE_GENERATIONS = 2  # one fills, one is written
 
 
-def storage_options(settings: Settings, compaction: CompactionOptions, scrub: ScrubOptions) -> StorageOptions:
+def storage_options(
+    settings: Settings, compaction: CompactionOptions, brake: BrakeOptions, scrub: ScrubOptions
+) -> StorageOptions:
     """Raises BadInput."""
     threshold = settings.fraction("diskUsageThreshold")
     assert threshold is not None
@@ -34,9 +36,10 @@ def storage_options(settings: Settings, compaction: CompactionOptions, scrub: Sc
         entry_log_bytes_max=settings.number("logSizeLimit"),
         flush_interval_ms=settings.number("flushInterval"),
         disk_used_max=threshold,
-        disk_used_again=settings.fraction("diskUsageLwmThreshold") or max(threshold - _AGAIN_BELOW, _AGAIN_BELOW),
+        disk_used_again=settings.fraction("diskUsageLwmThreshold") or max(threshold - _AGAIN_BELOW, threshold / 2),
         disk_used_warn=settings.fraction("diskUsageWarnThreshold") or min(_WARN_SHARE, threshold),
         compaction=compaction,
+        brake=brake,
         scrub=scrub,
     )
 
@@ -59,6 +62,13 @@ def scrub_options(settings: Settings) -> ScrubOptions:
     )
 
 
+def brake_options(settings: Settings) -> BrakeOptions:
+    """Raises BadInput."""
+    share = settings.fraction("gcDailyShareMax")
+    assert share is not None
+    return BrakeOptions(share_max=share, ledgers_min=settings.number("gcDailyLedgersMin"))
+
+
 def compaction_options(settings: Settings) -> CompactionOptions:
     """Raises BadInput."""
     by_bytes = settings.is_true("isThrottleByBytes")
@@ -72,10 +82,10 @@ def compaction_options(settings: Settings) -> CompactionOptions:
     )
 
 
-def _rule(settings: Settings, kind: str) -> Rule:
+def _rule(settings: Settings, kind: str) -> CompactionRule:
     """Java switches a kind off by a threshold or an interval of 0 or less, and a limit by -1."""
     time_max_ms = settings.number(f"{kind}CompactionMaxTimeMillis")
-    return Rule(
+    return CompactionRule(
         threshold=max(0.0, settings.fraction(f"{kind}CompactionThreshold") or 0.0),
         interval_ms=max(0, settings.number(f"{kind}CompactionInterval")) * _MS_PER_S,
         time_max_ms=time_max_ms if time_max_ms > 0 else None,

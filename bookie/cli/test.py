@@ -6,50 +6,47 @@ Ledgers made here are deleted at the end, whatever happened.
 import argparse
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bookie.base import errors, ids, units
+from bookie.base.ids import EntryId
 from bookie.cli import ledger, output, where
-
-if TYPE_CHECKING:
-    from bookie.client import Client, LedgerWriter
+from bookie.client import Client, LedgerWriter
+from bookie.wire.digest import Digest, DigestType
 
 _NS_PER_S = 1_000_000_000
 
 
-def add_parser(nouns: Any) -> None:
-    noun = nouns.add_parser("test", help="write, read back and delete: does it work, and how fast")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    sanity = verbs.add_parser("sanity", help="a small ledger, written, read back, compared, deleted")
-    sanity.add_argument("--bookie", metavar="BOOKIE", help="on this bookie alone")
-    sanity.add_argument("--entries", type=int, default=20, metavar="N")
-    speed = verbs.add_parser("speed", help="entries per second and latencies of this cluster, as one client sees them")
-    speed.add_argument("--entries", type=int, default=10_000, metavar="N")
-    speed.add_argument("--size", type=int, default=1024, metavar="BYTES", help="of an entry")
-    speed.add_argument("--in-flight", type=int, default=500, metavar="N", help="entries sent before one is answered")
+    sanity = output.add_verb(verbs, "sanity", "write a small ledger, read it back, compare and delete it")
+    sanity.add_argument("--bookie", metavar="BOOKIE", help="use this bookie alone")
+    sanity.add_argument("--entries", type=int, default=20, metavar="N", help="entries to write (20)")
+    speed = output.add_verb(verbs, "speed", "measure entries per second and latencies of this cluster with one client")
+    speed.add_argument("--entries", type=int, default=10_000, metavar="N", help="entries to write (10000)")
+    speed.add_argument("--size", type=int, default=1024, metavar="BYTES", help="size of an entry (1024)")
+    speed.add_argument(
+        "--in-flight", type=int, default=500, metavar="N", help="entries sent and not yet answered, at most (500)"
+    )
     for verb, run in ((sanity, run_sanity), (speed, run_speed)):
         ledger.add_shape(verb)
-        verb.add_argument("--password", default="bookie test", help="of the ledger")
+        verb.add_argument("--password", default="bookie test", help="the ledger's password")
         where.add_cluster(verb)
         output.add_json(verb)
         verb.set_defaults(run=run)
 
 
-def run_sanity(arguments: argparse.Namespace) -> int:
-    from bookie.runtime import loop
-
-    facts = loop.run(_sanity(arguments))
+async def run_sanity(arguments: argparse.Namespace) -> int:
+    facts = await _sanity(arguments)
     output.say(arguments, facts, f"{facts['entries']} entries written, read back and compared: all is well")
     return 0
 
 
-def run_speed(arguments: argparse.Namespace) -> int:
-    from bookie.runtime import loop
-
+async def run_speed(arguments: argparse.Namespace) -> int:
     for name in ("entries", "size", "in_flight"):
         if getattr(arguments, name) < 1:
             raise errors.BadInput(f"--{name.replace('_', '-')} is {getattr(arguments, name)}, at least 1")
-    facts = loop.run(_speed(arguments))
+    facts = await _speed(arguments)
     output.say(arguments, facts, output.facts(facts))
     return 0
 
@@ -69,11 +66,8 @@ async def _sanity(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"entries": len(payloads), "ledger": writer.id, "bookies": list(writer.metadata.last_segment.bookies)}
 
 
-async def _sanity_of_one(client: "Client", arguments: argparse.Namespace, payloads: list[bytes]) -> dict[str, Any]:
+async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads: list[bytes]) -> dict[str, Any]:
     """Raw adds and reads of one bookie, of a ledger id that no metadata names: it is collected as deleted ones are."""
-    from bookie.base.ids import EntryId
-    from bookie.wire.digest import Digest, DigestType
-
     bookie_id = ids.parse_bookie_id(arguments.bookie)
     ledger_id = await client.shared.ledgers.next_id()
     digest = Digest(DigestType[arguments.digest], arguments.password.encode())
@@ -90,9 +84,7 @@ async def _sanity_of_one(client: "Client", arguments: argparse.Namespace, payloa
     return {"entries": len(payloads), "ledger": ledger_id, "bookies": [bookie_id]}
 
 
-async def _compare(
-    client: "Client", arguments: argparse.Namespace, writer: "LedgerWriter", payloads: list[bytes]
-) -> None:
+async def _compare(client: Client, arguments: argparse.Namespace, writer: LedgerWriter, payloads: list[bytes]) -> None:
     async with await client.open(writer.id, arguments.password.encode()) as reader:
         found = [entry.payload for entry in await reader.read(0, len(payloads) - 1)] if payloads else []
     if found != payloads:
@@ -112,7 +104,7 @@ async def _speed(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"entries": arguments.entries, "entryBytes": arguments.size, **writing, **reading}
 
 
-async def _write(writer: "LedgerWriter", payload: bytes, arguments: argparse.Namespace) -> dict[str, Any]:
+async def _write(writer: LedgerWriter, payload: bytes, arguments: argparse.Namespace) -> dict[str, Any]:
     latencies_ns: list[int] = []
     left = arguments.entries
 
@@ -139,7 +131,7 @@ async def _write(writer: "LedgerWriter", payload: bytes, arguments: argparse.Nam
     }
 
 
-async def _read(client: "Client", writer: "LedgerWriter", arguments: argparse.Namespace) -> dict[str, Any]:
+async def _read(client: Client, writer: LedgerWriter, arguments: argparse.Namespace) -> dict[str, Any]:
     began_ns = time.perf_counter_ns()
     count = 0
     with output.progress("reading", arguments.entries) as done:

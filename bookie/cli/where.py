@@ -3,36 +3,52 @@
 import argparse
 import contextlib
 import os
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from bookie.base import errors
+from bookie.cli import security_settings, settings
+from bookie.metadata import paths
+from bookie.metadata.paths import MetadataUri
+from bookie.ports import World
+from bookie.ports.metadata_store import MetadataStore
+from bookie.runtime import metadata_access
 
 if TYPE_CHECKING:
     from bookie.client import Client
-    from bookie.metadata.paths import MetadataUri
-    from bookie.ports import World
-    from bookie.ports.metadata_store import MetadataStore
+    from bookie.rpc.client import AdminClient
 
 URI_VARIABLE = "BOOKIE_METADATA_SERVICE_URI"
-DEFAULT_ADMIN = "127.0.0.1:3182"
+# What the operator gives its pods; and what a bookie chooses itself when nothing is said (`derive.unasked_ports`).
+DEFAULT_ADMINS = ("127.0.0.1:3182", "127.0.0.1:13181")
+# The bookie's own variable for adminSocket: in its container these commands find it without being told.
+SOCKET_VARIABLE = "BOOKIE_ADMIN_SOCKET"
 # A person waits for the answer: no longer than Java's shell does (zkTimeout).
 SESSION_MS = 10_000
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Flags that name a cluster."""
-    parser.add_argument("--metadata-service-uri", metavar="URI", help="zk+hierarchical://HOST:PORT/ledgers")
+    parser.add_argument(
+        "--metadata-service-uri", metavar="URI", help="the cluster: zk+hierarchical://HOST:PORT/ledgers"
+    )
     add_config(parser)
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="FILE", help="a bookie's settings file, to take this from")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="take what is not given (address, TLS, passwords) from a bookie's settings file",
+    )
 
 
 def add_admin(parser: argparse.ArgumentParser) -> None:
     """Flags that name a running bookie."""
-    parser.add_argument("--admin", metavar="HOST:PORT", help=f"admin port of the bookie ({DEFAULT_ADMIN})")
+    parser.add_argument(
+        "--admin", metavar="HOST:PORT", help=f"the bookie's admin port ({', or '.join(DEFAULT_ADMINS)}), or unix:PATH"
+    )
     add_config(parser)
 
 
@@ -41,7 +57,7 @@ def uri_of(arguments: argparse.Namespace) -> str:
     if arguments.metadata_service_uri:
         return str(arguments.metadata_service_uri)
     if arguments.config:
-        from bookie.cli import server_options, settings
+        from bookie.cli import server_options
 
         uri = server_options.complete_uri(settings.load(arguments)).text("metadataServiceUri")
         if uri:
@@ -50,48 +66,113 @@ def uri_of(arguments: argparse.Namespace) -> str:
     if os.environ.get(URI_VARIABLE):
         return os.environ[URI_VARIABLE]
     raise errors.BadInput(
-        f"which cluster? Say --metadata-service-uri zk+hierarchical://HOST:PORT/ledgers, or --config FILE, or set"
+        f"no cluster is named: add --metadata-service-uri zk+hierarchical://HOST:PORT/ledgers, or --config FILE, or set"
         f" {URI_VARIABLE}"
     )
 
 
-def admin_of(arguments: argparse.Namespace) -> str:
-    """Address of a bookie's admin port."""
-    if arguments.admin:
-        return str(arguments.admin)
-    if arguments.config:
-        from bookie.cli import settings
+@contextlib.contextmanager
+def admin(arguments: argparse.Namespace) -> "Iterator[AdminClient]":
+    """The admin port of the bookie that is meant. Raises BadInput when another bookie answers there."""
+    from bookie.cli import admin_access
+    from bookie.rpc import calls
+    from bookie.rpc.client import AdminRefused
 
-        loaded = settings.load(arguments)
+    address, bookie_id = _admin_of(arguments)
+    with admin_access.client(address) as bookie:
+        try:
+            if bookie_id and (found := bookie.ask(calls.storage_report(fresh=True)).bookie_id) != bookie_id:
+                raise errors.BadInput(
+                    f"{arguments.config} sets no adminPort, and at {address} is {found}, not {bookie_id}: add --admin "
+                    "HOST:PORT; the bookie's log tells the port (adminPort is not set ...)"
+                )
+            yield bookie
+        except AdminRefused as error:
+            raise errors.BadInput(f"{error}{admin_access.hint(error.code)}") from None
+        except errors.BookieUnavailable as error:
+            raise errors.BookieUnavailable(f"{error}; is the bookie running, and is this its adminPort?") from None
+
+
+def _admin_of(arguments: argparse.Namespace) -> tuple[str, str]:
+    """Address of a bookie's admin port; and whose it must be, "" where somebody said the port."""
+    if arguments.admin:
+        return str(arguments.admin), ""
+    if arguments.config:
+        from bookie.cli import server_options
+
+        loaded, _ = server_options.complete(settings.load(arguments))
+        if loaded.text("adminSocket"):
+            return f"unix:{loaded.text('adminSocket')}", ""
         host = loaded.text("listeningAddress") or loaded.text("advertisedAddress")
-        return f"{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{loaded.number('adminPort')}"
-    return DEFAULT_ADMIN
+        address = f"{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{loaded.text('adminPort')}"
+        return address, loaded.text("bookieId") if loaded.values["adminPort"].is_default else ""
+    if os.environ.get(SOCKET_VARIABLE):
+        return f"unix:{os.environ[SOCKET_VARIABLE]}", ""
+    return next((address for address in DEFAULT_ADMINS if _answers(address)), DEFAULT_ADMINS[0]), ""
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def data_beside(arguments: argparse.Namespace) -> str:
+    """What to say of a cluster that is not there, when the settings name directories with data; "" when they do not."""
+    from bookie.integrity import sentinel
+
+    loaded = settings.load(arguments)
+    for key in ("journalDirectories", "ledgerDirectories", "indexDirectories"):
+        for directory in loaded.names(key):
+            if os.path.exists(sentinel.path(directory)):
+                return (
+                    f"{directory} ({loaded.values[key].origin}) holds data of a cluster that was: correct the metadata"
+                    " service URI, or restore its metadata store from a backup"
+                )
+    return ""
+
+
+@contextlib.contextmanager
+def _telling_of_data(arguments: argparse.Namespace) -> "Iterator[None]":
+    """To make a cluster is no advice beside data."""
+    try:
+        yield
+    except errors.NoCluster as error:
+        if reason := data_beside(arguments):
+            raise errors.RefusedToStart(f"there is no cluster at this URI, but {reason}") from None
+        raise error from None
 
 
 @contextlib.asynccontextmanager
-async def client(arguments: argparse.Namespace) -> "AsyncIterator[Client]":
+async def client(arguments: argparse.Namespace, *, session_ms: int = SESSION_MS) -> "AsyncIterator[Client]":
     """A client of the cluster that is meant; it encrypts and proves who it is as a bookie with these settings does."""
     from bookie import connect
-    from bookie.cli import security_settings, settings
 
-    options = security_settings.client_options(settings.load(arguments))
-    async with connect.connect(uri_of(arguments), session_timeout_ms=SESSION_MS, **options) as connected:
-        yield connected
+    loaded = settings.load(arguments)
+    options = security_settings.client_options(loaded)
+    options["metadata_security"] = metadata_access.security(loaded)
+    with _telling_of_data(arguments):
+        async with connect.connect(uri_of(arguments), session_timeout_ms=session_ms, **options) as connected:
+            yield connected
 
 
 @contextlib.asynccontextmanager
 async def store(
     arguments: argparse.Namespace,
-) -> "AsyncIterator[tuple[MetadataStore, MetadataUri, World]]":
+) -> AsyncIterator[tuple[MetadataStore, MetadataUri, World]]:
     """The metadata store of the cluster that is meant, where its root is, and the world it is reached in."""
-    from bookie.metadata import paths
     from bookie.runtime.world import open_world
 
     uri = uri_of(arguments)
     parsed = paths.parse_uri(uri)
-    async with open_world() as world:
+    security = metadata_access.security(settings.load(arguments))
+    async with open_world(metadata_security=security) as world:
         connected = await world.metadata_stores.connect(uri, session_timeout_ms=SESSION_MS)
         try:
-            yield connected, parsed, world
+            with _telling_of_data(arguments):
+                yield connected, parsed, world
         finally:
             await connected.close()

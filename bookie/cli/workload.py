@@ -8,51 +8,63 @@ import argparse
 import asyncio
 import json
 import sys
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from pathlib import Path
 
-from bookie import connect
 from bookie.base import ids
+from bookie.cli import output, where
+from bookie.client import Client
 from bookie.workload import check, files, supervisor, survey, verify
 
+# An application's, not the short one of a question: the metadata store may be away for a while.
+_SESSION_MS = 30_000
 EXIT_OK, EXIT_FAILED, EXIT_NOT_FOUND = 0, 1, 3
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the noun and its verbs."""
-    noun = subparsers.add_parser("workload", help="the oracle: writes, remembers, and proves that nothing is lost")
+def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(dest="verb", required=True)
-    run = verbs.add_parser("run", help="write until told to stop; one JSON sample a second on stdout")
-    run.add_argument("--rate", type=float, default=200.0, help="entries per second, all writers together")
-    run.add_argument("--entries-per-ledger", type=int, default=150, help="of the ledgers that are closed or left")
-    run.add_argument("--kill-every-s", type=float, default=10.0, help="how often a writer is killed")
-    run.add_argument("--stay", action="store_true", help="after `stop`, stay until SIGTERM (for a pod to verify in)")
+    run = output.add_verb(verbs, "run", "write entries until `stop`, and print one JSON sample a second")
+    run.add_argument("--rate", type=float, default=200.0, help="entries per second of all writers together (200)")
+    run.add_argument(
+        "--entries-per-ledger", type=int, default=150, help="entries of each ledger that is closed or left open (150)"
+    )
+    run.add_argument("--kill-every-s", type=float, default=10.0, help="kill a writer this often (10)")
+    run.add_argument(
+        "--stay", action="store_true", help="after `stop`, wait for SIGTERM, so that a pod stays for `verify`"
+    )
     _common(run, run_workload)
-    write = verbs.add_parser("write", help="one writer process of `run`")
-    write.add_argument("--plans", required=True, help="comma list of steady, closing, leaving, doomed")
-    write.add_argument("--rate", type=float, required=True)
-    write.add_argument("--entries-per-ledger", type=int, required=True)
+    write = output.add_verb(verbs, "write", "be one writer process of `run`, which starts this itself")
+    write.add_argument("--plans", required=True, help="steady, closing, leaving, doomed: one or more, with commas")
+    write.add_argument("--rate", type=float, required=True, help="as of `run`")
+    write.add_argument("--entries-per-ledger", type=int, required=True, help="as of `run`")
     _common(write, run_writers)
-    stop = verbs.add_parser("stop", help="ask `run` on the same log to stop, wait until it has")
+    stop = output.add_verb(verbs, "stop", "ask the `run` on this log to stop, and wait until it has")
     _common(stop, run_stop, needs_uri=False)
-    check_all = verbs.add_parser("verify", help="recover what was left, read back every acknowledged entry, compare")
-    check_all.add_argument("--replicas-of", metavar="BOOKIE", help="also read each copy this bookie should hold")
-    check_all.add_argument("--before-ms", type=int, help="with --replicas-of: entries acknowledged before this instant")
+    check_all = output.add_verb(
+        verbs, "verify", "recover the ledgers that were left open, read every acknowledged entry back and compare it"
+    )
+    check_all.add_argument("--replicas-of", metavar="BOOKIE", help="also read each copy that this bookie should hold")
+    check_all.add_argument(
+        "--before-ms", type=int, help="with --replicas-of: only entries acknowledged before this time (ms since 1970)"
+    )
     check_all.add_argument("--json", action="store_true", help="the verdict as JSON")
     _common(check_all, run_verify)
-    look = verbs.add_parser("survey", help="which ledgers name which bookie, and which are open on it, as JSON")
+    look = output.add_verb(verbs, "survey", "print as JSON which ledgers name which bookie, and which of them are open")
     _common(look, run_survey, needs_log=False)
-    probe = verbs.add_parser("fenced", help="ask a bookie to take one more entry of ledgers that must be fenced there")
-    probe.add_argument("--bookie", required=True)
-    probe.add_argument("--ledgers", required=True, help="comma list of ledger ids")
+    probe = output.add_verb(
+        verbs, "fenced", "ask a bookie to add an entry to ledgers that are fenced there, which it must refuse"
+    )
+    probe.add_argument("--bookie", required=True, help="the bookie's id")
+    probe.add_argument("--ledgers", required=True, help="ledger ids, with commas")
     _common(probe, run_fenced, needs_log=False)
 
 
 def _common(parser: argparse.ArgumentParser, run: object, *, needs_uri: bool = True, needs_log: bool = True) -> None:
     if needs_uri:
-        parser.add_argument("--metadata-service-uri", required=True)
+        where.add_cluster(parser)
     if needs_log:
-        parser.add_argument("--log", type=Path, required=True, help="the folder of the oracle's log")
+        parser.add_argument("--log", type=Path, required=True, help="the folder in which the oracle keeps its log")
     parser.set_defaults(run=run)
 
 
@@ -64,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def run_workload(arguments: argparse.Namespace) -> int:
     """Write and kill, a sample a second on stdout."""
-    if supervisor.supervise(_run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay):
+    if supervisor.supervise(run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay):
         return EXIT_OK
     print("bookie workload: the writers ended by themselves; their last words are above", file=sys.stderr)
     return EXIT_FAILED
@@ -72,12 +84,18 @@ def run_workload(arguments: argparse.Namespace) -> int:
 
 def run_writers(arguments: argparse.Namespace) -> int:
     """Be one writer process."""
-    asyncio.run(supervisor.write(_run_of(arguments), arguments.plans.split(",")))
+    asyncio.run(supervisor.write(run_of(arguments), arguments.plans.split(","), lambda: _client(arguments)))
     return EXIT_OK
 
 
-def _run_of(arguments: argparse.Namespace) -> supervisor.Run:
-    return supervisor.Run(arguments.metadata_service_uri, arguments.log, arguments.rate, arguments.entries_per_ledger)
+def run_of(arguments: argparse.Namespace) -> supervisor.WorkloadRun:
+    cluster = ["--metadata-service-uri", where.uri_of(arguments)]
+    cluster += ["--config", arguments.config] if arguments.config else []
+    return supervisor.WorkloadRun(tuple(cluster), arguments.log, arguments.rate, arguments.entries_per_ledger)
+
+
+def _client(arguments: argparse.Namespace) -> AbstractAsyncContextManager[Client]:
+    return where.client(arguments, session_ms=_SESSION_MS)
 
 
 def run_stop(arguments: argparse.Namespace) -> int:
@@ -92,37 +110,39 @@ def run_stop(arguments: argparse.Namespace) -> int:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    """Read back all that was acknowledged; print the verdict. Exit 0 when nothing is lost."""
+    """Read back all that was acknowledged; print the verdict. Exit 0 when all came back, 1 when something is lost, 6
+    when something could not be read, or nothing was acknowledged."""
     ledgers = files.load_log(arguments.log)
     if not ledgers:
         print(f"bookie workload: {arguments.log} holds no log of a run", file=sys.stderr)
         return EXIT_NOT_FOUND
     verdict = asyncio.run(_verify(arguments, ledgers))
     if arguments.json:
-        print(json.dumps({**asdict(verdict), "clean": verdict.is_clean}))
+        print(json.dumps({**asdict(verdict), "clean": verdict.is_clean, "outcome": verdict.outcome}))
     else:
-        print(f"acknowledged={verdict.acknowledged} verified={verdict.verified} lost={verdict.lost}")
+        counts = f"acknowledged={verdict.acknowledged} verified={verdict.verified} lost={verdict.lost}"
+        print(f"{verdict.outcome}: {counts} unknown={verdict.unknown + verdict.replicas_unknown}")
         for problem in verdict.problems:
             print(f"  {problem}")
-    return EXIT_OK if verdict.is_clean else EXIT_FAILED
+    return output.EXIT_OF[verdict.outcome]
 
 
-async def _verify(arguments: argparse.Namespace, ledgers: dict[int, check.Expected]) -> check.Verdict:
+async def _verify(arguments: argparse.Namespace, ledgers: dict[int, check.AcknowledgedLedger]) -> check.CheckResult:
     def report(done: int) -> None:
         print(f"verified {done} of {len(ledgers)} ledgers", file=sys.stderr, flush=True)
 
     replicas = None
     if arguments.replicas_of:
-        replicas = verify.Replicas(arguments.replicas_of, arguments.before_ms or files.wall_ms())
-    async with connect.connect(arguments.metadata_service_uri) as client:
+        replicas = verify.ReplicaCheck(arguments.replicas_of, arguments.before_ms or files.wall_ms())
+    async with _client(arguments) as client:
         return await verify.verify(client, list(ledgers.values()), replicas=replicas, report=report)
 
 
 def run_survey(arguments: argparse.Namespace) -> int:
     """Print what each bookie is named by."""
 
-    async def ask() -> dict[str, survey.Named]:
-        async with connect.connect(arguments.metadata_service_uri) as client:
+    async def ask() -> dict[str, survey.LedgersNaming]:
+        async with _client(arguments) as client:
             return await survey.survey(client)
 
     named = asyncio.run(ask())
@@ -135,7 +155,7 @@ def run_fenced(arguments: argparse.Namespace) -> int:
     ledgers = [ids.parse_ledger_id(text) for text in arguments.ledgers.split(",") if text]
 
     async def ask() -> survey.Fences:
-        async with connect.connect(arguments.metadata_service_uri) as client:
+        async with _client(arguments) as client:
             return await survey.probe_fences(client, ids.parse_bookie_id(arguments.bookie), ledgers)
 
     found = asyncio.run(ask())

@@ -4,12 +4,12 @@ Drives the rules of `bookie.quorum` over the ports; `bookie.connect` opens one i
 """
 
 from bookie.client.admin import ClusterAdmin
-from bookie.client.bookies import BookieClient
 from bookie.client.client import Client
-from bookie.client.entry_read import Entry
+from bookie.client.net.bookies import BookieClient
 from bookie.client.options import ClientOptions
-from bookie.client.reader import LedgerReader
-from bookie.client.writer import LedgerWriter
+from bookie.client.read.entry_read import Entry
+from bookie.client.read.reader import LedgerReader
+from bookie.client.write.writer import LedgerWriter
 from bookie.wire.digest import DigestType
 
 __all__ = [

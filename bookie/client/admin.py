@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
-from bookie.client import lac
+from bookie.client import arguments
+from bookie.client.net.watcher import BookieRecord
+from bookie.client.read import lac
 from bookie.client.shared import Shared
-from bookie.client.watcher import BookieRecord
 from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.metadata_store import find_children
 
 # Records asked for at once: a store answers thousands of reads a second, but only to who does not wait for each.
 SNAPSHOT_BATCH = 256
@@ -26,7 +28,7 @@ class LedgerRecord:
 
 
 class ClusterAdmin:
-    """Of one client; answers are live, not from the client's view."""
+    """Questions of one client about its cluster; each is asked anew, not answered from the client's view."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -37,12 +39,9 @@ class ClusterAdmin:
         return [record for _, record in sorted(self._shared.watcher.records.items())]
 
     async def known_bookies(self) -> list[BookieId]:
-        """Every bookie that has a cookie, alive or not, by id (metadata 6.5)."""
-        try:
-            names = await self._shared.ledgers.store.children(paths.cookies(self._shared.ledgers.root))
-        except errors.NodeMissing:
-            return []
-        return [BookieId(name) for name in names]
+        """Every bookie that has a cookie, alive or not, by id (spec/metadata.md#M27)."""
+        ledgers = self._shared.ledgers
+        return [BookieId(name) for name in await find_children(ledgers.store, paths.cookies(ledgers.root))]
 
     async def ledgers(self) -> AsyncIterator[tuple[LedgerId, LedgerMetadata]]:
         """All ledgers with their metadata; one deleted meanwhile is left out."""
@@ -55,48 +54,57 @@ class ClusterAdmin:
 
     async def ledgers_naming(self, bookie_id: BookieId) -> AsyncIterator[tuple[LedgerId, LedgerMetadata]]:
         """The ledgers that have `bookie_id` in any ensemble."""
+        bookie_id = arguments.bookie_id(bookie_id)
         async for ledger_id, metadata in self.ledgers():
             if metadata.names(bookie_id):
                 yield ledger_id, metadata
 
     async def record(self, ledger_id: LedgerId) -> LedgerRecord:
-        """Raises LedgerMissing, BadInput (unreadable), MetadataError."""
+        """One ledger's metadata as it is stored. Raises LedgerMissing, BadInput (unreadable), MetadataError."""
         stored = await self._shared.ledgers.stored(ledger_id)
         metadata = serde.load_ledger(stored.data, stored.created_ms)
         return LedgerRecord(metadata, stored.version, stored.modified_ms)
 
     async def last_confirmed(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> EntryId:
         """The last entry of a closed ledger, the LAC of another; nobody is fenced. Raises QuorumNotReached."""
+        ledger_id = arguments.ledger_id(ledger_id)
+        arguments.instance(metadata, LedgerMetadata, "metadata")
         if metadata.is_closed:
             return metadata.last_entry
         return await lac.read_lac(self._shared, ledger_id, metadata, floor=INVALID_ENTRY_ID)
 
     async def snapshot(
-        self, ledger_ids: Iterable[LedgerId] | None = None
+        self, ledger_ids: Iterable[LedgerId] | None = None, *, unreadable: dict[LedgerId, str] | None = None
     ) -> AsyncIterator[tuple[LedgerId, LedgerMetadata, int]]:
         """(id, metadata, version) of the given ledgers, or of all, in their order, read many at a time.
 
-        A ledger that does not exist is left out. Not one moment: each record is as it stood when it was read. Raises
-        BadInput naming a ledger whose record cannot be read.
+        A ledger that does not exist is left out. Not one moment: each record is as it stood when it was read.
+        `unreadable` gets the reason for each record that cannot be read; without it such a one raises BadInput naming
+        its ledger.
         """
         batch: list[LedgerId] = []
         async for ledger_id in self._shared.ledgers.iterate() if ledger_ids is None else _each(ledger_ids):
             batch.append(ledger_id)
             if len(batch) == SNAPSHOT_BATCH:
-                for found in await self._records(batch):
+                for found in await self._records(batch, unreadable):
                     yield found
                 batch = []
-        for found in await self._records(batch):
+        for found in await self._records(batch, unreadable):
             yield found
 
-    async def _records(self, ledger_ids: list[LedgerId]) -> list[tuple[LedgerId, LedgerMetadata, int]]:
+    async def _records(
+        self, ledger_ids: list[LedgerId], unreadable: dict[LedgerId, str] | None
+    ) -> list[tuple[LedgerId, LedgerMetadata, int]]:
         async def record(ledger_id: LedgerId) -> tuple[LedgerId, LedgerMetadata, int] | None:
             try:
                 metadata, version = await self._shared.ledgers.get(ledger_id)
             except errors.LedgerMissing:
                 return None
             except errors.BadInput as error:
-                raise errors.BadInput(f"the metadata of ledger {ledger_id} cannot be read: {error}") from error
+                if unreadable is None:
+                    raise errors.BadInput(f"the metadata of ledger {ledger_id} cannot be read: {error}") from error
+                unreadable[ledger_id] = str(error)
+                return None
             return ledger_id, metadata, version
 
         records = await asyncio.gather(*map(record, ledger_ids))
@@ -105,4 +113,4 @@ class ClusterAdmin:
 
 async def _each(ledger_ids: Iterable[LedgerId]) -> AsyncIterator[LedgerId]:
     for ledger_id in ledger_ids:
-        yield ledger_id
+        yield arguments.ledger_id(ledger_id)

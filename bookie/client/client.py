@@ -10,17 +10,18 @@ from types import TracebackType
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
-from bookie.client import cluster, recovery
+from bookie.client import arguments, cluster
 from bookie.client.admin import ClusterAdmin
-from bookie.client.bookies import BookieClient
-from bookie.client.free_space import FreeSpace
+from bookie.client.net.bookies import BookieClient
+from bookie.client.net.free_space import FreeSpace
+from bookie.client.net.pool import ConnectionPool
+from bookie.client.net.watcher import BookieWatcher
 from bookie.client.options import ClientOptions
-from bookie.client.pool import Pool
-from bookie.client.reader import LedgerReader
+from bookie.client.read.reader import LedgerReader
+from bookie.client.repair import recovery
 from bookie.client.shared import Shared
 from bookie.client.tasks import Tasks
-from bookie.client.watcher import BookieWatcher
-from bookie.client.writer import DEFERRED, DURABILITY_KEY, LedgerWriter
+from bookie.client.write.writer import DEFERRED, DURABILITY_KEY, LedgerWriter
 from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.ports import World
@@ -41,6 +42,7 @@ class Client:
         self._store = store
         self._stack = contextlib.AsyncExitStack()
         self._shared: Shared | None = None
+        self._is_closed = False
 
     async def __aenter__(self) -> "Client":
         """Connect to the metadata store and learn of the bookies. Raises MetadataError, RefusedToStart, BadInput."""
@@ -61,7 +63,7 @@ class Client:
                 rack_mapping_path=self._options.rack_mapping_path,
             )
             tasks = await stack.enter_async_context(Tasks())
-            pool = Pool(self._options, self._world, watcher, tasks)
+            pool = ConnectionPool(self._options, self._world, watcher, tasks)
             # Watch before the first look, so that no change falls between.
             tasks.spawn(watcher.run(), "bookie watcher")
             await watcher.load()
@@ -76,11 +78,14 @@ class Client:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close connections and the session. Open writers end unclosed, as if the process had died."""
+        self._is_closed = True
         await self._stack.__aexit__(exc_type, exc, traceback)
 
     @property
     def shared(self) -> Shared:
-        """For the parts of this package; raises before the client was entered."""
+        """What the parts of this package share. Raises ClientClosed after the end; there only inside `async with`."""
+        if self._is_closed:
+            raise errors.ClientClosed("the client is closed")
         assert self._shared is not None, "use the client inside `async with`"
         return self._shared
 
@@ -107,18 +112,25 @@ class Client:
         deferred_sync: bool = False,
         ledger_id: LedgerId | None = None,
     ) -> LedgerWriter:
-        """Create a ledger and return its writer. No bookie is contacted yet (wire 10.1).
+        """Create a ledger and return its writer. No bookie is contacted yet (spec/wire.md#W47).
 
         `deferred_sync`: `append` returns before an entry is on disk, and only `LedgerWriter.force` makes entries
         durable and readable; for all of the ledger's life, and written into its metadata (BP-14). `ledger_id`: the
         caller's choice instead of a fresh one; LedgerExists if it is taken.
 
-        Raises BadInput for quorums that do not nest or cannot be had with deferred sync, NotEnoughBookies,
-        MetadataError.
+        Raises BadInput for an argument that cannot be used, and for quorums that do not nest or cannot be had with
+        deferred sync; NotEnoughBookies, MetadataError.
         """
         shared = self.shared
-        schedule = Schedule(ensemble_size, write_quorum, ack_quorum)
-        custom = dict(custom or {})
+        schedule = Schedule(
+            arguments.size(ensemble_size, "ensemble_size"),
+            arguments.size(write_quorum, "write_quorum"),
+            arguments.size(ack_quorum, "ack_quorum"),
+        )
+        digest_type, password = arguments.digest_type(digest_type), arguments.secret(password)
+        custom = arguments.custom(custom)
+        ledger_id = None if ledger_id is None else arguments.ledger_id(ledger_id)
+        arguments.flag(deferred_sync, "deferred_sync")
         if deferred_sync:
             not_deferred = why_not_deferred(schedule, protocol_version=self._options.protocol_version)
             if not_deferred is not None:
@@ -126,21 +138,24 @@ class Client:
             custom[DURABILITY_KEY] = DEFERRED
         elif DURABILITY_KEY in custom:
             raise errors.BadInput(f"custom metadata {DURABILITY_KEY} is set by deferred_sync=True, not by hand")
-        if len(shared.watcher.candidates()) < ensemble_size:
+        if len(shared.watcher.candidates()) < schedule.ensemble_size:
             await shared.watcher.load()
         token = int.from_bytes(self._world.entropy.token(_CTOKEN_SIZE), "big")
         metadata = new_ledger(
-            ensemble_size=ensemble_size,
-            write_quorum=write_quorum,
-            ack_quorum=ack_quorum,
+            ensemble_size=schedule.ensemble_size,
+            write_quorum=schedule.write_quorum,
+            ack_quorum=schedule.ack_quorum,
             bookies=shared.new_ensemble(schedule),
             digest_type=digest_type,
             password=password,
             custom=tuple(sorted(custom.items())),
-            ctoken=token >> 1 or 1,  # positive, and not "no token" (metadata 4.7)
+            ctoken=token >> 1 or 1,  # positive, and not "no token" (spec/metadata.md#M14)
         )
         ledger_id = await shared.ledgers.create(metadata, ledger_id)
-        return LedgerWriter(shared, ledger_id, metadata, version=0)
+        gone = await shared.watcher.look(metadata.last_segment.bookies)
+        writer = LedgerWriter(shared, ledger_id, metadata, version=0)
+        writer.begin_without(gone)
+        return writer
 
     async def open(self, ledger_id: LedgerId, password: bytes = b"", *, administrative: bool = False) -> LedgerReader:
         """Open a ledger to read all of it. One that is not closed is recovered first: its writer is fenced off and its
@@ -149,6 +164,7 @@ class Client:
         `administrative`: use the password that the metadata holds. Raises LedgerMissing, Unauthorized (no bookie is
         contacted), and what `recovery.recover` raises.
         """
+        ledger_id = arguments.ledger_id(ledger_id)
         metadata, version = await self._admitted(ledger_id, password, administrative=administrative)
         if not metadata.is_closed:
             metadata, version = await recovery.recover(self.shared, ledger_id)
@@ -162,11 +178,13 @@ class Client:
         administrative: bool = False,
         confirmed: EntryId | None = None,
     ) -> LedgerReader:
-        """Open a ledger to read what is confirmed; its writer is not disturbed (P18).
+        """Open a ledger to read what is confirmed; its writer is not disturbed (CONFORMANCE.md#P18).
 
         `confirmed`: how far it is known to be confirmed, from whoever asked before and made a plan of it; the bookies
         are not asked again, since a later answer may fall short of an earlier one.
         """
+        ledger_id = arguments.ledger_id(ledger_id)
+        confirmed = None if confirmed is None else arguments.confirmed(confirmed)
         metadata, version = await self._admitted(ledger_id, password, administrative=administrative)
         async with contextlib.AsyncExitStack() as stack:
             reader = await stack.enter_async_context(LedgerReader(self.shared, ledger_id, metadata, version))
@@ -178,7 +196,7 @@ class Client:
         return reader
 
     async def delete(self, ledger_id: LedgerId) -> None:
-        """Delete a ledger; fine if it is gone (wire 10.8). Bookies reclaim the space by themselves."""
+        """Delete a ledger; fine if it is gone (spec/wire.md#W67). Bookies reclaim the space by themselves."""
         await self.shared.ledgers.delete(ledger_id)
 
     async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
@@ -194,7 +212,9 @@ class Client:
     async def _admitted(
         self, ledger_id: LedgerId, password: bytes, *, administrative: bool
     ) -> tuple[LedgerMetadata, int]:
-        """The metadata, once the password was compared with it, raw bytes (metadata 5, "open semantics")."""
+        """The metadata, once the password was compared with it, raw bytes (spec/metadata.md#M21)."""
+        password = arguments.secret(password)
+        arguments.flag(administrative, "administrative")
         metadata, version = await self.shared.ledgers.get(ledger_id)
         if not administrative and metadata.has_password and metadata.password != password:
             raise errors.Unauthorized(f"ledger {ledger_id}: the password is wrong")

@@ -1,7 +1,7 @@
 """A cluster in the metadata store: making one, and reading what it says of itself.
 
 The equivalent of Java's `initnewcluster`: root, available, available/readonly and INSTANCEID in one transaction, then
-LAYOUT. Never: changing or emptying a cluster that exists. Rules: metadata.md 1.3 and 1.4; ZKRegistrationManager.
+LAYOUT. Never: changing or emptying a cluster that exists. Rules: spec/metadata.md#M5, M6.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from bookie.client.ledgers import LedgerStore
 from bookie.metadata import paths
 from bookie.metadata.paths import LayoutKind, MetadataUri
 from bookie.ports.entropy import Entropy
-from bookie.ports.metadata_store import CreateOp, MetadataStore
+from bookie.ports.metadata_store import CreateOp, MetadataStore, find_data
 
 _ATTEMPTS = 10  # at a change whose answer was lost
 
@@ -36,22 +36,28 @@ async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
             continue  # if it happened, the next attempt says so
         except errors.NodeExists:
             await store.sync(parsed.root)
-            if await _read(store, paths.instance_id(parsed.root)) != made.encode():
+            if await find_data(store, paths.instance_id(parsed.root)) != made.encode():
                 raise errors.BadInput(
                     f"{parsed.root} exists already in the metadata store: nothing was changed there"
                 ) from None
         break
     else:
         raise errors.OutcomeUnknown(f"making a cluster at {parsed.root}: the metadata store gave no answer")
-    await open_layout(store, parsed)
+    await open_layout(store, parsed, is_new=True)
     return made
+
+
+async def find_instance_id(store: MetadataStore, root: str) -> str | None:
+    """The id of the cluster at `root`; None where there is no record of one."""
+    found = await find_data(store, paths.instance_id(root))
+    return None if found is None else found.decode()
 
 
 async def ensure_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
     """The instance id of the cluster at `uri`, made if there is none. For development fleets; several may race."""
     root = paths.parse_uri(uri).root
     for _ in range(3):
-        found = await _read(store, paths.instance_id(root))
+        found = await find_data(store, paths.instance_id(root))
         if found is not None:
             await open_layout(store, paths.parse_uri(uri))
             return found.decode()
@@ -63,34 +69,37 @@ async def ensure_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
 
 
 async def instance_id(store: MetadataStore, root: str) -> str:
-    """The cluster's id. Raises RefusedToStart when there is no cluster at `root`, MetadataError.
+    """The cluster's id. Raises NoCluster when there is nothing at `root`, MetadataError.
 
     "" is a cluster from before instance ids.
     """
-    found = await _read(store, paths.instance_id(root))
+    found = await find_data(store, paths.instance_id(root))
     if found is not None:
         return found.decode()
-    if await _read(store, root) is None:
-        raise errors.RefusedToStart(
-            f"there is no cluster at {root} in the metadata store: make one with `bookie cluster init`"
-        )
+    if await find_data(store, root) is None:
+        raise _no_cluster(root)
     return ""
 
 
-async def open_layout(store: MetadataStore, uri: MetadataUri) -> LayoutKind:
-    """How ledgers are laid out here; written if nobody has yet. Raises RefusedToStart when `uri` asks for another."""
+async def open_layout(store: MetadataStore, uri: MetadataUri, *, is_new: bool = False) -> LayoutKind:
+    """The layout of this cluster's ledgers; recorded if it is not yet. Raises RefusedToStart when `uri` asks for
+    another, or when ledgers are here and the record is gone: in another layout than theirs each of them would look
+    deleted. `is_new`: we made this cluster just now."""
     wanted = uri.kind or LayoutKind.HIERARCHICAL
     path = paths.layout(uri.root)
     for _ in range(_ATTEMPTS):
-        found = await _read(store, path)
+        found = await find_data(store, path)
         if found is not None:
             break
         try:
+            if not is_new and paths.holds_ledgers(await store.children(uri.root)):
+                raise errors.RefusedToStart(
+                    f"{path} is gone from the metadata store, and ledgers are there: restore that record (of another "
+                    f"cluster of the same kind, or from a backup); {wanted.value} is no more than a guess"
+                )
             await _create_if_missing(store, path, paths.dump_layout(wanted))
         except errors.NodeMissing:
-            raise errors.RefusedToStart(
-                f"there is no cluster at {uri.root} in the metadata store: make one with `bookie cluster init`"
-            ) from None
+            raise _no_cluster(uri.root) from None
     else:
         raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer")
     kind = paths.load_layout(found)
@@ -106,6 +115,13 @@ async def open_ledgers(store: MetadataStore, uri: MetadataUri) -> LedgerStore:
     return LedgerStore(store, uri.root, await open_layout(store, uri))
 
 
+def _no_cluster(root: str) -> errors.NoCluster:
+    return errors.NoCluster(
+        f"there is no cluster at {root} in the metadata store: are servers and root of the metadata service URI right?"
+        " Only where there never was one: `bookie cluster init`"
+    )
+
+
 def new_instance_id(entropy: Entropy) -> str:
     """A random UUID (version 4) as text, as Java makes it."""
     token = bytearray(entropy.token(16))
@@ -113,13 +129,6 @@ def new_instance_id(entropy: Entropy) -> str:
     token[8] = token[8] & 0x3F | 0x80
     text = token.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-async def _read(store: MetadataStore, path: str) -> bytes | None:
-    try:
-        return (await store.get(path)).data
-    except errors.NodeMissing:
-        return None
 
 
 async def _create_if_missing(store: MetadataStore, path: str, data: bytes) -> None:

@@ -2,7 +2,7 @@
 
 The store may lose an answer (OutcomeUnknown). Here that is resolved where it can be: after a lost answer to `create` or
 `put` the node is read and compared, so that a caller sees success or a true conflict. Never: a blind repetition of a
-write, and never "no such ledger" for a store that could not be read. Rules: metadata.md 2, 3 and 5.
+write, and never "no such ledger" for a store that could not be read. Rules: spec/metadata.md#M7, M8, M15.
 """
 
 import contextlib
@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Sequence
 
 from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, LedgerId
+from bookie.client import arguments
 from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.metadata.paths import LayoutKind
-from bookie.ports.metadata_store import ANY_VERSION, CheckOp, MetadataStore, PutOp, Stored
+from bookie.ports.metadata_store import ANY_VERSION, CheckOp, MetadataStore, PutOp, Stored, find
 
 SHORT_ID_END = paths.SHORT_ID_END
 LEGACY_ID_END = 10**10  # ten digits
@@ -31,13 +32,14 @@ class LedgerStore:
         self.kind = kind
 
     def path(self, ledger_id: LedgerId) -> str:
-        return paths.ledger_path(self.root, ledger_id, self.kind)
+        """Where the ledger's record is. Raises BadInput for what is no ledger id: every call passes here."""
+        return paths.ledger_path(self.root, arguments.ledger_id(ledger_id), self.kind)
 
     async def create(self, metadata: LedgerMetadata, ledger_id: LedgerId | None = None) -> LedgerId:
         """Store a new ledger under `ledger_id`, or under a fresh id; its version is 0. `metadata.ctoken` should be
         random and not 0.
 
-        The token tells our own node, whose answer was lost, from a stranger's (LedgerCreateOp; metadata.md 4.7).
+        The token tells our own node, whose answer was lost, from a stranger's (spec/metadata.md#M14).
         Raises LedgerExists when `ledger_id` is taken, BadInput when this cluster's layout has no place for it.
         """
         data = serde.dump_ledger(metadata)
@@ -69,7 +71,7 @@ class LedgerStore:
                 if ctoken == 0 or stored.ctoken != ctoken:
                     raise errors.LedgerExists(f"ledger {ledger_id} exists already") from None
             return
-        raise errors.OutcomeUnknown(f"creating ledger {ledger_id}: no answer could be had from the metadata store")
+        raise errors.OutcomeUnknown(f"creating ledger {ledger_id}: the metadata store gave no answer")
 
     async def get(self, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
         """The metadata and its version. Raises LedgerMissing, BadInput (unreadable), MetadataError."""
@@ -94,7 +96,9 @@ class LedgerStore:
                 return version + 1
             except errors.NodeMissing:
                 await self.stored(ledger_id)
-                raise errors.VersionConflict(f"ledger {ledger_id}: what its change depends on is gone") from None
+                raise errors.VersionConflict(
+                    f"ledger {ledger_id}: a record that its change depends on is gone"
+                ) from None
             except errors.OutcomeUnknown:
                 was_lost = True
             except errors.VersionConflict:
@@ -107,7 +111,7 @@ class LedgerStore:
                 return found.version
             if found.version != version:
                 raise errors.VersionConflict(f"ledger {ledger_id} is at version {found.version}, not {version}")
-        raise errors.OutcomeUnknown(f"writing ledger {ledger_id}: no answer could be had from the metadata store")
+        raise errors.OutcomeUnknown(f"writing ledger {ledger_id}: the metadata store gave no answer")
 
     async def delete(self, ledger_id: LedgerId) -> None:
         """Remove the ledger; fine if it is gone. Empty parents are pruned as Java does, best effort."""
@@ -155,10 +159,10 @@ class LedgerStore:
 
     async def stored(self, ledger_id: LedgerId) -> Stored:
         """The record as it stands, readable or not. Raises LedgerMissing, MetadataError."""
-        try:
-            return await self.store.get(self.path(ledger_id))
-        except errors.NodeMissing:
-            raise errors.LedgerMissing(f"ledger {ledger_id} does not exist") from None
+        found = await find(self.store, self.path(ledger_id))
+        if found is None:
+            raise errors.LedgerMissing(f"ledger {ledger_id} does not exist")
+        return found
 
     async def _walk(self, path: str, levels: int) -> AsyncIterator[LedgerId]:
         names = await self._children(path)
@@ -180,11 +184,7 @@ class LedgerStore:
     async def _uses_long_ids(self) -> bool:
         if self.kind not in (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL):
             return False
-        try:
-            await self.store.get(paths.idgen_long(self.root))
-        except errors.NodeMissing:
-            return False
-        return True
+        return await find(self.store, paths.idgen_long(self.root)) is not None
 
     async def _next_long_id(self) -> LedgerId:
         """high << 32 | counter, where `high` is the greatest HOB node (LongZkLedgerIdGenerator)."""
@@ -216,7 +216,7 @@ class LedgerStore:
                 return await self.store.create(prefix, b"", ephemeral=True, sequential=True, parents=True)
             except errors.OutcomeUnknown:
                 continue  # at worst an id is burnt
-        raise errors.OutcomeUnknown(f"no answer could be had from the metadata store for {prefix}")
+        raise errors.OutcomeUnknown(f"making {prefix}: the metadata store gave no answer")
 
     async def _create_quietly(self, path: str) -> None:
         with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):  # the caller looks again

@@ -1,28 +1,41 @@
 """ClientOptions: what an application may tell the client library. All problems are reported together."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 
 from bookie.base import errors
 from bookie.base.secret import Secret
-from bookie.base.units import MIB
+from bookie.base.units import KIB, MIB
+from bookie.client import arguments
 from bookie.metadata import paths
+from bookie.ports.metadata_store import MetadataSecurity
 from bookie.ports.tls import TlsOptions
 from bookie.wire.framing import FRAME_LIMIT_BYTES
+
+# What fits 31 bits is 24 days in ms, and more entries than any of these numbers can mean; of memory there is more.
+NUMBER_MAX = 2**31 - 1
+BYTES_MAX = 2**62
+LONG_POLL_MS = 3_000
+# Room for an entry besides what goes with each.
+FRAME_LIMIT_MIN_BYTES = 1 * KIB
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """Defaults are Java's where Java has the setting (wire 9.3), else they say why."""
+    """Defaults are Java's where Java has the setting (spec/wire.md#W44), else they say why."""
 
     metadata_uri: str
-    # 3, or 2 as Pulsar's brokers use: fewer bytes, no deferred sync. What 2 cannot say goes as 3 besides (wire 2).
+    # 3, or 2 as Pulsar's brokers use: fewer bytes, no deferred sync. What 2 cannot say goes as 3 besides
+    # (spec/wire.md#W6).
     protocol_version: int = 3
     session_timeout_ms: int = 30_000
     request_timeout_ms: int = 5_000  # addEntryTimeoutSec, readEntryTimeoutSec
     dial_timeout_ms: int = 3_000  # Java waits 10 s; a writer can replace the bookie sooner than that
     speculative_read_ms: int = 2_000  # speculativeReadTimeout
-    long_poll_ms: int = 3_000  # must end before request_timeout_ms does (wire 9.3, "long poll trap")
+    # Must end before request_timeout_ms does (spec/wire.md#W44). 0: three fifths of that, at most 3 s.
+    long_poll_ms: int = 0
     # One writer's unconfirmed entries: enough to fill a 10 Gbit/s path of 1 ms twice with 1 KiB entries.
     in_flight_entries_max: int = 2_000
     in_flight_bytes_max: int = 16 * MIB
@@ -55,22 +68,59 @@ class ClientOptions:
     tls: TlsOptions | None = None
     sasl_user: str = ""
     sasl_password: Secret = Secret("")
+    # How to reach the metadata store, and as whom (docs/SECURITY.md); for the world that is made for this client.
+    metadata_security: MetadataSecurity = field(default_factory=MetadataSecurity)
 
     def __post_init__(self) -> None:
-        problems: list[str] = []
-        try:
-            paths.parse_uri(self.metadata_uri)
-        except errors.BadInput as error:
-            problems.append(str(error))
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if type(value) is int and value < (0 if name == "explicit_lac_ms" else 1):
-                problems.append(f"{name} must be positive, not {value}")
-        if self.protocol_version not in (2, 3):
-            problems.append(f"protocol_version must be 2 or 3, not {self.protocol_version}")
-        if self.long_poll_ms >= self.request_timeout_ms:
+        problems = [problem for one in dataclasses.fields(self) if (problem := self._problem(one.name))]
+        # Each by itself first: what is not even a number cannot be compared.
+        if not problems and self.long_poll_ms >= self.request_timeout_ms:
             problems.append(
                 f"long_poll_ms ({self.long_poll_ms}) must be less than request_timeout_ms ({self.request_timeout_ms})"
             )
         if problems:
             raise errors.BadInput("client options: " + "; ".join(problems))
+
+    @property
+    def long_poll_wait_ms(self) -> int:
+        """How long bookies are asked to hold a question for the next entry."""
+        return self.long_poll_ms or max(1, min(LONG_POLL_MS, self.request_timeout_ms * 3 // 5))
+
+    def _problem(self, name: str) -> str | None:
+        """What is wrong with one field, by its name."""
+        value = getattr(self, name)
+        try:
+            match name:
+                case "metadata_uri":
+                    arguments.instance(value, str, name)
+                    paths.parse_uri(value)
+                case "protocol_version":
+                    if arguments.whole(value, name, low=0, high=NUMBER_MAX) not in (2, 3):
+                        raise errors.BadInput(f"{name} must be 2 or 3, not {value}")
+                case "locations":
+                    _check_locations(value)
+                case "tls":
+                    arguments.instance(value, TlsOptions | NoneType, name)
+                case "metadata_security":
+                    arguments.instance(value, MetadataSecurity, name)
+                case "sasl_password":
+                    arguments.instance(value, Secret, name)
+                case "rack_mapping_path" | "sasl_user":
+                    arguments.instance(value, str, name)
+                case "batch_reads" | "weigh_by_free_space" | "delay_ensemble_change":
+                    arguments.flag(value, name)
+                case _:
+                    high = BYTES_MAX if name.endswith("_bytes_max") else NUMBER_MAX
+                    arguments.whole(value, name, low=_LOW.get(name, 1), high=high)
+        except errors.BadInput as error:
+            return str(error)
+        return None
+
+
+def _check_locations(value: object) -> None:
+    if not isinstance(value, Mapping) or not all(isinstance(one, str) for pair in value.items() for one in pair):
+        raise errors.BadInput("locations must map bookie ids or hosts to zones, all text")
+
+
+# 0 switches it off, or leaves it to us.
+_LOW = {"explicit_lac_ms": 0, "long_poll_ms": 0, "frame_limit_bytes": FRAME_LIMIT_MIN_BYTES}

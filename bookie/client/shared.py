@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_MS
-from bookie.client.free_space import FreeSpace
 from bookie.client.ledgers import LedgerStore
+from bookie.client.net.free_space import FreeSpace
+from bookie.client.net.pool import ConnectionPool
+from bookie.client.net.watcher import BookieWatcher
 from bookie.client.options import ClientOptions
-from bookie.client.pool import Pool
 from bookie.client.tasks import Tasks
-from bookie.client.watcher import BookieWatcher
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports import World
 from bookie.quorum import placement
@@ -29,7 +29,7 @@ class Shared:
     tasks: Tasks
     ledgers: LedgerStore
     watcher: BookieWatcher
-    pool: Pool
+    pool: ConnectionPool
     free_space: FreeSpace
 
     async def pause(self, duration_ms: int) -> None:

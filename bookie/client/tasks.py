@@ -1,4 +1,4 @@
-"""The client's background tasks: one per connection, one per watcher, one per mending writer. Never one per entry."""
+"""The client's background tasks: one per connection, watcher, writer that replaces bookies; never one per entry."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,47 +1,49 @@
 """The boot of a bookie: nothing is served, registered or written before its answer. The order, and why it is safe:
 
-    look ──► HEALTHY ───────────── open ──────────────── next sentinels ─► record CAS ─► DIRTY ─► serve
-      │      UNCLEAN ── note ──── open ── phase one ─── next sentinels ─► record CAS ─► DIRTY ─► serve
-      │      BOOTSTRAP ─ sentinels ── open ──────────── cookie+record CAS ─► cookies, sentinels ─► DIRTY ─► serve
-      │                                   (an id that was used before: phase one after open)
-      │      LOST, granted ─ sentinels, note ─ open ─ old life over ─ phase one ─ cookie+record CAS ─► cookies, … DIRTY
-      │      RESUME ──── note ──── open ── phase one ── cookies, next sentinels ─► record CAS ─► DIRTY ─► serve
+    look ──► may go on ──► CLAIM: record and sign, once no other process has them; look again if we waited
+      │        HEALTHY ───────────── open ──────────────── next sentinels ─► record CAS ─► DIRTY ─► serve
+      │        UNCLEAN ── note ──── open ── phase one ─── next sentinels ─► record CAS ─► DIRTY ─► serve
+      │        BOOTSTRAP ─ sentinels ── open ─ phase one ─ cookie+record CAS ─► cookies, sentinels ─► DIRTY ─► serve
+      │        LOST, granted ─ sentinels, note ─ open ─ phase one ─ cookie+record CAS ─► cookies, … DIRTY ─► serve
+      │        RESUME ──── note ──── open ── phase one ── cookies, next sentinels ─► record CAS ─► DIRTY ─► serve
       └───── held, or LOST without a grant: wait, alive; write nothing; look again
 
-Cut between any two arrows, the next boot looks again and goes on (docs/INTEGRITY.md has the table). Rules: bp46.md 2
-and 10, operators.md 3.6. Must never: serve before the marks are durable, change the cookie before the marks are
-durable, or write to a volume that the verdict does not allow.
+Each CAS requires the sign of this process (`holder`). An earlier process of this id stops at the claim; so all that it
+was ever asked for after the claim is refused by whoever looks who is registered, and all before it the marks see.
+
+Cut between any two arrows, the next boot looks again and goes on (docs/INTEGRITY.md has the table). Rules:
+spec/bp46.md#R6, S17; spec/operator.md#K4, K7, K8. Must never: serve before the marks are durable, change the cookie
+before the marks are durable, or write to a volume that the verdict does not allow.
 """
 
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
-from bookie.base.units import NS_PER_MS
 from bookie.client import cluster
 from bookie.client.client import Client
 from bookie.client.ledgers import LedgerStore
 from bookie.client.options import ClientOptions
 from bookie.integrity import grant as grants
-from bookie.integrity import notes, phase_one, stamps, volumes
-from bookie.integrity.gate import Gate, Phase
+from bookie.integrity import members, notes, phase_one, stamps, volumes
+from bookie.integrity.gate import BootGate, BootPhase
 from bookie.integrity.identity import IdentityStore
-from bookie.integrity.inspection import Inspection, Inspector
+from bookie.integrity.inspection import BookieInspector, Inspection
 from bookie.integrity.ledgers import Loss
+from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.notes import Note
 from bookie.integrity.options import IntegrityOptions
-from bookie.integrity.patience import Patience
-from bookie.integrity.phase_two import ClientOpener, Repair
-from bookie.integrity.progress import Progress
+from bookie.integrity.phase_two import ClientOpener, LimboRepair
+from bookie.integrity.progress import BootProgress
 from bookie.metadata import paths
 from bookie.metadata.cookie import IncarnationRecord
 from bookie.ports import World
-from bookie.ports.admin import Contents, Grant, State, StorageReport, Verdict
-from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.admin import Contents, Grant, Member, State, StorageReport, Verdict
+from bookie.ports.metadata_store import CheckOp, MetadataStore
 from bookie.storage import dirs, restart
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import EntryStore
@@ -49,7 +51,6 @@ from bookie.storage.store import EntryStore
 log = logging.getLogger(__name__)
 
 _TOKEN_SIZE = 8
-_REGISTRATION_POLL_MS = 250
 
 Fail = Callable[[BookieError], None]
 
@@ -66,7 +67,7 @@ class Boot:
         client: ClientOptions,
     ) -> None:
         """`client`: the cluster, and how this bookie reaches the other ones in it."""
-        self.progress = Progress(world.clock)
+        self.progress = BootProgress(world.clock)
         self.record: IncarnationRecord | None = None  # ours, once this boot is the current one
         self.store: EntryStore | None = None  # protected and open, from then on
         self._bookie_id = bookie_id
@@ -76,16 +77,17 @@ class Boot:
         self._uri = paths.parse_uri(client.metadata_uri)
         self._client_options = client
         self._volumes = volumes.configured(storage)
-        self._patience = Patience(world.clock)
+        self._retry = MetadataRetry(world.clock)
         self._boot_id = world.entropy.token(_TOKEN_SIZE).hex()
-        self._phase = Phase(self.progress)
-        self._gate = Gate(bookie_id, storage, options, world, self._patience, self._phase, boot_id=self._boot_id)
+        self._phase = BootPhase(self.progress)
+        self._gate = BootGate(bookie_id, storage, options, world, self._retry, self._phase, boot_id=self._boot_id)
         self._identities: IdentityStore | None = None
         self._ledgers: LedgerStore | None = None
+        self._metadata: MetadataStore | None = None
 
     @property
     def state(self) -> State:
-        """As far as this boot knows; from serving on, the server knows better."""
+        """The state as far as this boot knows it; from serving on, the server knows better."""
         return self._phase.state
 
     # ---- the order of things -----------------------------------------------------------------------------------------
@@ -97,12 +99,18 @@ class Boot:
         """
         self._phase.on_state = on_state
         self._phase.enter(State.STARTING)
+        async with self._telling_of_data():
+            return await self._run(metadata, fail)
+
+    async def _run(self, metadata: MetadataStore, fail: Fail) -> EntryStore:
         await self._attach(metadata)
         while True:
             seen, grant_id = await self._gate.until_allowed()
             log.info("boot verdict=%s reason=%s", seen.decision.verdict, seen.decision.reason)
             self.progress.incarnation = seen.identity.record.incarnation if seen.identity.record else Incarnation(0)
+            assert self._identities is not None
             try:
+                seen = await self._claim(seen)
                 match seen.decision.verdict:
                     case Verdict.BOOTSTRAP | Verdict.LOST:
                         return await self._new_life(seen, grant_id, fail)
@@ -112,28 +120,50 @@ class Boot:
                         raise AssertionError(f"verdict {seen.decision.verdict} allows nothing")
             except errors.VersionConflict as error:
                 # Somebody else acted at the linearization point. What we wrote says "regenerating": look again.
-                log.warning("cookie changed under us, looking again reason=%s", error)
+                log.warning("another process was quicker, looking again reason=%s", error)
+                await self._identities.holder.let_go()  # who waits, perhaps for ever, is in nobody's way
 
     async def inspect(self, metadata: MetadataStore) -> StorageReport:
         """What `run` would decide on, seen now; writes nothing. Raises what `run` raises."""
-        await self._attach(metadata)
+        async with self._telling_of_data():
+            await self._attach(metadata)
         return await self.report(fresh=True)
 
     async def _attach(self, metadata: MetadataStore) -> None:
-        self._ledgers = await self._patience.read(lambda: cluster.open_ledgers(metadata, self._uri))
-        self._identities = IdentityStore(metadata, self._uri.root, self._bookie_id, self._patience)
-        self._gate.inspector = Inspector(
+        self._metadata = metadata
+        self._ledgers = await self._retry.read(lambda: cluster.open_ledgers(metadata, self._uri))
+        self._identities = IdentityStore(
+            metadata, self._uri.root, self._bookie_id, self._retry, self._world.clock, boot_id=self._boot_id
+        )
+        self._gate.inspector = BookieInspector(
             self._bookie_id,
             self._storage,
             self._options,
             self._world,
             self._identities,
             self._ledgers,
-            self._patience,
+            self._retry,
         )
 
+    async def _claim(self, seen: Inspection) -> Inspection:
+        """Be the one process of this id, or raise VersionConflict. What was seen still holds on return.
+
+        CRASH: nothing was written but the claim, and its sign goes with our session: the next boot finds what this one
+        found. An earlier process, which stops at the claim, does so without a flush: its disks may be ours by now. What
+        it acknowledged is in its journal, or it is UNCLEAN when it comes back.
+        """
+        assert self._identities is not None
+        identity, waited = await self._identities.claim(seen.identity, wait_ms=self._options.registration_wait_ms)
+        if not waited:
+            return dataclasses.replace(seen, identity=identity)
+        assert self._gate.inspector is not None
+        now = await self._gate.inspector.look()
+        if (now.decision.verdict, now.evidence_hash) != (seen.decision.verdict, seen.evidence_hash):
+            raise errors.VersionConflict("something changed while the end of another process was waited for")
+        return now
+
     async def _new_life(self, seen: Inspection, grant_id: str, fail: Fail) -> EntryStore:
-        """Empty volumes become this bookie's: its first life, or the next after a loss."""
+        """Empty volumes become this bookie's: its first incarnation, or the next after a loss."""
         before = seen.identity.record
         record = IncarnationRecord(
             instance_id=seen.identity.instance_id,
@@ -142,11 +172,9 @@ class Boot:
             grant_id=grant_id,
             operator_epoch=self._gate.epoch_seen(before),
             boot_id=self._boot_id,
+            granted_by=self._gate.granted_by if seen.decision.verdict is Verdict.LOST else "",
         )
         is_loss = seen.decision.verdict is Verdict.LOST
-        # A record without a cookie: this id was retired, and is used again. No ledger names it any more, so no entry
-        # can be missed; but a writer that hangs since before still has it in its ensemble, and a fence is forgotten.
-        had_fences = is_loss or before is not None
         # CRASH: until the cookie is changed these volumes say "regenerating" and the store does not know it: the next
         # boot finds LOST (or BOOTSTRAP) again, whatever is in `current` by then, and needs a grant again.
         await self._stamp(seen, record, grant_id=grant_id)
@@ -155,12 +183,12 @@ class Boot:
             await self._note(seen, record, verify=kept)
         async with self._opened(fail, accept_loss=is_loss, must_exist=False) as store:
             assert self._identities is not None
-            if had_fences:
-                seen = dataclasses.replace(seen, identity=await self._identities.end_life(seen.identity))
-                await self._protect(store, Loss.VOLUMES, record)
+            # Also where no ledger names us and we are new: this id may have been another's, a Java bookie's too, which
+            # leaves no record. No entry can be missed then; but a writer that hangs since before still has it in its
+            # ensemble, and a fence would be forgotten.
+            await self._protect(store, Loss.VOLUMES, record)
             self._phase.enter(State.STAMPING)
             self.progress.enter("cookie")
-            await self._until_unregistered()
             # The linearization point. CRASH: after it the next boot finds RESUME and needs no grant; all marks are
             # durable since before it, and are made again.
             await self._identities.begin_life(seen.identity, seen.master, record)
@@ -170,32 +198,33 @@ class Boot:
         return store
 
     async def _same_life(self, seen: Inspection, fail: Fail) -> EntryStore:
-        """The volumes are those of the current life: whole, unclean, or stamped only in part."""
+        """The volumes are those of the current incarnation: whole, unclean, or stamped only in part."""
         before = seen.identity.record
         assert before is not None, "a life without a record is no verdict"
         assert self._identities is not None
         record = dataclasses.replace(before, boot_epoch=_next(before.boot_epoch), boot_id=self._boot_id)
         is_resumed = seen.decision.verdict is Verdict.RESUME
         is_healthy = seen.decision.verdict is Verdict.HEALTHY
+        is_set_back = seen.decision.verdict is Verdict.UNCLEAN and seen.is_set_back
+        if is_set_back:
+            # CRASH: opening the store begins a journal file that reaches farther than the position: without this mark
+            # the next boot, coming before phase one has ended, would find nothing amiss.
+            await dirs.mark_set_back(self._world.disk, self._storage)
         if not is_healthy:
-            await self._note(seen, record, verify=False)
-        async with self._opened(fail, accept_loss=is_resumed, must_exist=True) as store:
+            await self._note(seen, record, verify=is_set_back)
+        has_lost_volumes = is_resumed or is_set_back
+        async with self._opened(fail, accept_loss=has_lost_volumes, must_exist=True) as store:
             if not is_healthy:
-                await self._protect(store, Loss.VOLUMES if is_resumed else Loss.UNFLUSHED, record)
+                await self._protect(store, Loss.VOLUMES if has_lost_volumes else Loss.UNFLUSHED, record)
                 # CRASH: the marks and the note are durable and outlive the marker; a boot that journals its data may
-                # now say so (T20).
+                # now say so (spec/bp46.md#T20).
                 await dirs.clear_dirty(self._world.disk, self._storage)
             if is_resumed:
                 await stamps.write_cookies(self._world.disk, self._volumes, seen)
             # CRASH: sentinels go first, so a volume is ahead of the store by one boot at most and never behind it; a
             # volume that is behind went back in time.
             await self._stamp(seen, record)
-            try:
-                await self._identities.begin_boot(seen.identity, record)
-            except errors.VersionConflict as error:
-                raise errors.RefusedToStart(
-                    f"another process booted as bookie {self._bookie_id} at the same time: only one may run"
-                ) from error
+            await self._identities.begin_boot(seen.identity, record)
             await self._served_from_now_on(store, record)
         return store
 
@@ -221,22 +250,10 @@ class Boot:
             self._bookie_id,
             loss,
             self._options,
-            self._patience,
+            self._retry,
             self.progress,
             epoch=record.boot_epoch,
         )
-
-    async def _until_unregistered(self) -> None:
-        """A process that is still registered as this bookie may still serve. Its session ends soon, or it is alive.
-
-        Raises VersionConflict when it stays: somebody else is this bookie.
-        """
-        assert self._identities is not None
-        deadline_ns = self._world.clock.monotonic_ns() + self._options.registration_wait_ms * NS_PER_MS
-        while await self._identities.is_registered_elsewhere():
-            if self._world.clock.monotonic_ns() >= deadline_ns:
-                raise errors.VersionConflict(f"another process is registered as bookie {self._bookie_id} and stays")
-            await self._patience.pause(_REGISTRATION_POLL_MS)
 
     async def _stamp(self, seen: Inspection, record: IncarnationRecord, *, grant_id: str = "") -> None:
         await stamps.write_sentinels(
@@ -253,7 +270,7 @@ class Boot:
         await notes.write(self._world.disk, self._volumes, note)
 
     async def _served_from_now_on(self, store: EntryStore, record: IncarnationRecord) -> None:
-        # CRASH: durable before the first request is served (B31).
+        # CRASH: durable before the first request is served (CONFORMANCE.md#B31).
         await dirs.mark_dirty(self._world.disk, self._storage)
         self.record = record
         self.store = store
@@ -269,6 +286,11 @@ class Boot:
         assert self.record is not None
         await self._identities.hold(self.record)
 
+    async def while_held(self) -> Sequence[CheckOp]:
+        """Once this process is known to be the bookie (`hold` sees to that): what makes a transaction depend on it."""
+        assert self._identities is not None
+        return await self._identities.while_held()
+
     async def repair(self, store: EntryStore, metadata: MetadataStore) -> None:
         """Phase two; returns when nothing is left to repair. Run it beside serving: recoveries talk to us too."""
         note = await notes.read(self._world.disk, self._volumes)
@@ -276,10 +298,10 @@ class Boot:
         async with contextlib.AsyncExitStack() as stack:
             # Entering changes nothing, so it may be repeated: a metadata store that is silent just now is no reason to
             # stop a bookie, which would lose what it has not flushed (found by the simulator).
-            client = await self._patience.read(
+            client = await self._retry.read(
                 lambda: stack.enter_async_context(Client(self._client_options, self._world, store=metadata))
             )
-            repair = Repair(
+            repair = LimboRepair(
                 store,
                 self._ledgers,
                 self._bookie_id,
@@ -287,7 +309,7 @@ class Boot:
                 client.bookies,
                 self._options,
                 self._world,
-                self._patience,
+                self._retry,
                 self.progress,
                 verify=note is not None and note.verify,
             )
@@ -304,7 +326,22 @@ class Boot:
 
     async def report(self, *, fresh: bool = False) -> StorageReport:
         """Integrity's part of the storage report; the server fills in what it knows (data port, version, mode)."""
-        return await self._gate.report(fresh=fresh)
+        async with self._telling_of_data():
+            return await self._gate.report(fresh=fresh)
+
+    @contextlib.asynccontextmanager
+    async def _telling_of_data(self) -> AsyncIterator[None]:
+        """Where there is no cluster, say what is on the disks of this bookie: with data it is never new."""
+        try:
+            yield
+        except errors.NoCluster as error:
+            raise await volumes.told_of_data(self._world, self._storage, self._uri, error) from None
+
+    async def members(self) -> tuple[Member, ...]:
+        """Every bookie that the metadata store knows of. Raises MetadataError."""
+        if self._metadata is None:
+            raise errors.MetadataError("this bookie has no session with the metadata store yet")
+        return await members.members(self._metadata, self._uri.root)
 
     async def grant(self, grant: Grant) -> None:
         """Accept, or raise GrantRefused. Accepted is not finished."""

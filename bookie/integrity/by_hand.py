@@ -26,7 +26,7 @@ async def fix(boot: Boot, metadata: MetadataStore, grant: Grant | None) -> None:
     `grant` None: only to finish what was begun (RESUME). Raises GrantRefused, RefusedToStart, StorageFailed. Cut at any
     point, it may be run again.
     """
-    run = _Run()
+    run = _BootByHand()
     store, _ = await together([run.boot(boot, metadata), run.give(boot, grant)])
     assert store is not None
     if run.failure is not None or not await store.close():
@@ -35,7 +35,7 @@ async def fix(boot: Boot, metadata: MetadataStore, grant: Grant | None) -> None:
     await boot.ended_well()
 
 
-class _Run:
+class _BootByHand:
     """The boot, and beside it whoever gives the grant; each hears from the other what it must wait for."""
 
     def __init__(self) -> None:

@@ -1,25 +1,36 @@
 """Fetch the entries of one ledger that this bookie should hold and does not: verified, from whichever peer has them.
 
-An entry is stored only after its digest and its ids were checked with what the metadata holds (bp46.md T19): a corrupt
-peer costs one more question and spreads nothing. Nothing here clears a mark or decides an end.
+An entry is stored only after its digest and its ids were checked with what the metadata holds (spec/bp46.md#R21): a
+corrupt peer costs one more question and spreads nothing. Nothing here clears a mark or decides an end.
 """
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.ids import INVALID_ENTRY_ID, LAST_ENTRY, BookieId, EntryId, LedgerId
 from bookie.base.throttle import Throttle
 from bookie.integrity import ledgers as rules
-from bookie.integrity.progress import Progress
+from bookie.integrity.progress import BootProgress
 from bookie.integrity.together import together
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.clock import Clock
+from bookie.quorum.shares import Stretch, entries_from
+from bookie.storage.pause import pause
 from bookie.storage.store import EntryStore
 from bookie.wire import digest, entry
 from bookie.wire.digest import Digest, DigestType
+
+# Entries in a row that nobody has, before the copier leaves a ledger for now. Where a bookie holds something behind
+# them, they are a real loss, and the way to what is behind them is worth more.
+_ROW_MAX = 2_048
+_ROW_MAX_TO_HIGHEST = 1 << 18
+_ASKED_FOR_HIGHEST_MAX = 64
+# Looked at between two turns of the event loop: about a millisecond.
+_STRETCHES_AT_ONCE = 512
 
 
 class Peers(Protocol):
@@ -38,6 +49,16 @@ class EntriesUnavailable(BookieError):
         self.count = count
 
 
+@dataclass(slots=True)
+class _Attempt:
+    """What one `copy` met. `is_over`: a peer did not answer, so more questions are of no use now."""
+
+    copied: int = 0
+    failures: int = 0
+    first_failure: str = ""
+    is_over: bool = False
+
+
 class Copier:
     """Copies for one repair; remembers which peers fail."""
 
@@ -48,7 +69,7 @@ class Copier:
         peers: Peers,
         clock: Clock,
         throttle: Throttle,
-        progress: Progress,
+        progress: BootProgress,
         *,
         concurrency: int,
         verify: bool,
@@ -62,55 +83,94 @@ class Copier:
         self._concurrency = concurrency
         self._verify = verify
         self._failed: dict[BookieId, int] = {}
+        self._reached: dict[LedgerId, EntryId] = {}  # where a ledger that is too long for one attempt goes on
 
     async def copy(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> int:
         """Copy what is missing of the sealed fragments; return how many entries. Not durable before `flush`.
 
-        Raises EntriesUnavailable after all others were copied; peers that do not answer end it at once.
+        Raises EntriesUnavailable after all others were copied; peers that do not answer end it at once, and so does a
+        long row of entries that nobody has: a record may name more of them than anybody can ask for. Nothing is taken
+        for absent by that: later attempts begin at the first missing entry again, and then go on where this one ended.
         """
         opener = _Opener(ledger_id, metadata, self._known_key(ledger_id))
         wanted, count = await self._wanted(ledger_id, metadata)
-        copied, failures = 0, list[str]()
-        progress = self._progress
+        attempt, progress = _Attempt(), self._progress
         progress.entries_pending = max(0, progress.entries_pending) + count
-        while batch := list(itertools.islice(wanted, self._concurrency)):
+        stopped = await self._copy_from(opener, entries_from(wanted, EntryId(0)), attempt, INVALID_ENTRY_ID)
+        if stopped is not None:
+            begin = max(stopped, self._reached.get(ledger_id, stopped))
+            highest = await self._highest(opener)
+            stopped = await self._copy_from(opener, entries_from(wanted, begin), attempt, highest)
+        progress.entries_pending -= count - attempt.copied  # those of a failed attempt are counted again by the next
+        if stopped is not None:
+            self._reached[ledger_id] = stopped
+        elif not attempt.is_over:
+            self._reached.pop(ledger_id, None)
+        if attempt.failures:
+            more = f" and {attempt.failures - 1} more" if attempt.failures > 1 else ""
+            rest = "" if stopped is None else f"; of {count} missing, those from entry {stopped} on are asked for later"
+            raise EntriesUnavailable(f"{attempt.first_failure}{more}{rest}", attempt.failures)
+        return attempt.copied
+
+    async def _copy_from(
+        self, opener: "_Opener", entries: Iterator[EntryId], attempt: "_Attempt", highest: EntryId
+    ) -> EntryId | None:
+        """Copy until the end (None) or until too many in a row failed, more of them up to `highest`: then where to go
+        on."""
+        row = 0
+        while not attempt.is_over and (batch := list(itertools.islice(entries, self._concurrency))):
+            if row >= (_ROW_MAX_TO_HIGHEST if batch[0] <= highest else _ROW_MAX):
+                return batch[0]
             answers = await together(self._copy_one(opener, entry_id) for entry_id in batch)
             trouble = [problem for problem in answers if problem is not None]
-            copied += len(batch) - len(trouble)
-            progress.entries_pending -= len(batch) - len(trouble)
-            failures += [text for text, _ in trouble]
-            if any(is_passing for _, is_passing in trouble):
-                break
-        progress.entries_pending -= count - copied  # those of a failed attempt are counted again by the next
-        if failures:
-            more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
-            raise EntriesUnavailable(f"{failures[0]}{more}", len(failures))
-        return copied
+            row = row + len(batch) if len(trouble) == len(batch) else 0
+            attempt.copied += len(batch) - len(trouble)
+            self._progress.entries_pending -= len(batch) - len(trouble)
+            attempt.failures += len(trouble)
+            if trouble:
+                attempt.first_failure = attempt.first_failure or trouble[0][0]
+                attempt.is_over = any(is_passing for _, is_passing in trouble)
+        return None
 
-    async def _wanted(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> tuple[Iterator[EntryId], int]:
-        """Which entries to fetch, ascending, and how many. Held in memory only where disks must be read to know."""
+    async def _wanted(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> tuple[list[Stretch], int]:
+        """What to fetch, ascending, and how many entries: at most one stretch per run that we hold, or per entry that
+        cannot be read."""
         try:
-            runs = await self._store.walk_entry_runs(ledger_id)
+            runs = await self._store.entry_ranges(ledger_id)
         except errors.NoSuchLedger:
             runs = []
-        if self._verify:
-            bad = [entry_id async for entry_id in self._unreadable(ledger_id, metadata, runs)]
-            wanted = sorted({*bad, *rules.missing(metadata, self._me, runs)})
-            return iter(wanted), len(wanted)
-        count = sum(1 for _ in rules.missing(metadata, self._me, runs))
-        return rules.missing(metadata, self._me, runs), count
+        wanted, count = list[Stretch](), 0
+        for number, (stretch, is_held) in enumerate(rules.stretches(metadata, self._me, runs)):
+            if number % _STRETCHES_AT_ONCE == 0:
+                await pause()
+            if not is_held:
+                found = [stretch] if stretch.size else []
+            elif self._verify:
+                found = [Stretch(stretch.share, one, one) async for one in self._unreadable(ledger_id, stretch)]
+            else:
+                continue
+            wanted += found
+            count += sum(one.size for one in found)
+        return wanted, count
 
-    async def _unreadable(
-        self, ledger_id: LedgerId, metadata: LedgerMetadata, runs: list[tuple[EntryId, EntryId]]
-    ) -> AsyncIterator[EntryId]:
-        """Entries that the index has and the disk has not (bp46.md T15)."""
-        absent = rules.missing(metadata, self._me, runs)
-        skip = next(absent, None)
-        for entry_id in rules.assigned(metadata, self._me):
-            if entry_id == skip:
-                skip = next(absent, None)
-            elif not await self._store.check_entry(ledger_id, entry_id):
+    async def _unreadable(self, ledger_id: LedgerId, held: Stretch) -> AsyncIterator[EntryId]:
+        """Entries that the index has and the disk has not (spec/bp46.md#R22)."""
+        for entry_id in held.share.entries(held.first, held.last):
+            if not await self._store.check_entry(ledger_id, entry_id):
                 yield entry_id
+
+    async def _highest(self, opener: "_Opener") -> EntryId:
+        """The highest entry that any other bookie of the ledger shows us now; -1: none. It says how long to go on
+        asking, never that an entry is absent."""
+        peers = {peer for segment in opener.metadata.segments for peer in segment.bookies if peer != self._me}
+        highest = INVALID_ENTRY_ID
+        for peer in sorted(peers)[:_ASKED_FOR_HIGHEST_MAX]:
+            try:
+                highest = max(highest, opener.entry_of(await self._peers.read(peer, opener.ledger_id, LAST_ENTRY)))
+            except BookieError as error:
+                if error.fatal:
+                    raise
+        return highest
 
     async def _copy_one(self, opener: "_Opener", entry_id: EntryId) -> tuple[str, bool] | None:
         """None when copied; else why not, and whether it may pass."""
@@ -165,3 +225,11 @@ class _Opener:
             self._digest.open(body, self.ledger_id, entry_id)
         elif len(body) < entry.HEADER_SIZE or entry.unpack_ids(body) != (self.ledger_id, entry_id):
             raise errors.DigestMismatch(f"ledger {self.ledger_id} entry {entry_id}: the answer is another entry")
+
+    def entry_of(self, body: bytes) -> EntryId:
+        """The id of an entry of this ledger. Raises DigestMismatch."""
+        if self._digest is not None:
+            return self._digest.open(body, self.ledger_id, None)[0].entry_id
+        if len(body) < entry.HEADER_SIZE or entry.unpack_ids(body)[0] != self.ledger_id:
+            raise errors.DigestMismatch(f"ledger {self.ledger_id}: the answer is an entry of another ledger")
+        return entry.unpack_ids(body)[1]

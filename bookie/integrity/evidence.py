@@ -1,7 +1,7 @@
 """One hash over everything that a grant relies on. Pure.
 
 Two looks at the same situation give the same hash; anything relevant that changed gives another, so that an approval of
-yesterday's situation does not fit today's (operators.md 3.5). Not in it: sentences, free space, ledger counts, time.
+yesterday's situation does not fit today's (spec/operator.md#K5). Not in it: sentences, free space, ledger counts, time.
 """
 
 import hashlib

@@ -14,13 +14,13 @@ from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.base.units import NS_PER_MS
 from bookie.integrity import grant as grants
 from bookie.integrity.grant import Situation
-from bookie.integrity.inspection import Inspection, Inspector
+from bookie.integrity.inspection import BookieInspector, Inspection
+from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.options import IntegrityOptions
-from bookie.integrity.patience import Patience
-from bookie.integrity.progress import Progress
+from bookie.integrity.progress import BootProgress
 from bookie.metadata.cookie import IncarnationRecord
 from bookie.ports import World
-from bookie.ports.admin import Grant, State, StorageReport, Verdict
+from bookie.ports.admin import Grant, State, StorageReport, Verdict, credible_epoch
 from bookie.storage.options import StorageOptions
 
 log = logging.getLogger(__name__)
@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 CAPABILITIES = ("limbo", "regeneration", "partial-loss", "live-writers")
 
 
-class Phase:
+class BootPhase:
     """Which part of its life a boot is in; every change is told once."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: BootProgress) -> None:
         self.state = State.STARTING
         self._progress = progress
         self.on_state: Callable[[State], None] = lambda state: None
@@ -43,8 +43,8 @@ class Phase:
         self.on_state(state)
 
 
-class Gate:
-    """Of one boot. `inspector` is set once the metadata store has answered for the first time."""
+class BootGate:
+    """The gate of one boot. `inspector` is set once the metadata store has answered for the first time."""
 
     def __init__(
         self,
@@ -52,20 +52,21 @@ class Gate:
         storage: StorageOptions,
         options: IntegrityOptions,
         world: World,
-        patience: Patience,
-        phase: Phase,
+        retry: MetadataRetry,
+        phase: BootPhase,
         *,
         boot_id: str,
     ) -> None:
-        self.inspector: Inspector | None = None
+        self.inspector: BookieInspector | None = None
         self._bookie_id = bookie_id
         self._storage = storage
         self._options = options
         self._world = world
-        self._patience = patience
+        self._retry = retry
         self._phase = phase
         self._boot_id = boot_id
         self._seen: Inspection | None = None
+        self._seen_at_ns = 0
         self._served: IncarnationRecord | None = None
         self._granted: Grant | None = None
         self._grant_expires_ns = 0
@@ -73,7 +74,7 @@ class Gate:
         self._poke = asyncio.Event()
 
     async def until_allowed(self) -> tuple[Inspection, str]:
-        """What was seen when the way was free, and what allows a new life ("" when none begins). May take for ever."""
+        """What was seen when the way was free; what allows a new incarnation ("": none begins). May take for ever."""
         while True:
             self._poke.clear()
             seen = await self._look()
@@ -96,9 +97,16 @@ class Gate:
         self._served = record
         self._seen = None
 
+    @property
+    def granted_by(self) -> str:
+        """Who allowed the incarnation that begins now; "" when nobody had to."""
+        if self._granted is not None:
+            return self._granted.given_by or f"not proven: {self._granted.issued_by}"
+        return "" if self._options.waits_for_grant else "the bookie itself (regeneration=local)"
+
     def epoch_seen(self, record: IncarnationRecord | None) -> int:
         """The highest operator epoch that ever gave us a grant, in this process or an earlier life."""
-        return max(self._operator_epoch, record.operator_epoch if record else 0)
+        return max(self._operator_epoch, credible_epoch(record.operator_epoch) if record else 0)
 
     async def grant(self, grant: Grant) -> None:
         """Accept, or raise GrantRefused. The same grant again is fine: its sender may not have heard the answer."""
@@ -107,8 +115,6 @@ class Gate:
             return
         if self._phase.state is not State.WAITING_GRANT:
             raise errors.GrantRefused("not_waiting", f"this bookie waits for no grant; it is {self._phase.state.value}")
-        if (grant.bookie_id, grant.pod_uid) == (self._bookie_id, self._world.host.pod_uid):
-            self._operator_epoch = max(self._operator_epoch, grant.operator_epoch)
         seen = await self._look()
         # Everything below happens in one step of the loop: what was checked is what is accepted.
         record = seen.identity.record
@@ -125,14 +131,16 @@ class Gate:
             age_ms=(self._world.clock.monotonic_ns() - received_ns) // NS_PER_MS,
         )
         grants.check(grant, situation)
+        # Only now: whoever is refused moves no epoch, or one forged number would shut out every operator for ever.
+        self._operator_epoch = grant.operator_epoch
         self._granted = grant
         self._grant_expires_ns = received_ns + grant.ttl_ms * NS_PER_MS
-        log.info("grant accepted grant_id=%s issued_by=%s", grant.grant_id, grant.issued_by)
+        log.warning("grant accepted grant_id=%s given_by=%s", grant.grant_id, self.granted_by)
         self._poke.set()
 
     async def report(self, *, fresh: bool) -> StorageReport:
         """What this bookie sees of itself; the newest inspection, or another one now."""
-        is_reachable = self.inspector is not None and self._patience.is_reachable
+        is_reachable = self.inspector is not None and self._retry.is_reachable
         if is_reachable and (fresh or self._seen is None):
             await self._look()
         seen = self._seen
@@ -161,10 +169,12 @@ class Gate:
             incarnation=record.incarnation if record else Incarnation(0),
             boot_epoch=record.boot_epoch if record else BootEpoch(0),
             operator_epoch_seen=self.epoch_seen(record),
+            granted_by=record.granted_by if record else "",
             ledger_count=seen.ledger_count,
             ledgers_naming_me=seen.ledgers_naming_me,
             volumes=seen.volumes,
             evidence_hash=seen.evidence_hash,
+            inspection_age_ms=(self._world.clock.monotonic_ns() - self._seen_at_ns) // NS_PER_MS,
             unclean_shutdown=seen.is_dirty and self._served is None,
         )
 
@@ -188,7 +198,9 @@ class Gate:
 
     async def _look(self) -> Inspection:
         assert self.inspector is not None
+        began_ns = self._world.clock.monotonic_ns()
         self._seen = await self.inspector.look(is_serving=self._served is not None)
+        self._seen_at_ns = began_ns  # what was read first is as old as this
         return self._seen
 
     async def _pause(self) -> None:

@@ -1,6 +1,6 @@
 """The bookie's half of the two-party grant: does this grant fit what is seen *now*? Pure; refusals are typed.
 
-Everything the other party relied on is checked again against a fresh inspection (operators.md 3.6, 4). The reasons are
+Everything the other party relied on is checked again against a fresh inspection (spec/operator.md#K7). The reasons are
 stable words of the admin protocol; the sentences are for people.
 """
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, Incarnation
-from bookie.ports.admin import Grant, MountProof, Verdict, VolumeReport
+from bookie.ports.admin import OPERATOR_EPOCH_MAX, Grant, MountProof, Verdict, VolumeReport
 
 _PROOFS = (MountProof.PROVEN, MountProof.SHARED, MountProof.UNCHECKED)
 
@@ -46,6 +46,11 @@ def _rules(grant: Grant, now: Situation) -> tuple[tuple[bool, str, str], ...]:
     return (
         (grant.bookie_id != now.bookie_id, "wrong_bookie", f"it is for {grant.bookie_id}, this is {now.bookie_id}"),
         (grant.pod_uid != now.pod_uid, "wrong_pod", f"it is for pod {grant.pod_uid!r}, this is {now.pod_uid!r}"),
+        (
+            not 0 <= grant.operator_epoch <= OPERATOR_EPOCH_MAX,
+            "epoch_out_of_range",
+            f"operator epoch {grant.operator_epoch} is none: they go from 0 to {OPERATOR_EPOCH_MAX}",
+        ),
         (
             grant.operator_epoch < now.operator_epoch_seen,
             "old_epoch",

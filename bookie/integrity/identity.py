@@ -1,34 +1,43 @@
-"""Cookie and incarnation record in the metadata store: who this bookie is, and which of its lives is the current one.
+"""Cookie and incarnation record in the metadata store: who this bookie is, and which incarnation it is in.
 
-Changed by compare-and-set only, cookie and record in one transaction: that commit is the linearization point of a new
-life (operators.md 3.6, 6). The record carries the random id of the process that wrote it, so that a lost answer can be
-settled by looking, and so that the older of two processes with one id learns that it was overtaken and stops.
+Changed by compare-and-set only, cookie and record in one transaction: that commit is where a new incarnation begins
+(spec/operator.md#K8). The record carries the random id of the process that wrote it, so that a lost answer can be
+settled by looking, and so that the older of two processes with one id learns that it was overtaken and stops: every
+boot begins with a claim, which writes that id and makes the sign of `IdHolder`, before it looks at what it relies on.
 """
 
 import asyncio
-import contextlib
+import dataclasses
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bookie.base import errors
-from bookie.base.ids import BookieId
+from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.base.units import NS_PER_MS
 from bookie.client import cluster
-from bookie.integrity.patience import Patience
+from bookie.integrity.holder import SETTLE_MS, IdHolder
+from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.metadata import cookie, paths
 from bookie.metadata.cookie import Cookie, IncarnationRecord
-from bookie.ports.metadata_store import CreateOp, MetadataStore, Op, PutOp, Stored
+from bookie.ports.clock import Clock
+from bookie.ports.metadata_store import CheckOp, CreateOp, MetadataStore, Op, PutOp, Session, Stored, find
+
+log = logging.getLogger(__name__)
 
 ABSENT = -1
-_SETTLE_MS = 100  # between attempts at a change whose answer was lost
+_NOT_BEGUN = Incarnation(0)  # in the claim of a bookie that has no life yet
+_CLAIM_POLL_MS = 250  # while another process stands in the way
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class StoredIdentity:
     """What the store says. Versions are ABSENT where there is no node.
 
-    `record` None: no life of this bookie in this cluster. One left by an earlier cluster in the same place (metaformat
-    does not know it) counts as none, but keeps its version.
+    `record` None: no incarnation of this bookie in this cluster. One left by an earlier cluster in the same place
+    (metaformat does not know it) counts as none, but keeps its version; so does the claim of a first one not yet begun.
+    `boot_id`: of the process that wrote the record last.
     """
 
     instance_id: str
@@ -38,29 +47,38 @@ class Identity:
     cookie_digest: str
     record: IncarnationRecord | None
     record_version: int
+    boot_id: str = ""
 
 
 class IdentityStore:
-    """The two nodes of one bookie."""
+    """The two nodes of one bookie, and the sign of this process beside them."""
 
-    def __init__(self, store: MetadataStore, root: str, bookie_id: BookieId, patience: Patience) -> None:
+    def __init__(
+        self, store: MetadataStore, root: str, bookie_id: BookieId, retry: MetadataRetry, clock: Clock, *, boot_id: str
+    ) -> None:
+        """`boot_id`: random, of this process."""
+        self.holder = IdHolder(store, root, bookie_id, retry, boot_id=boot_id)
+        self._record_version = ABSENT  # at which `hold` last saw the record as ours
+        self.held = asyncio.Event()  # the record and the sign are ours, as far as `hold` knows
+        self._boot_id = boot_id
+        self._clock = clock
         self._store = store
         self._root = root
         self._bookie_id = bookie_id
-        self._patience = patience
+        self._retry = retry
         self._cookie_path = paths.cookie(root, bookie_id)
         self._record_path = paths.incarnation(root, bookie_id)
 
-    async def read(self) -> Identity:
+    async def read(self) -> StoredIdentity:
         """Linearizable: a sync goes first. Raises RefusedToStart when there is no cluster here."""
-        read = self._patience.read
+        read = self._retry.read
         await read(lambda: self._store.sync(self._root))
         instance_id = await read(lambda: cluster.instance_id(self._store, self._root))
-        stored_cookie = await read(lambda: self._get(self._cookie_path))
-        stored_record = await read(lambda: self._get(self._record_path))
+        stored_cookie = await read(lambda: find(self._store, self._cookie_path))
+        stored_record = await read(lambda: find(self._store, self._record_path))
         found, problem = _load_cookie(stored_cookie)
         record, broken = _load_record(stored_record, instance_id)
-        return Identity(
+        return StoredIdentity(
             instance_id=instance_id,
             cookie=found,
             cookie_problem=problem or broken,
@@ -68,108 +86,156 @@ class IdentityStore:
             cookie_digest="" if stored_cookie is None else hashlib.sha256(stored_cookie.data).hexdigest(),
             record=record,
             record_version=ABSENT if stored_record is None else stored_record.version,
+            boot_id=_boot_id(stored_record),
         )
 
-    async def end_life(self, seen: Identity) -> Identity:
-        """Move the record's version on, and nothing else: what is copied to this bookie because the life it tells of
-        took it can no longer be published (`client.evacuation`). So phase one, begun after it, sees all that was.
+    async def position(self) -> Stored | None:
+        """How far this bookie's journals reached, as it last told; None: it never did. A sync went before (`read`)."""
+        path = paths.position(self._root, self._bookie_id)
+        return await self._retry.read(lambda: find(self._store, path))
 
-        Another process of this id may do it instead of us; it makes no difference. Raises VersionConflict when cookie
-        or record were changed meanwhile.
+    async def claim(self, seen: StoredIdentity, *, wait_ms: int) -> tuple[StoredIdentity, bool]:
+        """Be the one process of this id: our sign is made and our id is written into the record, all or nothing.
+
+        From then on the process that wrote the record before, if it lives, knows that it is this bookie no more: the
+        record is not its own. What is copied here for its life can no longer be published either, as the record's
+        version moved on (`client.evacuation`). So marks, made after it, see all that was.
+
+        An earlier process that is registered or holds the sign is waited out for `wait_ms`: its session ends, or it is
+        alive. Returns what stands now, and whether it was waited for anybody. Raises VersionConflict when one stays,
+        or when cookie or record were changed meanwhile.
         """
-        if seen.record is None:
-            return seen
-        op = PutOp(self._record_path, cookie.dump_incarnation(seen.record), seen.record_version)
-        while True:
-            with contextlib.suppress(errors.MetadataError):  # the next look says what happened
-                await self._store.transact((op,))
-            now = await self.read()
-            if (now.cookie_version, now.record) != (seen.cookie_version, seen.record):
-                raise errors.VersionConflict(
-                    f"cookie or record of bookie {self._bookie_id} was changed by somebody else meanwhile"
-                )
-            if now.record_version != seen.record_version:
-                return now
-            await self._patience.pause(_SETTLE_MS)
-
-    async def begin_life(self, seen: Identity, new_cookie: Cookie, record: IncarnationRecord) -> None:
-        """Cookie and record, both as they were `seen`, become the new ones: all or nothing, durably.
-
-        Raises VersionConflict when somebody else acted since.
-        """
-        for parent in (paths.cookies(self._root), paths.incarnations(self._root)):
+        deadline_ns = self._clock.monotonic_ns() + wait_ms * NS_PER_MS
+        change = _change(self._record_path, self._claim_of(seen), seen.record_version)
+        for parent in (paths.processes(self._root), paths.incarnations(self._root), paths.readonly(self._root)):
             await self._ensure(parent)
+        waited = False
+        while True:
+            try:
+                await self._store.transact((*await self.holder.taking(), change))
+            except (errors.OutcomeUnknown, errors.VersionConflict, errors.NodeExists, errors.NodeMissing):
+                pass  # the look below says what happened
+            except errors.MetadataError as error:
+                if not error.retryable:
+                    raise
+            now = await self.read()
+            if now.boot_id == self._boot_id and now.record_version == seen.record_version + 1:
+                if not await self.holder.take_back(CheckOp(self._record_path, now.record_version)):
+                    raise self._overtaken()
+                return now, waited
+            if (now.cookie_version, now.record_version) != (seen.cookie_version, seen.record_version):
+                raise self._overtaken()
+            reason = await self.holder.in_the_way()
+            if reason and self._clock.monotonic_ns() >= deadline_ns:
+                raise errors.VersionConflict(f"another process is bookie {self._bookie_id} and stays: {reason}")
+            if reason and not waited:
+                log.warning("waiting for the end of another process of this id reason=%s", reason)
+            waited |= bool(reason)
+            await self._retry.pause(_CLAIM_POLL_MS if reason else SETTLE_MS)
+
+    def _claim_of(self, seen: StoredIdentity) -> bytes:
+        """The record as it stood, with our id in it. Older versions compare that id too, and know no other sign."""
+        none = IncarnationRecord(seen.instance_id, _NOT_BEGUN, BootEpoch(0))
+        return cookie.dump_incarnation(dataclasses.replace(seen.record or none, boot_id=self._boot_id))
+
+    def _overtaken(self) -> errors.VersionConflict:
+        return errors.VersionConflict(
+            f"cookie or record of bookie {self._bookie_id} was changed by somebody else meanwhile"
+        )
+
+    async def begin_life(self, seen: StoredIdentity, new_cookie: Cookie, record: IncarnationRecord) -> None:
+        """Cookie and record, both as they were `seen` since our claim, become the new ones: all or nothing, durably.
+
+        Only while our sign stands and nobody is registered under this id: what another acknowledges now is not among
+        the marks. Raises VersionConflict when somebody else acted since.
+        """
+        await self._ensure(paths.cookies(self._root))
         data = cookie.dump_cookie(new_cookie)
         ops = (
+            *self.holder.nobody_registered,
             _change(self._cookie_path, data, seen.cookie_version),
             _change(self._record_path, cookie.dump_incarnation(record), seen.record_version),
         )
         await self._commit(ops, seen, record)
 
-    async def begin_boot(self, seen: Identity, record: IncarnationRecord) -> None:
-        """The same life, the next boot. Raises VersionConflict when another process of this id was quicker."""
+    async def begin_boot(self, seen: StoredIdentity, record: IncarnationRecord) -> None:
+        """Begin the incarnation's next boot. Raises VersionConflict when another process of this id was quicker."""
         await self._commit(
             (_change(self._record_path, cookie.dump_incarnation(record), seen.record_version),), seen, record
         )
 
-    async def is_registered_elsewhere(self) -> bool:
-        """Is a process other than ours registered under this id, in either list?"""
-        for parent in (paths.available(self._root), paths.readonly(self._root)):
-            found = await self._patience.read(lambda path=f"{parent}/{self._bookie_id}": self._get(path))  # type: ignore[misc]
-            if found is not None and found.owner != self._store.session_id:
-                return True
-        return False
-
     async def hold(self, record: IncarnationRecord) -> None:
-        """Return never; raise RefusedToStart once the record is no longer the one this process wrote."""
+        """Return never; raise RefusedToStart once another process is this bookie.
+
+        That is so when the record is no longer the one this process wrote. A sign that went with our session is made
+        again, and we go on: as long as nobody claimed the record, nobody was this bookie meanwhile.
+        """
         changed = asyncio.Event()
-        cancel = self._store.watch(self._record_path, changed.set)
+        ends = [self._store.watch(path, changed.set) for path in (self._record_path, self.holder.path)]
+
+        def on_session(state: Session) -> None:
+            if state is Session.LOST:
+                self.held.clear()
+                changed.set()
+
+        ends.append(self._store.on_session(on_session))
         try:
             while True:
                 changed.clear()
-                stored = await self._patience.read(lambda: self._get(self._record_path))
+                stored = await self._retry.read(lambda: find(self._store, self._record_path))
                 if stored is None or cookie.load_incarnation(stored.data) != record:
-                    raise errors.RefusedToStart(
-                        f"another process took over bookie {self._bookie_id}, or its record was removed: this one stops"
-                    )
-                await changed.wait()
+                    break
+                self._record_version = stored.version
+                if await self.holder.take_back(CheckOp(self._record_path, stored.version)):
+                    self.held.set()
+                    await changed.wait()
+                elif await self.holder.is_another():
+                    break
         finally:
-            cancel()
+            self.held.clear()
+            for end in ends:
+                end()
+        raise errors.RefusedToStart(
+            f"another process took over bookie {self._bookie_id}, or its record was removed: this one stops"
+        )
 
-    async def _commit(self, ops: Sequence[Op], seen: Identity, record: IncarnationRecord) -> None:
+    async def while_held(self) -> Sequence[CheckOp]:
+        """Once `hold` found the record and our sign: what, checked in a transaction, makes it depend on that."""
+        await self.held.wait()
+        return CheckOp(self._record_path, self._record_version), self.holder.check
+
+    async def _commit(self, ops: Sequence[Op], seen: StoredIdentity, record: IncarnationRecord) -> None:
+        """`ops`, one of which changes the record, while our sign stands."""
         while True:
             try:
-                await self._store.transact(ops)
+                await self._store.transact((self.holder.check, *ops))
             except (errors.OutcomeUnknown, errors.VersionConflict, errors.NodeExists, errors.NodeMissing) as error:
                 # After a lost answer our own change may stand in our way: look before judging.
                 now = await self.read()
                 if now.record == record:
                     return
-                if (now.cookie_version, now.record_version) == (seen.cookie_version, seen.record_version):
-                    await self._patience.pause(_SETTLE_MS)
-                    continue
-                raise errors.VersionConflict(
-                    f"cookie or record of bookie {self._bookie_id} was changed by somebody else meanwhile"
-                ) from error
+                if (now.cookie_version, now.record_version) != (seen.cookie_version, seen.record_version):
+                    raise self._overtaken() from error
+                if reason := await self.holder.in_the_way():
+                    raise errors.VersionConflict(f"another process is bookie {self._bookie_id}: {reason}") from error
+                if not await self.holder.take_back(CheckOp(self._record_path, seen.record_version)):
+                    raise self._overtaken() from error
+                await self._retry.pause(SETTLE_MS)
             except errors.MetadataError as error:
                 if not error.retryable:
                     raise
-                await self._patience.pause(_SETTLE_MS)
+                await self._retry.pause(SETTLE_MS)
             else:
                 return
 
     async def _ensure(self, path: str) -> None:
-        while await self._patience.read(lambda: self._get(path)) is None:
+        while await self._retry.read(lambda: find(self._store, path)) is None:
             try:
                 await self._store.create(path, b"", parents=True)
+            except errors.MetadataDenied:
+                raise
             except errors.MetadataError:
-                await self._patience.pause(_SETTLE_MS)
-
-    async def _get(self, path: str) -> Stored | None:
-        try:
-            return await self._store.get(path)
-        except errors.NodeMissing:
-            return None
+                await self._retry.pause(SETTLE_MS)
 
 
 def _load_record(stored: Stored | None, instance_id: str) -> tuple[IncarnationRecord | None, str]:
@@ -179,7 +245,15 @@ def _load_record(stored: Stored | None, instance_id: str) -> tuple[IncarnationRe
         record = cookie.load_incarnation(stored.data)
     except errors.BadInput as error:
         return None, str(error)
-    return (record, "") if record.instance_id == instance_id else (None, "")
+    has_begun = record.incarnation != _NOT_BEGUN
+    return (record, "") if has_begun and record.instance_id == instance_id else (None, "")
+
+
+def _boot_id(stored: Stored | None) -> str:
+    try:
+        return "" if stored is None else cookie.load_incarnation(stored.data).boot_id
+    except errors.BadInput:
+        return ""
 
 
 def _change(path: str, data: bytes, version: int) -> Op:

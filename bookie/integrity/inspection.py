@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_S
 from bookie.client.ledgers import LedgerStore
-from bookie.integrity import evidence, verdict, volumes
-from bookie.integrity.identity import Identity, IdentityStore
+from bookie.integrity import evidence, position, verdict, volumes
+from bookie.integrity.identity import IdentityStore, StoredIdentity
+from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.options import IntegrityOptions
-from bookie.integrity.patience import Patience
 from bookie.integrity.scan import scan
 from bookie.integrity.verdict import UNCOUNTED, Decision, Facts
-from bookie.integrity.volumes import Expected
+from bookie.integrity.volumes import VolumeExpectation
 from bookie.metadata import cookie
 from bookie.metadata.cookie import Cookie
 from bookie.ports import World
@@ -29,17 +29,18 @@ _COUNT_KEPT_NS = 30 * NS_PER_S
 class Inspection:
     """What was seen, and what follows from it."""
 
-    identity: Identity
+    identity: StoredIdentity
     master: Cookie
     volumes: tuple[VolumeReport, ...]
     decision: Decision
     evidence_hash: str
     is_dirty: bool
+    is_set_back: bool
     ledger_count: int = UNCOUNTED
     ledgers_naming_me: int = UNCOUNTED
 
 
-class Inspector:
+class BookieInspector:
     """Looks at one bookie."""
 
     def __init__(
@@ -50,7 +51,7 @@ class Inspector:
         world: World,
         identities: IdentityStore,
         ledgers: LedgerStore,
-        patience: Patience,
+        retry: MetadataRetry,
     ) -> None:
         self._bookie_id = bookie_id
         self._storage = storage
@@ -58,7 +59,7 @@ class Inspector:
         self._world = world
         self._identities = identities
         self._ledgers = ledgers
-        self._patience = patience
+        self._retry = retry
         self._named: tuple[int, tuple[int, int]] | None = None  # until when, (ledgers, naming us)
 
     async def look(self, *, is_serving: bool = False) -> Inspection:
@@ -68,9 +69,10 @@ class Inspector:
         """
         identity = await self._identities.read()
         master = self._master(identity.instance_id)
-        expected = Expected(self._bookie_id, identity.instance_id, master, identity.record)
+        expected = VolumeExpectation(self._bookie_id, identity.instance_id, master, identity.record)
         found = await volumes.inspect(self._world, self._storage, self._options, expected)
         is_dirty = await dirs.is_dirty(self._world.disk, self._storage)
+        is_set_back = not is_serving and await self._is_set_back(identity)
         lost_writes = await dirs.may_have_lost(self._world.disk, self._storage)
         ledger_count = naming = UNCOUNTED
         facts = Facts(
@@ -79,6 +81,7 @@ class Inspector:
             record=identity.record,
             cookie_problem=_problem(identity, master),
             lost_writes=lost_writes and not is_serving,
+            set_back=is_set_back,
         )
         decision = verdict.decide(facts)
         if decision.verdict is None:
@@ -100,8 +103,16 @@ class Inspector:
                 volumes=found,
             ),
             is_dirty=is_dirty,
+            is_set_back=is_set_back,
             ledger_count=ledger_count,
             ledgers_naming_me=naming,
+        )
+
+    async def _is_set_back(self, identity: StoredIdentity) -> bool:
+        """The position is read before the disk is: another process of this id may still be going on."""
+        stored = await self._identities.position()
+        return await dirs.is_set_back(self._world.disk, self._storage) or await position.is_behind(
+            self._world, self._storage, stored, identity.record
         )
 
     def _master(self, instance_id: str) -> Cookie:
@@ -118,7 +129,7 @@ class Inspector:
             return self._named[1]
         self._named = None
         count = naming = 0
-        async for batch in scan(self._ledgers, self._patience, concurrency=self._options.scan_concurrency):
+        async for batch in scan(self._ledgers, self._retry, concurrency=self._options.scan_concurrency):
             count += len(batch)
             for found in batch:
                 if found.metadata is None:
@@ -130,7 +141,7 @@ class Inspector:
         return count, naming
 
 
-def _problem(identity: Identity, master: Cookie) -> str:
+def _problem(identity: StoredIdentity, master: Cookie) -> str:
     if identity.cookie is None:
         return identity.cookie_problem
     reason = identity.cookie_problem or cookie.mismatch(master, identity.cookie)
@@ -145,4 +156,5 @@ def _counted(facts: Facts, naming: int) -> Facts:
         cookie_problem=facts.cookie_problem,
         ledgers_naming_me=naming,
         lost_writes=facts.lost_writes,
+        set_back=facts.set_back,
     )

@@ -12,16 +12,18 @@ The marks (phase one), by what the metadata store says *after* the loss:
     OPEN                  in the last one   limbo alone: no recovery began, so no fence of ours is lost; limbo refuses
                                             normal adds with "unknown", and the writer lives on by an ensemble change
 
-Stronger than BookKeeper's own check on purpose (bp46.md 5, "The CLOSED row is a safety hole"). The steps (phase two)
+Stronger than BookKeeper's own check on purpose (spec/bp46.md#R9). The steps (phase two)
 end in clearing limbo, and nothing clears a fence. Never: a decision on metadata older than the loss.
 """
 
 import enum
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bookie.base.ids import BookieId, EntryId
+from bookie.base.ids import BookieId, EntryId, IdRange
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.quorum.shares import Share, Stretch
 
 
 class Loss(enum.Enum):
@@ -32,14 +34,14 @@ class Loss(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class LedgerMarks:
     fence: bool
     limbo: bool
 
 
 def marks(
     metadata: LedgerMetadata, me: BookieId, loss: Loss, *, guard_fence: bool = True, guard_limbo: bool = True
-) -> Marks:
+) -> LedgerMarks:
     """The marks for one ledger. The guards are off only in simulation."""
     is_named = metadata.names(me)
     is_open = metadata.state is LedgerState.OPEN
@@ -49,15 +51,15 @@ def marks(
     limbo = guard_limbo and may_hold and (guard_fence or not metadata.is_closed)
     if guard_fence and not guard_limbo and is_open:
         fence = metadata.last_segment_names(me)
-    return Marks(fence=fence, limbo=limbo)
+    return LedgerMarks(fence=fence, limbo=limbo)
 
 
-def unreadable_marks(data: bytes, me: BookieId) -> Marks:
+def unreadable_marks(data: bytes, me: BookieId) -> LedgerMarks:
     """For a record that cannot be read. All formats hold bookie ids as they are: without ours it is not about us.
 
     The fence costs nothing: no client can use such a ledger either.
     """
-    return Marks(fence=True, limbo=me.encode() in data)
+    return LedgerMarks(fence=True, limbo=me.encode() in data)
 
 
 class Step(enum.Enum):
@@ -73,7 +75,8 @@ def next_step(metadata: LedgerMetadata | None, me: BookieId, *, may_have_writer:
     """`metadata` None: deleted. `may_have_writer`: somebody may be writing it still (only asked when OPEN).
 
     A fragment is sealed when the ledger is closed or a later segment begins: then its end is decided, without any
-    answer of ours (S9). While a ledger is being recovered, nobody but that recovery knows whom it will name.
+    answer of ours (spec/bp46.md#S9). While a ledger is being recovered, nobody but that recovery knows whom it will
+    name.
     """
     if metadata is None:
         return Step.CLEAR
@@ -105,27 +108,26 @@ class Silence:
         return now_ns - self.since_ns >= grace_ns
 
 
-def assigned(metadata: LedgerMetadata, me: BookieId) -> Iterator[EntryId]:
-    """Every entry of a sealed fragment whose write set has us, ascending. An unsealed last segment gives none."""
+def stretches(metadata: LedgerMetadata, me: BookieId, runs: Sequence[IdRange]) -> Iterator[tuple[Stretch, bool]]:
+    """Our share of every sealed segment that names us, ascending, cut where `runs` (inclusive, ascending) begin and
+    end; True: it lies in one of them. An unsealed last segment gives none.
+
+    Each costs the same, and some have no entry of ours: a caller can pause between any two of them.
+    """
     size, quorum = metadata.ensemble_size, metadata.write_quorum
     for segment, first, last in metadata.segment_ranges():
         if last is None or me not in segment.bookies:
             continue
-        index = segment.bookies.index(me)
-        for entry_id in range(first, last + 1):
-            # Ensemble index (entry + k) mod E, k < W, holds the entry (P7): ours is one of them.
-            if (index - entry_id) % size < quorum:
-                yield EntryId(entry_id)
-
-
-def missing(metadata: LedgerMetadata, me: BookieId, runs: list[tuple[EntryId, EntryId]]) -> Iterator[EntryId]:
-    """`assigned` without what `runs` (inclusive, ascending) hold."""
-    position = 0
-    for entry_id in assigned(metadata, me):
-        while position < len(runs) and runs[position][1] < entry_id:
-            position += 1
-        if position == len(runs) or entry_id < runs[position][0]:
-            yield entry_id
+        share = Share(size, quorum, segment.bookies.index(me))
+        begin = first
+        for position in range(bisect_left(runs, begin, key=lambda run: run[1]), len(runs)):
+            start, end = runs[position]
+            if start > last:
+                break
+            yield Stretch(share, begin, EntryId(start - 1)), False
+            yield Stretch(share, max(begin, start), min(last, end)), True
+            begin = EntryId(end + 1)
+        yield Stretch(share, begin, last), False
 
 
 def sources(metadata: LedgerMetadata, me: BookieId, entry_id: EntryId, failed: dict[BookieId, int]) -> list[BookieId]:

@@ -1,7 +1,7 @@
 """Mount proof: what the kernel says about a directory -> is the configured volume really there? Pure.
 
 The naive test ("a mount point, and not the root's device") is useless inside a pod: where a volume is missing, kubelet
-bind-mounts the empty host directory, which is a mount point too. Rule: operators.md 3.2, "Mount proof", 1 to 5.
+bind-mounts the empty host directory, which is a mount point too. Rule: spec/operator.md#K1.
 """
 
 import re

@@ -2,28 +2,28 @@
 
     <directory>/REPAIR    JSON: why, since which boot, and whether what is on disk must be read to be believed
 
-It is NEEDS_INTEGRITY_CHECK of bp46.md (S10), kept on every volume so that losing one does not lose it; limbo marks say
-*which* ledgers, this says *that*. Removed only when no limbo mark is left, durably.
+It is NEEDS_INTEGRITY_CHECK of BookKeeper (spec/bp46.md#S10), kept on every volume so that losing one does not lose it;
+limbo marks say *which* ledgers, this says *that*. Removed only when no limbo mark is left, durably.
 """
 
 import json
 from dataclasses import asdict, dataclass
 
 from bookie.base import errors
-from bookie.integrity.volumes import REPAIR_FILE, Volume
+from bookie.integrity.volumes import REPAIR_FILE, ConfiguredVolume
 from bookie.ports.disk import Disk, replace_durably
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """`verify`: a part of the disks was lost and another kept, so an index entry proves nothing (bp46.md T15)."""
+    """`verify`: a part of the disks was lost and another kept, so an index entry proves nothing (spec/bp46.md#T15)."""
 
     reason: str
     boot_epoch: int
     verify: bool
 
 
-async def write(disk: Disk, volumes: tuple[Volume, ...], note: Note) -> None:
+async def write(disk: Disk, volumes: tuple[ConfiguredVolume, ...], note: Note) -> None:
     """Make the note durable on every volume; what an earlier note asks to verify is verified still."""
     before = await read(disk, volumes)
     if before is not None and before.verify:
@@ -32,7 +32,7 @@ async def write(disk: Disk, volumes: tuple[Volume, ...], note: Note) -> None:
         await replace_durably(disk, _path(volume), json.dumps(asdict(note), sort_keys=True).encode() + b"\n")
 
 
-async def read(disk: Disk, volumes: tuple[Volume, ...]) -> Note | None:
+async def read(disk: Disk, volumes: tuple[ConfiguredVolume, ...]) -> Note | None:
     """The most careful of the notes there are; None when no repair is due. One that cannot be read asks for all."""
     found: list[Note] = []
     for volume in volumes:
@@ -43,14 +43,17 @@ async def read(disk: Disk, volumes: tuple[Volume, ...]) -> Note | None:
     return max(found, key=lambda note: note.verify) if found else None
 
 
-async def remove(disk: Disk, volumes: tuple[Volume, ...]) -> None:
-    """CRASH: only after the last limbo mark was cleared durably. A note that survives costs one look at every mark."""
+async def remove(disk: Disk, volumes: tuple[ConfiguredVolume, ...]) -> None:
+    """Remove the notes from all `volumes`.
+
+    CRASH: only after the last limbo mark was cleared durably. A note that survives costs one look at every mark.
+    """
     for volume in volumes:
         await disk.remove(_path(volume))
         await disk.sync_dir(volume.path)
 
 
-def _path(volume: Volume) -> str:
+def _path(volume: ConfiguredVolume) -> str:
     return f"{volume.path}/{REPAIR_FILE}"
 
 

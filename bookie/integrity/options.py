@@ -29,7 +29,7 @@ class IntegrityOptions:
     open_ledger_grace_ms: int = 30_000
     # Held or waiting: look again this often.
     inspect_interval_ms: int = 2_000
-    # Two looks at a mount this far apart must agree (operators.md 3.2, 7).
+    # Two looks at a mount this far apart must agree (spec/operator.md#K2).
     mount_settle_ms: int = 1_000
     # How long an earlier process of this id may stay registered: a session time-out of 30 s, and as much again.
     registration_wait_ms: int = 60_000

@@ -1,6 +1,7 @@
 """Phase one: look at every ledger and make the marks durable, before the cookie is touched and anything is served.
 
-Returns only when every mark is on disk (bp46.md E5, B33, B34). May be repeated at any time: marks are only ever added.
+Returns only when every mark is on disk (spec/storage.md#E5; CONFORMANCE.md#B33, B34). May be repeated at any time:
+marks are only ever added.
 """
 
 import logging
@@ -9,9 +10,9 @@ from bookie.base.ids import BookieId, BootEpoch, LedgerId
 from bookie.client.ledgers import LedgerStore
 from bookie.integrity import ledgers as rules
 from bookie.integrity.ledgers import Loss
+from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.options import IntegrityOptions
-from bookie.integrity.patience import Patience
-from bookie.integrity.progress import Progress
+from bookie.integrity.progress import BootProgress
 from bookie.integrity.scan import Scanned, scan
 from bookie.storage.store import EntryStore
 from bookie.wire import digest
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 # Each `protect` is a flush; so many marks share one.
 _MARKS_PER_FLUSH = 4096
 
-Mark = tuple[LedgerId, bool, bool, bytes | None]
+MarkToSet = tuple[LedgerId, bool, bool, bytes | None]
 
 
 async def run(
@@ -30,15 +31,15 @@ async def run(
     me: BookieId,
     loss: Loss,
     options: IntegrityOptions,
-    patience: Patience,
-    progress: Progress,
+    retry: MetadataRetry,
+    progress: BootProgress,
     *,
     epoch: BootEpoch,
 ) -> None:
     """Fence and put in limbo, durably, what `integrity.ledgers.marks` says. `epoch` is kept beside each limbo mark."""
     progress.enter("one")
-    waiting: list[Mark] = []
-    async for batch in scan(ledgers, patience, concurrency=options.scan_concurrency):
+    waiting: list[MarkToSet] = []
+    async for batch in scan(ledgers, retry, concurrency=options.scan_concurrency):
         for found in batch:
             mark = _mark(found, me, loss, options, progress)
             if mark is not None:
@@ -62,7 +63,9 @@ async def run(
     )
 
 
-def _mark(found: Scanned, me: BookieId, loss: Loss, options: IntegrityOptions, progress: Progress) -> Mark | None:
+def _mark(
+    found: Scanned, me: BookieId, loss: Loss, options: IntegrityOptions, progress: BootProgress
+) -> MarkToSet | None:
     metadata = found.metadata
     if metadata is None:
         wanted, key = rules.unreadable_marks(found.data, me), None

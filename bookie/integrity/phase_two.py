@@ -1,10 +1,10 @@
 """Phase two, beside serving: every ledger in limbo is recovered if it must be, copied, flushed, cleared, flushed.
 
 The limbo marks on disk are the work list, so it is resumable from any cut. Per ledger: metadata is read afresh; its
-end is decided without any answer of ours (S9); what is missing is fetched and verified; only when that is durable the
-mark goes, and only when *that* is durable the ledger is done (B39, E6). A ledger that cannot be repaired now is told of
-with its reason and tried again later; it stops no other. A live writer is not disturbed while it shows signs of life
-(T14).
+end is decided without any answer of ours (spec/bp46.md#S9); what is missing is fetched and verified; only when that is
+durable the mark goes, and only when *that* is durable the ledger is done (CONFORMANCE.md#B39, spec/storage.md#E6). A
+ledger that cannot be repaired now is told of with its reason and tried again later; it stops no other. A live writer is
+not disturbed while it shows signs of life (spec/bp46.md#T14).
 
 It takes no lock (`client.replication_lock`) and publishes nothing: this bookie is named already, so that nobody takes
 what it copies for surplus.
@@ -25,9 +25,9 @@ from bookie.client.ledgers import LedgerStore
 from bookie.integrity import ledgers as rules
 from bookie.integrity.copier import Copier, Peers
 from bookie.integrity.ledgers import Silence, Step
+from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.options import IntegrityOptions
-from bookie.integrity.patience import Patience
-from bookie.integrity.progress import Progress
+from bookie.integrity.progress import BootProgress
 from bookie.integrity.together import together
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports import World
@@ -39,6 +39,10 @@ log = logging.getLogger(__name__)
 _LEDGERS_AT_ONCE = 4
 # Ledgers cleared by one pair of flushes.
 _CLEARED_TOGETHER = 256
+# Attempts at one ledger before its pauses grow beyond `retry_delay_ms_max`, which is a quarter of an hour by default;
+# doubled so often then: about as long again between two attempts.
+_RETRY_BUDGET = 30
+_PAUSE_GROWS_MAX = 5
 # How often a writer's sign of life is looked for.
 _WRITER_POLL_MS = 1_000
 
@@ -80,9 +84,10 @@ class _Work:
     due_ns: int = 0
     failures: int = 0
     silence: Silence | None = None
+    is_closed: bool = False  # at the last attempt
 
 
-class Repair:
+class LimboRepair:
     """One run over all marks. `run` returns when none is left."""
 
     def __init__(
@@ -94,8 +99,8 @@ class Repair:
         peers: Peers,
         options: IntegrityOptions,
         world: World,
-        patience: Patience,
-        progress: Progress,
+        retry: MetadataRetry,
+        progress: BootProgress,
         *,
         verify: bool,
     ) -> None:
@@ -105,7 +110,7 @@ class Repair:
         self._opener = opener
         self._options = options
         self._clock = world.clock
-        self._patience = patience
+        self._retry = retry
         self._progress = progress
         self._copier = Copier(
             store,
@@ -127,13 +132,17 @@ class Repair:
         progress.enter("two")
         progress.pending = progress.limbo = len(self._work)
         while self._work:
+            for ledger_id in self._store.quarantined:  # met since
+                self._work.setdefault(ledger_id, _Work())
             now_ns = self._clock.monotonic_ns()
             due = [ledger_id for ledger_id, work in self._work.items() if work.due_ns <= now_ns]
             for start in range(0, len(due), _CLEARED_TOGETHER):
                 whole = await self._whole(due[start : start + _CLEARED_TOGETHER])
                 try:
                     await self._clear(whole)
-                except errors.DiskFull as error:
+                except errors.StorageFailed as error:
+                    if error.fatal:
+                        raise
                     for ledger_id in whole:  # the marks stand, and nothing is lost: when there is room again
                         self._work[ledger_id].failures += 1
                         self._later(ledger_id, self._work[ledger_id], str(error))
@@ -142,7 +151,7 @@ class Repair:
         log.info("phase two done ledgers=%d entries=%d", progress.done_count, progress.entries_copied)
 
     async def _whole(self, batch: list[LedgerId]) -> list[LedgerId]:
-        """Work on `batch`; return those of which nothing is missing any more (not yet durably)."""
+        """Repair the ledgers of `batch`; return those of which nothing is missing any more (not yet durably)."""
         todo = iter(batch)
         whole: list[LedgerId] = []
 
@@ -160,8 +169,13 @@ class Repair:
         if not whole:
             return
         await self._store.flush()
+        # Whoever closed it may have counted on a fence that an earlier process of our id gave (docs/INTEGRITY.md).
+        closed = [ledger_id for ledger_id in whole if self._work[ledger_id].is_closed]
+        if closed:
+            await self._store.protect([(ledger_id, True, False, None) for ledger_id in closed])
         for ledger_id in whole:
-            with contextlib.suppress(errors.NoSuchLedger):  # deleted, and collected meanwhile
+            # Deleted, and collected meanwhile; or on a disk that has failed meanwhile.
+            with contextlib.suppress(errors.NoSuchLedger, errors.UnknownLedgerState):
                 self._store.clear_limbo(ledger_id)
         await self._store.flush()
         for ledger_id in whole:
@@ -192,6 +206,7 @@ class Repair:
             if step is Step.COPY:
                 assert metadata is not None
                 await self._copier.copy(ledger_id, metadata)
+            work.is_closed = metadata is not None and metadata.is_closed
         except BookieError as error:
             if error.fatal:
                 raise
@@ -201,10 +216,10 @@ class Repair:
         return True
 
     async def _metadata(self, ledger_id: LedgerId) -> tuple[LedgerMetadata | None, int]:
-        """What stands there now; None when the ledger is deleted. Raises BadInput."""
-        await self._patience.read(lambda: self._ledgers.store.sync(self._ledgers.path(ledger_id)))
+        """Read the ledger's metadata as it is now; None when the ledger is deleted. Raises BadInput."""
+        await self._retry.read(lambda: self._ledgers.store.sync(self._ledgers.path(ledger_id)))
         try:
-            return await self._patience.read(lambda: self._ledgers.get(ledger_id))
+            return await self._retry.read(lambda: self._ledgers.get(ledger_id))
         except errors.LedgerMissing:
             return None, -1
 
@@ -226,6 +241,7 @@ class Repair:
     def _later(self, ledger_id: LedgerId, work: _Work, reason: str) -> None:
         options = self._options
         delay_ms = min(options.retry_delay_ms << min(work.failures, 16), options.retry_delay_ms_max)
+        delay_ms <<= min(max(0, work.failures - _RETRY_BUDGET), _PAUSE_GROWS_MAX)
         if work.failures == 0:
             delay_ms = min(_WRITER_POLL_MS, max(1, options.open_ledger_grace_ms))
         work.due_ns = self._clock.monotonic_ns() + delay_ms * NS_PER_MS

@@ -10,12 +10,13 @@ from bookie.ports.admin import BlockedLedger, RepairStatus, State
 from bookie.ports.clock import Clock
 
 BLOCKED_SHOWN_MAX = 100  # admin.proto, RepairStatus.blocked
+_PENDING_MAX = 2**63 - 1  # an int64 there; what records claim to be missing may add up to more
 # The rate shown is over this window, from samples this far apart.
 _RATE_WINDOW_NS = 5 * NS_PER_S
 _SAMPLE_NS = NS_PER_S // 4
 
 
-class Progress:
+class BootProgress:
     """Written by one boot and its repair; read by anybody. Plain attributes, no rule."""
 
     def __init__(self, clock: Clock) -> None:
@@ -70,7 +71,7 @@ class Progress:
         self.bytes_copied += size
 
     def notify(self) -> None:
-        """Something that a watcher should see at once."""
+        """Wake the watchers: there is something that they should see at once."""
         self._changed.set()
 
     def snapshot(self, state: State) -> RepairStatus:
@@ -90,7 +91,7 @@ class Progress:
             ledgers_done=self.done_count,
             entries_copied=self.entries_copied,
             bytes_copied=self.bytes_copied,
-            entries_pending=self.entries_pending,
+            entries_pending=min(self.entries_pending, _PENDING_MAX),
             bytes_per_second=self._bytes_per_second(now_ns),
             blocked=tuple(blocked[:BLOCKED_SHOWN_MAX]),
             done=self.is_done,

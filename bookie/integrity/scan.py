@@ -1,8 +1,8 @@
 """Read the metadata of every ledger of the cluster: bounded in flight and in memory, and once begun, never incomplete.
 
 Before the first read stands a `sync`, so that everything committed before this bookie came back is seen; a ledger made
-later cannot have lost anything here, since nothing is served yet (bp46.md 3). A deleted ledger is skipped; one whose
-record cannot be read is reported as such and stops nobody else's scan.
+later cannot have lost anything here, since nothing is served yet (spec/bp46.md#R7). A deleted ledger is skipped; one
+whose record cannot be read is reported as such and stops nobody else's scan.
 """
 
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.client.ledgers import LedgerStore
-from bookie.integrity.patience import Patience
+from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.together import together
 from bookie.metadata import serde
 from bookie.metadata.ledger import LedgerMetadata
@@ -26,20 +26,20 @@ class Scanned:
     data: bytes = b""
 
 
-async def scan(ledgers: LedgerStore, patience: Patience, *, concurrency: int) -> AsyncIterator[list[Scanned]]:
+async def scan(ledgers: LedgerStore, retry: MetadataRetry, *, concurrency: int) -> AsyncIterator[list[Scanned]]:
     """All ledgers, ascending, in batches of at most `concurrency`."""
-    await patience.read(lambda: ledgers.store.sync(ledgers.root))
+    await retry.read(lambda: ledgers.store.sync(ledgers.root))
     after = -1
     while True:
         try:
             async for batch in _batches(ledgers, after, concurrency):
-                yield await _read(ledgers, patience, batch)
+                yield await _read(ledgers, retry, batch)
                 after = batch[-1]
         except errors.MetadataError as error:
             if not error.retryable:
                 raise
             # The listing broke off. Ids ascend, so it goes on behind the last one that was read.
-            await patience.read(lambda: ledgers.store.sync(ledgers.root))
+            await retry.read(lambda: ledgers.store.sync(ledgers.root))
             continue
         return
 
@@ -57,14 +57,14 @@ async def _batches(ledgers: LedgerStore, after: int, size: int) -> AsyncIterator
         yield batch
 
 
-async def _read(ledgers: LedgerStore, patience: Patience, batch: list[LedgerId]) -> list[Scanned]:
-    answers = await together(_read_one(ledgers, patience, ledger_id) for ledger_id in batch)
+async def _read(ledgers: LedgerStore, retry: MetadataRetry, batch: list[LedgerId]) -> list[Scanned]:
+    answers = await together(_read_one(ledgers, retry, ledger_id) for ledger_id in batch)
     return [found for found in answers if found is not None]
 
 
-async def _read_one(ledgers: LedgerStore, patience: Patience, ledger_id: LedgerId) -> Scanned | None:
+async def _read_one(ledgers: LedgerStore, retry: MetadataRetry, ledger_id: LedgerId) -> Scanned | None:
     try:
-        stored = await patience.read(lambda: ledgers.stored(ledger_id))
+        stored = await retry.read(lambda: ledgers.stored(ledger_id))
     except errors.LedgerMissing:
         return None
     try:

@@ -1,10 +1,10 @@
-"""The sentinel: a small file on each volume that says whose it is, and of which life. Codec only.
+"""The sentinel: a small file on each volume that says whose it is, and of which incarnation. Codec only.
 
     <directory>/BOOKIE    one JSON object, one line, with a check over the rest
 
 It stands beside `current/`, never inside: Java's VERSION file there stays byte-compatible. It is the first thing that
 we write to a volume and is replaced whole (`ports.disk.replace_durably`), so a volume of ours without one is not ours.
-Rule: operators.md 3.2, "Sentinel file".
+Rule: spec/operator.md#K3.
 """
 
 import hashlib

@@ -7,7 +7,7 @@ one that says "regenerating" never for whole.
 from bookie.base.ids import BootEpoch, Incarnation
 from bookie.integrity import sentinel
 from bookie.integrity.inspection import Inspection
-from bookie.integrity.volumes import COOKIE_FILE, Volume
+from bookie.integrity.volumes import COOKIE_FILE, ConfiguredVolume
 from bookie.metadata import cookie
 from bookie.ports.admin import Sentinel
 from bookie.ports.disk import Disk, replace_durably
@@ -16,14 +16,14 @@ from bookie.storage import dirs
 
 async def write_sentinels(
     disk: Disk,
-    volumes: tuple[Volume, ...],
+    volumes: tuple[ConfiguredVolume, ...],
     seen: Inspection,
     *,
     incarnation: Incarnation,
     boot_epoch: BootEpoch,
     grant_id: str = "",
 ) -> None:
-    """`grant_id` given: "regenerating under this grant"; without: the volume is whole and of this life and boot."""
+    """`grant_id` given: "regenerating under this grant"; without: whole, of this incarnation and boot."""
     for volume, report in zip(volumes, seen.volumes, strict=True):
         mark = Sentinel(
             instance_id=seen.identity.instance_id,
@@ -40,7 +40,7 @@ async def write_sentinels(
         await replace_durably(disk, sentinel.path(volume.path), sentinel.dump(mark))
 
 
-async def write_cookies(disk: Disk, volumes: tuple[Volume, ...], seen: Inspection) -> None:
+async def write_cookies(disk: Disk, volumes: tuple[ConfiguredVolume, ...], seen: Inspection) -> None:
     """`current/VERSION` on every volume, the bytes that stand in the metadata store."""
     data = cookie.dump_cookie(seen.master)
     for volume in volumes:

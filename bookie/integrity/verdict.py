@@ -1,6 +1,6 @@
 """Facts about volumes, cookie and history -> what this boot may conclude. Pure; the worst member wins.
 
-The table is operators.md 3.3 and bp46.md 8 ("what a better system does"); each row has a test. What no row names is
+Rules: spec/bp46.md#R10 to R14; docs/INTEGRITY.md has the table, and each row a test. What no row names is
 held for a person: a missing fact is never taken for a harmless one.
 """
 
@@ -11,17 +11,10 @@ from bookie.ports.admin import Contents, MountProof, Verdict, VolumeReport
 
 UNCOUNTED = -1
 
-# Verdicts that end in waiting for a person; not one byte is written.
-HELD = (
-    Verdict.MOUNT_MISSING,
-    Verdict.FOREIGN,
-    Verdict.UNKNOWN_CONTENT,
-    Verdict.COOKIE_MISSING,
-    Verdict.STALE,
-)
 _WORST_CONTENTS = (
     (Contents.FOREIGN, Verdict.FOREIGN),
     (Contents.UNKNOWN, Verdict.UNKNOWN_CONTENT),
+    (Contents.UNSPECIFIED, Verdict.UNKNOWN_CONTENT),
     (Contents.STALE, Verdict.STALE),
 )
 
@@ -41,6 +34,7 @@ class Facts:
     cookie_problem: str = ""
     ledgers_naming_me: int = UNCOUNTED
     lost_writes: bool = False
+    set_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +47,7 @@ class Decision:
 
     @property
     def is_held(self) -> bool:
-        return self.verdict in HELD
+        return self.verdict is not None and self.verdict.is_held
 
 
 def decide(facts: Facts) -> Decision:
@@ -63,7 +57,7 @@ def decide(facts: Facts) -> Decision:
 
 def _mounts(facts: Facts) -> Decision | None:
     for volume in facts.volumes:
-        if volume.mount.proof in (MountProof.MISSING, MountProof.SUSPECT):
+        if volume.mount.proof in (MountProof.MISSING, MountProof.SUSPECT, MountProof.UNSPECIFIED):
             return Decision(
                 Verdict.MOUNT_MISSING,
                 f"{volume.role} volume {volume.name}: {volume.mount.reason or 'the mount is not proven'}; "
@@ -87,13 +81,15 @@ def _cookie(facts: Facts) -> Decision | None:
         if facts.record is None and _any(facts, Contents.VALID):
             return Decision(
                 Verdict.COOKIE_MISSING,
-                "the volumes hold data, but the record of this bookie's life is gone from the metadata store",
+                "the volumes hold data, but the record of this bookie's life is gone from the metadata store: restore "
+                "the store from a backup, or correct metadataServiceUri",
             )
         return None
     if _any(facts, Contents.VALID):
         return Decision(
             Verdict.COOKIE_MISSING,
-            "the volumes hold data, but this bookie's cookie is gone from the metadata store: restore the cookie",
+            "the volumes hold data, but this bookie's cookie is gone from the metadata store: is that the right store, "
+            "whole? Then restore the cookie (`bookie cookie create`); else correct metadataServiceUri, or restore it",
         )
     if facts.ledgers_naming_me == UNCOUNTED:
         return Decision(None, "looking for ledgers that name this bookie")
@@ -118,6 +114,12 @@ def _life(facts: Facts) -> Decision:
             return Decision(Verdict.RESUME, f"{begun[0].reason}; it is finished now")
         names = tuple(volume.name for volume in begun)
         return Decision(Verdict.LOST, f"{begun[0].reason}; it needs a grant to go on", names)
+    if facts.set_back:
+        return Decision(
+            Verdict.UNCLEAN,
+            "the volumes went back in time: the journal ends before the position that this bookie told the metadata"
+            " store, so entries, fences and marks may be gone",
+        )
     if facts.lost_writes:
         return Decision(Verdict.UNCLEAN, "the last stop was not clean and entry data was not in the journal")
     return Decision(Verdict.HEALTHY, "cookie, volumes and metadata store agree")

@@ -1,4 +1,4 @@
-"""Look at every configured volume. Reads only: before the verdict not one byte is written (operators.md 3.6, 1).
+"""Look at every configured volume. Reads only: before the verdict not one byte is written (spec/operator.md#K4).
 
 What is looked at: the mount, the sentinel, the directory cookie (`current/VERSION`), and whether anything is there at
 all. `lost+found` and our own half-written sentinel do not count. What it means together is `verdict`'s business.
@@ -13,6 +13,7 @@ from bookie.integrity import mounts, sentinel
 from bookie.integrity.options import KUBERNETES, IntegrityOptions
 from bookie.metadata import cookie
 from bookie.metadata.cookie import Cookie, IncarnationRecord
+from bookie.metadata.paths import MetadataUri
 from bookie.ports import World
 from bookie.ports.admin import Contents, MountReport, Sentinel, VolumeReport
 from bookie.storage.options import StorageOptions
@@ -24,7 +25,7 @@ _NOT_CONTENT = ("lost+found", f"{sentinel.NAME}.tmp", f"{REPAIR_FILE}.tmp")
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class ConfiguredVolume:
     """One configured directory. Its name is the last component of its path."""
 
     role: str
@@ -36,8 +37,8 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What a volume of ours must agree with. `record` None: the metadata store knows no life of this bookie."""
+class VolumeExpectation:
+    """What a volume of ours must agree with. `record` None: the metadata store knows no incarnation of this bookie."""
 
     bookie_id: BookieId
     instance_id: str
@@ -45,18 +46,18 @@ class Expected:
     record: IncarnationRecord | None
 
 
-def configured(options: StorageOptions) -> tuple[Volume, ...]:
+def configured(options: StorageOptions) -> tuple[ConfiguredVolume, ...]:
     """Every directory once, in the order of Java's cookie check: journals, ledgers, indexes."""
     roles = ((JOURNAL, options.journal_dirs), (LEDGERS, options.ledger_dirs), (INDEX, options.index_dirs))
-    volumes: dict[str, Volume] = {}
+    volumes: dict[str, ConfiguredVolume] = {}
     for role, directories in roles:
         for directory in directories:
-            volumes.setdefault(directory, Volume(role, directory))
+            volumes.setdefault(directory, ConfiguredVolume(role, directory))
     return tuple(volumes.values())
 
 
 async def inspect(
-    world: World, storage: StorageOptions, options: IntegrityOptions, expected: Expected
+    world: World, storage: StorageOptions, options: IntegrityOptions, expected: VolumeExpectation
 ) -> tuple[VolumeReport, ...]:
     """Reports on all configured volumes, in their order. Raises StorageFailed when a volume cannot be read."""
     volumes = configured(storage)
@@ -68,14 +69,43 @@ async def inspect(
     return tuple([await _look(world, volume, proof, expected) for volume, proof in zip(volumes, proofs, strict=True)])
 
 
-async def _mount(world: World, volume: Volume, options: IntegrityOptions) -> MountReport:
+async def told_of_data(
+    world: World, storage: StorageOptions, uri: MetadataUri, error: errors.NoCluster
+) -> errors.RefusedToStart:
+    """`error`, as a bookie says it that may have data: what it sees on its disks, and what to try. To make a cluster is
+    left to those who have none."""
+    for volume in configured(storage):
+        if holds := await _what_it_holds(world, volume):
+            return errors.RefusedToStart(
+                f"the metadata store at {uri.hosts} has nothing at {uri.root}, but {volume.path} holds {holds}:"
+                " another ensemble, a wrong root or chroot, or a store that was emptied. Correct metadataServiceUri, or"
+                " restore the store from a backup; nothing was changed"
+            )
+    return error
+
+
+async def _what_it_holds(world: World, volume: ConfiguredVolume) -> str:
+    """In a few words; "" for an empty volume, and for one that has only what a start makes before it looks."""
+    try:
+        names = [name for name in await world.disk.list(volume.path) if name not in _NOT_CONTENT]
+        if not names or (names == ["current"] and not await world.disk.list(f"{volume.path}/current")):
+            return ""
+        mark = sentinel.load(await world.disk.read(sentinel.path(volume.path)))
+    except (errors.BadInput, errors.StorageFailed):
+        return "what cannot be read"
+    return f"data of bookie {mark.bookie_id}, cluster {mark.instance_id or '(none)'}"
+
+
+async def _mount(world: World, volume: ConfiguredVolume, options: IntegrityOptions) -> MountReport:
     facts = await world.disk.mount(volume.path)
     shared_ok = volume.path in options.shared_filesystem_ok
     checks = options.volume_proof == KUBERNETES
     return mounts.prove(facts, checks=checks, shared_ok=shared_ok, pod_uid=world.host.pod_uid)
 
 
-async def _look(world: World, volume: Volume, mount: MountReport, expected: Expected) -> VolumeReport:
+async def _look(
+    world: World, volume: ConfiguredVolume, mount: MountReport, expected: VolumeExpectation
+) -> VolumeReport:
     try:
         contents, reason, mark = await _contents(world, volume, expected)
     except errors.StorageFailed as error:
@@ -95,7 +125,9 @@ async def _look(world: World, volume: Volume, mount: MountReport, expected: Expe
     )
 
 
-async def _contents(world: World, volume: Volume, expected: Expected) -> tuple[Contents, str, Sentinel | None]:
+async def _contents(
+    world: World, volume: ConfiguredVolume, expected: VolumeExpectation
+) -> tuple[Contents, str, Sentinel | None]:
     disk = world.disk
     names = [name for name in await disk.list(volume.path) if name not in _NOT_CONTENT]
     if not names or (names == ["current"] and not await disk.list(f"{volume.path}/current")):
@@ -110,7 +142,7 @@ async def _contents(world: World, volume: Volume, expected: Expected) -> tuple[C
     return *judge_sentinel(volume, mark, found, expected), mark
 
 
-async def _cookie(world: World, volume: Volume) -> Cookie | str:
+async def _cookie(world: World, volume: ConfiguredVolume) -> Cookie | str:
     """The directory cookie, or why there is none."""
     try:
         return cookie.load_cookie(await world.disk.read(f"{volume.path}/{COOKIE_FILE}"))
@@ -120,10 +152,10 @@ async def _cookie(world: World, volume: Volume) -> Cookie | str:
         return f"{COOKIE_FILE}: {error}"
 
 
-def _without_sentinel(names: list[str], found: Cookie | str, expected: Expected) -> tuple[Contents, str]:
+def _without_sentinel(names: list[str], found: Cookie | str, expected: VolumeExpectation) -> tuple[Contents, str]:
     if isinstance(found, Cookie):
         if (found.bookie_id, found.instance_id) != (expected.bookie_id, expected.instance_id):
-            return Contents.FOREIGN, f"a volume of bookie {found.bookie_id}, cluster {found.instance_id or '(none)'}"
+            return Contents.FOREIGN, _foreign(found.bookie_id, found.instance_id, expected)
         return Contents.UNKNOWN, (
             f"a cookie of this bookie but no sentinel {sentinel.NAME}: a Java bookie's volume cannot be taken over"
         )
@@ -131,10 +163,12 @@ def _without_sentinel(names: list[str], found: Cookie | str, expected: Expected)
     return Contents.UNKNOWN, f"files that no bookie of ours wrote: {shown}"
 
 
-def judge_sentinel(volume: Volume, mark: Sentinel, found: Cookie | str, expected: Expected) -> tuple[Contents, str]:
+def judge_sentinel(
+    volume: ConfiguredVolume, mark: Sentinel, found: Cookie | str, expected: VolumeExpectation
+) -> tuple[Contents, str]:
     """What a readable sentinel, the directory cookie and the metadata store say together. Pure."""
     if (mark.bookie_id, mark.instance_id) != (expected.bookie_id, expected.instance_id):
-        return Contents.FOREIGN, f"a volume of bookie {mark.bookie_id}, cluster {mark.instance_id or '(none)'}"
+        return Contents.FOREIGN, _foreign(mark.bookie_id, mark.instance_id, expected)
     if (mark.role, mark.volume) != (volume.role, volume.name):
         return Contents.FOREIGN, (
             f"this bookie's {mark.role} volume {mark.volume} is mounted as {volume.role} volume {volume.name}: "
@@ -146,7 +180,8 @@ def judge_sentinel(volume: Volume, mark: Sentinel, found: Cookie | str, expected
     if isinstance(found, str):
         return Contents.UNKNOWN, f"the sentinel is ours but {found}: somebody emptied the volume"
     if (found.bookie_id, found.instance_id) != (expected.bookie_id, expected.instance_id):
-        return Contents.FOREIGN, f"the sentinel is ours but the cookie is of bookie {found.bookie_id}"
+        whose = _foreign(found.bookie_id, found.instance_id, expected)
+        return Contents.FOREIGN, f"the sentinel is ours but the cookie is of {whose}"
     if reason := cookie.mismatch(expected.master, found):
         return Contents.UNKNOWN, f"{reason}; directories of a bookie with data cannot be changed"
     if record is None:
@@ -162,6 +197,18 @@ def judge_sentinel(volume: Volume, mark: Sentinel, found: Cookie | str, expected
     if mark.boot_epoch < record.boot_epoch:
         return Contents.STALE, f"of boot {mark.boot_epoch}, the last one was {record.boot_epoch}: it went back in time"
     return Contents.VALID, ""
+
+
+def _foreign(bookie_id: BookieId, instance_id: str, expected: VolumeExpectation) -> str:
+    """Say whose it is instead, and what may have happened. Never that a cluster should be made: data is here."""
+    whose = f"a volume of bookie {bookie_id}, cluster {instance_id or '(none)'}"
+    if instance_id != expected.instance_id:
+        return (
+            f"{whose}; the metadata store is cluster {expected.instance_id or '(none)'}: the servers or the root of"
+            " metadataServiceUri are another cluster's, or the store was made anew: correct the URI, or restore the"
+            " store from a backup"
+        )
+    return f"{whose}; this is bookie {expected.bookie_id}: mount each bookie's own volumes, or correct bookieId"
 
 
 def _judge_regenerating(incarnation: int, grant_id: str, record: IncarnationRecord | None) -> tuple[Contents, str]:

@@ -73,6 +73,7 @@ async def run(options: FleetOptions, world: World) -> AsyncIterator[Fleet]:
     Raises BadInput, and RefusedToStart with the end of the log of whatever did not start.
     """
     async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(layout.held(options.data))
         uri = options.metadata_uri or await _start_zookeeper(options, stack)
         metadata = await _connect(world, uri)
         stack.push_async_callback(metadata.close)

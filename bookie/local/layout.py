@@ -1,12 +1,17 @@
 """Where a local fleet keeps its things, its ports, and the settings file of each bookie.
 
+DATA/LOCK                  held while a fleet runs here
 DATA/zookeeper/            zoo.cfg, data
 DATA/bookie-1.conf         `bookie serve --config` of this starts that bookie again
 DATA/bookie-1/             journal, ledgers, index: one volume each
 DATA/logs/                 zookeeper.log, bookie-1.log, ...
 """
 
+import contextlib
+import fcntl
+import os
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +44,27 @@ class LocalBookie:
     def volumes(self) -> dict[str, str]:
         """Role to directory."""
         return {role: str(self.home / role) for role in ("journal", "ledgers", "index")}
+
+
+@contextlib.contextmanager
+def held(data: Path) -> Iterator[None]:
+    """Have the folder for this process alone; the kernel lets go when it ends. Raises RefusedToStart when another has
+    it, before anything in it is touched."""
+    data.mkdir(parents=True, exist_ok=True)
+    path = data / "LOCK"
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise errors.RefusedToStart(
+                f"another `bookie local` runs in {data} (process {file.read().strip() or 'unknown'}): stop it first, or"
+                " choose another --data"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
 
 
 def plan(data: Path, count: int, base_port: int | None) -> list[LocalBookie]:

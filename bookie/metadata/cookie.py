@@ -10,8 +10,7 @@ The cookie stands in the metadata store and in `current/VERSION` of every direct
     indexDirs: "1\\t/ix"                 only when configured
 
 Java's parser refuses unknown fields, so incarnation and boot epoch are kept in a record of their own and never in here.
-Never: normalising of paths. Directories are compared as the strings that were configured. Rules: metadata.md 7;
-Cookie.java, verify.
+Never: normalising of paths. Directories are compared as the strings that were configured. spec/metadata.md#M28, M29.
 """
 
 import json
@@ -41,11 +40,12 @@ class Cookie:
 
 @dataclass(frozen=True, slots=True)
 class IncarnationRecord:
-    """Which life of this bookie's disks is the current one, and how often it registered in all its lives.
+    """Which incarnation of this bookie's disks is the current one, and how often it registered in all of them.
 
-    Changed only together with the cookie (a new life) or alone by one (a new boot), always by compare-and-set.
-    `grant_id`: what allowed this life to begin; `operator_epoch`: of the operator that gave it. `boot_id`: random, of
-    the process that wrote this last: it tells our own write, whose answer was lost, from a rival's.
+    Changed only together with the cookie (a new incarnation) or alone by one (a new boot), always by compare-and-set.
+    `grant_id`: what allowed this incarnation to begin; `granted_by`: who gave it, "" in records of older releases;
+    `operator_epoch`: of the operator that gave it. `boot_id`: random, of the process that wrote this last: it tells our
+    own write, whose answer was lost, from a rival's.
     """
 
     instance_id: str
@@ -54,6 +54,7 @@ class IncarnationRecord:
     grant_id: str = ""
     operator_epoch: int = 0
     boot_id: str = ""
+    granted_by: str = ""
 
 
 def dump_cookie(cookie: Cookie) -> bytes:
@@ -126,6 +127,7 @@ def load_incarnation(data: bytes) -> IncarnationRecord:
             grant_id=str(fields.get("grant_id", "")),
             operator_epoch=int(fields.get("operator_epoch", 0)),
             boot_id=str(fields.get("boot_id", "")),
+            granted_by=str(fields.get("granted_by", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise errors.BadInput(f"the incarnation record cannot be read ({error}): {data[:80]!r}") from error

@@ -1,14 +1,14 @@
 """What the metadata store says about one ledger: an immutable value and its legal transitions.
 
 The rules are those of Apache BookKeeper: OPEN -> IN_RECOVERY -> CLOSED, or OPEN -> CLOSED by the writer; CLOSED is
-final (S4); segments have strictly increasing first entries. A transition that is not legal raises BadInput and changes
-nothing. Never: I/O, merging of two versions, or a decision about *when* to make a transition.
+final (spec/bp46.md#S4); segments have strictly increasing first entries. A transition that is not legal raises BadInput
+and changes nothing. Never: I/O, merging of two versions, or a decision about *when* to make a transition.
 """
 
 import bisect
 import dataclasses
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bookie.base import errors
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId
@@ -50,7 +50,7 @@ class LedgerMetadata:
     last_entry: EntryId = INVALID_ENTRY_ID
     length: int = 0
     digest_type: int = DIGEST_CRC32C
-    password: bytes = b""
+    password: bytes = field(default=b"", repr=False)
     has_password: bool = True
     custom: tuple[tuple[str, bytes], ...] = ()
     ctime_ms: int = -1
@@ -88,7 +88,8 @@ class LedgerMetadata:
         return self.segments[-1]
 
     def segment_of(self, entry_id: EntryId) -> Segment:
-        """The segment that holds `entry_id` (>= 0): the one with the greatest first entry not above it (P6)."""
+        """The segment that holds `entry_id` (>= 0): the one with the greatest first entry not above it
+        (CONFORMANCE.md#P6)."""
         return self.segments[self._segment_index(entry_id)]
 
     def segment_ranges(self) -> tuple[tuple[Segment, EntryId, EntryId | None], ...]:
@@ -101,7 +102,8 @@ class LedgerMetadata:
         return tuple((segment, segment.first_entry, end) for segment, end in zip(self.segments, ends, strict=True))
 
     def write_set(self, entry_id: EntryId) -> tuple[BookieId, ...]:
-        """The bookies that hold `entry_id`, in order: ensemble index (entry + k) mod E, k = 0..W-1 (P7)."""
+        """The bookies that hold `entry_id`, in order: ensemble index (entry + k) mod E, k = 0..W-1
+        (CONFORMANCE.md#P7)."""
         bookies = self.segment_of(entry_id).bookies
         size = self.ensemble_size
         return tuple(bookies[(entry_id + k) % size] for k in range(self.write_quorum))
@@ -118,7 +120,7 @@ class LedgerMetadata:
     def with_ensemble(self, first_entry: EntryId, bookies: tuple[BookieId, ...]) -> "LedgerMetadata":
         """An ensemble change: from `first_entry` on, `bookies`. Replaces the last segment when it starts there.
 
-        Rule: EnsembleUtils.java; P19, S14.
+        Rule: EnsembleUtils.java; CONFORMANCE.md#P19, spec/bp46.md#S14.
         """
         self._refuse_when_closed("an ensemble change")
         _refuse_duplicates(bookies)
@@ -134,7 +136,8 @@ class LedgerMetadata:
         return self if self.state is LedgerState.IN_RECOVERY else self._changed(state=LedgerState.IN_RECOVERY)
 
     def closed(self, last_entry: EntryId, length: int) -> "LedgerMetadata":
-        """-> CLOSED at `last_entry` (-1: empty). Closing again the same way is fine, any other way is not (S4, S6)."""
+        """-> CLOSED at `last_entry` (-1: empty). Closing again the same way is fine, any other way is not
+        (spec/bp46.md#S4, S6)."""
         if last_entry < INVALID_ENTRY_ID or length < 0:
             raise errors.BadInput(f"cannot close at entry {last_entry} with length {length}")
         if self.is_closed:
@@ -183,7 +186,8 @@ def new_ledger(
     ctoken: int = 0,
     ctime_ms: int | None = None,
 ) -> LedgerMetadata:
-    """A ledger about to be created: OPEN, one segment from entry 0. Raises BadInput unless E >= W >= A >= 1 (P5).
+    """A ledger about to be created: OPEN, one segment from entry 0. Raises BadInput unless E >= W >= A >= 1
+    (CONFORMANCE.md#P5).
 
     `ctime_ms` given: stored in the record; else the node's own creation time is used.
     """

@@ -1,6 +1,6 @@
 """Where bookies stand, from sources other than themselves: settings, and the record that Pulsar's clusters keep.
 
-Rule: metadata.md 12 (network location; BookieRackAffinityMapping of Pulsar: JSON
+Rule: spec/metadata.md#M36 (of Pulsar: JSON
 `{"<group>": {"<bookie id>": {"rack": "/rack1", "hostname": "…"}}}`, empty or "/" meaning unknown).
 """
 

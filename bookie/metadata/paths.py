@@ -1,12 +1,13 @@
 """Where things stand in the metadata store: ledger id <-> path, the service URI, the layout record.
 
-Names are a contract with Java (metadata.md 0, 1 and 3). Ours alone are the incarnation records and the signs of lock
-holders, under `underreplication`, which Java neither lists nor deletes there. Never: a node below `<root>/NN` or
-`<root>/NNN` that is not a ledger; Java's listing would take its digits for a ledger id.
+Names are a contract with Java (spec/metadata.md#M1 to M9). Ours alone are the incarnation records and the signs of
+living processes and of lock holders, under `underreplication`, which Java neither lists nor deletes there. Never: a
+node below `<root>/NN` or `<root>/NNN` that is not a ledger; Java's listing would take its digits for a ledger id.
 """
 
 import enum
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -50,14 +51,14 @@ class MetadataUri:
 
 
 def parse_uri(uri: str) -> MetadataUri:
-    """Parse `zk[+kind]://host:port[;host:port]/root`. Raises BadInput. Rule: ServiceURI.java; metadata.md 1.1."""
+    """Parse `zk[+kind]://host:port[;host:port]/root`. Raises BadInput. Rule: spec/metadata.md#M3."""
+    if "@" in uri:  # not shown: it may be a password
+        raise errors.BadInput("metadata service URI: ZooKeeper takes no user there, leave away all before the '@'")
     match = re.fullmatch(r"(zk)(?:\+([a-z]*))?://([^/]+)(/.*)?", uri, re.IGNORECASE)
     example = "zk+hierarchical://127.0.0.1:2181/ledgers"
     if match is None:
         raise errors.BadInput(f"metadata service URI {uri!r} is not of the form {example}")
     name, authority, root = (match.group(2) or "").lower(), match.group(3), match.group(4) or ""
-    if "@" in authority:  # not shown: it may be a password
-        raise errors.BadInput("metadata service URI: ZooKeeper takes no user there, leave away all before the '@'")
     if name not in _URI_KINDS:
         raise errors.BadInput(f"metadata service URI {uri!r}: layout {name!r} is not known (e.g. {example})")
     if len(root) < 2 or root.endswith("/"):
@@ -78,7 +79,7 @@ def dump_layout(kind: LayoutKind) -> bytes:
 
 
 def load_layout(data: bytes) -> LayoutKind:
-    """Raises BadInput for what we cannot follow. Rule: LedgerLayout.java; metadata.md 1.2."""
+    """Raises BadInput for what we cannot follow. Rule: spec/metadata.md#M4."""
     lines = data.decode("utf-8", "replace").split("\n")
     parts = lines[1].split(":") if len(lines) >= 2 else []
     if lines[0] not in ("1", "2") or len(parts) != 2 or parts[1] != str(MANAGER_VERSION):
@@ -97,7 +98,7 @@ def load_layout(data: bytes) -> LayoutKind:
 
 
 def ledger_path(root: str, ledger_id: LedgerId, kind: LayoutKind = LayoutKind.HIERARCHICAL) -> str:
-    """Where the metadata of `ledger_id` stands. Rule: metadata.md 3.1."""
+    """Where the metadata of `ledger_id` stands. Rule: spec/metadata.md#M8."""
     if kind is LayoutKind.FLAT:
         return f"{root}/L{ledger_id:010d}"
     if kind is LayoutKind.LEGACY or (kind is LayoutKind.HIERARCHICAL and ledger_id < SHORT_ID_END):
@@ -108,7 +109,7 @@ def ledger_path(root: str, ledger_id: LedgerId, kind: LayoutKind = LayoutKind.HI
 
 
 def parse_ledger_path(root: str, path: str) -> LedgerId:
-    """The ledger id of `path`. Raises BadInput for a path that is no ledger's. Rule: metadata.md 3.2."""
+    """The ledger id of `path`. Raises BadInput for a path that is no ledger's. Rule: spec/metadata.md#M9."""
     parts = path.removeprefix(root + "/").split("/")
     digits = "".join(parts[:-1]) + parts[-1].removeprefix("L")
     if len(parts) not in (1, 3, 5) or not parts[-1].startswith("L") or not digits.isdigit():
@@ -117,6 +118,18 @@ def parse_ledger_path(root: str, path: str) -> LedgerId:
     if ledger_id > LEDGER_ID_MAX:
         raise errors.BadInput(f"{path!r} is not the path of a ledger: the id is too large")
     return LedgerId(ledger_id)
+
+
+def holds_ledgers(names: Iterable[str]) -> bool:
+    """True when one of the root's children belongs to the ledger tree of any layout."""
+    return any(
+        tree_depth(kind, name) or (name[:1] == "L" and name[1:].isdigit()) for name in names for kind in LayoutKind
+    )
+
+
+def ledger_paths(root: str, ledger_id: LedgerId) -> list[str]:
+    """Where the metadata of `ledger_id` stands in any layout, each path once."""
+    return list(dict.fromkeys(ledger_path(root, ledger_id, kind) for kind in LayoutKind))
 
 
 def tree_depth(kind: LayoutKind, name: str) -> int:
@@ -165,10 +178,6 @@ def idgen_long(root: str) -> str:
     return f"{root}/idgen-long"
 
 
-def underreplication(root: str) -> str:
-    return f"{root}/underreplication"
-
-
 def incarnations(root: str) -> str:
     return f"{root}/underreplication/incarnations"
 
@@ -178,8 +187,22 @@ def incarnation(root: str, bookie_id: BookieId) -> str:
     return f"{root}/underreplication/incarnations/{bookie_id}"
 
 
+def position(root: str, bookie_id: BookieId) -> str:
+    """How far this bookie's journals reached: see `metadata.position`."""
+    return f"{root}/underreplication/positions/{bookie_id}"
+
+
+def processes(root: str) -> str:
+    return f"{root}/underreplication/processes"
+
+
+def process(root: str, bookie_id: BookieId) -> str:
+    """Ours alone: it stands as long as one process is this bookie (`integrity.holder`)."""
+    return f"{root}/underreplication/processes/{bookie_id}"
+
+
 def underreplicated_ledger(root: str, ledger_id: LedgerId) -> str:
-    """Sixteen hex digits in four levels, then the decimal name. Rule: metadata.md 8.2."""
+    """Sixteen hex digits in four levels, then the decimal name. Rule: spec/metadata.md#M31."""
     digits = f"{ledger_id:016x}"
     levels = "/".join(digits[start : start + 4] for start in range(0, 16, 4))
     return f"{root}/underreplication/ledgers/{levels}/urL{ledger_id:010d}"
@@ -216,7 +239,7 @@ def recovery_disabled(root: str) -> str:
 
 
 def recovery_delay(root: str) -> str:
-    """Decimal seconds; writing what it has already means "audit now" (metadata.md 8.5)."""
+    """Decimal seconds; writing what it has already means "audit now" (spec/metadata.md#M33)."""
     return f"{root}/underreplication/lostBookieRecoveryDelay"
 
 

@@ -1,7 +1,7 @@
 """What a bookie says of itself while it is alive: the payload of its `available` record.
 
 Protobuf BookieServiceInfoFormat. An empty payload is an old bookie whose address is its id. Clients dial the endpoint
-with protocol `bookie-rpc` and no other. Rules: metadata.md 6.2; BookieServiceInfoUtils.java.
+with protocol `bookie-rpc` and no other. Rule: spec/metadata.md#M24.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Records about ledgers that lack replicas, and the locks of those who repair them (codec only).
 
-Protobuf text, shared with Java's auditor and replication worker. Rules: metadata.md 8; ZkLedgerUnderreplicationManager.
+Protobuf text, shared with Java's auditor and replication worker. Rules: spec/metadata.md#M30, M31.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,6 @@ from bookie.base import ids
 from bookie.base.ids import BookieId
 from bookie.metadata import textproto
 from bookie.metadata.proto.metadata_pb2 import LockDataFormat, UnderreplicatedLedgerFormat
-
-# R/underreplication/LAYOUT: what every opener of the repair records expects to find.
-REPAIR_LAYOUT = b'type: "BASIC"\nversion: 1\n'
 
 
 @dataclass(frozen=True, slots=True)

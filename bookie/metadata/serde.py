@@ -2,7 +2,7 @@
 
     "BookieMetadataFormatVersion" TAB version LF   then   1: lines | 2: text | 3: varint size, message
 
-The version is sticky: what was read as 2 is written as 2. Rules: LedgerMetadataSerDe.java; metadata.md 4.
+The version is sticky: what was read as 2 is written as 2. Rules: spec/metadata.md#M11, M12.
 Never: a default that hides a broken record; what cannot be read raises BadInput.
 """
 

@@ -1,7 +1,7 @@
 """Protobuf's text form exactly as Java writes it: what stands in cookies, repair records and old ledger metadata.
 
 Python's own printer escapes differently (`\\007` for `\\a`), so ours writes and the library parses. These records are
-not extensible: Java's parser refuses a field it does not know. Rule: metadata.md 4.5; TextFormat.java.
+not extensible: Java's parser refuses a field it does not know. Rule: spec/metadata.md#M13.
 """
 
 from typing import Any

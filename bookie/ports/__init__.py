@@ -7,7 +7,6 @@ it and in no other way (import contracts 4 and 5).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bookie.ports.chaos import Chaos
 from bookie.ports.clock import Clock
 from bookie.ports.disk import Disk
 from bookie.ports.entropy import Entropy
@@ -35,5 +34,4 @@ class World:
     network: Network
     metadata_stores: MetadataStores
     entropy: Entropy
-    chaos: Chaos
     host: Host = field(default_factory=Host)

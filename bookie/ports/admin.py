@@ -1,6 +1,8 @@
-"""What the admin service may ask of a node. gRPC calls it (`bookie.runtime.admin`), and so does the simulator.
+"""What the admin service may ask of a node, in the words that bookies, commands and the operator share.
 
-Values mirror `bookie/rpc/admin.proto`, field for field; the translation is in `bookie.runtime.admin` alone.
+Values mirror `bookie/rpc/admin.proto`, field for field and word for word (a member's value is its name there);
+`bookie.rpc.encoding` alone translates. UNSPECIFIED is what a peer says that has no word for it, or one that we do not
+know: nothing may be concluded from it.
 """
 
 import enum
@@ -12,8 +14,9 @@ from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId
 
 
 class State(enum.Enum):
-    """The life of a bookie process (admin.proto, State). Value = the proto's name."""
+    """The life of a bookie process (admin.proto, State)."""
 
+    UNSPECIFIED = "STATE_UNSPECIFIED"
     STARTING = "STARTING"
     WAITING_GRANT = "WAITING_GRANT"
     HELD = "HELD"
@@ -32,6 +35,8 @@ class State(enum.Enum):
 
 
 class Verdict(enum.Enum):
+    """What a bookie concludes about its own volumes (admin.proto, Verdict). None stands for VERDICT_UNSPECIFIED."""
+
     HEALTHY = "HEALTHY"
     BOOTSTRAP = "BOOTSTRAP"
     LOST = "LOST"
@@ -43,8 +48,20 @@ class Verdict(enum.Enum):
     UNCLEAN = "UNCLEAN"
     RESUME = "RESUME"
 
+    @property
+    def is_held(self) -> bool:
+        """True when the boot waits for a person: not one byte is written."""
+        return self in (
+            Verdict.MOUNT_MISSING,
+            Verdict.FOREIGN,
+            Verdict.UNKNOWN_CONTENT,
+            Verdict.COOKIE_MISSING,
+            Verdict.STALE,
+        )
+
 
 class MountProof(enum.Enum):
+    UNSPECIFIED = "PROOF_UNSPECIFIED"
     PROVEN = "PROVEN"
     SHARED = "SHARED"
     SUSPECT = "SUSPECT"
@@ -53,6 +70,7 @@ class MountProof(enum.Enum):
 
 
 class Contents(enum.Enum):
+    UNSPECIFIED = "CONTENTS_UNSPECIFIED"
     EMPTY = "EMPTY"
     VALID = "VALID"
     STALE = "STALE_CONTENTS"
@@ -77,7 +95,7 @@ class MountReport:
 
 @dataclass(frozen=True, slots=True)
 class Sentinel:
-    """The small file that says whose volume this is, and of which life (operators.md 3.2)."""
+    """The small file that says whose volume this is, and of which incarnation (spec/operator.md#K3)."""
 
     instance_id: str
     bookie_id: BookieId
@@ -98,6 +116,17 @@ class VolumeReport:
     contents: Contents
     sentinel: Sentinel | None = None
     reason: str = ""
+
+    @property
+    def why(self) -> str:
+        """What there is to say about it, of its contents before its mount; "" when nothing is."""
+        return self.reason or self.mount.reason
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedLedger:
+    ledger_id: LedgerId
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +151,46 @@ class StorageReport:
     capabilities: tuple[str, ...] = ()
     operator_epoch_seen: int = 0
     grant_id: str = ""
+    granted_by: str = ""  # who allowed the present incarnation; "" = nobody had to, or an older release
     data_port_open: bool = False
     version: str = ""
     journal_write_data: bool = True
     read_only: bool = False
     process_uptime_ms: int = 0
+    quarantined: tuple[BlockedLedger, ...] = ()  # whose state this bookie cannot judge; the first hundred
+    quarantined_count: int = 0
+    directories_failed: tuple[str, ...] = ()  # take no writes until a restart
+    inspection_age_ms: int = 0  # since the volumes were last looked at
+    garbage_held_ledgers: int = -1  # kept by the brake on mass deletion when it was last looked; -1: not yet
+
+    def volume(self, name: str) -> VolumeReport | None:
+        return next((volume for volume in self.volumes if volume.name == name), None)
+
+
+# Operators count how often a cluster's leader changed: nobody gets near this number. What is greater was never given by
+# one, and is void wherever it is found (releases before 0.1 kept the epoch of grants that they refused).
+OPERATOR_EPOCH_MAX = 1 << 40
+
+
+def credible_epoch(epoch: int) -> int:
+    """`epoch` as far as it can be believed: 0, "none seen", when no operator can have given it."""
+    return epoch if 0 <= epoch <= OPERATOR_EPOCH_MAX else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One bookie that the metadata store knows of. `bookie_id` as it stands there: it may be anybody's."""
+
+    bookie_id: str
+    has_cookie: bool
+    is_registered: bool
+    is_writable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
+    """`issued_by`: what the caller calls itself. `given_by`: who it is, as far as the bookie's own port can tell."""
+
     grant_id: str
     bookie_id: BookieId
     pod_uid: str
@@ -140,17 +200,12 @@ class Grant:
     operator_epoch: int
     ttl_ms: int
     issued_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class BlockedLedger:
-    ledger_id: LedgerId
-    reason: str
+    given_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairStatus:
-    state: State
+    state: State = State.UNSPECIFIED
     phase: str = ""  # "", "one", "cookie", "two", "done"
     phase_one_ms: int = 0
     ledgers_scanned: int = 0
@@ -191,6 +246,20 @@ class GarbageReport:
     bytes_copied: int = 0
     bytes_freed: int = 0
     refused: str = ""
+    # What the metadata store no longer has, and the brake on mass deletion keeps (`storage.collect.brake`); why, and
+    # the first of them.
+    ledgers_held: int = 0
+    bytes_held: int = 0
+    held_first: tuple[LedgerId, ...] = ()
+    held_reason: str = ""
+    # Collected within the last day, and what may go beside that.
+    ledgers_day: int = 0
+    bytes_day: int = 0
+    ledgers_allowed: int = 0
+    bytes_allowed: int = 0
+    # Of which the metadata store cannot say whether they may go: kept, and asked about again; the first hundred.
+    undecided: tuple[BlockedLedger, ...] = ()
+    undecided_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +304,10 @@ class Admin(Protocol):
 
     async def storage_report(self, *, fresh: bool = False) -> StorageReport: ...
 
+    async def members(self) -> tuple[Member, ...]:
+        """Every bookie of the cluster's metadata store. Raises MetadataError while the store does not answer."""
+        ...
+
     async def grant(self, grant: Grant) -> None:
         """Accept or raise GrantRefused with a stable reason. Returning means accepted, not finished."""
         ...
@@ -253,8 +326,13 @@ class Admin(Protocol):
         """A checkpoint that begins now; durable on return. Raises DiskFull (may be tried again), StorageFailed."""
         ...
 
-    async def collect_garbage(self, compaction: Compaction) -> GarbageReport:
+    async def collect_garbage(
+        self, compaction: Compaction, *, released: int = 0, looks_only: bool = False
+    ) -> GarbageReport:
         """A run of garbage collection now, and a compaction if one is named; may take long.
+
+        `released`: so many ledgers may go beyond the brake, in this run alone: a person looked. `looks_only`: nothing
+        goes.
 
         Raises StorageFailed (not open, still repairing, or the disk), MetadataError, TooManyRequests.
         """

@@ -5,7 +5,8 @@ anything else survives; the order of unsynced writes; a new, renamed or removed 
 directory; anything about what was written to a file after its last sync when a write or sync of it failed (it is
 poisoned: every later write raises; what was synced before may still be read).
 
-All paths are absolute strings with forward slashes. Errors: FileMissing, DiskFull, DiskFailed (`bookie.base.errors`).
+All paths are absolute strings with forward slashes. Errors: FileMissing, DiskFull, OutOfResources,
+DiskFailed (`bookie.base.errors`).
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ Span = tuple[int, int]  # offset and size of what is to be read
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of the file system that holds a directory; both in bytes."""
+    """Space of the file system that holds a directory; both in bytes."""
 
     total_bytes: int
     free_bytes: int
@@ -83,7 +84,7 @@ class File(Protocol):
         ...
 
     def pread_nowait(self, offset: int, size: int) -> bytes | None:
-        """The same without waiting for the disk: None when it would have to wait."""
+        """Read without waiting for the disk: None when it would have to wait."""
         ...
 
     async def append_and_sync(self, buffers: Sequence[Buffer]) -> int:
@@ -151,10 +152,6 @@ class Disk(Protocol):
 
     async def remove(self, path: str) -> None:
         """Remove one file; fine if it is not there."""
-        ...
-
-    async def remove_tree(self, path: str) -> None:
-        """Remove a directory and all below it; fine if it is not there. Not atomic."""
         ...
 
     async def sync_dir(self, directory: str) -> None:

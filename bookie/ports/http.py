@@ -8,21 +8,21 @@ JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """`path` without the query. `is_local`: it comes from this machine itself."""
+class HttpRequest:
+    """`path` without the query. `caller`: who asks, as far as it is proven; "" = nobody we know."""
 
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    is_local: bool = False
+    caller: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     status: int
     body: bytes = b""
     content_type: str = TEXT
 
 
-Handler = Callable[[Request], Awaitable[Answer]]
+Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]

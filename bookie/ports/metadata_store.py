@@ -9,7 +9,44 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from bookie.base import errors
+from bookie.base.secret import Secret
+from bookie.ports.tls import TlsOptions
+
 ANY_VERSION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSecurity:
+    """Who we are for the metadata store, how it is reached, and who may touch what we make there.
+
+    `sasl_user`, `sasl_password`: SASL DIGEST-MD5, as Java's JAAS section "Client". `digest`: USER:PASSWORD of
+    ZooKeeper's own scheme "digest"; it proves itself to nobody, and only ACLs look at it. `creator_acl`: what we make
+    belongs to who we are and nobody else may read or change it (Java's zkEnableSecurity, ZkUtils.getACLs:
+    CREATOR_ALL_ACL). `tls` None: in plain.
+    """
+
+    sasl_user: str = ""
+    sasl_password: Secret = Secret("")
+    digest: Secret = Secret("")
+    creator_acl: bool = False
+    tls: TlsOptions | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.sasl_user) != bool(self.sasl_password):
+            raise errors.BadInput("metadata store: a SASL user and his password: give both or neither")
+        if self.digest and not self.digest.reveal().partition(":")[2]:
+            raise errors.BadInput("metadata store: a digest credential is USER:PASSWORD")
+        if self.creator_acl and not self.is_somebody:
+            raise errors.BadInput(
+                "zkEnableSecurity=true without a user: nobody could own what is made. Give saslJaasFile a section"
+                " `Client` with username and password, or set zkDigestFile"
+            )
+
+    @property
+    def is_somebody(self) -> bool:
+        """True when we tell the store who we are."""
+        return bool(self.sasl_user or self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +104,11 @@ class MetadataStore(Protocol):
     @property
     def session_id(self) -> int: ...
 
+    @property
+    def session_timeout_ms(self) -> int:
+        """What the servers granted, which may be less than what was asked for."""
+        ...
+
     async def get(self, path: str) -> Stored:
         """Raises NodeMissing."""
         ...
@@ -112,6 +154,28 @@ class MetadataStore(Protocol):
     async def close(self) -> None:
         """End the session: ephemeral nodes go at once."""
         ...
+
+
+async def find(store: MetadataStore, path: str) -> Stored | None:
+    """What stands at `path`; None when nothing does. Raises MetadataError when that cannot be told."""
+    try:
+        return await store.get(path)
+    except errors.NodeMissing:
+        return None
+
+
+async def find_data(store: MetadataStore, path: str) -> bytes | None:
+    """The data of what stands at `path`, or None."""
+    found = await find(store, path)
+    return None if found is None else found.data
+
+
+async def find_children(store: MetadataStore, path: str) -> list[str]:
+    """Names below `path`; none when it is not there. Raises MetadataError when that cannot be told."""
+    try:
+        return await store.children(path)
+    except errors.NodeMissing:
+        return []
 
 
 class MetadataStores(Protocol):

@@ -21,6 +21,23 @@ class ByteStream(Protocol):
     """One connection. Raises BookieUnavailable when it breaks."""
 
     peer: str
+    # Called by this stream, if set, whenever its outgoing queue is below its bound again, and when it is over.
+    on_room: "Callable[[], None] | None"
+
+    @property
+    def is_over(self) -> bool:
+        """True once it is closed or broken: nobody takes what is written."""
+        ...
+
+    @property
+    def is_stuffed(self) -> bool:
+        """True while the outgoing queue is above its bound: the other side does not take what it was sent."""
+        ...
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Size of the outgoing queue."""
+        ...
 
     async def read(self) -> Buffer:
         """The next bytes, at least one; b"" at the end. The caller owns the buffer."""

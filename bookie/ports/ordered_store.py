@@ -10,28 +10,29 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutRow:
     key: bytes
     value: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteRow:
     key: bytes
 
 
 class OrderedStore(Protocol):
     """Keys are bytes in lexicographic order. Reads see every completed write. Raises StorageFailed, CorruptFile.
 
-    DiskFull from a write: it was not applied. From `flush`: nothing written is lost yet. Both may be tried again.
+    DiskFull, OutOfResources from a write: it was not applied. From `flush`: nothing written is lost yet. Both may be
+    tried again.
     """
 
-    def write(self, batch: Sequence[Put | Delete]) -> None:
+    def write(self, batch: Sequence[PutRow | DeleteRow]) -> None:
         """Apply all or nothing; later items win over earlier ones of the same key. Not durable before `flush`."""
         ...
 
     def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        """`write` of one `Put` per (key, value), without an object per pair: the hot path of a checkpoint."""
+        """`write` of one `PutRow` per (key, value), without an object per pair: the hot path of a checkpoint."""
         ...
 
     def get(self, key: bytes) -> bytes | None: ...
@@ -53,7 +54,8 @@ class OrderedStore(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Make all earlier writes durable. Raises DiskFull, or DiskFailed: then nothing is known and the node stops."""
+        """Make all earlier writes durable. Raises DiskFull, OutOfResources, or DiskFailed: then nothing is known, and
+        the node stops."""
         ...
 
     async def close(self) -> None:

@@ -1,15 +1,15 @@
 """The add side of a ledger: acks in, ordered confirmations and the last add confirmed (LAC) out.
 
-Rules: replication protocol, "Writing to the ledger" (B8, P15, P17); LedgerHandle.java, PendingAddOp.java; wire 10.2.
+Rules: spec/wire.md#W48 to W50; CONFORMANCE.md#B8, P15, P17.
 
     push -> [ LAC+1 | LAC+2 | ... | last pushed ] -> confirmed, from the head only, in id order
                acks    acks            acks
 
 An entry is *complete* with acks from AQ slots of its write set, *confirmed* when it and all below are complete. When
-a slot fails, its acks for unconfirmed entries are dropped at once and count no more, whatever comes later (10.2, step
-4; bp46 7.3, "acks received before the crash but not yet confirmed"). Hence a confirmed entry always has AQ acks from
-slots that did not fail in between, and confirming beside an ensemble change is safe; `hold` exists so that the new
-bookie is sent every entry of its segment.
+a slot fails, its acks for unconfirmed entries are dropped at once and count no more, whatever comes later
+(spec/wire.md#W50; spec/bp46.md#R4). Hence a confirmed entry always has AQ acks from slots that did not fail in between,
+and confirming beside an ensemble change is safe; `hold` exists so that the new bookie is sent every entry of its
+segment.
 """
 
 from collections import deque
@@ -55,7 +55,8 @@ class PendingAdds(Generic[A]):
         return len(self._adds)
 
     def push(self, add: A, size: int) -> None:
-        """Give the next entry, of `size` payload bytes, its id and its length. Its header's LAC is `lac` (P17)."""
+        """Give the next entry, of `size` payload bytes, its id and its length. Its header's LAC is `lac`
+        (CONFORMANCE.md#P17)."""
         add.entry_id = self.last_pushed = EntryId(self.last_pushed + 1)
         add.length = self.length = self.length + size
         self._adds.append(add)
@@ -108,7 +109,7 @@ class PendingAdds(Generic[A]):
         )
 
     def fail_all(self) -> list[A]:
-        """Take all unconfirmed entries off, in order, and undo their length (wire 10.2, step 6). The ids stay used."""
+        """Take all unconfirmed entries off, in order, and undo their length (spec/wire.md#W49). The ids stay used."""
         failed = list(self._adds)
         self._adds.clear()
         self.length = self.lac_length

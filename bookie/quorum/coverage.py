@@ -1,7 +1,7 @@
 """When answers from an ensemble are enough: no ack quorum may hide among the bookies that did not answer.
 
-Rule: replication protocol, "Closing a ledger as a reader"; bp46 7.1, B6, B7; RoundRobinDistributionSchedule.java,
-RRQuorumCoverageSet. In each write set fewer than AQ members are unknown, i.e. at least WQ-AQ+1 are known.
+Rules: spec/wire.md#W51; spec/bp46.md#R2, S15; CONFORMANCE.md#B6, B7. In each write set fewer than AQ members are
+unknown, i.e. at least WQ-AQ+1 are known.
 """
 
 import enum
@@ -34,12 +34,13 @@ class Coverage:
 
     @property
     def is_covered(self) -> bool:
-        """True when every write set has fewer than AQ members that are not known (B7, B12)."""
+        """True when every write set has fewer than AQ members that are not known (CONFORMANCE.md#B7, B12)."""
         return self._fewer_than_ack_quorum(Fact.SILENT, Fact.UNKNOWN)
 
     @property
     def is_hopeless(self) -> bool:
-        """True when no further answer can lead to coverage: some write set has AQ unknown members (B13)."""
+        """True when no further answer can lead to coverage: some write set has AQ unknown members
+        (CONFORMANCE.md#B13)."""
         return not self._fewer_than_ack_quorum(Fact.UNKNOWN)
 
     def _fewer_than_ack_quorum(self, *facts: Fact) -> bool:

@@ -1,6 +1,6 @@
 """The metadata change that an ensemble change implies.
 
-Rules: wire 10.2 (ensemble change), metadata 5, P19, P20, S14; LedgerHandle.ensembleChangeLoop, EnsembleUtils.java.
+Rules: spec/wire.md#W50; spec/metadata.md#M17; spec/bp46.md#S14; CONFORMANCE.md#P19, P20.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,8 @@ def changed(metadata: LedgerMetadata, lac: EntryId, replacements: Mapping[int, B
 
 
 def why_not_open(metadata: LedgerMetadata) -> BookieError | None:
-    """What a writer must be told when it finds its ledger in this state; None while it may go on (P20)."""
+    """What a writer must be told when it finds its ledger in this state; None while it may go on
+    (CONFORMANCE.md#P20)."""
     match metadata.state:
         case LedgerState.OPEN:
             return None

@@ -1,7 +1,7 @@
 """What bookies that leave hold of a ledger: what must stand elsewhere before the metadata may stop naming them. Pure.
 
-Rules: metadata.md 5 (re-replication) and 11.1; S9, P7. Never: a fragment without an end is copied, since nobody knows
-yet which of its entries there are.
+Rules: spec/metadata.md#M20, M34; spec/bp46.md#S9; CONFORMANCE.md#P7. Never: a fragment without an end is copied, since
+nobody knows yet which of its entries there are.
 """
 
 from collections.abc import Collection, Iterator, Mapping

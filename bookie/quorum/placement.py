@@ -1,6 +1,6 @@
 """Choosing bookies for an ensemble: spread over regions and zones, without the excluded ones, in a drawn order.
 
-Rule: metadata 12 (rack- and region-aware placement: every window of WQ consecutive slots should span as many zones as
+Rule: spec/metadata.md#M35 (every window of WQ consecutive slots should span as many zones as
 it can). A location is `zone`, or `/region/zone` as Java's topology mappings say it. Greedy: a free slot takes the first
 candidate, in draw order, whose region and then zone is rarest among the slots it shares a write set with, then rarest
 in the whole ensemble. Locations are a wish, distinct bookies a must: with too few zones the spread is as good as it
@@ -63,7 +63,7 @@ def replace(
     """New bookies for `slots` of `ensemble`; slots for which none is left are missing from the result.
 
     `candidates` come in draw order, `zones` says where the bookies that stay are. Members of the ensemble, failed
-    ones included, are never chosen (wire 10.2: no bookie twice in an ensemble).
+    ones included, are never chosen (spec/wire.md#W50).
     """
     kept: list[Candidate | None] = [
         None if slot in slots else Candidate(bookie_id, zones.get(bookie_id, ""))

@@ -1,11 +1,14 @@
 """Reading one entry: which replica next, and what the answers together mean.
 
-Rules: bp46 B8-B11, B16, B17; PendingReadOp.java, ReadOpBase.java; wire 10.4 step 6, 10.5. One positive answer is
+Rules: spec/wire.md#W54, W59; spec/bp46.md#R3; CONFORMANCE.md#B8 to B11, B16, B17. One positive answer is
 enough and ends the read; the driver reports only what failed.
 
     negatives >= needed      -> ABSENT      (proof: needed = WQ for a reader, WQ-AQ+1 for recovery)
-    every replica failed     -> UNDECIDED   (at least one unknown among them), with the most telling error
+    every replica failed     -> UNDECIDED   (not all of them negative), with the most telling error
     otherwise                -> OPEN        (ask the next replica, or wait for one that was asked)
+
+The error calls an entry damaged only when every replica gave an answer and none has it whole. While one replica could
+not say, it may have the entry whole, and asking again may help.
 """
 
 import enum
@@ -15,7 +18,7 @@ from bookie.base import errors
 from bookie.base.errors import Answer, BookieError
 
 
-class Outcome(enum.Enum):
+class ReadOutcome(enum.Enum):
     OPEN = "open"
     ABSENT = "absent"
     UNDECIDED = "undecided"
@@ -24,7 +27,7 @@ class Outcome(enum.Enum):
 class ReadPlan:
     """The way of one read through its replicas. `replicas` are slots in the order in which to ask them."""
 
-    __slots__ = ("_error", "_failed", "_negative", "_negatives_needed", "_next", "_replicas", "negatives")
+    __slots__ = ("_damage", "_failed", "_negative", "_negatives_needed", "_next", "_replicas", "_unknown", "negatives")
 
     def __init__(self, replicas: Sequence[int], *, negatives_needed: int) -> None:
         assert 1 <= negatives_needed <= len(replicas)
@@ -34,7 +37,8 @@ class ReadPlan:
         self._failed = 0
         self.negatives = 0
         self._negative: BookieError | None = None
-        self._error: BookieError | None = None
+        self._damage: BookieError | None = None
+        self._unknown: BookieError | None = None
 
     def next_replica(self) -> int | None:
         """The next slot to ask, or None when all were asked."""
@@ -49,31 +53,38 @@ class ReadPlan:
         """How many replicas were asked and did not answer yet."""
         return self._next - self._failed
 
-    def failed(self, error: BookieError) -> Outcome:
+    def failed(self, error: BookieError) -> ReadOutcome:
         """Count the answer of one replica that was asked."""
         assert self._failed < self._next, "more answers than questions"
         self._failed += 1
         if error.answer is Answer.NEGATIVE:
             self.negatives += 1
             self._negative = self._negative or error
+        elif isinstance(error, errors.DigestMismatch):
+            self._damage = self._damage or error
         else:
-            self._error = _more_telling(self._error, error)
+            self._unknown = _more_telling(self._unknown, error)
         return self.outcome
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ReadOutcome:
         if self.negatives >= self._negatives_needed:
-            return Outcome.ABSENT
+            return ReadOutcome.ABSENT
         if self._failed == len(self._replicas):
-            return Outcome.UNDECIDED
-        return Outcome.OPEN
+            return ReadOutcome.UNDECIDED
+        return ReadOutcome.OPEN
 
     @property
     def error(self) -> BookieError:
-        """What to tell the caller: an explicit negative only if that is proven, else the first telling unknown
-        (B10, B11; wire 10.5 step 3). Only when the outcome is not OPEN."""
-        assert self.outcome is not Outcome.OPEN
-        error = self._negative if self.outcome is Outcome.ABSENT else self._error
+        """What to tell the caller: an explicit negative or damage only if that is proven, else the first telling
+        unknown (spec/wire.md#W59; CONFORMANCE.md#B10, B11). Only when the outcome is not OPEN."""
+        assert self.outcome is not ReadOutcome.OPEN
+        if self.outcome is ReadOutcome.ABSENT:
+            error = self._negative
+        elif self._unknown is not None and self._damage is not None:
+            error = type(self._unknown)(f"{self._unknown}; another replica is damaged: {self._damage}")
+        else:
+            error = self._unknown or self._damage
         assert error is not None
         return error
 

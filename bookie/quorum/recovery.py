@@ -1,6 +1,6 @@
 """Recovery: finding the end of a ledger whose writer is gone, and making every entry before it safe.
 
-Rules: replication protocol, "Closing a ledger as a reader"; bp46 B12-B17, P25-P33; wire 10.4; LedgerRecoveryOp.java.
+Rules: spec/wire.md#W52 to W58; CONFORMANCE.md#B12 to B17, P25 to P33.
 
     FENCING  -- covered -->  READING  -- first proven absence, all before it written back -->  CLOSING
        |                        |
@@ -8,8 +8,9 @@ Rules: replication protocol, "Closing a ledger as a reader"; bp46 B12-B17, P25-P
 
 FENCING asks every bookie of the last ensemble for its highest entry and forbids it further adds. READING goes forward
 from the greatest LAC among the answers; each entry found is written back to its whole write set before it counts
-(B15, second form). Reads may run ahead, but answers are *judged* strictly in id order: what lies beyond a proven
-absence was never acknowledged and is left behind. FAILED changes nothing: the ledger stays IN_RECOVERY for the next.
+(CONFORMANCE.md#B15, second form). Reads may run ahead, but answers are *judged* strictly in id order: what lies beyond
+a proven absence was never acknowledged and is left behind. FAILED changes nothing: the ledger stays IN_RECOVERY for the
+next.
 """
 
 import enum
@@ -25,7 +26,7 @@ READ_AHEAD_MAX = 32
 WRITE_BEHIND_MAX = 128
 
 
-class Phase(enum.Enum):
+class RecoveryPhase(enum.Enum):
     FENCING = "fencing"
     READING = "reading"
     CLOSING = "closing"
@@ -33,7 +34,7 @@ class Phase(enum.Enum):
 
 
 class _Absent:
-    """Judgement: proven absent (W-A+1 explicit negatives)."""
+    """Judgement: proven absent (WQ-AQ+1 explicit negatives)."""
 
 
 ABSENT = _Absent()
@@ -56,7 +57,7 @@ class Recovery:
     )
 
     def __init__(self, schedule: Schedule, first_of_last: EntryId) -> None:
-        self.phase = Phase.FENCING
+        self.phase = RecoveryPhase.FENCING
         self.error: BookieError | None = None
         self._fencing = LacQuery(schedule, floor=EntryId(first_of_last - 1))
         self.start = EntryId(first_of_last - 1)  # confirmed for certain: reading begins after it
@@ -69,23 +70,23 @@ class Recovery:
 
     # ---- fencing -----------------------------------------------------------------------------------------------------
 
-    def fenced(self, slot: int, lac: EntryId) -> Phase:
+    def fenced(self, slot: int, lac: EntryId) -> RecoveryPhase:
         """`slot` is fenced, and its highest entry says that `lac` was confirmed."""
-        if self.phase is Phase.FENCING:
+        if self.phase is RecoveryPhase.FENCING:
             self._fencing.found(slot, lac)
             self._judge_fencing()
         return self.phase
 
-    def fence_failed(self, slot: int, error: BookieError) -> Phase:
-        """`slot` has no entry (an explicit negative: it is fenced all the same), or nobody knows."""
-        if self.phase is Phase.FENCING:
+    def fence_failed(self, slot: int, error: BookieError) -> RecoveryPhase:
+        """Count an answer without an entry: an explicit negative (the bookie is fenced all the same), or no answer."""
+        if self.phase is RecoveryPhase.FENCING:
             self._fencing.failed(slot, error)
             self._judge_fencing()
         return self.phase
 
     def _judge_fencing(self) -> None:
         if self._fencing.is_covered:
-            self.phase = Phase.READING
+            self.phase = RecoveryPhase.READING
             self.start = self._fencing.lac
             self._next_read = self._next_judged = EntryId(self.start + 1)
             self._written = self.start
@@ -96,7 +97,7 @@ class Recovery:
 
     def next_reads(self) -> Sequence[EntryId]:
         """Entries to read now; each is returned once. The window doubles from one while entries are found."""
-        if self.phase is not Phase.READING or self.end is not None:
+        if self.phase is not RecoveryPhase.READING or self.end is not None:
             return ()
         stop = min(self._next_judged + self._read_ahead, self._written + 1 + WRITE_BEHIND_MAX)
         reads = [EntryId(entry_id) for entry_id in range(self._next_read, stop)]
@@ -108,15 +109,16 @@ class Recovery:
         return self._judge(entry_id, None)
 
     def absent(self, entry_id: EntryId) -> Sequence[EntryId]:
-        """W-A+1 replicas said no: no ack quorum ever held `entry_id`, and after fencing none ever will (B16)."""
+        """WQ-AQ+1 replicas said no: no ack quorum ever held `entry_id`, and after fencing none ever will
+        (CONFORMANCE.md#B16)."""
         return self._judge(entry_id, ABSENT)
 
     def undecided(self, entry_id: EntryId, error: BookieError) -> Sequence[EntryId]:
-        """Every replica answered and neither a copy nor enough explicit negatives came (B17)."""
+        """Every replica answered and neither a copy nor enough explicit negatives came (CONFORMANCE.md#B17)."""
         return self._judge(entry_id, error)
 
     def _judge(self, entry_id: EntryId, judgement: "_Absent | BookieError | None") -> Sequence[EntryId]:
-        if self.phase is not Phase.READING or self.end is not None:
+        if self.phase is not RecoveryPhase.READING or self.end is not None:
             return ()
         self._judged[entry_id] = judgement
         writable: list[EntryId] = []
@@ -137,14 +139,14 @@ class Recovery:
 
     # ---- writing back ------------------------------------------------------------------------------------------------
 
-    def written(self, entry_id: EntryId) -> Phase:
+    def written(self, entry_id: EntryId) -> RecoveryPhase:
         """Everything up to `entry_id` was acknowledged by an ack quorum of its write set."""
         assert self._written <= entry_id < self._next_judged, "written before it was found"
         self._written = entry_id
         self._close_when_written()
         return self.phase
 
-    def write_failed(self, error: BookieError) -> Phase:
+    def write_failed(self, error: BookieError) -> RecoveryPhase:
         self._fail(error)
         return self.phase
 
@@ -153,15 +155,15 @@ class Recovery:
         """True when nothing was found after `start`: the ledger's length must be taken from entry `start` itself.
 
         The answer that carried the LAC has the length of a *later* entry, perhaps one beyond the end. (Java closes
-        with that length; wire 10.4 step 5.)
+        with that length: spec/wire.md#W57.)
         """
-        return self.phase is Phase.CLOSING and self.end == self.start
+        return self.phase is RecoveryPhase.CLOSING and self.end == self.start
 
     def _close_when_written(self) -> None:
-        if self.phase is Phase.READING and self.end is not None and self._written == self.end:
-            self.phase = Phase.CLOSING
+        if self.phase is RecoveryPhase.READING and self.end is not None and self._written == self.end:
+            self.phase = RecoveryPhase.CLOSING
 
     def _fail(self, error: BookieError) -> None:
-        if self.phase is not Phase.FAILED:
-            self.phase = Phase.FAILED
+        if self.phase is not RecoveryPhase.FAILED:
+            self.phase = RecoveryPhase.FAILED
             self.error = error

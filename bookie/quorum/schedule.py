@@ -1,12 +1,12 @@
 """Which slots of an ensemble hold an entry: round robin striping.
 
-Rule: replication protocol, "Write Quorums" (P7, P8); RoundRobinDistributionSchedule.java. A *slot* is an index into
+Rule: CONFORMANCE.md#P7, P8. A *slot* is an index into
 the ensemble; a slot outlives the bookie that sits in it.
 """
 
 from dataclasses import dataclass, field
 
-from bookie.base import errors
+from bookie.base import errors, quorums
 from bookie.base.ids import EntryId
 
 
@@ -37,5 +37,5 @@ class Schedule:
 
     @property
     def negative_quorum(self) -> int:
-        """QC: this many explicit negatives leave no room for an ack quorum (B6, B16)."""
-        return self.write_quorum - self.ack_quorum + 1
+        """WQ-AQ+1: this many explicit negatives leave no room for an ack quorum (CONFORMANCE.md#B6, B16)."""
+        return quorums.proof_of_absence(self.write_quorum, self.ack_quorum)

@@ -1,12 +1,14 @@
 """How far a ledger with deferred sync is durable: sync cursors, and the LAC that follows from them (BP-14).
 
-A bookie acknowledges an entry of such a ledger before it is on disk, so that acks confirm nothing (D24): they are
-worth something only while the *life* that gave them lasts, and a `force` proves what its own life acknowledged (T17).
+A bookie acknowledges an entry of such a ledger before it is on disk, so that acks confirm nothing (CONFORMANCE.md#D24):
+they are worth something only while the *life* that gave them lasts, and a `force` proves what its own life acknowledged
+(spec/bp46.md#T17).
 
-A *sync cursor* says which entries one bookie has on disk: `last`, up to which it has all, and runs beyond (D19). The
-LAC is the greatest entry that an ack quorum has, hence the greatest of the lowest WQ-AQ+1 cursors (D22; BP-14, "LAC
-Advance Protocol"; Java waits for all of the ensemble instead). Only where E == WQ (D23): else a cursor, which counts
-every entry of the ledger, would wait for entries that its bookie never gets.
+A *sync cursor* says which entries one bookie has on disk: `last`, up to which it has all, and ranges beyond
+(CONFORMANCE.md#D19). The LAC is the greatest entry that an ack quorum has, hence the greatest of the lowest WQ-AQ+1
+cursors (CONFORMANCE.md#D22; BP-14, "LAC Advance Protocol"; Java waits for all of the ensemble instead). Only where E ==
+WQ (CONFORMANCE.md#D23): else a cursor, which counts every entry of the ledger, would wait for entries that its bookie
+never gets.
 """
 
 from bisect import bisect_left
@@ -18,13 +20,13 @@ from bookie.quorum.schedule import Schedule
 
 
 class SyncCursor:
-    """Entries of one ledger on one bookie, from 0 on: all up to `last`, and runs beyond it."""
+    """Entries of one ledger on one bookie, from 0 on: all up to `last`, and ranges beyond it."""
 
     __slots__ = ("_firsts", "_lasts", "last")
 
     def __init__(self) -> None:
         self.last = INVALID_ENTRY_ID
-        # Runs beyond `last`, inclusive, ascending, with room between them.
+        # Ranges beyond `last`, inclusive, ascending, with room between them.
         self._firsts: list[int] = []
         self._lasts: list[int] = []
 
@@ -32,7 +34,7 @@ class SyncCursor:
         """The entries `first`..`last`, inclusive, are there, in whatever order that is learnt."""
         if last <= self.last:
             return
-        at = bisect_left(self._lasts, first - 1)  # the first run that the new one could touch
+        at = bisect_left(self._lasts, first - 1)  # the first range that the new one could touch
         end = at
         while end < len(self._firsts) and self._firsts[end] <= last + 1:
             first, last = min(first, self._firsts[end]), max(last, self._lasts[end])
@@ -42,6 +44,11 @@ class SyncCursor:
         if self._firsts[0] <= self.last + 1:
             self.last = EntryId(self._lasts.pop(0))
             del self._firsts[0]
+
+    @property
+    def run_count(self) -> int:
+        """How many ranges lie beyond `last`: what this costs in memory."""
+        return len(self._firsts)
 
     def __contains__(self, entry_id: EntryId) -> bool:
         at = bisect_left(self._lasts, entry_id)
@@ -54,7 +61,8 @@ class SyncCursor:
             self.add(first, last)
 
     def confirm(self, lac: int) -> None:
-        """Everything up to `lac` is confirmed in the cluster, so nobody needs this bookie's word for it (D21)."""
+        """Everything up to `lac` is confirmed in the cluster, so nobody needs this bookie's word for it
+        (CONFORMANCE.md#D21)."""
         if lac >= 0:
             self.add(0, lac)
 
@@ -68,7 +76,7 @@ class SyncCursor:
 def lac_of(schedule: Schedule, synced: Sequence[EntryId]) -> EntryId:
     """The LAC, given the `last` of every slot's cursor."""
     assert len(synced) == schedule.ensemble_size == schedule.write_quorum
-    return max(sorted(synced)[: schedule.write_quorum - schedule.ack_quorum + 1])
+    return max(sorted(synced)[: schedule.negative_quorum])
 
 
 def why_not_deferred(schedule: Schedule, *, protocol_version: int) -> errors.BookieError | None:
@@ -136,7 +144,8 @@ class Syncing:
         return synced < wanted and synced < self._acked[slot].last
 
     def force_sent(self, slot: int) -> SyncCursor:
-        """What an answer to a force that is sent to `slot` now will prove: what it acknowledged before (wire 7.8)."""
+        """What an answer to a force that is sent to `slot` now will prove: what it acknowledged before
+        (spec/wire.md#W69)."""
         return self._acked[slot].copy()
 
     def forced(self, slot: int, proven: SyncCursor) -> bool:
@@ -145,7 +154,8 @@ class Syncing:
         return self._advance()
 
     def told(self, slot: int, last_synced: EntryId) -> bool:
-        """`slot` says by itself that it has all up to `last_synced` on disk (D16). True when the LAC moved."""
+        """`slot` says by itself that it has all up to `last_synced` on disk (CONFORMANCE.md#D16). True when the LAC
+        moved."""
         self._synced[slot].confirm(last_synced)
         return self._advance()
 

@@ -81,7 +81,7 @@ class GetStorageReportRequest(_message.Message):
     def __init__(self, fresh: _Optional[bool] = ...) -> None: ...
 
 class StorageReport(_message.Message):
-    __slots__ = ("bookie_id", "pod_uid", "state", "verdict", "reason", "instance_id", "metadata_reachable", "cookie_present", "cookie_version", "cookie_digest", "incarnation", "boot_epoch", "ledger_count", "ledgers_naming_me", "volumes", "evidence_hash", "unclean_shutdown", "capabilities", "operator_epoch_seen", "grant_id", "data_port_open", "version", "journal_write_data", "read_only", "process_uptime_ms")
+    __slots__ = ("bookie_id", "pod_uid", "state", "verdict", "reason", "instance_id", "metadata_reachable", "cookie_present", "cookie_version", "cookie_digest", "incarnation", "boot_epoch", "ledger_count", "ledgers_naming_me", "volumes", "evidence_hash", "unclean_shutdown", "capabilities", "operator_epoch_seen", "grant_id", "data_port_open", "version", "journal_write_data", "read_only", "process_uptime_ms", "granted_by", "quarantined", "quarantined_count", "directories_failed", "inspection_age_ms", "garbage_held_ledgers")
     BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
     POD_UID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +107,12 @@ class StorageReport(_message.Message):
     JOURNAL_WRITE_DATA_FIELD_NUMBER: _ClassVar[int]
     READ_ONLY_FIELD_NUMBER: _ClassVar[int]
     PROCESS_UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_BY_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINED_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORIES_FAILED_FIELD_NUMBER: _ClassVar[int]
+    INSPECTION_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    GARBAGE_HELD_LEDGERS_FIELD_NUMBER: _ClassVar[int]
     bookie_id: str
     pod_uid: str
     state: State
@@ -132,7 +138,35 @@ class StorageReport(_message.Message):
     journal_write_data: bool
     read_only: bool
     process_uptime_ms: int
-    def __init__(self, bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., instance_id: _Optional[str] = ..., metadata_reachable: _Optional[bool] = ..., cookie_present: _Optional[bool] = ..., cookie_version: _Optional[int] = ..., cookie_digest: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., ledger_count: _Optional[int] = ..., ledgers_naming_me: _Optional[int] = ..., volumes: _Optional[_Iterable[_Union[VolumeReport, _Mapping]]] = ..., evidence_hash: _Optional[str] = ..., unclean_shutdown: _Optional[bool] = ..., capabilities: _Optional[_Iterable[str]] = ..., operator_epoch_seen: _Optional[int] = ..., grant_id: _Optional[str] = ..., data_port_open: _Optional[bool] = ..., version: _Optional[str] = ..., journal_write_data: _Optional[bool] = ..., read_only: _Optional[bool] = ..., process_uptime_ms: _Optional[int] = ...) -> None: ...
+    granted_by: str
+    quarantined: _containers.RepeatedCompositeFieldContainer[BlockedLedger]
+    quarantined_count: int
+    directories_failed: _containers.RepeatedScalarFieldContainer[str]
+    inspection_age_ms: int
+    garbage_held_ledgers: int
+    def __init__(self, bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., instance_id: _Optional[str] = ..., metadata_reachable: _Optional[bool] = ..., cookie_present: _Optional[bool] = ..., cookie_version: _Optional[int] = ..., cookie_digest: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., ledger_count: _Optional[int] = ..., ledgers_naming_me: _Optional[int] = ..., volumes: _Optional[_Iterable[_Union[VolumeReport, _Mapping]]] = ..., evidence_hash: _Optional[str] = ..., unclean_shutdown: _Optional[bool] = ..., capabilities: _Optional[_Iterable[str]] = ..., operator_epoch_seen: _Optional[int] = ..., grant_id: _Optional[str] = ..., data_port_open: _Optional[bool] = ..., version: _Optional[str] = ..., journal_write_data: _Optional[bool] = ..., read_only: _Optional[bool] = ..., process_uptime_ms: _Optional[int] = ..., granted_by: _Optional[str] = ..., quarantined: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., quarantined_count: _Optional[int] = ..., directories_failed: _Optional[_Iterable[str]] = ..., inspection_age_ms: _Optional[int] = ..., garbage_held_ledgers: _Optional[int] = ...) -> None: ...
+
+class ListMembersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Members(_message.Message):
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("bookie_id", "has_cookie", "is_registered", "is_writable")
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    HAS_COOKIE_FIELD_NUMBER: _ClassVar[int]
+    IS_REGISTERED_FIELD_NUMBER: _ClassVar[int]
+    IS_WRITABLE_FIELD_NUMBER: _ClassVar[int]
+    bookie_id: str
+    has_cookie: bool
+    is_registered: bool
+    is_writable: bool
+    def __init__(self, bookie_id: _Optional[str] = ..., has_cookie: _Optional[bool] = ..., is_registered: _Optional[bool] = ..., is_writable: _Optional[bool] = ...) -> None: ...
 
 class VolumeReport(_message.Message):
     __slots__ = ("name", "role", "path", "mount", "contents", "sentinel", "reason")
@@ -337,7 +371,7 @@ class CheckpointReply(_message.Message):
     def __init__(self) -> None: ...
 
 class CollectGarbageRequest(_message.Message):
-    __slots__ = ("compaction",)
+    __slots__ = ("compaction", "released", "looks_only")
     class Compaction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         NONE: _ClassVar[CollectGarbageRequest.Compaction]
@@ -347,11 +381,15 @@ class CollectGarbageRequest(_message.Message):
     MINOR: CollectGarbageRequest.Compaction
     MAJOR: CollectGarbageRequest.Compaction
     COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    LOOKS_ONLY_FIELD_NUMBER: _ClassVar[int]
     compaction: CollectGarbageRequest.Compaction
-    def __init__(self, compaction: _Optional[_Union[CollectGarbageRequest.Compaction, str]] = ...) -> None: ...
+    released: int
+    looks_only: bool
+    def __init__(self, compaction: _Optional[_Union[CollectGarbageRequest.Compaction, str]] = ..., released: _Optional[int] = ..., looks_only: _Optional[bool] = ...) -> None: ...
 
 class GarbageReport(_message.Message):
-    __slots__ = ("ledgers_seen", "ledgers_deleted", "logs_dropped", "logs_compacted", "logs_damaged", "entries_copied", "bytes_copied", "bytes_freed", "refused")
+    __slots__ = ("ledgers_seen", "ledgers_deleted", "logs_dropped", "logs_compacted", "logs_damaged", "entries_copied", "bytes_copied", "bytes_freed", "refused", "ledgers_held", "bytes_held", "held_first", "held_reason", "ledgers_day", "bytes_day", "ledgers_allowed", "bytes_allowed", "undecided", "undecided_count")
     LEDGERS_SEEN_FIELD_NUMBER: _ClassVar[int]
     LEDGERS_DELETED_FIELD_NUMBER: _ClassVar[int]
     LOGS_DROPPED_FIELD_NUMBER: _ClassVar[int]
@@ -361,6 +399,16 @@ class GarbageReport(_message.Message):
     BYTES_COPIED_FIELD_NUMBER: _ClassVar[int]
     BYTES_FREED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_HELD_FIELD_NUMBER: _ClassVar[int]
+    BYTES_HELD_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIRST_FIELD_NUMBER: _ClassVar[int]
+    HELD_REASON_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_DAY_FIELD_NUMBER: _ClassVar[int]
+    BYTES_DAY_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_ALLOWED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_ALLOWED_FIELD_NUMBER: _ClassVar[int]
+    UNDECIDED_FIELD_NUMBER: _ClassVar[int]
+    UNDECIDED_COUNT_FIELD_NUMBER: _ClassVar[int]
     ledgers_seen: int
     ledgers_deleted: int
     logs_dropped: int
@@ -370,7 +418,17 @@ class GarbageReport(_message.Message):
     bytes_copied: int
     bytes_freed: int
     refused: str
-    def __init__(self, ledgers_seen: _Optional[int] = ..., ledgers_deleted: _Optional[int] = ..., logs_dropped: _Optional[int] = ..., logs_compacted: _Optional[int] = ..., logs_damaged: _Optional[int] = ..., entries_copied: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., bytes_freed: _Optional[int] = ..., refused: _Optional[str] = ...) -> None: ...
+    ledgers_held: int
+    bytes_held: int
+    held_first: _containers.RepeatedScalarFieldContainer[int]
+    held_reason: str
+    ledgers_day: int
+    bytes_day: int
+    ledgers_allowed: int
+    bytes_allowed: int
+    undecided: _containers.RepeatedCompositeFieldContainer[BlockedLedger]
+    undecided_count: int
+    def __init__(self, ledgers_seen: _Optional[int] = ..., ledgers_deleted: _Optional[int] = ..., logs_dropped: _Optional[int] = ..., logs_compacted: _Optional[int] = ..., logs_damaged: _Optional[int] = ..., entries_copied: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., bytes_freed: _Optional[int] = ..., refused: _Optional[str] = ..., ledgers_held: _Optional[int] = ..., bytes_held: _Optional[int] = ..., held_first: _Optional[_Iterable[int]] = ..., held_reason: _Optional[str] = ..., ledgers_day: _Optional[int] = ..., bytes_day: _Optional[int] = ..., ledgers_allowed: _Optional[int] = ..., bytes_allowed: _Optional[int] = ..., undecided: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., undecided_count: _Optional[int] = ...) -> None: ...
 
 class ScrubRequest(_message.Message):
     __slots__ = ("start",)

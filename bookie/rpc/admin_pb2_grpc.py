@@ -39,6 +39,11 @@ class AdminStub:
                 request_serializer=bookie_dot_rpc_dot_admin__pb2.GetStorageReportRequest.SerializeToString,
                 response_deserializer=bookie_dot_rpc_dot_admin__pb2.StorageReport.FromString,
                 _registered_method=True)
+        self.ListMembers = channel.unary_unary(
+                '/bookie.admin.v1.Admin/ListMembers',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.ListMembersRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.Members.FromString,
+                _registered_method=True)
         self.GrantRegeneration = channel.unary_unary(
                 '/bookie.admin.v1.Admin/GrantRegeneration',
                 request_serializer=bookie_dot_rpc_dot_admin__pb2.Grant.SerializeToString,
@@ -81,6 +86,13 @@ class AdminServicer:
 
     def GetStorageReport(self, request, context):
         """What this bookie sees of itself: identity, volumes, verdict. Written nothing before the verdict allows it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMembers(self, request, context):
+        """Every bookie that the metadata store knows of, asked now; UNAVAILABLE while the store does not answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -141,6 +153,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.GetStorageReport,
                     request_deserializer=bookie_dot_rpc_dot_admin__pb2.GetStorageReportRequest.FromString,
                     response_serializer=bookie_dot_rpc_dot_admin__pb2.StorageReport.SerializeToString,
+            ),
+            'ListMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMembers,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.ListMembersRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.Members.SerializeToString,
             ),
             'GrantRegeneration': grpc.unary_unary_rpc_method_handler(
                     servicer.GrantRegeneration,
@@ -205,6 +222,33 @@ class Admin:
             '/bookie.admin.v1.Admin/GetStorageReport',
             bookie_dot_rpc_dot_admin__pb2.GetStorageReportRequest.SerializeToString,
             bookie_dot_rpc_dot_admin__pb2.StorageReport.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/ListMembers',
+            bookie_dot_rpc_dot_admin__pb2.ListMembersRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.Members.FromString,
             options,
             channel_credentials,
             insecure,

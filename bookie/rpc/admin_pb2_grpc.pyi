@@ -7,6 +7,7 @@ from bookie.rpc import admin_pb2
 
 class AdminStub:
     GetStorageReport: Callable[..., Any]
+    ListMembers: Callable[..., Any]
     GrantRegeneration: Callable[..., Any]
     GetRepairStatus: Callable[..., Any]
     SetMode: Callable[..., Any]
@@ -20,6 +21,9 @@ class AdminServicer:
     async def GetStorageReport(
         self, request: admin_pb2.GetStorageReportRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> admin_pb2.StorageReport: ...
+    async def ListMembers(
+        self, request: admin_pb2.ListMembersRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> admin_pb2.Members: ...
     async def GrantRegeneration(
         self, request: admin_pb2.Grant, context: grpc.aio.ServicerContext[Any, Any]
     ) -> admin_pb2.GrantReply: ...

@@ -1,4 +1,4 @@
-"""The admin port: `bookie.admin.v1` and gRPC health, over `ports.admin`. Translation and nothing else.
+"""The admin port: `bookie.admin.v1` and gRPC health, over `ports.admin`. `bookie.rpc.encoding` translates.
 
 Up from the first second of the process's life, so that a bookie that waits for a grant can be asked why.
 """
@@ -6,7 +6,8 @@ Up from the first second of the process's life, so that a bookie that waits for 
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -15,40 +16,83 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import BookieId, Incarnation
 from bookie.ports import admin as port
+from bookie.ports.doors import Doors, NoDoors
 from bookie.ports.network import Address
 from bookie.rpc import admin_pb2 as proto
-from bookie.rpc import admin_pb2_grpc
+from bookie.rpc import admin_pb2_grpc, encoding
+from bookie.runtime import admin_boundary, admin_callers, admin_connections
 from bookie.runtime.admin_callers import Callers, Interceptor
+from bookie.runtime.admin_tls import Certificates
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _WATCH_INTERVAL_S = 1.0
 _REPAIR_INTERVAL_MS = 1000
+_REPAIR_INTERVAL_MS_LEAST, _REPAIR_INTERVAL_MS_MOST = 100, 3_600_000
 # Calls that are being answered get this long when the process stops.
 _GRACE_S = 0.5
 _BLOCKED_MAX = 100
+_OPTIONS = [
+    ("grpc.so_reuseport", 0),  # one bookie, one owner of the port: a second process must fail, not share
+    # A connection outlives neither its certificate nor the authority behind it by more than this.
+    ("grpc.max_connection_age_ms", 600_000),
+]
+
+
+@dataclasses.dataclass(slots=True)
+class Secured:
+    """The port for callers with a certificate. `bound`: its number, once it is served."""
+
+    address: Address
+    certificates: Certificates
+    bound: int = 0
 
 
 @contextlib.asynccontextmanager
-async def serve(node: port.Admin, address: Address, callers: Callers | None = None) -> AsyncIterator[int]:
-    """Serve `node` at `address` to `callers`; give the port. Raises RefusedToStart when it is in use."""
-    # One bookie, one owner of the port: a second process must fail, not share (gRPC's default).
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)], interceptors=[Interceptor(callers or Callers())])
+async def serve(
+    node: port.Admin,
+    address: Address,
+    callers: Callers | None = None,
+    doors: Doors | None = None,
+    *,
+    tls: Secured | None = None,
+    socket: str = "",
+) -> AsyncIterator[int]:
+    """Serve `node` to `callers`: in plain at `address`, over TLS where `tls` says, and at the path `socket`.
+
+    Gives the plain port. Raises RefusedToStart when one is in use.
+    """
+    doors = doors or NoDoors()
+    server = grpc.aio.server(
+        options=[*_OPTIONS, *admin_boundary.OPTIONS],
+        interceptors=[admin_boundary.AdminBoundary(doors), Interceptor(callers or Callers(), doors)],
+    )
     admin_pb2_grpc.add_AdminServicer_to_server(_Admin(node), server)
     health_pb2_grpc.add_HealthServicer_to_server(_Health(node), server)
-    try:
-        bound = server.add_insecure_port(f"{address.host}:{address.port}")
-    except RuntimeError as error:
-        raise errors.RefusedToStart(
-            f"cannot listen on {address} for the admin service: the port is in use or not ours;"
-            " stop the other process, or choose another adminPort"
-        ) from error
+    bound = _bind(lambda: server.add_insecure_port(f"{address.host}:{address.port}"), f"{address}", "adminPort")
+    if tls is not None:
+        at = f"{tls.address.host}:{tls.address.port}"
+        tls.bound = _bind(lambda: server.add_secure_port(at, tls.certificates.credentials()), at, "adminTlsPort")
+    if socket:
+        _bind(lambda: server.add_insecure_port(f"unix:{socket}"), socket, "adminSocket")
+        os.chmod(socket, 0o600)
     await server.start()
+    ports = [bound] if tls is None else [bound, tls.bound]
     try:
-        yield bound
+        async with admin_connections.bounded(ports, doors or NoDoors()):
+            yield bound
     finally:
         await server.stop(_GRACE_S)
+
+
+def _bind(bind: Callable[[], int], where: str, setting: str) -> int:
+    try:
+        return bind()
+    except RuntimeError as error:
+        raise errors.RefusedToStart(
+            f"cannot listen on {where} for the admin service: the port is in use or not ours;"
+            f" stop the other process, or choose another {setting}"
+        ) from error
 
 
 class _Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated without types
@@ -86,47 +130,40 @@ class _Admin(admin_pb2_grpc.AdminServicer):
         self._node = node
 
     async def GetStorageReport(self, request: proto.GetStorageReportRequest, context: _Context) -> proto.StorageReport:
-        try:
-            return report_message(await self._node.storage_report(fresh=request.fresh))
-        except BookieError as error:
-            await _fail(context, error)
-            raise
+        async with _telling(context):
+            answer: proto.StorageReport = encoding.encode(await self._node.storage_report(fresh=request.fresh))
+        return answer
+
+    async def ListMembers(self, request: proto.ListMembersRequest, context: _Context) -> proto.Members:
+        async with _telling(context):
+            found = await self._node.members()
+        return proto.Members(members=encoding.encode(found))
 
     async def GrantRegeneration(self, request: proto.Grant, context: _Context) -> proto.GrantReply:
-        grant = port.Grant(
-            grant_id=request.grant_id,
-            bookie_id=BookieId(request.bookie_id),
-            pod_uid=request.pod_uid,
-            evidence_hash=request.evidence_hash,
-            cookie_version=request.cookie_version,
-            new_incarnation=Incarnation(request.new_incarnation),
-            operator_epoch=request.operator_epoch,
-            ttl_ms=request.ttl_ms,
-            issued_by=request.issued_by,
+        said = admin_callers.plain(request.issued_by)
+        grant = dataclasses.replace(
+            encoding.decode(port.Grant, request), issued_by=said, given_by=f"{admin_callers.CALLER.get()}: {said}"
         )
-        try:
-            await self._node.grant(grant)
-        except errors.GrantRefused as error:
-            return proto.GrantReply(accepted=False, refused_reason=error.reason, text=str(error))
-        except BookieError as error:
-            await _fail(context, error)
-            raise
+        async with _telling(context):
+            try:
+                await self._node.grant(grant)
+            except errors.GrantRefused as error:
+                return proto.GrantReply(accepted=False, refused_reason=error.reason, text=str(error))
         return proto.GrantReply(accepted=True, text="accepted")
 
     async def GetRepairStatus(
         self, request: proto.GetRepairStatusRequest, context: _Context
     ) -> AsyncIterator[proto.RepairStatus]:
-        async for status in self._node.repair_status(request.interval_ms or _REPAIR_INTERVAL_MS):
-            yield _repair(status)
+        asked_ms = request.interval_ms or _REPAIR_INTERVAL_MS
+        interval_ms = min(max(asked_ms, _REPAIR_INTERVAL_MS_LEAST), _REPAIR_INTERVAL_MS_MOST)
+        async for status in self._node.repair_status(interval_ms):
+            yield encoding.encode(dataclasses.replace(status, blocked=status.blocked[:_BLOCKED_MAX]))
 
     async def SetMode(self, request: proto.SetModeRequest, context: _Context) -> proto.SetModeReply:
-        if request.mode == proto.SetModeRequest.MODE_UNSPECIFIED:
+        if request.mode not in (proto.SetModeRequest.READ_WRITE, proto.SetModeRequest.READ_ONLY_MODE):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "mode: READ_WRITE or READ_ONLY_MODE")
-        try:
+        async with _telling(context):
             state = await self._node.set_read_only(request.mode == proto.SetModeRequest.READ_ONLY_MODE)
-        except BookieError as error:
-            await _fail(context, error)
-            raise
         return proto.SetModeReply(state=state.value)
 
     async def PrepareShutdown(
@@ -138,126 +175,33 @@ class _Admin(admin_pb2_grpc.AdminServicer):
             return proto.PrepareShutdownReply(flushed=False, text=str(error))
 
     async def Checkpoint(self, request: proto.CheckpointRequest, context: _Context) -> proto.CheckpointReply:
-        try:
+        async with _telling(context):
             await self._node.flush()
-        except BookieError as error:
-            await _fail(context, error)
-            raise
         return proto.CheckpointReply()
 
     async def CollectGarbage(self, request: proto.CollectGarbageRequest, context: _Context) -> proto.GarbageReport:
+        if request.compaction not in proto.CollectGarbageRequest.Compaction.values():
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"compaction {request.compaction}: no such kind")
         name = proto.CollectGarbageRequest.Compaction.Name(request.compaction)
-        try:
-            report = await self._node.collect_garbage(port.Compaction(name.lower()))
-        except BookieError as error:
-            await _fail(context, error)
-            raise
-        return proto.GarbageReport(**dataclasses.asdict(report))
+        kind = port.Compaction(name.lower())
+        async with _telling(context):
+            report = await self._node.collect_garbage(kind, released=request.released, looks_only=request.looks_only)
+        answer: proto.GarbageReport = encoding.encode(report)
+        return answer
 
     async def Scrub(self, request: proto.ScrubRequest, context: _Context) -> proto.ScrubReport:
-        try:
+        async with _telling(context):
             if request.start:
                 await self._node.scrub()
-            report = self._node.scrub_report()
-        except BookieError as error:
-            await _fail(context, error)
-            raise
-        facts = dataclasses.asdict(report)
-        return proto.ScrubReport(**{**facts, "bad": [proto.BadEntry(**bad) for bad in facts["bad"]]})
+            answer: proto.ScrubReport = encoding.encode(self._node.scrub_report())
+        return answer
 
 
-async def _fail(context: _Context, error: BookieError) -> None:
-    code = grpc.StatusCode.INVALID_ARGUMENT if isinstance(error, errors.BadInput) else grpc.StatusCode.UNAVAILABLE
-    await context.abort(code, str(error))
-
-
-def report_message(report: port.StorageReport) -> proto.StorageReport:
-    return proto.StorageReport(
-        bookie_id=report.bookie_id,
-        pod_uid=report.pod_uid,
-        state=report.state.value,
-        verdict=report.verdict.value if report.verdict else None,
-        reason=report.reason,
-        instance_id=report.instance_id,
-        metadata_reachable=report.metadata_reachable,
-        cookie_present=report.cookie_present,
-        cookie_version=report.cookie_version,
-        cookie_digest=report.cookie_digest,
-        incarnation=report.incarnation,
-        boot_epoch=report.boot_epoch,
-        ledger_count=report.ledger_count,
-        ledgers_naming_me=report.ledgers_naming_me,
-        volumes=[_volume(volume) for volume in report.volumes],
-        evidence_hash=report.evidence_hash,
-        unclean_shutdown=report.unclean_shutdown,
-        capabilities=report.capabilities,
-        operator_epoch_seen=report.operator_epoch_seen,
-        grant_id=report.grant_id,
-        data_port_open=report.data_port_open,
-        version=report.version,
-        journal_write_data=report.journal_write_data,
-        read_only=report.read_only,
-        process_uptime_ms=report.process_uptime_ms,
-    )
-
-
-def _volume(volume: port.VolumeReport) -> proto.VolumeReport:
-    mount, found = volume.mount, volume.sentinel
-    sentinel = None
-    if found is not None:
-        sentinel = proto.Sentinel(
-            instance_id=found.instance_id,
-            bookie_id=found.bookie_id,
-            role=found.role,
-            volume=found.volume,
-            incarnation=found.incarnation,
-            boot_epoch=found.boot_epoch,
-            fsid=found.fsid,
-            grant_id=found.grant_id,
-        )
-    return proto.VolumeReport(
-        name=volume.name,
-        role=volume.role,
-        path=volume.path,
-        mount=proto.Mount(
-            proof=mount.proof.value,
-            is_mount_point=mount.is_mount_point,
-            device=mount.device,
-            fsid=mount.fsid,
-            fstype=mount.fstype,
-            root=mount.root,
-            source=mount.source,
-            total_bytes=mount.total_bytes,
-            shares_node_disk=mount.shares_node_disk,
-            reason=mount.reason,
-        ),
-        contents=volume.contents.value,
-        sentinel=sentinel,
-        reason=volume.reason,
-    )
-
-
-def _repair(status: port.RepairStatus) -> proto.RepairStatus:
-    return proto.RepairStatus(
-        state=status.state.value,
-        phase=status.phase,
-        phase_one_ms=status.phase_one_ms,
-        ledgers_scanned=status.ledgers_scanned,
-        ledgers_total=status.ledgers_total,
-        ledgers_member=status.ledgers_member,
-        ledgers_fenced=status.ledgers_fenced,
-        ledgers_limbo=status.ledgers_limbo,
-        ledgers_pending=status.ledgers_pending,
-        ledgers_done=status.ledgers_done,
-        entries_copied=status.entries_copied,
-        bytes_copied=status.bytes_copied,
-        entries_pending=status.entries_pending,
-        bytes_per_second=status.bytes_per_second,
-        blocked=[
-            proto.BlockedLedger(ledger_id=blocked.ledger_id, reason=blocked.reason)
-            for blocked in status.blocked[:_BLOCKED_MAX]
-        ],
-        done=status.done,
-        incarnation=status.incarnation,
-        elapsed_ms=status.elapsed_ms,
-    )
+@contextlib.asynccontextmanager
+async def _telling(context: _Context) -> AsyncIterator[None]:
+    """An error inside is the caller's answer."""
+    try:
+        yield
+    except BookieError as error:
+        code = grpc.StatusCode.INVALID_ARGUMENT if isinstance(error, errors.BadInput) else grpc.StatusCode.UNAVAILABLE
+        await context.abort(code, str(error))

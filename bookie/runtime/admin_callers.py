@@ -1,60 +1,105 @@
-"""Who may call the admin port. Every call is guarded unless it is named here as one that only looks; so a new one is.
+"""Who calls the admin port. Nothing but health is answered to whom is not known here, looking included.
 
-    token file set      every call needs "authorization: Bearer TOKEN"; the file may hold several, one a line, so that
-                        a new token can be handed out before the old one goes
-    no token, no pod    looking from anywhere; changing (grants, modes, shutdown) from this machine only
-    no token, in a pod  both from the pod network, where the operator is: docs/SECURITY.md says how to close that
+    mutual TLS           the name in a certificate that `admin_tls` accepts: the operator, from anywhere
+    the admin socket     "local": who may open a file of this bookie's user, as `kubectl exec` does
+    loopback, no pod     "local", with the token of `adminTokenFile` where there is one. Not in a pod: a proxy beside
+                         the bookie (a mesh's) makes everybody's connections come from there
+    anybody else         nobody
 
-Health (gRPC health protocol) is open: the kubelet's probes carry no token. Must never log or answer a token.
+Health (gRPC health protocol) is open: the kubelet has no certificate. Must never log or answer a token.
 """
 
+import contextvars
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 import grpc.aio
 
 from bookie.base import errors
 from bookie.base.secret import Secret
+from bookie.ports.doors import Doors
 
 log = logging.getLogger(__name__)
 
-LOOKING = ("GetStorageReport", "GetRepairStatus")
+# Who makes the call that is being answered; set before each call of the admin service.
+CALLER: contextvars.ContextVar[str] = contextvars.ContextVar("CALLER", default="nobody")
+
+LOOKING = ("GetStorageReport", "GetRepairStatus", "ListMembers")
 _SERVICE = "/bookie.admin.v1.Admin/"
 _BEARER = "Bearer "
-_LOOPBACK = ("ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D", "ipv6:[::ffff:127.", "unix:")
+_TEXT_MAX = 200
+_LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+
+
+class Names(Protocol):
+    """`admin_tls.Certificates`, as far as it is asked here."""
+
+    def name_of(self, certificate: bytes) -> str | None: ...
+
+
+class Refused(Exception):
+    """Nobody we know calls; the status and the sentence go to the caller."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def plain(text: str) -> str:
+    """What a caller says of itself, fit for a record and a log line."""
+    return "".join(char for char in text[:_TEXT_MAX] if char.isprintable())
 
 
 class Callers:
-    """The rule above, for one bookie. `trusts_network`: it is in a pod."""
+    """The rule above, for one bookie. `own_host`: a further address of this machine that callers here may come from."""
 
-    def __init__(self, token_file: str = "", *, trusts_network: bool = False) -> None:
+    def __init__(
+        self, token_file: str = "", *, in_pod: bool = False, names: Names | None = None, own_host: str = ""
+    ) -> None:
         """Raises BadInput when the token file holds none."""
         self._token_file = token_file
-        self._trusts_network = trusts_network
+        self._in_pod = in_pod
+        self._names = names
+        self._local_hosts = (*_LOOPBACK, own_host) if own_host else _LOOPBACK
         if token_file:
             self._tokens()
 
-    def refusal(self, call: str, peer: str, authorization: str) -> tuple[grpc.StatusCode, str] | None:
-        """Why `peer` may not make `call`; None when it may."""
+    def name(self, peer: str, auth: Mapping[str, Sequence[bytes]], authorization: str) -> str:
+        """Who calls from `peer`, given gRPC's authentication context and the header. Raises Refused."""
+        if (auth.get("transport_security_type") or [b""])[0] == b"ssl":
+            return self._of_certificate((auth.get("x509_pem_cert") or [b""])[0])
+        is_socket = peer.startswith("unix:")
+        if not is_socket and (self._in_pod or _host(peer) not in self._local_hosts):
+            raise Refused(
+                grpc.StatusCode.PERMISSION_DENIED,
+                "only the operator is answered, on adminTlsPort, and whoever is in the pod, on its admin socket:"
+                " `kubectl exec POD -- bookie ...` without --admin"
+                if self._in_pod
+                else "the admin port answers its own machine only: call it there, or over TLS on adminTlsPort",
+            )
         if self._token_file:
-            try:
-                tokens = self._tokens()
-            except errors.BadInput as error:
-                return grpc.StatusCode.UNAVAILABLE, str(error)
-            given = authorization.removeprefix(_BEARER) if authorization.startswith(_BEARER) else ""
-            if any(token.matches(given) for token in tokens):
-                return None
-            return grpc.StatusCode.UNAUTHENTICATED, "this admin port wants a token it knows: set adminTokenFile"
-        if call in LOOKING or self._trusts_network or peer.startswith(_LOOPBACK):
-            return None
-        return (
-            grpc.StatusCode.PERMISSION_DENIED,
-            f"{call} changes this bookie and is allowed from its own machine only: call it there, or give the bookie"
-            " and its callers an adminTokenFile",
-        )
+            self._check_token(authorization)
+        return "local"
+
+    def _of_certificate(self, certificate: bytes) -> str:
+        name = self._names.name_of(certificate) if self._names is not None else None
+        if name is None:
+            raise Refused(
+                grpc.StatusCode.UNAUTHENTICATED, "this certificate has ended, or bears no name that this bookie obeys"
+            )
+        return name
+
+    def _check_token(self, authorization: str) -> None:
+        try:
+            tokens = self._tokens()
+        except errors.BadInput as error:
+            raise Refused(grpc.StatusCode.UNAVAILABLE, str(error)) from None
+        given = authorization.removeprefix(_BEARER) if authorization.startswith(_BEARER) else ""
+        if not any(token.matches(given) for token in tokens):
+            raise Refused(grpc.StatusCode.UNAUTHENTICATED, "this admin port wants a token it knows: set adminTokenFile")
 
     def _tokens(self) -> list[Secret]:
         """Read anew each time: these calls are rare, and a new token counts at once."""
@@ -68,11 +113,19 @@ class Callers:
         return [Secret(line) for line in lines]
 
 
-class Interceptor(grpc.aio.ServerInterceptor):
-    """Asks `Callers` before each call of the admin service."""
+def _host(peer: str) -> str:
+    """`ipv4:127.0.0.1:4711` -> 127.0.0.1; `ipv6:[::1]:4711`, which gRPC also writes with %5B and %5D, -> ::1."""
+    kind, _, rest = peer.partition(":")
+    host = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
+    return host if kind in ("ipv4", "ipv6") else ""
 
-    def __init__(self, callers: Callers) -> None:
+
+class Interceptor(grpc.aio.ServerInterceptor):
+    """Asks `Callers` before each call of the admin service, and tells who changes something."""
+
+    def __init__(self, callers: Callers, doors: Doors) -> None:
         self._callers = callers
+        self._doors = doors
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)
@@ -90,7 +143,7 @@ class Interceptor(grpc.aio.ServerInterceptor):
             answer = handler.unary_unary
 
             async def unary(request: Any, context: Any) -> Any:
-                await self._check(call, context)
+                await self._check(call, request, context)
                 return await answer(request, context)
 
             return grpc.unary_unary_rpc_method_handler(unary, **codec)
@@ -98,16 +151,20 @@ class Interceptor(grpc.aio.ServerInterceptor):
         answers = handler.unary_stream
 
         async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
-            await self._check(call, context)
+            await self._check(call, request, context)
             async for one in answers(request, context):
                 yield one
 
         return grpc.unary_stream_rpc_method_handler(stream, **codec)
 
-    async def _check(self, call: str, context: Any) -> None:
+    async def _check(self, call: str, request: Any, context: Any) -> None:
         authorization = dict(context.invocation_metadata() or ()).get("authorization", "")
-        refused = self._callers.refusal(call, context.peer(), str(authorization))
-        if refused is not None:
-            code, text = refused
-            log.warning("admin call refused call=%s peer=%s reason=%s", call, context.peer(), text)
-            await context.abort(code, text)
+        try:
+            name = self._callers.name(context.peer(), context.auth_context() or {}, str(authorization))
+        except Refused as refused:
+            self._doors.refused("admin", f"{call}: {refused}", plain(context.peer()))
+            await context.abort(refused.code, str(refused))
+            raise
+        CALLER.set(name)
+        if call not in LOOKING:
+            log.info("admin call=%s by=%s with=%s", call, name, plain(" ".join(str(request).split())))

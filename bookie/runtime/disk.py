@@ -1,15 +1,14 @@
 """Real files: the `Disk` port on Linux. One thread per directory writes and syncs there; a few others read there.
 
 So a journal's sync never waits behind an entry log's, and a read behind neither. Errors are translated here, once:
-ENOSPC is DiskFull with the file as it was; a failed write or sync poisons the file (on Linux a write-back error is
-reported once, and the dirty pages may be gone).
+ENOSPC is DiskFull, a want of descriptors or memory OutOfResources, both with the file as it was; a failed write or sync
+poisons the file (on Linux a write-back error is reported once, and the dirty pages may be gone).
 """
 
 import contextlib
 import errno
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -22,7 +21,9 @@ from bookie.runtime.threads import Worker
 
 T = TypeVar("T")
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
-_WOULD_WAIT = frozenset((errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
+# The process's shortage, or a signal's doing: never the disk's.
+_SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN))
+_WOULD_WAIT = frozenset((errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOMEM, errno.EINTR))
 # A file system, or one without /proc, that cannot write past the cache.
 _NO_DIRECT = frozenset((errno.EINVAL, errno.EOPNOTSUPP, errno.ENOENT))
 _BUFFERS_MAX = 1024  # IOV_MAX on Linux: what one pwritev takes
@@ -34,9 +35,13 @@ def _translated(path: str, what: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise errors.FileMissing(f"{path}: no such file or directory") from error
+    except MemoryError as error:
+        raise errors.OutOfResources(f"{path}: {what}: no memory left") from error
     except OSError as error:
         if error.errno in _FULL:
             raise errors.DiskFull(f"{path}: {what}: no space left") from error
+        if error.errno in _SHORT:
+            raise errors.OutOfResources(f"{path}: {what}: {error.strerror}") from error
         raise errors.StorageFailed(f"{path}: {what}: {error.strerror or error}") from error
 
 
@@ -130,13 +135,16 @@ class SystemFile:
         self._check()
         try:
             end = _write_all(self._fd, offset, buffers) if self._blocks is None else self._write_blocks(offset, buffers)
-        except OSError as error:
-            if error.errno not in _FULL:
+        except (OSError, MemoryError) as error:
+            is_short = isinstance(error, MemoryError) or error.errno in _SHORT
+            if isinstance(error, OSError) and not is_short and error.errno not in _FULL:
                 raise self._poisoned("write", error) from error
             try:
                 os.ftruncate(self._fd, self._size)
             except OSError as second:
-                raise self._poisoned("cut back after a full disk", second) from second
+                raise self._poisoned("cut back after a write that was not whole", second) from second
+            if is_short:
+                raise errors.OutOfResources(f"{self.path}: write: {error}") from error
             raise errors.DiskFull(f"{self.path}: no space left; free some, or give the volume more") from error
         self._size = max(self._size, end)
 
@@ -325,13 +333,6 @@ class SystemDisk:
         def call() -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-
-        await self._at(path, "remove", call)
-
-    async def remove_tree(self, path: str) -> None:
-        def call() -> None:
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(path)
 
         await self._at(path, "remove", call)
 

@@ -21,14 +21,19 @@ _TOKEN = re.compile(
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def read_section(path: str, section: str) -> dict[str, Secret]:
-    """All options in the section, of whichever login module. Raises BadInput naming the file and the place."""
+def read_section(path: str, section: str, *, must_exist: bool = True) -> dict[str, Secret]:
+    """All options in the section, of whichever login module. Raises BadInput naming the file and the place.
+
+    Not `must_exist`: none where there is no such section.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise errors.BadInput(f"{path} cannot be read: {reason}") from None
     sections = _parse(text, path)
+    if section not in sections and not must_exist:
+        return {}
     if section not in sections:
         known = ", ".join(sections) or "none"
         raise errors.BadInput(f"{path} has no section {section}; there are: {known}")

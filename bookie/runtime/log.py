@@ -4,9 +4,31 @@ import logging
 import sys
 import time
 
+from bookie.base.line_limit import LineLimit
+
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
 # kazoo warns at every attempt to connect; our adapter says the same once.
 _QUIET = ("kazoo", "grpc")
+
+
+# Libraries that tell of each odd message of a stranger, with its traceback.
+_FOREIGN = ("grpc", "asyncio", "kazoo")
+
+
+class _Limit(logging.Filter):
+    """Limits libraries' lines, by logger and place: a few, then one in a while with the number of those kept back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = LineLimit()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] not in _FOREIGN:
+            return True
+        kept_back = self._lines.take(f"{record.name}:{record.lineno}", time.monotonic_ns())
+        if kept_back:
+            record.msg, record.args = f"{record.getMessage()} more_before={kept_back}", ()
+        return kept_back is not None
 
 
 def set_up(level: str = "INFO") -> None:
@@ -15,6 +37,7 @@ def set_up(level: str = "INFO") -> None:
     formatter.converter = time.gmtime
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
+    handler.addFilter(_Limit())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())

@@ -5,8 +5,11 @@ import contextlib
 import gc
 import logging
 import signal
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
+
+from bookie.base.line_limit import LineLimit
 
 log = logging.getLogger(__name__)
 
@@ -71,16 +74,20 @@ def on_stop_signals(stop: Callable[[], None]) -> None:
 
 
 def on_uncaught(fail: Callable[[BaseException], None]) -> None:
-    """Hand errors that reach the loop itself (callbacks, tasks) to `fail`: a programming error stops a node.
+    """Hand errors that reach the loop itself (callbacks, tasks) to `fail`, which tells of them and judges them.
 
     Not operating system errors: those at this level are of sockets (no descriptor left for the next connection, a
-    wake-up that gRPC lost to another thread), and the next attempt may work.
+    wake-up that gRPC lost to another thread), and the next attempt may work. They are told now and then.
     """
+    lines = LineLimit()
 
     def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        log.error("uncaught error: %s", context.get("message"), exc_info=error)
         if error is not None and not isinstance(error, OSError):
             fail(error)
+            return
+        kept_back = lines.take(type(error).__name__, time.monotonic_ns())
+        if kept_back is not None:
+            log.error("uncaught error: %s more_before=%d", context.get("message"), kept_back, exc_info=error)
 
     asyncio.get_running_loop().set_exception_handler(handle)

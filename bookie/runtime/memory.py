@@ -9,13 +9,31 @@ import asyncio
 import contextlib
 import ctypes
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 
 LOOK_S = 0.5
 # Of one core: less than this between two looks is no work. An idle bookie uses 1 %.
 IDLE_SHARE = 0.1
 # CPU seconds of work worth a return: some tens of thousands of requests.
 BURST_S = 0.5
+
+
+# Where a container sees its limit: version 2 of the kernel's control groups, and version 1.
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_NO_LIMIT = 1 << 60  # version 1 says so by a number near the end of all numbers
+
+
+def limit_bytes(paths: Sequence[str] = _LIMITS) -> int | None:
+    """What this container may use; None: no limit, or nobody says."""
+    for path in paths:
+        try:
+            text = Path(path).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text.isdecimal():
+            return int(text) if int(text) < _NO_LIMIT else None
+    return None
 
 
 class Tide:
@@ -34,7 +52,7 @@ class Tide:
         return True
 
 
-class _Watch:
+class _MemoryWatch:
     """Looks every `LOOK_S`, on a loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, give_back: Callable[[], object]) -> None:
@@ -59,7 +77,7 @@ async def returned_when_idle() -> AsyncIterator[None]:
     if give_back is None:
         yield
         return
-    watch = _Watch(asyncio.get_running_loop(), give_back)
+    watch = _MemoryWatch(asyncio.get_running_loop(), give_back)
     try:
         yield
     finally:

@@ -7,7 +7,8 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from bookie.ports.http import Answer, Handler, Request
+from bookie.ports.doors import Doors
+from bookie.ports.http import Handler, HttpAnswer, HttpRequest
 from bookie.ports.metrics import Histogram, Sample, Telemetry
 from bookie.ports.network import Address
 from bookie.runtime import http
@@ -57,16 +58,16 @@ def page(telemetry: Telemetry) -> Handler:
     registry.register(_Collector(telemetry))
     ProcessCollector(registry=registry)
 
-    async def answer(request: Request) -> Answer:
+    async def answer(request: HttpRequest) -> HttpAnswer:
         if request.path != "/metrics":
-            return Answer(404, b"there is /metrics\n")
-        return Answer(200, prometheus_client.generate_latest(registry), _CONTENT_TYPE)
+            return HttpAnswer(404, b"there is /metrics\n")
+        return HttpAnswer(200, prometheus_client.generate_latest(registry), _CONTENT_TYPE)
 
     return answer
 
 
 @contextlib.asynccontextmanager
-async def serve(telemetry: Telemetry, address: Address) -> AsyncIterator[int]:
+async def serve(telemetry: Telemetry, address: Address, doors: Doors | None = None) -> AsyncIterator[int]:
     """Serve `/metrics` at `address`; give the port. Raises RefusedToStart when it is in use."""
-    async with http.serve(page(telemetry), address) as port:
+    async with http.serve(page(telemetry), address, doors) as port:
         yield port

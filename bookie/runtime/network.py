@@ -8,7 +8,7 @@ import errno
 import socket
 import ssl
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import cast
 
 from bookie.base import errors
@@ -21,13 +21,33 @@ from bookie.runtime.tls import SslTls, certificate_of
 
 # Read but not yet taken by the owner: beyond this the socket is not read any more.
 _READ_AHEAD_BYTES_MAX = 1024 * KIB
+# The same of all streams together: beyond it only sockets are read whose owner waits for bytes.
+_ALL_READ_AHEAD_BYTES_MAX = 64 * 1024 * KIB
 # Written but not yet taken by the kernel: `drained` waits above it.
 _WRITE_AHEAD_BYTES_MAX = 1024 * KIB
 # Queued answers get this long to leave after `close`.
 _LINGER_S = 1.0
-_BACKLOG = 1024
+# Accepted in one go, before anybody can refuse them: no more than the descriptors that are kept for storage.
+_BACKLOG = 128
 # Of the loop, in which it tells the end of a connection to TLS and to us.
 _FAREWELL_TURNS = 3
+
+
+class _Live:
+    """The streams that the kernel knows, and what they hold together that their owners have not taken."""
+
+    __slots__ = ("ahead_bytes", "is_tight", "streams")
+
+    def __init__(self) -> None:
+        self.streams: dict[_Stream, None] = {}
+        self.ahead_bytes = 0
+        self.is_tight = False
+
+    def tighten(self) -> None:
+        """Too much: hold every stream whose owner does something else."""
+        self.is_tight = True
+        for stream in self.streams:
+            stream.hold()
 
 
 class _Stream(asyncio.Protocol):
@@ -36,7 +56,7 @@ class _Stream(asyncio.Protocol):
     def __init__(
         self,
         clock: Clock,
-        live: dict["_Stream", None],
+        live: _Live,
         on_open: "_OnOpen | None" = None,
         *,
         dialled: Address | None = None,
@@ -56,6 +76,7 @@ class _Stream(asyncio.Protocol):
         self._broken: Exception | None = None
         self._reader: asyncio.Future[None] | None = None
         self._can_write = True
+        self.on_room: Callable[[], None] | None = None
         self._writers: deque[asyncio.Future[None]] = deque()
 
     # ---- what the owner calls
@@ -63,6 +84,9 @@ class _Stream(asyncio.Protocol):
     async def read(self) -> Buffer:
         """See ports.network. One reader at a time."""
         while not self._chunks:
+            if self._is_paused and not self._is_over:
+                self._is_paused = False
+                self._transport.resume_reading()
             if self._broken is not None:
                 raise errors.BookieUnavailable(f"connection with {self.peer} broke: {self._broken}")
             if self._is_over:
@@ -76,10 +100,37 @@ class _Stream(asyncio.Protocol):
         # As they came: joined, what gathers under load would be copied once more, into memory that is fresh each time.
         chunk = self._chunks.popleft()
         self._chunks_bytes -= len(chunk)
-        if self._is_paused and not self._chunks:
+        live = self._live
+        live.ahead_bytes -= len(chunk)
+        if live.is_tight and live.ahead_bytes <= _ALL_READ_AHEAD_BYTES_MAX // 2:
+            live.is_tight = False
+        if self._is_paused and not self._chunks and not live.is_tight and not self._is_over:
             self._is_paused = False
             self._transport.resume_reading()
         return chunk
+
+    def hold(self) -> None:
+        """Read no more from the socket until the owner asks for bytes."""
+        if not self._is_paused and self._reader is None and not self._is_over and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _forget_chunks(self) -> None:
+        self._live.ahead_bytes -= self._chunks_bytes
+        self._chunks.clear()
+        self._chunks_bytes = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    @property
+    def is_stuffed(self) -> bool:
+        return not self._can_write and not self._is_over
+
+    @property
+    def unsent_bytes(self) -> int:
+        return 0 if self._is_over else self._transport.get_write_buffer_size()
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         if not self._is_over:
@@ -117,7 +168,7 @@ class _Stream(asyncio.Protocol):
             raise errors.BookieUnavailable(f"TLS with {self.peer}: {reason}") from None
         finally:
             if transport is None:
-                self._live.pop(self, None)  # closed by the loop, which does not always tell us
+                self._live.streams.pop(self, None)  # closed by the loop, which does not always tell us
         if transport is None:  # the connection went during the handshake
             raise errors.BookieUnavailable(f"TLS with {self.peer}: the connection broke")
         self._transport = transport
@@ -125,6 +176,7 @@ class _Stream(asyncio.Protocol):
         return certificate_of(transport.get_extra_info("peercert"))
 
     def close(self) -> None:
+        self._forget_chunks()
         if not self._is_over:
             self._is_over = True
             self._transport.close()
@@ -134,6 +186,7 @@ class _Stream(asyncio.Protocol):
     def abort(self) -> None:
         """Close without waiting for the other side: TLS would say good-bye first."""
         self._is_over = True
+        self._forget_chunks()
         self._transport.abort()
         self._wake()
 
@@ -141,7 +194,7 @@ class _Stream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its base class
-        self._live[self] = None
+        self._live.streams[self] = None
         self._transport.set_write_buffer_limits(high=_WRITE_AHEAD_BYTES_MAX)
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
@@ -153,11 +206,16 @@ class _Stream(asyncio.Protocol):
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
+        size, live = len(data), self._live
         self._chunks.append(data)
-        self._chunks_bytes += len(data)
-        if self._chunks_bytes > _READ_AHEAD_BYTES_MAX and not self._is_paused:
-            self._is_paused = True
-            self._transport.pause_reading()
+        self._chunks_bytes += size
+        live.ahead_bytes += size
+        if live.is_tight or self._chunks_bytes > _READ_AHEAD_BYTES_MAX:
+            self.hold()
+        elif live.ahead_bytes > _ALL_READ_AHEAD_BYTES_MAX:
+            live.tighten()
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
@@ -167,9 +225,11 @@ class _Stream(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._can_write = True
         self._wake_writers()
+        if self.on_room is not None:
+            self.on_room()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._live.pop(self, None)
+        self._live.streams.pop(self, None)
         self._is_over = True
         self._broken = error
         self._wake()
@@ -178,6 +238,8 @@ class _Stream(asyncio.Protocol):
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
         self._wake_writers()
+        if self.on_room is not None:
+            self.on_room()
 
     def _wake_writers(self) -> None:
         while self._writers:
@@ -239,15 +301,15 @@ class TcpNetwork:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._live: dict[_Stream, None] = {}
+        self._live = _Live()
 
     async def close(self) -> None:
         """End every connection that is still there, those that linger too: a loop that closes wants none."""
-        for stream in list(self._live):
+        for stream in list(self._live.streams):
             stream.abort()
         for _ in range(_FAREWELL_TURNS):
             await asyncio.sleep(0)
-        self._live.clear()
+        self._live.streams.clear()
 
     async def dial(self, address: Address, deadline_ns: int) -> _Stream:
         timeout_s = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)

@@ -24,7 +24,7 @@ _NO_DISK = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PathFacts:
     """One path as the system sees it; the defaults are those of a directory with which nothing is wrong."""
 
     real: str  # links followed
@@ -38,26 +38,26 @@ class Place:
     is_held: bool = False  # another process has locked it
 
 
-def look(path: str, *, inside: str, lock: str) -> Place:
-    """Of the directory `path`; what a bookie has there is in the directory `inside`, with its `lock`."""
+def look(path: str, *, inside: str, lock: str) -> PathFacts:
+    """Look at the directory `path`; what a bookie has there is in the directory `inside`, with its `lock`."""
     real = os.path.realpath(path)
     try:
         is_there = _is_directory_there(path)
         _is_directory_there(f"{path}/{inside}")
     except OSError as error:
         never = os.strerror(error.errno) if error.errno in _NEVER else ""
-        return Place(real, is_there=False, never=never, denied=path if error.errno == errno.EACCES else "")
+        return PathFacts(real, is_there=False, never=never, denied=path if error.errno == errno.EACCES else "")
     above = path
     while not os.path.lexists(above):
         above = os.path.dirname(above.rstrip("/")) or "/"
     if not os.path.exists(above):
-        return Place(real, is_there=False, leads_nowhere=above)
+        return PathFacts(real, is_there=False, leads_nowhere=above)
     try:
         fstype, is_read_only = mounts.facts_of(above).fstype, bool(os.statvfs(above).f_flag & os.ST_RDONLY)
     except OSError:
-        return Place(real, is_there=is_there, above=above)
+        return PathFacts(real, is_there=is_there, above=above)
     ours = [name for name in (above, f"{path}/{inside}", f"{path}/{inside}/{lock}") if os.path.exists(name)]
-    return Place(
+    return PathFacts(
         real,
         is_there=is_there,
         above=above,

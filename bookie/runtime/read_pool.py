@@ -35,7 +35,7 @@ class _Batch:
 
 
 class _Part(NamedTuple):
-    """Of a batch, the spans from `start` to `end`."""
+    """The spans of a batch from `start` to `end`."""
 
     batch: _Batch
     start: int

@@ -3,18 +3,24 @@
 One column family, hence one sequence of memtables: a background flush can make a prefix of the writes durable, never a
 later one without the earlier (the port promises that). Small on purpose: an idle bookie holds a few MiB here.
 rocksdict raises plain `Exception` with RocksDB's text; it is translated here, once, by that text.
+
+A flush without a descriptor left RocksDB takes for a failed disk, for ever (seen). So what is written since the last
+flush is kept here too; when there are descriptors again the database is closed, opened, and given that, in one batch:
+as after a crash of it alone, and nothing is missing.
 """
 
+import contextlib
 import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import rocksdict
 
 from bookie.base import errors
 from bookie.base.units import KIB, MIB
-from bookie.ports.ordered_store import Delete, Put
+from bookie.ports.ordered_store import DeleteRow, PutRow
 from bookie.runtime.threads import Worker
 
 # Index and filter blocks live in the cache too, so this bounds what reads hold, however large the index grows.
@@ -22,6 +28,8 @@ BLOCK_CACHE_BYTES = 16 * MIB
 WRITE_BUFFER_BYTES = 8 * MIB
 WRITE_BUFFERS = 3
 REST_S = 8.0
+# Free descriptors without which it is not opened again: of what it opens at a start, most.
+HEADROOM = 16
 BLOOM_BITS_PER_KEY = 10  # 1 % of missing keys cost a block read
 
 
@@ -54,15 +62,59 @@ def _unlogged() -> rocksdict.WriteOptions:
     return options
 
 
+_SHORT = ("Too many open files", "Cannot allocate memory")
+
+
 def _translate(directory: str, error: Exception, *, is_write: bool) -> errors.BookieError:
     text = str(error)
     if "Corruption" in text:
         return errors.CorruptFile(f"{directory}: {text}; the index does not check: treat this volume as lost")
+    if any(words in text for words in _SHORT):
+        return errors.OutOfResources(f"{directory}: {text}")
     if "No space left" in text:
         return errors.DiskFull(f"{directory}: no space left for the index; free some, or give the volume more")
     if is_write:
         return errors.DiskFailed(f"{directory}: {text}")
     return errors.StorageFailed(f"{directory}: {text}")
+
+
+class _Range(NamedTuple):
+    """All keys from `start` to `end` (exclusive) are to go."""
+
+    start: bytes
+    end: bytes
+
+
+_Change = _Range | Sequence[PutRow | DeleteRow] | Sequence[tuple[bytes, bytes]]
+
+
+def _put_into(rocks: rocksdict.WriteBatch, change: _Change) -> None:
+    if isinstance(change, _Range):
+        rocks.delete_range(change.start, change.end)
+        return
+    put = rocks.put
+    for item in change:
+        if isinstance(item, tuple):
+            put(*item)
+        elif isinstance(item, PutRow):
+            put(item.key, item.value)
+        else:
+            rocks.delete(item.key)
+
+
+def _has_descriptors(count: int) -> bool:
+    """Are so many descriptors free just now?"""
+    held: list[int] = []
+    try:
+        for _ in range(count):
+            held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        for fd in held:
+            os.close(fd)
 
 
 class RocksStore:
@@ -82,40 +134,58 @@ class RocksStore:
         self._write_options = _unlogged()
         self._is_closed = False
         self._rests_until_s = 0.0
+        self._unflushed: list[_Change] = []  # in the order written
+        self._is_stuck = False  # it met a shortage, and says so whatever is asked of it now
+        self._is_flushing = False
 
-    def write(self, batch: Sequence[Put | Delete]) -> None:
-        rocks = rocksdict.WriteBatch(raw_mode=True)
-        for item in batch:
-            if isinstance(item, Put):
-                rocks.put(item.key, item.value)
-            else:
-                rocks.delete(item.key)
-        self._write(rocks)
+    def write(self, batch: Sequence[PutRow | DeleteRow]) -> None:
+        self._write(batch)
 
     def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        rocks = rocksdict.WriteBatch(raw_mode=True)
-        put = rocks.put
-        for key, value in pairs:
-            put(key, value)
-        self._write(rocks)
+        self._write(pairs)
 
     def delete_range(self, start: bytes, end: bytes) -> None:
-        rocks = rocksdict.WriteBatch(raw_mode=True)
-        rocks.delete_range(start, end)
-        self._write(rocks)
+        self._write(_Range(start, end))
 
-    def _write(self, rocks: rocksdict.WriteBatch) -> None:
+    def _write(self, change: "_Change") -> None:
         self._check_rest()
+        self._open_anew_if_stuck()
+        rocks = rocksdict.WriteBatch(raw_mode=True)
+        _put_into(rocks, change)
         try:
             self._database.write(rocks, self._write_options)
         except Exception as error:
             raise self._write_failed(error) from error
+        self._unflushed.append(change)
 
     def _write_failed(self, error: Exception) -> errors.BookieError:
         translated = _translate(self._directory, error, is_write=True)
         if isinstance(translated, errors.DiskFull):
             self._rests_until_s = time.monotonic() + REST_S
+        elif isinstance(translated, errors.OutOfResources):
+            self._is_stuck = True
         return translated
+
+    def _open_anew_if_stuck(self) -> None:
+        """In one step that no read can come between; the loop waits for it, some tens of milliseconds, once.
+
+        CRASH: only what had been flushed is on the disk, or a prefix of what follows; all of that is in the batch.
+        """
+        if not self._is_stuck:
+            return
+        if self._is_flushing or not _has_descriptors(HEADROOM):
+            raise errors.OutOfResources(f"{self._directory}: the index waits for descriptors; it is tried again")
+        rocks = rocksdict.WriteBatch(raw_mode=True)
+        for change in self._unflushed:
+            _put_into(rocks, change)
+        with contextlib.suppress(Exception):  # it flushes at its end, and says once more what it said before
+            self._database.close()
+        try:
+            self._database = rocksdict.Rdict(self._directory, _options())
+            self._database.write(rocks, self._write_options)
+        except Exception as error:
+            raise errors.OutOfResources(f"{self._directory}: the index could not be opened again: {error}") from error
+        self._is_stuck = False
 
     def _check_rest(self) -> None:
         """After a full disk RocksDB resumes by itself, every 5 s, once 8 MiB are free; but only while nobody writes or
@@ -173,12 +243,18 @@ class RocksStore:
 
     async def flush(self) -> None:
         self._check_rest()
+        self._open_anew_if_stuck()
+        count = len(self._unflushed)
+        self._is_flushing = True
         try:
             await self._worker.call(self._flush)
         except errors.BookieError:
             raise
         except Exception as error:
             raise self._write_failed(error) from error
+        finally:
+            self._is_flushing = False
+        del self._unflushed[:count]
 
     def _flush(self) -> None:
         self._database.flush(wait=True)
@@ -192,7 +268,7 @@ class RocksStore:
         except Exception as error:
             # It flushes at its end, which nobody asked for: on a full disk that fails, and what was flushed is there.
             translated = _translate(self._directory, error, is_write=True)
-            if not isinstance(translated, errors.DiskFull):
+            if not isinstance(translated, errors.DiskFull | errors.OutOfResources):
                 raise translated from error
         finally:
             self._worker.stop()

@@ -22,6 +22,13 @@ log = logging.getLogger(__name__)
 
 _Stamp = tuple[tuple[str, int, int, int], ...]
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_SUITES_OF_1_3 = (
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_AES_128_CCM_SHA256",
+    "TLS_AES_128_CCM_8_SHA256",
+)
 
 
 class SslTls:
@@ -72,8 +79,11 @@ def make_context(options: TlsOptions, material: Material, *, is_server: bool) ->
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.options |= ssl.OP_NO_RENEGOTIATION
     try:
-        if options.ciphers:
-            context.set_ciphers(":".join(map(openssl_cipher, options.ciphers)))
+        older = [name for name in options.ciphers if name not in _SUITES_OF_1_3]
+        if older:
+            context.set_ciphers(":".join(map(openssl_cipher, older)))
+        elif options.ciphers:  # nothing that TLS 1.2 could use was allowed
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
         if material.chain:
             with _path_of(material.chain + b"\n" + material.key) as path:
                 # A function, so that OpenSSL never asks the terminal for a password that is not set.

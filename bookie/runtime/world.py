@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from bookie.ports import Host, World
-from bookie.ports.chaos import Calm
+from bookie.ports.metadata_store import MetadataSecurity
 from bookie.ports.ordered_store import OrderedStore
 from bookie.runtime.clock import SystemClock
 from bookie.runtime.disk import SystemDisk
@@ -14,7 +14,9 @@ from bookie.runtime.zookeeper import ZooKeeperStores
 
 
 @contextlib.asynccontextmanager
-async def open_world(host: Host | None = None) -> AsyncIterator[World]:
+async def open_world(
+    host: Host | None = None, metadata_security: MetadataSecurity | None = None
+) -> AsyncIterator[World]:
     """Give the real world, on the running loop. Threads and connections begin when they are first needed.
 
     What the node opened through it (files, sessions, listeners) the node closes; connections and disk threads that are
@@ -29,9 +31,8 @@ async def open_world(host: Host | None = None) -> AsyncIterator[World]:
             disk=disk,
             ordered_stores=_RocksStores(),
             network=network,
-            metadata_stores=ZooKeeperStores(),
+            metadata_stores=ZooKeeperStores(metadata_security),
             entropy=SystemEntropy(),
-            chaos=Calm(),
             host=host or Host(),
         )
     finally:

@@ -8,27 +8,42 @@ would otherwise hold it for as long as the servers are away. Translation of answ
     no connection when the call begins                 wait for one until the deadline, then MetadataError: nothing sent
 
 Never: a blind repetition of a write; nor a read that sees less than an earlier one of this process saw, also across
-sessions. Rules: metadata.md 16; ports.metadata_store.
+sessions. Rule: spec/metadata.md#M40.
 """
 
 import asyncio
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kazoo import exceptions as kazoo_errors
-from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Permissions, make_digest_acl_credential
 
 from bookie.base import errors
 from bookie.metadata import paths
-from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, Op, PutOp, Session, Stored
+from bookie.ports.metadata_store import (
+    ANY_VERSION,
+    CheckOp,
+    CreateOp,
+    DeleteOp,
+    MetadataSecurity,
+    Op,
+    PutOp,
+    Session,
+    Stored,
+)
+from bookie.runtime.zookeeper_access import Kazoo
 
 log = logging.getLogger(__name__)
 
+# Made with ACLs by nobody, also by Java with zkEnableSecurity=true: any client must be able to go on with them.
+_ALWAYS_OPEN = re.compile(r"/idgen-long(/HOB-\d+)?$|/underreplication/lostBookieRecoveryDelay$")
+_EVERYBODY = "world:anyone:cdrwa"
 _RECONNECT_DELAY_MAX_S = 2.0  # a server that comes back is found within this time
 _STOP_DEADLINE_S = 5.0
 
@@ -49,10 +64,14 @@ _SESSIONS = {
 class ZooKeeperStores:
     """`ports.metadata_store.MetadataStores` for the real world."""
 
+    def __init__(self, security: MetadataSecurity | None = None) -> None:
+        self._security = security or MetadataSecurity()
+
     async def connect(self, uri: str, *, session_timeout_ms: int = 30_000) -> "ZooKeeperStore":
-        """Open a session. Raises BadInput for the URI, MetadataError naming the address when nobody answers in time."""
+        """Open a session. Raises BadInput for the URI and for keys that cannot be used, MetadataError naming the
+        address when nobody answers in time, MetadataDenied when we are refused."""
         parsed = paths.parse_uri(uri)
-        store = ZooKeeperStore(parsed.hosts, session_timeout_ms)
+        store = ZooKeeperStore(parsed.hosts, session_timeout_ms, self._security)
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(store.close)
             await store.open()
@@ -63,35 +82,66 @@ class ZooKeeperStores:
 class ZooKeeperStore:
     """One session (`ports.metadata_store.MetadataStore`); after a lost one, the next begins by itself."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int) -> None:
+    def __init__(self, hosts: str, session_timeout_ms: int, security: MetadataSecurity | None = None) -> None:
         self._hosts = hosts
         self._deadline_s = session_timeout_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._connected = asyncio.Event()
         self._listeners: dict[object, Callable[[Session], None]] = {}
-        self._watches: dict[object, _Watch] = {}
+        self._watches: dict[object, _ZooKeeperWatch] = {}
         self._closed = False
         self._session_id = 0
+        self._security = security = security or MetadataSecurity()
+        self._trouble = ""  # why the last attempt to connect was refused
+        self._refusals = 0
+        self._refused = asyncio.Event()
+        self._state: Session | None = None
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=_RECONNECT_DELAY_MAX_S)
-        self.kazoo = _Kazoo(hosts=hosts, timeout=self._deadline_s, connection_retry=retry)
+        self.kazoo = Kazoo(
+            security,
+            lambda reason: self.on_loop(self._on_trouble, reason),
+            hosts=hosts,
+            timeout=self._deadline_s,
+            connection_retry=retry,
+        )
         self.kazoo.add_listener(self._on_kazoo_state)
 
     async def open(self) -> None:
-        """Wait for the first connection."""
+        """Wait for the first connection that takes us for who we say we are. A refusal is told at once."""
         self.kazoo.start_async()
         try:
             async with asyncio.timeout(self._deadline_s):
-                await self._connected.wait()
+                await self._first_of(self._connected, self._refused)
+                if not self._trouble:
+                    # kazoo says "connected" before it notes what a server granted.
+                    with contextlib.suppress(errors.MetadataError):
+                        await self.sync("/")
         except TimeoutError:
+            pass
+        if self._trouble:
+            raise errors.MetadataDenied(f"the metadata store: {self._trouble}")
+        if not self._connected.is_set():
             raise errors.MetadataError(
                 f"the metadata store at {self._hosts} did not answer within {self._deadline_s:g} s: "
-                "is ZooKeeper running there, and is the metadata service URI right?"
-            ) from None
+                "is ZooKeeper running there, and is the metadata service URI right? (Does it want TLS: zkTlsEnabled?)"
+            )
+
+    async def _first_of(self, *events: asyncio.Event) -> None:
+        waiting = [asyncio.ensure_future(event.wait()) for event in events]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
 
     @property
     def session_id(self) -> int:
-        """Of the current session; while it is suspended too, for its ephemeral nodes still stand."""
+        """The id of the current session; while it is suspended too, for its ephemeral nodes still stand."""
         return self._session_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        return self.kazoo.granted_ms
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -109,9 +159,15 @@ class ZooKeeperStore:
     async def create(
         self, path: str, data: bytes, *, ephemeral: bool = False, sequential: bool = False, parents: bool = False
     ) -> str:
+        parent = path.rsplit("/", 1)[0]
+        if parents and parent and self._acl(path) != self._acl(parent):
+            with contextlib.suppress(errors.NodeExists):  # kazoo would give the parents what the node gets
+                await self.create(parent, b"", parents=True)
         made: str = await self._write(
             f"creating {path}",
-            lambda: self.kazoo.create_async(path, data, ephemeral=ephemeral, sequence=sequential, makepath=parents),
+            lambda: self.kazoo.create_async(
+                path, data, acl=self._acl(path), ephemeral=ephemeral, sequence=sequential, makepath=parents
+            ),
         )
         return made
 
@@ -134,7 +190,7 @@ class ZooKeeperStore:
         for op in ops:
             match op:
                 case CreateOp():
-                    transaction.create(op.path, op.data, ephemeral=op.ephemeral)
+                    transaction.create(op.path, op.data, acl=self._acl(op.path), ephemeral=op.ephemeral)
                 case PutOp():
                     transaction.set_data(op.path, op.data, op.version)
                 case DeleteOp():
@@ -143,11 +199,46 @@ class ZooKeeperStore:
                     transaction.check(op.path, op.version)
         return transaction
 
+    def _acl(self, path: str) -> list[Any] | None:
+        """Ours alone, or None: everybody's, as what Java leaves open whatever is set (spec/metadata.md#M2)."""
+        return CREATOR_ALL_ACL if self._security.creator_acl and not _ALWAYS_OPEN.search(path) else None
+
+    async def acl(self, path: str) -> list[str]:
+        """Who may do what with a node, as `scheme:id:rights` in ZooKeeper's letters. Raises NodeMissing,
+        MetadataDenied: who may neither read nor administer it does not learn this either."""
+        found, _ = await self._read(f"reading the ACL of {path}", lambda: self.kazoo.get_acls_async(path))
+        return [f"{acl.id.scheme}:{acl.id.id}:{_rights(acl.perms)}" for acl in found]
+
+    def is_as_made(self, path: str, acl: Sequence[str]) -> bool:
+        """Is it the ACL that `path` would get if it were made now, by us? ZooKeeper may know us by a certificate
+        besides, and adds that."""
+        if self._acl(path) is None:
+            return list(acl) == [_EVERYBODY]
+        return _EVERYBODY not in acl and all(f"{name}:cdrwa" in acl for name in self.names)
+
+    @property
+    def creates_owned(self) -> bool:
+        """True when what we make belongs to us alone."""
+        return self._security.creator_acl
+
+    @property
+    def names(self) -> list[str]:
+        """How ACLs name us, as `scheme:id`."""
+        names = [f"sasl:{self._security.sasl_user}"] if self._security.sasl_user else []
+        if self._security.digest:
+            names.append(f"digest:{make_digest_acl_credential(*self._security.digest.reveal().split(':', 1))}")
+        return names
+
+    async def take(self, path: str) -> None:
+        """Give a node the ACL that it would have if it were made now, by us. Raises as `acl`."""
+        acl = self._acl(path) or OPEN_ACL_UNSAFE
+        await self._write(f"writing the ACL of {path}", lambda: self.kazoo.set_acls_async(path, acl))
+
     # ---- events ------------------------------------------------------------------------------------------------------
 
     def watch(self, path: str, on_change: Callable[[], None]) -> Callable[[], None]:
         key = object()
-        self._watches[key] = watch = _Watch(self, path, on_change)
+        self._watches[key] = watch = _ZooKeeperWatch(self, path, on_change)
         watch.arm()
 
         def cancel() -> None:
@@ -189,12 +280,27 @@ class ZooKeeperStore:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call, *args)
 
+    def _on_trouble(self, reason: str) -> None:
+        if reason and reason != self._trouble:
+            log.warning("metadata store does not take us reason=%s", reason)
+        self._trouble = reason
+        self._refusals = self._refusals + 1 if reason else 0
+        if self._refusals >= self._hosts.count(",") + 1:  # every server was asked
+            self._refused.set()
+        else:
+            self._refused.clear()
+        if not reason and self._security.sasl_user:
+            self._on_state(Session.CONNECTED)
+
     def _on_kazoo_state(self, state: str) -> None:
+        if state == KazooState.CONNECTED and self._security.sasl_user:
+            return  # not before the server takes us for who we say we are (`_on_trouble`)
         self.on_loop(self._on_state, _SESSIONS[state])
 
     def _on_state(self, state: Session) -> None:
-        if self._closed:
+        if self._closed or (state is self._state and state is not Session.CONNECTED):
             return
+        self._state = state
         if state is Session.CONNECTED:
             self._session_id = int(self.kazoo.client_id[0]) if self.kazoo.client_id else 0
             self._connected.set()
@@ -221,8 +327,9 @@ class ZooKeeperStore:
                 return await self._answer(start())
         except TimeoutError:
             kind = errors.OutcomeUnknown if wrote and sent else errors.MetadataError
+            why = f" ({self._trouble})" if self._trouble else ""
             raise kind(
-                f"{what}: the metadata store at {self._hosts} gave no answer in {self._deadline_s:g} s"
+                f"{what}: the metadata store at {self._hosts} gave no answer in {self._deadline_s:g} s{why}"
             ) from None
         except kazoo_errors.KazooException as error:
             raise _translated(error, what, wrote=wrote) from error
@@ -242,21 +349,12 @@ class ZooKeeperStore:
         return future
 
 
-class _Kazoo(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """A session that follows a lost one begins only at a server that knows at least what this client has seen.
-
-    kazoo forgets that with the session. Then a `sync` in one session said nothing about a read in the next, which a
-    server that lags behind may answer: a ledger that is being recovered would still look OPEN, one made just now as if
-    it had been deleted.
-    """
-
-    def _reset(self) -> None:
-        seen_zxid = getattr(self, "last_zxid", 0)
-        super()._reset()
-        self.last_zxid = seen_zxid
+def _rights(perms: int) -> str:
+    bits = (Permissions.CREATE, Permissions.DELETE, Permissions.READ, Permissions.WRITE, Permissions.ADMIN)
+    return "".join(letter for letter, bit in zip("cdrwa", bits, strict=True) if perms & bit)
 
 
-class _Watch:
+class _ZooKeeperWatch:
     """A watch that is set again after each event, before its owner is told: so nothing is missed in between."""
 
     def __init__(self, store: ZooKeeperStore, path: str, on_change: Callable[[], None]) -> None:
@@ -301,6 +399,17 @@ def _translated(error: Exception, what: str, *, wrote: bool) -> errors.MetadataE
             return errors.NodeExists(f"{what}: it exists already")
         case kazoo_errors.BadVersionError():
             return errors.VersionConflict(f"{what}: somebody else changed it")
+        case kazoo_errors.NoAuthError():
+            return errors.MetadataDenied(
+                f"{what}: no permission. Do these nodes belong to another user than the one that saslJaasFile's section"
+                " Client, or zkDigestFile, names here? See `bookie metadata acl`"
+            )
+        case kazoo_errors.InvalidACLError():
+            return errors.MetadataDenied(
+                f"{what}: zkEnableSecurity=true wants an owner, and the metadata store does not know who we are"
+            )
+        case kazoo_errors.AuthFailedError():
+            return errors.MetadataDenied(f"{what}: the metadata store does not take our user and password")
     if isinstance(error, _LOST_ANSWERS):
         if wrote:
             return errors.OutcomeUnknown(f"{what}: the answer was lost ({type(error).__name__})")

@@ -1,9 +1,10 @@
-"""Adds: handed to the store, answered when they are durable, or before, to who can tell what that is worth.
+"""Hands adds to the store and answers them when they are durable; deferred ones of clients that know lives earlier.
 
 A client that asked which life of this bookie it speaks to (`codes.INFO_LIFE`) counts acks of memory for that life only.
 Its deferred adds (BP-14) are answered before the sync. Those of anybody else, and all of a recovery, are answered after
-it: a `force` of theirs might be answered by the next life, which does not know what it lost (bp46.md, T17). Only
-`_take_deferred` answers without a completion of the store.
+it: a `force` of theirs might be answered by the next life, which does not know what it lost (spec/bp46.md#T17). Only
+`_take_deferred` answers without a completion of the store. Recovery adds that are not urgent are a replicator's copies:
+they go through the journal whatever the option says.
 """
 
 from collections.abc import Callable
@@ -14,17 +15,17 @@ from bookie.base.errors import BookieError, Status
 from bookie.base.ids import EntryId
 from bookie.ports.clock import Clock
 from bookie.server.admission import Admission
+from bookie.server.boundary import Boundary
 from bookie.server.metrics import ServerMetrics
 from bookie.server.reads import Replier
 from bookie.server.sync_cursors import SyncCursors
 from bookie.storage.store import EntryStore
-from bookie.wire import runs
+from bookie.wire import limits, runs
 from bookie.wire.messages import AddRun, AddRunResponse
 
 _EOK = Status.EOK
 
-# (run, its size in bytes, who asked, when it came, what went wrong)
-_Done = Callable[[AddRun, int, Replier, int, BookieError | None], None]
+_Done = Callable[[AddRun, Replier, BookieError | None], None]
 
 
 class Adds:
@@ -36,6 +37,7 @@ class Adds:
         admission: Admission,
         metrics: ServerMetrics,
         clock: Clock,
+        boundary: Boundary,
         on_room: Callable[[], None],
     ) -> None:
         """`on_room` is called when reading sockets may go on."""
@@ -43,6 +45,7 @@ class Adds:
         self._admission = admission
         self._metrics = metrics
         self._clock = clock
+        self._boundary = boundary
         self._on_room = on_room
         self._sync_cursors = SyncCursors(is_journaled=store.options.journal_write_data)
         self._know_lives: set[Replier] = set()
@@ -66,18 +69,21 @@ class Adds:
             self._keep(run, size, to, self._added)
 
     def _take_deferred(self, run: AddRun, size: int, to: Replier) -> None:
+        waits = run.is_recovery or to not in self._know_lives
+        if not self._keep(run, size, to, self._deferred_added if waits else self._synced):
+            return  # refused: it changed nothing
         self._sync_cursors.begun(run)
-        if run.is_recovery or to not in self._know_lives:
-            self._keep(run, size, to, self._deferred_added)
-        elif self._keep(run, size, to, self._synced):
+        if not waits:
             to.reply(AddRunResponse(run.version, _EOK, run, self._sync_cursors.last(run.ledger_id)))
 
     def _keep(self, run: AddRun, size: int, to: Replier, done: _Done) -> bool:
         """Hand `run` to the store, which calls `done`. False: it was taken in parts, or not at all, and answered."""
         count = len(run.bodies)
         try:
-            if run.is_recovery and not run.is_high_priority and self._store.is_read_only:
-                # Re-replication finds another place; a recovery, which is urgent, may have none (wire-protocol.md 7.5).
+            limits.check_master_key(run.master_key)
+            is_copy = run.is_recovery and not run.is_high_priority
+            if is_copy and self._store.is_read_only:
+                # Re-replication finds another place; a recovery, which is urgent, may have none (spec/wire.md#W33).
                 raise errors.BookieReadOnly("this bookie is read-only")
             self._store.add(
                 run.ledger_id,
@@ -85,7 +91,8 @@ class Adds:
                 run.bodies,
                 run.master_key,
                 is_recovery=run.is_recovery,
-                done=partial(done, run, size, to, self._clock.monotonic_ns()),
+                is_journaled=is_copy,  # whoever sent it publishes this bookie as one that has it, and never asks again
+                done=partial(self._done, run, size, to, self._clock.monotonic_ns(), done),
             )
         except errors.BadRequest as error:
             if count == 1:
@@ -109,40 +116,35 @@ class Adds:
 
     # ---- what the store says -----------------------------------------------------------------------------------------
 
-    def _added(
-        self,
-        run: AddRun,
-        size: int,
-        to: Replier,
-        began_ns: int,
-        error: BookieError | None,
-        last_synced: EntryId | None = None,
-    ) -> None:
+    def _done(self, run: AddRun, size: int, to: Replier, began_ns: int, then: _Done, error: BookieError | None) -> None:
+        """A completion of the store: `then` says what the client is told."""
+        try:
+            then(run, to, error)
+        except Exception as failure:
+            self._boundary.failed("completion", failure, run, to)
+        count = len(run.bodies)
+        self._metrics.add_latency.record(self._clock.monotonic_ns() - began_ns, count)
+        if self._admission.give(size, count):
+            self._on_room()
+
+    def _added(self, run: AddRun, to: Replier, error: BookieError | None, last_synced: EntryId | None = None) -> None:
         if error is None:
             to.reply(AddRunResponse(run.version, _EOK, run, last_synced))
         else:
             self._refuse(run, to, error)
-        count = len(run.bodies)
-        self._metrics.add_latency.record(self._clock.monotonic_ns() - began_ns, count)
-        if self._admission.give(size, count):
-            self._on_room()
 
-    def _deferred_added(self, run: AddRun, size: int, to: Replier, began_ns: int, error: BookieError | None) -> None:
+    def _deferred_added(self, run: AddRun, to: Replier, error: BookieError | None) -> None:
         last_synced = self._sync_cursors.synced(run) if error is None else None
-        self._added(run, size, to, began_ns, error, last_synced)
+        self._added(run, to, error, last_synced)
 
-    def _synced(self, run: AddRun, size: int, to: Replier, began_ns: int, error: BookieError | None) -> None:
+    def _synced(self, run: AddRun, to: Replier, error: BookieError | None) -> None:
         """What was answered before is on disk now; until now it took room, so that a client that waits for nothing
         cannot fill the journal. After an error it is in memory only, and `force` fails until a checkpoint has it."""
         if error is None:
             self._sync_cursors.synced(run)
-        count = len(run.bodies)
-        self._metrics.add_latency.record(self._clock.monotonic_ns() - began_ns, count)
-        if self._admission.give(size, count):
-            self._on_room()
 
     def _refuse(self, run: AddRun, to: Replier, error: BookieError) -> None:
-        """A writer dies of EFENCED and EUA only; it survives EIO by an ensemble change (wire-protocol.md 5.4)."""
+        """A writer dies of EFENCED and EUA only; it survives EIO by an ensemble change (spec/wire.md#W18)."""
         status = Status.EIO if isinstance(error, errors.UnknownLedgerState) else error.status
         self._metrics.errors[status] += len(run.bodies)
         to.reply(AddRunResponse(run.version, status, run))

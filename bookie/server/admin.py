@@ -9,12 +9,15 @@ import bookie
 from bookie.base import errors
 from bookie.base.units import NS_PER_MS
 from bookie.integrity.boot import Boot
+from bookie.integrity.progress import BLOCKED_SHOWN_MAX
 from bookie.ports import World
 from bookie.ports.admin import (
+    BlockedLedger,
     Compaction,
     GarbageReport,
     Grant,
     Health,
+    Member,
     RepairStatus,
     ScrubReport,
     State,
@@ -63,6 +66,11 @@ class NodeAdmin:
         """By hand, by settings or by a full disk."""
         return self.store is not None and self.store.is_read_only
 
+    @property
+    def garbage_held(self) -> tuple[int, int] | None:
+        """Ledgers and bytes that the brake on mass deletion kept when it was last looked; None: not yet."""
+        return None if self.collection is None else self.collection.held
+
     def enter(self, phase: State) -> None:
         """Boot or stop moved on."""
         if phase is not self._phase:
@@ -70,7 +78,7 @@ class NodeAdmin:
             log.info("state=%s", phase.value)
 
     def notice(self) -> None:
-        """Something that a watcher of the repair should see at once."""
+        """Wake those who watch the repair: there is something that they should see at once."""
         self._boot.progress.notify()
 
     def is_healthy(self, question: Health) -> bool:
@@ -86,6 +94,7 @@ class NodeAdmin:
     async def storage_report(self, *, fresh: bool = False) -> StorageReport:
         report = await self._boot.report(fresh=fresh)
         uptime_ms = (self._world.clock.monotonic_ns() - self._began_ns) // NS_PER_MS
+        quarantined = {} if self.store is None else self.store.quarantined
         return dataclasses.replace(
             report,
             state=self.state,
@@ -93,7 +102,14 @@ class NodeAdmin:
             read_only=self.is_read_only,
             version=bookie.__version__,
             process_uptime_ms=uptime_ms,
+            garbage_held_ledgers=-1 if self.garbage_held is None else self.garbage_held[0],
+            quarantined=tuple(BlockedLedger(*each) for each in sorted(quarantined.items())[:BLOCKED_SHOWN_MAX]),
+            quarantined_count=len(quarantined),
+            directories_failed=() if self.store is None else self.store.failed_dirs,
         )
+
+    async def members(self) -> tuple[Member, ...]:
+        return await self._boot.members()
 
     async def grant(self, grant: Grant) -> None:
         await self._boot.grant(grant)
@@ -119,11 +135,13 @@ class NodeAdmin:
     async def flush(self) -> None:
         await self._open_store().flush()
 
-    async def collect_garbage(self, compaction: Compaction) -> GarbageReport:
+    async def collect_garbage(
+        self, compaction: Compaction, *, released: int = 0, looks_only: bool = False
+    ) -> GarbageReport:
         self._open_store()
         if self.collection is None:
-            raise errors.StorageFailed(f"nothing is collected before the repair is done; this is {self.state.value}")
-        return await self.collection.collect_now(compaction)
+            raise errors.StorageFailed(f"nothing is collected yet; this is {self.state.value}")
+        return await self.collection.collect_now(compaction, released=released, looks_only=looks_only)
 
     async def scrub(self) -> None:
         self._open_scrubber().request()

@@ -1,7 +1,7 @@
 """When to stop reading sockets: a budget of bytes that were taken in and not yet answered.
 
 A bookie that cannot keep up lets TCP slow its clients down. An early ETOOMANYREQUESTS would make the Java writer
-replace this bookie (wire-protocol.md 9.4), so refusing is the storage engine's last resort, not ours.
+replace this bookie (spec/wire.md#W45), so refusing is the storage engine's last resort, not ours.
 """
 
 from bookie.base.units import MIB

@@ -8,7 +8,7 @@ fatal error stops the node; a power cut is always a legal way to stop.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -16,7 +16,8 @@ from bookie.base.ids import Life
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client import cluster
 from bookie.integrity.boot import Boot
-from bookie.integrity.patience import Patience
+from bookie.integrity.metadata_retry import MetadataRetry
+from bookie.integrity.position import PositionKeeper
 from bookie.metadata import paths, registration
 from bookie.ports import World
 from bookie.ports.admin import (
@@ -24,26 +25,34 @@ from bookie.ports.admin import (
     GarbageReport,
     Grant,
     Health,
+    Member,
     RepairStatus,
     ScrubReport,
     State,
     StorageReport,
 )
 from bookie.ports.disk import Usage
-from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.metadata_store import CheckOp, MetadataStore
 from bookie.ports.metrics import Histogram, Sample
 from bookie.ports.network import Address, ByteStream
-from bookie.server import kept_mode, security
+from bookie.server import kept_mode, lists, security
+from bookie.server import lease as leases
 from bookie.server.admin import NodeAdmin
 from bookie.server.admission import Admission
+from bookie.server.boundary import Boundary
 from bookie.server.collection import Collection
-from bookie.server.connection import Connection, Gate
+from bookie.server.connection import Backpressure, ServerConnection
+from bookie.server.connections import Connections
+from bookie.server.doors import NodeDoors, is_of_our_state
+from bookie.server.lease import ServingLease
 from bookie.server.metrics import ServerMetrics
 from bookie.server.options import ServerOptions
 from bookie.server.processor import Processor
 from bookie.server.readers import Readers
 from bookie.server.registration import Registration
+from bookie.server.unsent import Unsent
 from bookie.storage.collect.compactor import Compactor
+from bookie.storage.collect.daily import DailyCounts
 from bookie.storage.scrub import Scrubber
 from bookie.storage.stats import GAUGES
 from bookie.storage.store import EntryStore
@@ -52,9 +61,13 @@ log = logging.getLogger(__name__)
 
 # How often the mode (writable, read-only) is compared with what the store and the disks say.
 _MODE_INTERVAL_NS = NS_PER_S
+# How often ledgers that were quarantined while serving are looked for, to be repaired.
+_QUARANTINE_INTERVAL_NS = 60 * NS_PER_S
 # Between attempts to reach a metadata store at start.
 _CONNECT_RETRY_NS = NS_PER_S
 _END_SESSION_S = 2.0
+# How often a registration that waits for the lease looks.
+_LEASE_POLL_NS = 100 * NS_PER_MS
 
 
 class Bookie:
@@ -67,12 +80,16 @@ class Bookie:
         self.options = options
         self.world = world
         self.metrics = ServerMetrics()
+        self.doors = NodeDoors(world.clock, self.fail)
+        self.connections: Connections | None = None  # once the data port is open
         self.ready = asyncio.Event()
         self.port = 0  # of the data port, once it is open
+        self.http_port = options.http_port  # as it is registered: whoever serves it says where it really is
         self._security = security.load(options.security, world)
         self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.client_options())
         mode_dirs = options.storage.ledger_dirs if options.keeps_mode else ()
         self._admin = NodeAdmin(self.boot, world, force_read_only=options.force_read_only, mode_dirs=mode_dirs)
+        self._lease = ServingLease()
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -94,11 +111,19 @@ class Bookie:
         self._stop.set()
 
     def fail(self, error: BaseException) -> None:
-        """Something is broken that this process must not outlive. The first reason counts."""
+        """Stop the node: something is broken that this process must not outlive. The first reason counts."""
         if self._failure is None:
             self._failure = error
             log.error("node stops bookie_id=%s reason=%s", self.options.bookie_id, error)
         self._stop.set()
+
+    def uncaught(self, error: BaseException) -> None:
+        """An error that reached the loop itself: of a callback or a task that nobody waits for. What passed through the
+        code of our state ends the node; what a library met with a client does not."""
+        if isinstance(error, Exception):
+            self.doors.failed("loop", error)
+        if not isinstance(error, Exception) or is_of_our_state(error, anywhere=True):
+            self.fail(error)
 
     async def _supervise(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run one part of the node; an error of it stops the node. A process that is ended before begins nothing."""
@@ -129,24 +154,34 @@ class Bookie:
         )
         while True:
             try:
-                return await self.world.metadata_stores.connect(
-                    self.options.metadata_uri, session_timeout_ms=self.options.session_timeout_ms
-                )
+                return await self._connect_once(deadline_ns)
             except errors.MetadataError as error:
-                if clock.monotonic_ns() > deadline_ns:
+                if not error.retryable or clock.monotonic_ns() >= deadline_ns:
                     raise errors.RefusedToStart(
                         f"{error}; check metadataServiceUri and that the servers are up"
                     ) from error
                 log.warning("metadata store not reachable yet reason=%s", error)
                 await clock.sleep_until(clock.monotonic_ns() + _CONNECT_RETRY_NS)
 
+    async def _connect_once(self, deadline_ns: int) -> MetadataStore:
+        """One attempt, for a session time-out and our patience at most; a store that is there has a second."""
+        uri, patience_ms = self.options.metadata_uri, self.options.metadata_patience_ms
+        left_ns = max(deadline_ns - self.world.clock.monotonic_ns(), _CONNECT_RETRY_NS)
+        try:
+            async with asyncio.timeout(left_ns / NS_PER_S):
+                return await self.world.metadata_stores.connect(uri, session_timeout_ms=self.options.session_timeout_ms)
+        except TimeoutError:
+            text = f"the metadata store at {uri} did not answer within metadataPatienceMs ({patience_ms})"
+            raise errors.MetadataError(text) from None
+
     async def _close_store(self, store: EntryStore) -> None:
         """The last flush. Only a verified one may say that this life ended well.
 
-        What failed may be anything, a disk included, and then nothing is flushed. But not when it was the metadata
-        store: an outage there, which ends many bookies at once, must not take what their memory holds with it.
+        Whatever ends this node: what its memory holds is not to go with it, above all where many bookies end for one
+        reason (an outage of the metadata store, one request sent to all of them). Only storage itself that failed is
+        not written to any more (the store knows, when it was its own part).
         """
-        if self._failure is not None and not isinstance(self._failure, errors.MetadataError):
+        if isinstance(self._failure, errors.StorageFailed):
             await store.abandon()
             return
         try:
@@ -170,19 +205,47 @@ class Bookie:
 
     # ---- serving --------------------------------------------------------------------------------------------------
 
+    def _make_readers(self, boundary: Boundary, unsent: Unsent) -> tuple[Readers, Readers]:
+        """Those of lists of entries are the second."""
+        at_once, queue_max = self.options.budgets.reads, self.options.reads_pending_max
+        readers = Readers(boundary, unsent, at_once=at_once, queue_max=queue_max)
+        return readers, lists.listers(boundary, unsent)
+
     @contextlib.asynccontextmanager
     async def _serving(self, store: EntryStore, metadata: MetadataStore) -> AsyncIterator[None]:
         """Open the data port, register, repair; close the port on the way out, before anything is flushed."""
-        options, admission, readers = self.options, Admission(), Readers()
-        processor = Processor(store, readers, admission, self.metrics, self.world.clock)
+        options, admission, boundary = self.options, Admission(), Boundary(self.doors)
+        self.connections = connections = Connections(options.budgets, self.world.clock, self.doors)
+        readers, listers = self._make_readers(boundary, connections.unsent)
+        processor = Processor(
+            store, readers, listers, admission, self.metrics, self.world.clock, boundary, options.frame_bytes_max
+        )
         if self.boot.record is not None:
             processor.life = Life(self.boot.record.incarnation, self.boot.record.boot_epoch)
-        gate = Gate(admission, store)
-        processor.on_room = gate.open
+        backpressure = Backpressure(admission, store)
+        processor.on_room = backpressure.open
+
+        may_answer = self._has_lease if options.answers_under_lease else None
 
         async def on_connect(stream: ByteStream) -> None:
-            connection = Connection(stream, processor, gate, self.metrics, options.frame_bytes_max, self._security)
-            await connection.run()
+            try:
+                if (reason := connections.why_not(stream.peer)) is not None:
+                    self.doors.refused("connection", reason, stream.peer)
+                    return
+                connection = ServerConnection(
+                    stream,
+                    processor,
+                    backpressure,
+                    self.metrics,
+                    options.frame_bytes_max,
+                    self.doors,
+                    connections,
+                    self._security,
+                    may_answer=may_answer,
+                )
+                await connection.run()
+            except Exception as error:
+                self.doors.failed("connection", error, stream.peer)
 
         listener = await self.world.network.listen(Address(options.listen_host, options.port), on_connect)
         self.port = listener.port
@@ -193,9 +256,14 @@ class Bookie:
         registrar.set_read_only(store.is_read_only)  # before the first record: a writer must not choose us
         parts: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
             ("readers", readers.run),
+            ("listers", listers.run),
+            ("connections", lambda: connections.run(processor.look, self.doors.tell_rest)),
             ("registration", registrar.run),
             ("mode", lambda: self._follow_mode(store, registrar)),
             ("identity", self.boot.hold),
+            *((("lease", lambda: self._keep_lease(metadata)),) if options.answers_under_lease else ()),
+            ("repair", lambda: self._repair(store, metadata)),
+            ("position", lambda: self._tell_position(store, metadata)),
             ("upkeep", lambda: self._keep_up(store, metadata)),
             ("scrub", scrubber.run),
         )
@@ -225,7 +293,7 @@ class Bookie:
     def _make_registration(self, metadata: MetadataStore, port: int) -> Registration:
         options = self.options
         properties = (("zone", options.zone),) if options.zone else ()
-        info = registration.bookie_service(options.host, port, properties, http_port=options.http_port)
+        info = registration.bookie_service(options.host, port, properties, http_port=self.http_port)
         return Registration(
             metadata,
             paths.parse_uri(options.metadata_uri).root,
@@ -234,7 +302,26 @@ class Bookie:
             self.world.clock,
             self.metrics,
             session_timeout_ms=options.session_timeout_ms,
+            while_held=self._while_it_may_serve,
         )
+
+    # ---- the lease, where it is asked for
+
+    def _has_lease(self) -> bool:
+        return self._lease.is_valid(self.world.clock.monotonic_ns())
+
+    async def _keep_lease(self, metadata: MetadataStore) -> None:
+        root = paths.parse_uri(self.options.metadata_uri).root
+        await leases.keep(self._lease, metadata, root, self.world.clock, self.boot.while_held)
+
+    async def _while_it_may_serve(self) -> Sequence[CheckOp]:
+        """Wait until the lease stands: who is registered must answer, so nobody is to find us before."""
+        clock = self.world.clock
+        while True:
+            checks = await self.boot.while_held()
+            if not self.options.answers_under_lease or self._has_lease():
+                return checks
+            await clock.sleep_until(clock.monotonic_ns() + _LEASE_POLL_NS)
 
     async def _follow_mode(self, store: EntryStore, registrar: Registration) -> None:
         """Announce what we are: ready once registered, read-only while the store refuses adds."""
@@ -247,16 +334,31 @@ class Bookie:
             registrar.set_read_only(store.is_read_only)
             await clock.sleep_until(clock.monotonic_ns() + _MODE_INTERVAL_NS)
 
-    async def _keep_up(self, store: EntryStore, metadata: MetadataStore) -> None:
-        """First get back what was lost; then, for the rest of this life, forget what was deleted."""
-        await self.boot.repair(store, metadata)
+    async def _tell_position(self, store: EntryStore, metadata: MetadataStore) -> None:
         assert self.boot.record is not None
-        patience = Patience(self.world.clock)
+        root = paths.parse_uri(self.options.metadata_uri).root
+        keeper = PositionKeeper(store, metadata, root, self.options.bookie_id, self.boot.record)
+        await keeper.run(self.world.clock)
+
+    async def _repair(self, store: EntryStore, metadata: MetadataStore) -> None:
+        """Get back what was lost; then what turns out to be lost while we serve."""
+        clock = self.world.clock
+        while True:
+            await self.boot.repair(store, metadata)
+            while not store.quarantined:
+                await clock.sleep_until(clock.monotonic_ns() + _QUARANTINE_INTERVAL_NS)
+
+    async def _keep_up(self, store: EntryStore, metadata: MetadataStore) -> None:
+        """For the rest of this life, forget what was deleted. This does not wait for the repair: a ledger that cannot
+        be repaired is kept, and keeps no other from going."""
+        assert self.boot.record is not None
+        retry = MetadataRetry(self.world.clock)
         uri = paths.parse_uri(self.options.metadata_uri)
-        ledgers = await patience.read(lambda: cluster.open_ledgers(metadata, uri))
+        ledgers = await retry.read(lambda: cluster.open_ledgers(metadata, uri))
         compactor = Compactor(store, self.options.storage.compaction, self.world.clock)
+        counts = DailyCounts(store.partitions, self.world.clock)
         collection = Collection(
-            store, ledgers, compactor, self.boot.record.instance_id, interval_ms=self.options.gc_interval_ms
+            store, ledgers, compactor, counts, self.boot.record.instance_id, interval_ms=self.options.gc_interval_ms
         )
         self._admin.collection = collection
         try:
@@ -275,8 +377,13 @@ class Bookie:
     def is_read_only(self) -> bool:
         return self._admin.is_read_only
 
+    @property
+    def garbage_held(self) -> tuple[int, int] | None:
+        """Ledgers and bytes that the brake on mass deletion kept when it was last looked; None: not yet."""
+        return self._admin.garbage_held
+
     def usage(self) -> Usage:
-        """Of the ledger disks; zeros while the storage is not open."""
+        """Space of the ledger disks; zeros while the storage is not open."""
         return Usage(0, 0) if self._admin.store is None else self._admin.store.usage()
 
     def is_healthy(self, question: Health) -> bool:
@@ -284,6 +391,9 @@ class Bookie:
 
     async def storage_report(self, *, fresh: bool = False) -> StorageReport:
         return await self._admin.storage_report(fresh=fresh)
+
+    async def members(self) -> tuple[Member, ...]:
+        return await self._admin.members()
 
     async def grant(self, grant: Grant) -> None:
         await self._admin.grant(grant)
@@ -300,8 +410,10 @@ class Bookie:
     async def flush(self) -> None:
         await self._admin.flush()
 
-    async def collect_garbage(self, compaction: Compaction) -> GarbageReport:
-        return await self._admin.collect_garbage(compaction)
+    async def collect_garbage(
+        self, compaction: Compaction, *, released: int = 0, looks_only: bool = False
+    ) -> GarbageReport:
+        return await self._admin.collect_garbage(compaction, released=released, looks_only=looks_only)
 
     async def scrub(self) -> None:
         await self._admin.scrub()
@@ -312,6 +424,9 @@ class Bookie:
     def telemetry(self) -> Iterator[Sample | Histogram]:
         """Everything there is to measure, for `runtime.metrics`."""
         yield from self.metrics.samples()
+        yield from self.doors.samples()
+        if self.connections is not None:
+            yield from self.connections.samples()
         state, status = self.state, self.boot.progress.snapshot(self.state)
         yield Sample("bookie_state", "gauge", "1 for the state it is in.", 1, (("state", state.value),))
         yield Sample("bookie_incarnation", "gauge", "Which life of its volumes this is.", status.incarnation)
@@ -322,6 +437,8 @@ class Bookie:
             ("repair_entries_copied", status.entries_copied, "Entries copied from other bookies by this repair."),
         ):
             yield Sample(f"bookie_{name}", "gauge", text, value)
+        if self._admin.collection is not None:
+            yield from self._admin.collection.samples()
         store = self._admin.store
         if store is not None:
             for name, value in store.stats.as_dict().items():
@@ -330,6 +447,8 @@ class Bookie:
                 yield Sample(f"bookie_storage_{name}{suffix}", kind, text, value)
             text = "Ledger directories that take no writes any more: this bookie is read-only until a restart."
             yield Sample("bookie_ledger_directories_failed", "gauge", text, store.failed_partitions)
+            text = "Ledgers whose state here nobody can judge: never a no, no adds (docs/STORAGE.md)."
+            yield Sample("bookie_ledgers_quarantined", "gauge", text, len(store.quarantined))
             for path, usage in store.disks.items():
                 text = "Share of the disk that is used; read-only above diskUsageThreshold."
                 yield Sample("bookie_disk_used_share", "gauge", text, usage.used_share, (("directory", path),))

@@ -24,12 +24,12 @@ from typing import Any
 from bookie.base import errors, ids
 from bookie.base.ids import LedgerId
 from bookie.client import cluster
-from bookie.client.autorecovery import AutoRecovery
 from bookie.client.ledgers import LedgerStore
+from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.metadata import paths, registration
 from bookie.metadata.ledger import LedgerMetadata
-from bookie.ports.http import JSON, Answer, Handler, Request
-from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.http import JSON, Handler, HttpAnswer, HttpRequest
+from bookie.ports.metadata_store import MetadataStore, find_children
 from bookie.wire.digest import DigestType
 
 LEDGERS_PER_PAGE = 100
@@ -60,7 +60,7 @@ class ClusterPaths:
 
     # ---- ledgers -----------------------------------------------------------------------------------------------------
 
-    async def _list_ledgers(self, request: Request) -> Answer:
+    async def _list_ledgers(self, request: HttpRequest) -> HttpAnswer:
         ledgers = await self._ledgers()
         if request.query.get("print_metadata") != "true":
             return json_answer({str(ledger_id): None async for ledger_id in ledgers.iterate()})
@@ -77,14 +77,14 @@ class ClusterPaths:
                 found[str(ledger_id)] = {"problem": str(error)}
         return json_answer(found)
 
-    async def _ledger(self, request: Request) -> Answer:
+    async def _ledger(self, request: HttpRequest) -> HttpAnswer:
         ledger_id = ids.parse_ledger_id(request.query.get("ledger_id", ""))
         metadata, _ = await (await self._ledgers()).get(ledger_id)
         return json_answer({str(ledger_id): facts_of(ledger_id, metadata)})
 
     # ---- bookies -----------------------------------------------------------------------------------------------------
 
-    async def _list_bookies(self, request: Request) -> Answer:
+    async def _list_bookies(self, request: HttpRequest) -> HttpAnswer:
         store, root = await self._store(), self._uri.root
         directory = paths.readonly(root) if request.query.get("type") == "ro" else paths.available(root)
         with_hosts = request.query.get("print_hostnames") == "true"
@@ -93,7 +93,7 @@ class ClusterPaths:
             found[name] = await _host_of(store, f"{directory}/{name}", name) if with_hosts else None
         return json_answer(found)
 
-    async def _cluster_info(self, request: Request) -> Answer:
+    async def _cluster_info(self, request: HttpRequest) -> HttpAnswer:
         store, root = await self._store(), self._uri.root
         recovery = AutoRecovery(store, root)
         writable = await _registered(store, paths.available(root))
@@ -116,21 +116,21 @@ class ClusterPaths:
 
     # ---- auto-recovery -----------------------------------------------------------------------------------------------
 
-    async def _status(self, request: Request) -> Answer:
+    async def _status(self, request: HttpRequest) -> HttpAnswer:
         return json_answer({"enabled": await (await self._recovery()).is_enabled()})
 
-    async def _set_status(self, request: Request) -> Answer:
+    async def _set_status(self, request: HttpRequest) -> HttpAnswer:
         wanted = request.query.get("enabled", "").lower()
         if wanted not in ("true", "false"):
             raise errors.BadInput("say ?enabled=true or ?enabled=false")
         await (await self._recovery()).set_enabled(enabled=wanted == "true")
         return await self._status(request)
 
-    async def _auditor(self, request: Request) -> Answer:
+    async def _auditor(self, request: HttpRequest) -> HttpAnswer:
         auditor = await (await self._recovery()).auditor()
         return text_answer(404, "No auditor elected") if auditor is None else text_answer(200, f"Auditor: {auditor}")
 
-    async def _under_replicated(self, request: Request) -> Answer:
+    async def _under_replicated(self, request: HttpRequest) -> HttpAnswer:
         lacking, not_lacking = request.query.get("missingreplica"), request.query.get("excludingmissingreplica")
         found: dict[str, list[str]] = {}
         async for marked in (await self._recovery()).marked():
@@ -143,23 +143,23 @@ class ClusterPaths:
         shown = found if request.query.get("printmissingreplica") == "true" else [int(number) for number in found]
         return json_answer(shown)
 
-    async def _delay(self, request: Request) -> Answer:
+    async def _delay(self, request: HttpRequest) -> HttpAnswer:
         seconds = await (await self._recovery()).delay_s()
         if seconds is None:
             return text_answer(404, "lostBookieRecoveryDelay is not set: no auditor has run here yet")
         return text_answer(200, f"lostBookieRecoveryDelay value: {seconds}")
 
-    async def _set_delay(self, request: Request) -> Answer:
+    async def _set_delay(self, request: HttpRequest) -> HttpAnswer:
         try:
             seconds = json.loads(request.body)["delay_seconds"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             seconds = None
         if type(seconds) is not int:
             raise errors.BadInput('the body says {"delay_seconds": 60}')
         await (await self._recovery()).set_delay_s(seconds)
         return text_answer(200, f"Success set lostBookieRecoveryDelay to {seconds}")
 
-    async def _audit(self, request: Request) -> Answer:
+    async def _audit(self, request: HttpRequest) -> HttpAnswer:
         await (await self._recovery()).trigger_audit()
         return text_answer(200, "Success trigger audit.")
 
@@ -185,10 +185,7 @@ async def _page(ledgers: LedgerStore, page: int | None) -> AsyncIterator[LedgerI
 
 
 async def _registered(store: MetadataStore, directory: str) -> list[str]:
-    try:
-        return [name for name in await store.children(directory) if name != "readonly"]
-    except errors.NodeMissing:
-        return []
+    return [name for name in await find_children(store, directory) if name != "readonly"]
 
 
 async def _host_of(store: MetadataStore, path: str, name: str) -> str | None:
@@ -199,7 +196,7 @@ async def _host_of(store: MetadataStore, path: str, name: str) -> str | None:
     return None if info.bookie_endpoint is None else info.bookie_endpoint.host
 
 
-def _number(request: Request, name: str) -> int:
+def _number(request: HttpRequest, name: str) -> int:
     try:
         return int(request.query[name])
     except ValueError:
@@ -229,9 +226,9 @@ def facts_of(ledger_id: LedgerId, metadata: LedgerMetadata) -> dict[str, Any]:
     }
 
 
-def text_answer(status: int, text: str) -> Answer:
-    return Answer(status, f"{text}\n".encode())
+def text_answer(status: int, text: str) -> HttpAnswer:
+    return HttpAnswer(status, f"{text}\n".encode())
 
 
-def json_answer(facts: object) -> Answer:
-    return Answer(200, json.dumps(facts).encode(), JSON)
+def json_answer(facts: object) -> HttpAnswer:
+    return HttpAnswer(200, json.dumps(facts).encode(), JSON)

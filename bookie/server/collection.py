@@ -1,24 +1,46 @@
 """When garbage is collected and logs are compacted: now and then, and when somebody asks.
 
-There is no "delete ledger" request: a bookie learns that a ledger is gone from the metadata store alone (metadata.md
-13). So it must be the store of our own cluster that says it, after a sync, and not an emptied or a restored one.
+There is no "delete ledger" request: a bookie learns that a ledger is gone from the metadata store alone
+(spec/metadata.md#M10, M38). So it must be the store of our own cluster that says it, after a sync, and not an emptied
+or a restored one; and no more than a day's worth of it without a person (`storage.collect.brake`).
 """
 
 import asyncio
+import itertools
 import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
-from bookie.ports.admin import Compaction, GarbageReport
+from bookie.metadata import paths
+from bookie.ports.admin import BlockedLedger, Compaction, GarbageReport
+from bookie.ports.metadata_store import find
+from bookie.ports.metrics import Sample
 from bookie.storage.collect import collector
+from bookie.storage.collect.brake import Amount
 from bookie.storage.collect.compactor import Compacted, Compactor
+from bookie.storage.collect.daily import DailyCounts
 from bookie.storage.collect.plan import Kind
+from bookie.storage.collect.undecided import Undecided
 from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
+
+UNDECIDED_SHOWN_MAX = 100  # admin.proto, GarbageReport.undecided
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A run that somebody waits for (`Collection.collect_now`)."""
+
+    compaction: Compaction
+    released: int
+    looks_only: bool
+    answer: "asyncio.Future[GarbageReport]"
 
 
 class Collection:
@@ -32,6 +54,7 @@ class Collection:
         store: EntryStore,
         ledgers: LedgerStore,
         compactor: Compactor,
+        counts: DailyCounts,
         instance_id: str,
         *,
         interval_ms: int,
@@ -39,15 +62,42 @@ class Collection:
         self._store = store
         self._ledgers = ledgers
         self._compactor = compactor
+        self._counts = counts
+        self._undecided = Undecided()
+        self._last: collector.Collected | None = None
         self._instance_id = instance_id
         self._interval_s = interval_ms / 1000
-        self._asked: asyncio.Queue[tuple[Compaction, asyncio.Future[GarbageReport]]] = asyncio.Queue(8)
+        self._asked: asyncio.Queue[_Asked] = asyncio.Queue(8)
 
-    async def collect_now(self, compaction: Compaction) -> GarbageReport:
-        """A run that begins after this call, whatever the intervals say. Raises what ended it, or TooManyRequests."""
+    @property
+    def held(self) -> Amount | None:
+        """What the brake held when it was last looked; None before the first look."""
+        return None if self._last is None else self._last.held
+
+    def samples(self) -> Iterator[Sample]:
+        """What the brake lets go and what it holds, for metrics."""
+        day = self._counts.total()
+        texts = [("gc_day_ledgers", "Ledgers", day.ledgers), ("gc_day_bytes", "Bytes of ledgers", day.size_bytes)]
+        for name, what, value in texts:
+            yield Sample(f"bookie_{name}", "gauge", f"{what} collected within a day (24 hours of running).", value)
+        text = "Ledgers of which the metadata store cannot say whether they may go; kept, asked about again."
+        yield Sample("bookie_gc_undecided_ledgers", "gauge", text, len(self._undecided))
+        held = self.held
+        if held is not None:  # nobody has looked yet: no number is better than a zero
+            text = "that the metadata store no longer has and the brake keeps: a person must look."
+            yield Sample("bookie_gc_held_ledgers", "gauge", f"Ledgers {text}", held.ledgers)
+            yield Sample("bookie_gc_held_bytes", "gauge", f"Bytes of ledgers {text}", held.size_bytes)
+
+    async def collect_now(
+        self, compaction: Compaction, *, released: int = 0, looks_only: bool = False
+    ) -> GarbageReport:
+        """A run that begins after this call, whatever the intervals say. Raises what ended it, or TooManyRequests.
+
+        `released`: so many ledgers may go beyond the brake, in this run alone. `looks_only`: nothing goes.
+        """
         answer: asyncio.Future[GarbageReport] = asyncio.get_running_loop().create_future()
         try:
-            self._asked.put_nowait((compaction, answer))
+            self._asked.put_nowait(_Asked(compaction, released, looks_only, answer))
         except asyncio.QueueFull:
             raise errors.TooManyRequests("many runs of garbage collection are asked for already") from None
         return await answer
@@ -58,32 +108,37 @@ class Collection:
             while True:
                 try:
                     async with asyncio.timeout(self._interval_s):
-                        compaction, answer = await self._asked.get()
+                        asked = await self._asked.get()
                 except TimeoutError:
                     await self._turn()
                 else:
-                    await self._answer(compaction, answer)
+                    await self._answer(asked)
         finally:
             while not self._asked.empty():
-                _tell_of_the_end(self._asked.get_nowait()[1])
+                _tell_of_the_end(self._asked.get_nowait().answer)
 
     async def _turn(self) -> None:
+        """Neither keeps the other from its work: compaction needs nobody's answer."""
         try:
-            found = await self._collect()
-            done = await self._compactor.run()
+            _tell(await self._collect(), None)
         except BookieError as error:
             if error.fatal:
                 raise
             log.warning("garbage collection given up reason=%s", error)
-        else:
-            _tell(found, done)
-
-    async def _answer(self, compaction: Compaction, answer: "asyncio.Future[GarbageReport]") -> None:
         try:
-            found = await self._collect()
+            _tell(None, await self._compactor.run())
+        except BookieError as error:
+            if error.fatal:
+                raise
+            log.warning("compaction given up reason=%s", error)
+
+    async def _answer(self, asked: _Asked) -> None:
+        answer = asked.answer
+        try:
+            found = await self._collect(released=asked.released, looks_only=asked.looks_only)
             done = None
-            if compaction is not Compaction.NONE:
-                done = await self._compactor.compact(Kind(compaction.value), is_forced=True)
+            if asked.compaction is not Compaction.NONE and not asked.looks_only:
+                done = await self._compactor.compact(Kind(asked.compaction.value), is_forced=True)
         except BookieError as error:
             if not answer.done():  # whoever asked may be gone
                 answer.set_exception(error)
@@ -92,29 +147,35 @@ class Collection:
         else:
             _tell(found, done)
             if not answer.done():
-                answer.set_result(_report(found, done))
+                answer.set_result(_report(found, done, self._undecided))
         finally:
             _tell_of_the_end(answer)
 
-    async def _collect(self) -> collector.Collected:
-        return await collector.collect(self._store, self._is_absent)
+    async def _collect(self, *, released: int = 0, looks_only: bool = False) -> collector.Collected:
+        found = await collector.collect(
+            self._store, self._is_absent, self._counts, self._undecided, released=released, looks_only=looks_only
+        )
+        if found.held != self.held and found.held_reason:
+            log.warning("garbage held ledgers=%d bytes=%d reason=%s", *found.held, found.held_reason)
+        elif self.held and not found.held_reason:
+            log.info("garbage no longer held")
+        self._last = found
+        return found
 
     async def _is_absent(self, ledger_id: LedgerId) -> bool:
         """True only when our own cluster's store, brought up to date, has no such ledger. Raises MetadataError."""
-        if await self._exists(ledger_id):
+        path = self._ledgers.path(ledger_id)
+        if await find(self._ledgers.store, path) is not None:
             return False
-        # Rare from here on: one deleted ledger costs three more questions.
+        # Rare from here on: one deleted ledger costs a few more questions.
         found = await cluster.instance_id(self._ledgers.store, self._ledgers.root)
         if found != self._instance_id:
             raise errors.MetadataError(f"the metadata store is now cluster {found!r}, not {self._instance_id!r}")
-        await self._ledgers.store.sync(self._ledgers.path(ledger_id))
-        return not await self._exists(ledger_id)
-
-    async def _exists(self, ledger_id: LedgerId) -> bool:
-        try:
-            await self._ledgers.stored(ledger_id)
-        except errors.LedgerMissing:
-            return False
+        await self._ledgers.store.sync(path)
+        # A record that is not where this layout has it, but where another would, is a layout that was changed.
+        for path in paths.ledger_paths(self._ledgers.root, ledger_id):
+            if await find(self._ledgers.store, path) is not None:
+                return False
         return True
 
 
@@ -123,15 +184,16 @@ def _tell_of_the_end(answer: "asyncio.Future[GarbageReport]") -> None:
         answer.set_exception(errors.StorageFailed("this bookie is stopping"))
 
 
-def _tell(found: collector.Collected, done: Compacted | None) -> None:
-    if found.ledgers_deleted or found.logs_dropped:
+def _tell(found: collector.Collected | None, done: Compacted | None) -> None:
+    if found is not None and (found.ledgers_deleted or found.logs_dropped):
         log.info("garbage collected ledgers=%d logs=%d", found.ledgers_deleted, found.logs_dropped)
     if done is not None and (done.logs or done.refused):
         log.info("logs compacted logs=%d entries=%d refused=%r", done.logs, done.entries, done.refused)
 
 
-def _report(found: collector.Collected, done: Compacted | None) -> GarbageReport:
+def _report(found: collector.Collected, done: Compacted | None, undecided: Undecided) -> GarbageReport:
     done = done or Compacted()
+    first = itertools.islice(undecided, UNDECIDED_SHOWN_MAX)
     return GarbageReport(
         ledgers_seen=found.ledgers_seen,
         ledgers_deleted=found.ledgers_deleted,
@@ -142,4 +204,14 @@ def _report(found: collector.Collected, done: Compacted | None) -> GarbageReport
         bytes_copied=done.bytes,
         bytes_freed=done.bytes_freed,
         refused=done.refused,
+        ledgers_held=found.held.ledgers,
+        bytes_held=found.held.size_bytes,
+        held_first=found.held_first,
+        held_reason=found.held_reason,
+        ledgers_day=found.day.ledgers,
+        bytes_day=found.day.size_bytes,
+        ledgers_allowed=found.allowed.ledgers,
+        bytes_allowed=found.allowed.size_bytes,
+        undecided=tuple(BlockedLedger(ledger_id, reason) for ledger_id, reason in first),
+        undecided_count=len(undecided),
     )

@@ -6,19 +6,22 @@ become one write. Must never hold a rule of the protocol; those are in `wire.ses
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from bookie.base import errors
 from bookie.base.errors import Status
 from bookie.base.units import KIB, NS_PER_S
+from bookie.ports.doors import Doors
 from bookie.ports.network import ByteStream
 from bookie.server.admission import Admission
+from bookie.server.connections import LOOK_NS, Connections, host_of
 from bookie.server.guard import Guard
 from bookie.server.metrics import ServerMetrics
 from bookie.server.processor import Processor
 from bookie.server.security import Security
 from bookie.storage.store import EntryStore
-from bookie.wire import session
-from bookie.wire.messages import Buffer, Incoming, Outgoing, StartTlsRequest, StartTlsResponse
+from bookie.wire import limits, session
+from bookie.wire.messages import AddRun, Buffer, Incoming, Outgoing, ReadRun, StartTlsRequest, StartTlsResponse
 
 log = logging.getLogger(__name__)
 
@@ -26,15 +29,28 @@ log = logging.getLogger(__name__)
 _JOIN_BYTES_MAX = 256 * KIB
 # Answers of one chunk beyond this wait for the client to take some: requests are small, answers need not be.
 _UNSENT_BYTES_MAX = 4096 * KIB
+# While all clients together have too much unsent, who has this much is not read on.
+_TIGHT_BYTES_MAX = 64 * KIB
 # Reads that wait for the disk, per connection: each may come back with an entry of any size.
 _SLOW_READS_MAX = 256
+# What one connection may do in one turn of the loop, some milliseconds: with a hundred connections that are never done
+# the others wait for some hundred milliseconds, not for seconds. A request weighs 1 (up to 30 us), a run by its length.
+_TURN_WEIGHT_MAX = 64
+_READS_OF_A_WEIGHT = 8
+_ADDS_OF_A_WEIGHT = 32
 # From the answer to START_TLS to the end of the handshake; Java waits 10 s (Netty's default).
 _HANDSHAKE_NS_MAX = 10 * NS_PER_S
 # From the first byte to the proof of who it is; clients begin with it at once.
 _PROOF_S_MAX = 30.0
 
 
-class Gate:
+def _weight(request: Incoming) -> int:
+    if type(request) is AddRun:
+        return 1 + len(request.txns) // _ADDS_OF_A_WEIGHT
+    return 1 + len(request.txns) // _READS_OF_A_WEIGHT if type(request) is ReadRun else 1
+
+
+class Backpressure:
     """Closed while the bookie has taken in more than it may: connections wait here before they read on."""
 
     def __init__(self, admission: Admission, store: EntryStore) -> None:
@@ -45,6 +61,10 @@ class Gate:
     def open(self) -> None:
         """There is room again for what is in flight."""
         self._room.set()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._admission.is_full or self._store.is_congested
 
     async def wait(self) -> None:
         """Return at once while there is room for requests in flight and for entries in the write cache."""
@@ -58,33 +78,45 @@ class Gate:
                 return
 
 
-class _TlsWanted(Exception):
-    """Raised out of handling a chunk: what follows is encrypted."""
-
-
-class Connection:
+class ServerConnection:
     """Serves one stream until it ends."""
 
     def __init__(
         self,
         stream: ByteStream,
         processor: Processor,
-        gate: Gate,
+        backpressure: Backpressure,
         metrics: ServerMetrics,
         frame_bytes_max: int,
+        doors: Doors,
+        connections: Connections,
         security: Security | None = None,
+        may_answer: Callable[[], bool] | None = None,
     ) -> None:
+        """`may_answer`: asked before answers leave; None: always (docs/INTEGRITY.md, the lease)."""
         self._stream = stream
+        self._doors = doors
+        self._connections = connections
+        self._unfinished = connections.unfinished
+        self._all_unsent = connections.unsent
+        self._claimed_bytes = 0  # for the frame that has begun
+        self._written_bytes = 0
+        self.has_spoken = False
+        self.peer = stream.peer
         self._processor = processor
-        self._gate = gate
+        self._backpressure = backpressure
         self._metrics = metrics
+        self._may_answer = may_answer
         self._tls = None if security is None else security.tls
         self._handle = processor.handle
         self._guard: Guard | None = None
+        self._wrong_passwords = None if security is None else security.wrong_passwords
         if security is not None and not security.is_open:
             self._guard = Guard(security, stream.peer, self._passed)
             self._handle = self._guard.handle
-        self._session = session.ServerSession(frame_bytes_max)
+        self._frame_bytes_max = frame_bytes_max
+        unproven_max = min(frame_bytes_max, limits.UNPROVEN_FRAME_BYTES_MAX)
+        self._session = session.ServerSession(frame_bytes_max if self._guard is None else unproven_max)
         loop = asyncio.get_running_loop()
         self._call_soon = loop.call_soon
         self._proof_timer = None if self._guard is None else loop.call_later(_PROOF_S_MAX, self._proof_is_late)
@@ -92,63 +124,115 @@ class Connection:
         self._unsent_bytes = 0
         self._is_flush_due = False
         self._is_open = True
+        self._is_tls_wanted = False
         self._is_shaking_hands = False
         self._slow_reads = 0
         self._caught_up = asyncio.Event()
+        stream.on_room = self._on_room
 
     async def run(self) -> None:
         """Serve until the client goes, the stream breaks or the client says something that is no request."""
         self._metrics.connections += 1
         self._metrics.connections_total += 1
+        self._connections.join(self)
         try:
             await self._serve()
         except errors.BookieUnavailable as error:
             log.debug("connection lost peer=%s reason=%s", self._stream.peer, error)
         except errors.Unauthorized as error:
             self._metrics.refused_clients += 1
+            if self._wrong_passwords is not None:
+                self._wrong_passwords.failed(host_of(self.peer), self._processor.clock.monotonic_ns())
             self._flush()  # it is told, as far as its protocol has a word for it
-            log.warning("client refused peer=%s reason=%s", self._stream.peer, error)
+            self._doors.refused("proof", error, self.peer)
         except errors.BadInput as error:
-            # No answer: there is none that the client could match (wire-protocol.md 1 and 2).
-            log.warning("connection closed peer=%s reason=%s", self._stream.peer, error)
-        except AssertionError:
-            raise  # a broken assumption of ours stops the node
-        except Exception:
-            log.exception("connection closed by an error of ours peer=%s", self._stream.peer)
+            # No answer: there is none that the client could match (spec/wire.md#W2).
+            self._doors.refused("frame", error, self.peer)
+        except Exception as error:
+            self._doors.failed("connection", error, self.peer)
         finally:
             self._is_open = False
             self._metrics.connections -= 1
             if self._proof_timer is not None:
                 self._proof_timer.cancel()
+            self._connections.leave(self)
             self._processor.forget(self)
+            self._stream.on_room = None  # or the two would hold each other
             self._stream.close()
 
     async def _serve(self) -> None:
-        while True:
-            try:
-                await self._serve_chunks()
-            except _TlsWanted:
-                await self._encrypt()
-            else:
-                return
-
-    async def _serve_chunks(self) -> None:
         stream = self._stream
         while chunk := await stream.read():
+            if self._backpressure.is_closed:  # others were faster
+                await self._backpressure.wait()
             incoming = self._session.receive(chunk)
-            for request in incoming:
-                if type(request) is StartTlsRequest and self._tls is not None:
-                    self._check_nothing_follows(request, incoming[-1])
-                self._handle(request, self)
-                if self._unsent_bytes > _UNSENT_BYTES_MAX or self._slow_reads > _SLOW_READS_MAX:
-                    await self._catch_up()
+            await self._take(incoming)
+            while self._session.has_more:
+                await self._take(self._session.receive_more())
+            if self._is_tls_wanted:  # by the last request of the chunk
+                await self._encrypt()
+            needed_bytes = self._session.needed_bytes
+            if incoming or needed_bytes != self._claimed_bytes:
+                if incoming and not self.has_spoken and self._guard is None:
+                    self.has_spoken = True
+                    self._connections.spoke(self)
+                await self._claim(needed_bytes)
             await stream.drained()
-            await self._gate.wait()
+            while self._all_unsent.is_full and stream.unsent_bytes > _TIGHT_BYTES_MAX:
+                await self._processor.clock.sleep_until(self._processor.clock.monotonic_ns() + LOOK_NS)
+            await self._backpressure.wait()
+
+    async def _take(self, incoming: list[Incoming]) -> None:
+        """Handle requests; a chunk of tiny ones is a second of work, so that the others have their turn in between."""
+        weight = 0
+        for request in incoming:
+            if type(request) is StartTlsRequest and self._tls is not None:
+                self._check_nothing_follows(request, incoming[-1])
+            if self._guard is not None and self._guard.looks_at(request):
+                await self._wait_turn()
+            self._handle(request, self)
+            if self._unsent_bytes > _UNSENT_BYTES_MAX or self._slow_reads > _SLOW_READS_MAX:
+                await self._catch_up()
+            weight += _weight(request)
+            if weight >= _TURN_WEIGHT_MAX:
+                weight = 0
+                others = asyncio.Event()
+                self._call_soon(others.set)  # behind everything that is ready now
+                await others.wait()
+                if not self._is_open:
+                    raise errors.BookieUnavailable("the client is gone")
+
+    async def _claim(self, needed_bytes: int) -> None:
+        """Another frame has begun, or none: ask for the room that it will take."""
+        if not needed_bytes and not self._claimed_bytes:
+            return
+        self._claimed_bytes = needed_bytes
+        now_ns = self._processor.clock.monotonic_ns()
+        room = self._unfinished.claim(self, needed_bytes, self._session.kept_bytes, now_ns)
+        if room is not None:
+            await room
+
+    def cut(self, reason: str) -> None:
+        """See unfinished.Holder and unsent.Debtor."""
+        self._doors.refused("budget", reason, self.peer)
+        self._stream.close()
+
+    @property
+    def untaken_bytes(self) -> int:
+        """See unsent.Debtor."""
+        return self._unsent_bytes + self._stream.unsent_bytes
+
+    @property
+    def taken_bytes(self) -> int:
+        """See unsent.Debtor."""
+        return self._written_bytes - self._stream.unsent_bytes
 
     async def _catch_up(self) -> None:
         """Let the client take what it asked for before it asks for more."""
         self._flush()
         while self._slow_reads > _SLOW_READS_MAX // 2:
+            if not self._is_open:
+                raise errors.BookieUnavailable("the client is gone")
             self._caught_up.clear()
             await self._caught_up.wait()
         await self._stream.drained()
@@ -164,12 +248,12 @@ class Connection:
     # ---- TLS and authentication
 
     def start_tls(self, request: StartTlsRequest) -> None:
-        """See reads.Replier. Rule: wire-protocol.md 8.4."""
+        """See reads.Replier. Rule: spec/wire.md#W41."""
         if self._tls is None:  # not configured, or begun already
             self.reply(StartTlsResponse(request.txn, request.version, Status.EBADREQ))
             return
         self.reply(StartTlsResponse(request.txn, request.version, Status.EOK))
-        raise _TlsWanted
+        self._is_tls_wanted = True
 
     def _check_nothing_follows(self, request: StartTlsRequest, last: Incoming) -> None:
         """Plain bytes behind START_TLS may be anybody's: were they kept, they would count as the client's own."""
@@ -178,6 +262,7 @@ class Connection:
 
     async def _encrypt(self) -> None:
         assert self._tls is not None
+        self._is_tls_wanted = False
         self._flush()
         self._is_shaking_hands = True
         deadline_ns = self._processor.clock.monotonic_ns() + _HANDSHAKE_NS_MAX
@@ -185,7 +270,7 @@ class Connection:
             certificate = await self._stream.start_tls(self._tls, deadline_ns)
         except errors.BookieUnavailable as error:
             self._metrics.refused_clients += 1
-            log.info("no TLS with a client peer=%s reason=%s", self._stream.peer, error)
+            self._doors.refused("TLS", error, self.peer)
             raise
         self._is_shaking_hands = False
         self._tls = None
@@ -193,18 +278,33 @@ class Connection:
         if self._guard is not None:
             self._guard.encrypted(certificate)
 
+    async def _wait_turn(self) -> None:
+        """A password is to be looked at: later, where many from this address were wrong."""
+        assert self._wrong_passwords is not None
+        clock = self._processor.clock
+        now_ns = clock.monotonic_ns()
+        at_ns = self._wrong_passwords.attempt(host_of(self.peer), now_ns)
+        if at_ns > now_ns + _PROOF_S_MAX * NS_PER_S:
+            raise errors.Unauthorized("too many attempts from this address wait for their turn")
+        if at_ns > now_ns:
+            await clock.sleep_until(at_ns)
+
     def _passed(self) -> None:
         """The client has proven who it is."""
         assert self._proof_timer is not None
         self._proof_timer.cancel()
         self._guard = None
         self._handle = self._processor.handle
+        self._session.limit_bytes = self._frame_bytes_max
 
     def _proof_is_late(self) -> None:
         """Who says nothing is not to hold a connection for ever."""
-        self._metrics.refused_clients += 1
-        log.info("client refused peer=%s reason=no proof of who it is within %.0f s", self._stream.peer, _PROOF_S_MAX)
-        self._stream.close()
+        try:
+            self._metrics.refused_clients += 1
+            self._doors.refused("proof", f"no proof of who it is within {_PROOF_S_MAX:.0f} s", self.peer)
+            self._stream.close()
+        except Exception as error:
+            self._doors.failed("connection", error, self.peer)
 
     # ---- answers
 
@@ -217,16 +317,58 @@ class Connection:
         self._unsent_bytes += len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         if not self._is_flush_due:
             self._is_flush_due = True
-            self._call_soon(self._flush)
+            self._call_soon(self._flush_soon)
+
+    @property
+    def queued_bytes(self) -> int:
+        """See readers.Reader."""
+        return self._unsent_bytes
+
+    @property
+    def takes_answers(self) -> bool:
+        """See readers.Reader."""
+        return self._unsent_bytes <= _UNSENT_BYTES_MAX and not self._stream.is_stuffed
+
+    def break_off(self) -> None:
+        """See boundary.Client."""
+        self._stream.close()
+
+    def _on_room(self) -> None:
+        """The stream takes bytes again, or is over: then nothing more is read for a client that is gone."""
+        if not self._stream.is_over:
+            self._processor.resume(self)
+        elif self._is_open:
+            self._is_open = False
+            self._unsent, self._unsent_bytes = [], 0
+            self._processor.forget(self)
+            self._caught_up.set()
+
+    def _flush_soon(self) -> None:
+        """The end of a turn; called by the loop."""
+        try:
+            self._flush()
+            if self._slow_reads:
+                self._processor.resume(self)
+        except Exception as error:
+            self._doors.failed("connection", error, self.peer)
+            self.break_off()
 
     def _flush(self) -> None:
         self._is_flush_due = False
         # Answers that come during a handshake wait for its end: in plain they would break it.
         if not self._unsent or not self._is_open or self._is_shaking_hands:
             return
+        if self._may_answer is not None and not self._may_answer():
+            # Whatever the answers say may be wrong by now: their questions have none, as if this process were gone.
+            self._unsent.clear()
+            self._stream.close()
+            return
         if self._unsent_bytes <= _JOIN_BYTES_MAX:
             self._stream.write([b"".join(self._unsent)])
         else:
             self._stream.write(self._unsent)
         self._unsent = []
+        self._written_bytes += self._unsent_bytes
         self._unsent_bytes = 0
+        if self._stream.unsent_bytes:
+            self._all_unsent.note(self, self._stream.unsent_bytes)

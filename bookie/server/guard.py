@@ -6,7 +6,7 @@
     START_TLS                        goes on to the connection
     anything else                    EUA, and the connection stays
 
-Rule: wire-protocol.md 8.2 (AuthHandler.ServerSideHandler). Java answers EUA without the operation's sub-message; ours
+Rule: spec/wire.md#W39. Java answers EUA without the operation's sub-message; ours
 has it, which its clients read as well, and 4.18's better.
 """
 
@@ -18,6 +18,7 @@ from bookie.base.errors import Status
 from bookie.ports.tls import Certificate
 from bookie.server.reads import Replier
 from bookie.server.security import Exchange, Security
+from bookie.wire import limits
 from bookie.wire.codes import VERSION_THREE
 from bookie.wire.messages import AuthRequest, AuthResponse, Incoming, StartTlsRequest
 from bookie.wire.refusals import refusal
@@ -36,11 +37,16 @@ class Guard:
         self._on_pass = on_pass
         self._exchange: Exchange | None = None
 
+    def looks_at(self, request: Incoming) -> bool:
+        """True when `request` would have a password looked at: not the first message of an exchange, which has none."""
+        return self._exchange is not None and isinstance(request, AuthRequest) and self._is_ours(request)
+
     def handle(self, request: Incoming, to: Replier) -> None:
         """Answer one request. Raises Unauthorized when the connection must end; what it is to read is queued."""
         if isinstance(request, StartTlsRequest):
             to.start_tls(request)
         elif isinstance(request, AuthRequest) and self._is_ours(request):
+            limits.check_auth(request)
             self._authenticate(request, to)
         else:
             to.reply(refusal(request, Status.EUA))

@@ -7,15 +7,18 @@
     GET PUT  /api/v1/bookie/state/readonly   {"readOnly": true}
     GET      /api/v1/bookie/info             freeSpace, totalSpace of the ledger disks
     GET      /api/v1/config/server_config    every setting, secrets masked
+    GET      /api/v1/bookie/gc               what the brake on mass deletion holds, as last seen
     PUT      /api/v1/bookie/gc               a run of garbage collection, answered when it is done
 
 and what `cluster_paths` answers about the whole cluster.
 
-Questions are answered to whoever can reach the port. What changes something is done for this machine only, unless the
-settings say otherwise: nobody proves who he is here. Rules: HttpRouter.java and server/http/service of BookKeeper.
+Health and metrics are told to whoever can reach the port; everything else to those we know: this machine, and whoever
+shows a certificate that the admin port obeys. Changes are logged with who made them. Rules: HttpRouter.java and
+server/http/service of BookKeeper.
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -23,7 +26,15 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.ports.admin import Admin, Compaction, Health, State
 from bookie.ports.disk import Usage
-from bookie.ports.http import JSON, Answer, Handler, Request
+from bookie.ports.http import JSON, Handler, HttpAnswer, HttpRequest
+
+log = logging.getLogger(__name__)
+
+# For anybody: what a probe and a scraper ask.
+OPEN = ("/heartbeat", "/metrics", "/api/v1/bookie/is_ready")
+
+
+_BODY_SHOWN = 200
 
 
 class Node(Admin, Protocol):
@@ -33,15 +44,20 @@ class Node(Admin, Protocol):
     def state(self) -> State: ...
 
     def usage(self) -> Usage:
-        """Of the ledger disks; zeros while the storage is not open."""
+        """Space of the ledger disks; zeros while the storage is not open."""
         ...
 
     @property
     def is_read_only(self) -> bool: ...
 
+    @property
+    def garbage_held(self) -> tuple[int, int] | None:
+        """Ledgers and bytes that the brake on mass deletion kept when it was last looked; None: not yet."""
+        ...
+
 
 class HttpPaths:
-    """`settings`: as they may be shown. `changes_from_anywhere`: who can reach the port may change things."""
+    """`settings`: as they may be shown."""
 
     def __init__(
         self,
@@ -50,12 +66,10 @@ class HttpPaths:
         settings: Mapping[str, str],
         *,
         more: Mapping[tuple[str, str], Handler] | None = None,
-        changes_from_anywhere: bool = False,
     ) -> None:
         """`more`: further paths, by method and path."""
         self._node = node
         self._settings = settings
-        self._changes_from_anywhere = changes_from_anywhere
         self._answers: dict[tuple[str, str], Handler] = {
             ("GET", "/heartbeat"): self._heartbeat,
             ("GET", "/metrics"): metrics,
@@ -65,12 +79,13 @@ class HttpPaths:
             ("PUT", "/api/v1/bookie/state/readonly"): self._set_read_only,
             ("GET", "/api/v1/bookie/info"): self._info,
             ("GET", "/api/v1/config/server_config"): self._config,
+            ("GET", "/api/v1/bookie/gc"): self._garbage,
             ("PUT", "/api/v1/bookie/gc"): self._collect,
             **(more or {}),
         }
         self._paths = dict.fromkeys(path for _, path in self._answers)
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: HttpRequest) -> HttpAnswer:
         """Never raises for what was asked; the status says it."""
         method = "GET" if request.method == "HEAD" else request.method
         path = request.path.rstrip("/") or "/"
@@ -79,8 +94,12 @@ class HttpPaths:
         answering = self._answers.get((method, path))
         if answering is None:
             return _text(405, f"{method} is not possible for {path}")
-        if method != "GET" and not (request.is_local or self._changes_from_anywhere):
-            return _text(403, "changes are taken from this machine only; see httpServerChangesFrom, or `bookie node`")
+        if path not in OPEN and not request.caller:
+            return _text(
+                403, "health and metrics for everybody; this for its own machine, or over TLS with a certificate"
+            )
+        if method != "GET":
+            log.info("http %s %s by=%s with=%r", method, path, request.caller, request.body[:_BODY_SHOWN])
         try:
             answer = await answering(request)
         except errors.BadInput as error:
@@ -89,17 +108,17 @@ class HttpPaths:
             return _text(404, str(error))
         except BookieError as error:
             return _text(503, str(error))
-        return Answer(answer.status, b"", answer.content_type) if request.method == "HEAD" else answer
+        return HttpAnswer(answer.status, b"", answer.content_type) if request.method == "HEAD" else answer
 
-    async def _heartbeat(self, request: Request) -> Answer:
+    async def _heartbeat(self, request: HttpRequest) -> HttpAnswer:
         return _text(200, "OK")
 
-    async def _is_ready(self, request: Request) -> Answer:
+    async def _is_ready(self, request: HttpRequest) -> HttpAnswer:
         if self._node.is_healthy(Health.SERVING):
-            return Answer(200)
+            return HttpAnswer(200)
         return _text(503, f"this bookie is not ready: {self._node.state.value}")
 
-    async def _state(self, request: Request) -> Answer:
+    async def _state(self, request: HttpRequest) -> HttpAnswer:
         state = self._node.state
         return _json(
             {
@@ -110,34 +129,39 @@ class HttpPaths:
             }
         )
 
-    async def _read_only(self, request: Request) -> Answer:
+    async def _read_only(self, request: HttpRequest) -> HttpAnswer:
         return _json({"readOnly": self._node.is_read_only})
 
-    async def _set_read_only(self, request: Request) -> Answer:
+    async def _set_read_only(self, request: HttpRequest) -> HttpAnswer:
         try:
             wanted = json.loads(request.body)["readOnly"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             wanted = None
         if not isinstance(wanted, bool):
             raise errors.BadInput('the body says {"readOnly": true} or {"readOnly": false}')
         await self._node.set_read_only(wanted)
         return _json({"readOnly": self._node.is_read_only})
 
-    async def _info(self, request: Request) -> Answer:
+    async def _info(self, request: HttpRequest) -> HttpAnswer:
         usage = self._node.usage()
         return _json({"freeSpace": usage.free_bytes, "totalSpace": usage.total_bytes})
 
-    async def _config(self, request: Request) -> Answer:
+    async def _config(self, request: HttpRequest) -> HttpAnswer:
         return _json(dict(self._settings))
 
-    async def _collect(self, request: Request) -> Answer:
+    async def _garbage(self, request: HttpRequest) -> HttpAnswer:
+        ledgers, size_bytes = self._node.garbage_held or (None, None)
+        return _json({"held_ledgers": ledgers, "held_bytes": size_bytes})
+
+    async def _collect(self, request: HttpRequest) -> HttpAnswer:
         report = await self._node.collect_garbage(Compaction.NONE)
-        return _text(200, f"{report.ledgers_deleted} ledgers forgotten, {report.logs_dropped} logs removed")
+        done = f"{report.ledgers_deleted} ledgers forgotten, {report.logs_dropped} logs removed"
+        return _text(200, f"{done}; held: {report.held_reason}" if report.held_reason else done)
 
 
-def _text(status: int, text: str) -> Answer:
-    return Answer(status, f"{text}\n".encode())
+def _text(status: int, text: str) -> HttpAnswer:
+    return HttpAnswer(status, f"{text}\n".encode())
 
 
-def _json(facts: object) -> Answer:
-    return Answer(200, json.dumps(facts).encode(), JSON)
+def _json(facts: object) -> HttpAnswer:
+    return HttpAnswer(200, json.dumps(facts).encode(), JSON)

@@ -1,4 +1,4 @@
-"""Volatile per-ledger state: who waits for a ledger's LAC to move (long poll, wire-protocol.md 7.6).
+"""Volatile per-ledger state: who waits for a ledger's LAC to move (long poll, spec/wire.md#W34).
 
 A wait ends when the LAC passes the one the client knows, when the ledger is fenced, at its time-out, or with its
 connection. A time-out is no error: the answer says where the LAC stands.
@@ -17,31 +17,43 @@ WatchLac = Callable[[LedgerId, Callable[[EntryId], None]], Callable[[], None]]
 
 # A bound on clients' patience, so that a forgotten poll does not stay for ever.
 WAIT_MS_MAX = 3_600_000
-POLLS_MAX = 100_000
+# Some hundred bytes each. A poll beyond a bound is answered at once, as one whose time is over: its client asks again.
+POLLS_MAX = 50_000
+POLLS_OF_ONE_MAX = 10_000
 
 
 class _Poll:
-    __slots__ = ("on_end", "owner", "request", "timer", "unwatch")
+    __slots__ = ("on_end", "owner", "previous_lac", "request", "timer")
 
-    def __init__(self, request: ReadRequest, owner: object, on_end: OnEnd) -> None:
+    def __init__(self, request: ReadRequest, previous_lac: int, owner: object, on_end: OnEnd) -> None:
         self.request = request
+        self.previous_lac = previous_lac
         self.owner = owner
         self.on_end = on_end
         self.timer: asyncio.TimerHandle | None = None
-        self.unwatch: Callable[[], None] | None = None
+
+
+class _Waits:
+    """The polls of one ledger, and what ends its watch: however many wait, the store calls one."""
+
+    __slots__ = ("polls", "unwatch")
+
+    def __init__(self, unwatch: Callable[[], None]) -> None:
+        self.polls: dict[_Poll, None] = {}
+        self.unwatch = unwatch
 
 
 class LongPolls:
-    """All waiting long polls of one bookie. Callbacks only; it owns no task."""
+    """All waiting long polls of one bookie. Callbacks only; it owns no task. `on_end` raises nothing."""
 
     def __init__(self, watch_lac: WatchLac) -> None:
         self._watch_lac = watch_lac
-        self._waiting: dict[LedgerId, dict[_Poll, None]] = {}
+        self._waiting: dict[LedgerId, _Waits] = {}
+        self._of_owner: dict[object, dict[_Poll, None]] = {}
         self.count = 0
 
-    @property
-    def is_full(self) -> bool:
-        return self.count >= POLLS_MAX
+    def has_room(self, owner: object) -> bool:
+        return self.count < POLLS_MAX and len(self._of_owner.get(owner, ())) < POLLS_OF_ONE_MAX
 
     def wait(self, request: ReadRequest, owner: object, on_end: OnEnd) -> None:
         """Call `on_end` once, when the wait is over; never if `forget(owner)` comes first.
@@ -49,27 +61,32 @@ class LongPolls:
         Whether the LAC has moved already is the caller's to check, in the same turn of the loop.
         """
         assert request.timeout_ms is not None
-        poll = _Poll(request, owner, on_end)
-        self._waiting.setdefault(request.ledger_id, {})[poll] = None
+        assert request.previous_lac is not None
+        ledger_id = request.ledger_id
+        waits = self._waiting.get(ledger_id)
+        if waits is None:
+            waits = self._waiting[ledger_id] = _Waits(self._watch_lac(ledger_id, partial(self._on_lac, ledger_id)))
+        poll = _Poll(request, request.previous_lac, owner, on_end)
+        waits.polls[poll] = None
+        self._of_owner.setdefault(owner, {})[poll] = None
         self.count += 1
         delay_s = max(0, min(request.timeout_ms, WAIT_MS_MAX)) / 1000
         poll.timer = asyncio.get_running_loop().call_later(delay_s, self._end, poll, False)
-        poll.unwatch = self._watch_lac(request.ledger_id, partial(self._on_lac, poll))
 
     def wake(self, ledger_id: LedgerId) -> None:
         """End all waits for one ledger: it was fenced."""
-        for poll in list(self._waiting.get(ledger_id, ())):
+        waits = self._waiting.get(ledger_id)
+        for poll in () if waits is None else list(waits.polls):
             self._end(poll, False)
 
     def forget(self, owner: object) -> None:
         """Drop the waits of a connection that is gone."""
-        for polls in list(self._waiting.values()):
-            for poll in [poll for poll in polls if poll.owner is owner]:
-                self._remove(poll)
+        for poll in list(self._of_owner.get(owner, ())):
+            self._remove(poll)
 
-    def _on_lac(self, poll: _Poll, lac: EntryId) -> None:
-        assert poll.request.previous_lac is not None
-        if lac > poll.request.previous_lac:
+    def _on_lac(self, ledger_id: LedgerId, lac: EntryId) -> None:
+        waits = self._waiting.get(ledger_id)
+        for poll in () if waits is None else [poll for poll in waits.polls if lac > poll.previous_lac]:
             self._end(poll, True)
 
     def _end(self, poll: _Poll, is_lac_update: bool) -> None:
@@ -77,15 +94,18 @@ class LongPolls:
             poll.on_end(poll.request, is_lac_update)
 
     def _remove(self, poll: _Poll) -> bool:
-        polls = self._waiting.get(poll.request.ledger_id)
-        if polls is None or poll not in polls:
+        waits = self._waiting.get(poll.request.ledger_id)
+        if waits is None or poll not in waits.polls:
             return False
-        del polls[poll]
-        if not polls:
+        del waits.polls[poll]
+        if not waits.polls:
             del self._waiting[poll.request.ledger_id]
+            waits.unwatch()
+        mine = self._of_owner[poll.owner]
+        del mine[poll]
+        if not mine:
+            del self._of_owner[poll.owner]
         self.count -= 1
         if poll.timer is not None:
             poll.timer.cancel()
-        if poll.unwatch is not None:
-            poll.unwatch()
         return True

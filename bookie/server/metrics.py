@@ -1,6 +1,7 @@
 """Counters of the server as plain attributes: the hot path pays an integer add. One table, read at scrape time."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from bookie.base.errors import Status
 from bookie.base.units import NS_PER_S
@@ -30,39 +31,23 @@ class Latency:
         return Histogram(name, text, _BOUNDS, tuple(self.counts), self.sum_ns / NS_PER_S)
 
 
+@dataclass(slots=True, eq=False)
 class ServerMetrics:
     """All counts since the start of the process."""
 
-    __slots__ = (
-        "add_bytes",
-        "add_latency",
-        "adds",
-        "connections",
-        "connections_total",
-        "errors",
-        "long_polls",
-        "other_requests",
-        "read_bytes",
-        "reads",
-        "refused_clients",
-        "registrations",
-        "slow_reads",
-    )
-
-    def __init__(self) -> None:
-        self.adds = 0
-        self.add_bytes = 0
-        self.add_latency = Latency()
-        self.reads = 0
-        self.read_bytes = 0
-        self.slow_reads = 0
-        self.long_polls = 0
-        self.other_requests = 0
-        self.connections = 0
-        self.connections_total = 0
-        self.refused_clients = 0
-        self.registrations = 0
-        self.errors: dict[Status, int] = dict.fromkeys((status for status in Status if status), 0)
+    adds: int = 0
+    add_bytes: int = 0
+    add_latency: Latency = field(default_factory=Latency)
+    reads: int = 0
+    read_bytes: int = 0
+    slow_reads: int = 0
+    long_polls: int = 0
+    other_requests: int = 0
+    connections: int = 0
+    connections_total: int = 0
+    refused_clients: int = 0
+    registrations: int = 0
+    errors: dict[Status, int] = field(default_factory=lambda: dict.fromkeys((status for status in Status if status), 0))
 
     def samples(self) -> Iterator[Sample | Histogram]:
         """The whole table."""

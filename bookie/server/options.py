@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from bookie.base import errors, ids
+from bookie.base.budgets import Budgets
 from bookie.base.ids import BookieId
 from bookie.client.options import ClientOptions
 from bookie.integrity.options import IntegrityOptions
@@ -34,6 +35,8 @@ class ServerOptions:
     # What somebody set by hand outlives the process (Java's persistBookieStatusEnabled).
     keeps_mode: bool = False
     session_timeout_ms: int = 30_000
+    # Answer only while the session cannot have ended (`server.lease`). Off: an outage of ZooKeeper silences nobody.
+    answers_under_lease: bool = False
     # At start: long enough for a metadata store that starts beside us.
     metadata_patience_ms: int = 120_000
     # For the last flush. A stop takes 10 s at most; Kubernetes gives 30 s between SIGTERM and SIGKILL by default.
@@ -41,6 +44,10 @@ class ServerOptions:
     # Java's gcWaitTime: deleted ledgers give their space back within this and a little.
     gc_interval_ms: int = 900_000
     frame_bytes_max: int = FRAME_LIMIT_BYTES
+    # What strangers may make it hold.
+    budgets: Budgets = field(default_factory=Budgets)
+    # Java's maxPendingReadRequestsPerThread.
+    reads_pending_max: int = 10_000
     security: SecurityOptions = field(default_factory=SecurityOptions)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""One request in, one answer out: what a bookie says, by wire-protocol.md 7 with the repairs of bp46.md 10.
+"""One request in, one answer out: what a bookie says, by spec/wire.md#W26 to W37.
 
 Synchronous: `handle` never suspends. It answers at once, or hands the store a completion that answers after
 durability, or queues a read for the disk. Because only completions answer adds and fences, "answer before sync"
@@ -11,7 +11,6 @@ adds in `adds`.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from bookie.base import errors
@@ -20,11 +19,14 @@ from bookie.base.ids import Life
 from bookie.ports.clock import Clock
 from bookie.server.adds import Adds
 from bookie.server.admission import Admission
+from bookie.server.boundary import Boundary
+from bookie.server.lists import Lists
 from bookie.server.metrics import ServerMetrics
 from bookie.server.readers import Readers
-from bookie.server.reads import Reads, Replier, is_limbo
+from bookie.server.reads import Reads, Replier
 from bookie.storage.store import EntryStore
-from bookie.wire import availability, codes
+from bookie.wire import codes, limits
+from bookie.wire.framing import FRAME_LIMIT_BYTES
 from bookie.wire.messages import (
     AddRun,
     AuthRequest,
@@ -37,7 +39,6 @@ from bookie.wire.messages import (
     ForceResponse,
     Incoming,
     ListEntriesRequest,
-    ListEntriesResponse,
     ReadLacRequest,
     ReadLacResponse,
     ReadRequest,
@@ -53,17 +54,28 @@ _EOK = Status.EOK
 
 
 class Processor:
-    """Answers the requests of all connections of one bookie."""
+    """Answers the requests of all connections of one bookie. `listers`: see `lists`."""
 
     def __init__(
-        self, store: EntryStore, readers: Readers, admission: Admission, metrics: ServerMetrics, clock: Clock
+        self,
+        store: EntryStore,
+        readers: Readers,
+        listers: Readers,
+        admission: Admission,
+        metrics: ServerMetrics,
+        clock: Clock,
+        boundary: Boundary,
+        frame_bytes_max: int = FRAME_LIMIT_BYTES,
     ) -> None:
         self._store = store
         self._readers = readers
+        self._listers = listers
         self._metrics = metrics
         self.clock = clock
-        self._reads = reads = Reads(store, readers, metrics, clock)
-        self._adds = adds = Adds(store, admission, metrics, clock, self._has_room)
+        self._boundary = boundary
+        self._reads = reads = Reads(store, readers, metrics, clock, boundary)
+        lists = Lists(store, listers, metrics, frame_bytes_max)
+        self._adds = adds = Adds(store, admission, metrics, clock, boundary, self._has_room)
         self.on_room: Callable[[], None] = lambda: None  # called when reading sockets may go on
         self.life: Life | None = None  # of this process; None: nobody stamped it (tests)
         self._handlers: dict[type, Callable[[Any, Replier], None]] = {
@@ -73,7 +85,7 @@ class Processor:
             WriteLacRequest: self._write_lac,
             ReadLacRequest: self._read_lac,
             ForceRequest: self._force,
-            ListEntriesRequest: self._list_entries,
+            ListEntriesRequest: lists.entries,
             BookieInfoRequest: self._bookie_info,
             AuthRequest: self._auth,
             StartTlsRequest: self._start_tls,
@@ -83,13 +95,33 @@ class Processor:
         }
 
     def handle(self, request: Incoming, to: Replier) -> None:
-        """Answer `request` through `to.reply`, now or later, exactly once; the adds of a run may be told apart."""
-        self._handlers[type(request)](request, to)
+        """Answer `request` through `to.reply`, now or later, exactly once; the adds of a run may be told apart.
+
+        Raises BadInput where its version has no answer: the connection must be closed.
+        """
+        try:
+            self._handlers[type(request)](request, to)
+        except errors.BadInput:
+            raise
+        except Exception as error:
+            self._boundary.failed("request", error, request, to)
+
+    def resume(self, replier: Replier) -> None:
+        """A client takes answers again."""
+        self._readers.resume(replier)
+        self._listers.resume(replier)
+
+    def look(self) -> None:
+        """To be called a few times a second: see `Readers.look`."""
+        self._readers.look()
+        self._listers.look()
 
     def forget(self, replier: Replier) -> None:
-        """A connection is gone: nobody waits for its long polls any more."""
+        """A connection is gone: nobody waits for its long polls and reads any more."""
         self._reads.forget(replier)
         self._adds.forget(replier)
+        self._readers.forget(replier)
+        self._listers.forget(replier)
 
     def _has_room(self) -> None:
         self.on_room()
@@ -99,10 +131,13 @@ class Processor:
     def _write_lac(self, request: WriteLacRequest, to: Replier) -> None:
         self._metrics.other_requests += 1
         try:
+            limits.check_master_key(request.master_key)
+            limits.check_lac_body(request.body)
             if self._store.is_read_only:
                 raise errors.BookieReadOnly("this bookie is read-only")
-            done = partial(self._lac_written, request, to)
+            done = self._boundary.completion(request, to, self._lac_written)
             self._store.write_lac(request.ledger_id, request.body, request.master_key, done)
+            to.slow_reads_began(1)
         except BookieError as error:
             self._lac_written(request, to, error)
 
@@ -112,7 +147,7 @@ class Processor:
 
     def _read_lac(self, request: ReadLacRequest, to: Replier) -> None:
         self._metrics.other_requests += 1
-        if not self._readers.submit(partial(self._read_lac_slowly, request, to)):
+        if not self._reads.submit(request, to, self._read_lac_slowly):
             status = self._count(errors.TooManyRequests("too many reads wait for the disk"))
             to.reply(ReadLacResponse(request.txn, request.version, status, request.ledger_id))
 
@@ -132,7 +167,8 @@ class Processor:
     def _force(self, request: ForceRequest, to: Replier) -> None:
         self._metrics.other_requests += 1
         try:
-            self._store.force(request.ledger_id, partial(self._forced, request, to))
+            self._store.force(request.ledger_id, self._boundary.completion(request, to, self._forced))
+            to.slow_reads_began(1)
         except errors.NoSuchLedger:
             self._forced(request, to, None)  # nothing was acknowledged, so all of it is durable
         except BookieError as error:
@@ -140,23 +176,6 @@ class Processor:
 
     def _forced(self, request: ForceRequest, to: Replier, error: BookieError | None) -> None:
         to.reply(ForceResponse(request.txn, request.version, self._count(error), request.ledger_id))
-
-    def _list_entries(self, request: ListEntriesRequest, to: Replier) -> None:
-        self._metrics.other_requests += 1
-        if not self._readers.submit(partial(self._list_slowly, request, to)):
-            status = self._count(errors.TooManyRequests("too many reads wait for the disk"))
-            to.reply(ListEntriesResponse(request.txn, request.version, status, request.ledger_id))
-
-    async def _list_slowly(self, request: ListEntriesRequest, to: Replier) -> None:
-        ids = request.txn, request.version
-        try:
-            found = await self._store.walk_entry_runs(request.ledger_id)
-            if is_limbo(self._store, request.ledger_id):
-                raise errors.UnknownLedgerState("a list in limbo would deny what it leaves out")
-        except BookieError as error:
-            to.reply(ListEntriesResponse(*ids, self._count(error), request.ledger_id))
-        else:
-            to.reply(ListEntriesResponse(*ids, _EOK, request.ledger_id, availability.encode_runs(found)))
 
     def _bookie_info(self, request: BookieInfoRequest, to: Replier) -> None:
         self._metrics.other_requests += 1
@@ -176,7 +195,8 @@ class Processor:
         )
 
     def _auth(self, request: AuthRequest, to: Replier) -> None:
-        """Authentication is off: a client that sees this name considers itself authenticated (wire-protocol.md 8.2)."""
+        """Authentication is off: a client that sees this name considers itself authenticated (spec/wire.md#W38)."""
+        limits.check_auth(request)
         to.reply(AuthResponse(request.txn, request.version, _EOK, codes.AUTH_DISABLED_PLUGIN, b""))
 
     def _start_tls(self, request: StartTlsRequest, to: Replier) -> None:

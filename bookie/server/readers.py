@@ -1,38 +1,211 @@
-"""Reads that must wait for the disk: a few tasks and a bounded queue, so that no request needs a task of its own."""
+"""Reads that must wait for the disk: a few workers for all clients, no task per request, and a lane for each client.
+
+A lane's next read begins when its client takes answers. Addresses take turns, and so do the clients at one: whoever
+asks for much and reads nothing holds up itself, and costs what its first few answers do.
+"""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
-Job = Callable[[], Awaitable[None]]
+from bookie.base.units import KIB
+from bookie.server.boundary import Boundary, Requester
+from bookie.server.connections import host_of
+from bookie.server.unsent import Unsent
+from bookie.wire.messages import Incoming
 
 # Reads of one turn share a hop to a thread (`runtime.read_pool`), so this many cost few hops; and no more than so many
 # entries of the largest size are in memory on their way from the disk.
 READERS = 32
 # maxPendingReadRequestsPerThread of Java; beyond it ETOOMANYREQUESTS.
 QUEUE_MAX = 10_000
+# Reads of one client that are under way together: at first, and at most. One answer that is large makes it one.
+WIDTH_FIRST = 4
+LARGE_BYTES = 512 * KIB
+
+
+class Reader(Requester, Protocol):
+    """A client that asked for something on the disk."""
+
+    @property
+    def queued_bytes(self) -> int:
+        """Answers of this turn."""
+        ...
+
+    @property
+    def takes_answers(self) -> bool:
+        """False while it has not taken those that it was sent; `Readers.resume` is called when that is over."""
+        ...
+
+
+# Answers; False: there is more to answer, later, when the client takes it.
+Work = Callable[[Any, Any], Awaitable[bool]]
+
+
+class _Address:
+    """Where clients come from: what they all have, and their lanes that may begin."""
+
+    __slots__ = ("count", "is_queued", "ready", "running")
+
+    def __init__(self) -> None:
+        self.ready: deque[_Lane] = deque()  # each once at most
+        self.is_queued = False
+        self.count = 0  # jobs that wait or run
+        self.running = 0
+
+
+class _Lane:
+    __slots__ = ("address", "is_queued", "jobs", "running", "to", "width")
+
+    def __init__(self, to: Reader, address: _Address, width: int) -> None:
+        self.to = to
+        self.address = address
+        self.jobs: deque[tuple[Incoming, Work]] = deque()
+        self.running = 0
+        self.width = width
+        self.is_queued = False
 
 
 class Readers:
-    """Runs jobs in the order they came, `READERS` at a time. A job must not raise operating errors."""
+    """Runs jobs, those of one client in the order they came."""
 
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[Job] = asyncio.Queue(QUEUE_MAX)
+    def __init__(
+        self,
+        boundary: Boundary,
+        unsent: Unsent,
+        *,
+        at_once: int = READERS,
+        queue_max: int = QUEUE_MAX,
+        width_max: int = READERS,
+        lane_max: int = QUEUE_MAX,
+        address_width: int = READERS,
+        address_max: int = QUEUE_MAX,
+    ) -> None:
+        """`at_once`: jobs that run at a time, `width_max` of one client, `address_width` of one address; `lane_max`:
+        that wait for one client; `address_max`: of one address, whether they wait or run."""
+        self.count = 0  # jobs that wait or run
+        self._unsent = unsent
+        self._is_held_up = False  # until all clients together took enough
+        self._boundary = boundary
+        self._at_once = at_once
+        self._queue_max = queue_max
+        self._width_max = width_max
+        self._lane_max = lane_max
+        self._address_width = address_width
+        self._address_max = address_max
+        self._lanes: dict[Reader, _Lane] = {}
+        self._addresses: dict[str, _Address] = {}  # those with jobs
+        self._ready: asyncio.Queue[_Address] = asyncio.Queue()  # each once at most
 
-    def submit(self, job: Job) -> bool:
-        """Queue `job`; False when the queue is full (it was not taken)."""
-        try:
-            self._queue.put_nowait(job)
-        except asyncio.QueueFull:
+    def submit(self, request: Incoming, to: Reader, work: Work) -> bool:
+        """Queue `work(request, to)`; False when too many wait (it was not taken)."""
+        lane = self._lanes.get(to)
+        address = lane.address if lane is not None else self._addresses.get(host_of(to.peer)) or _Address()
+        if self.count >= self._queue_max or address.count >= self._address_max:
             return False
+        if lane is None:
+            lane = self._lanes[to] = _Lane(to, address, min(WIDTH_FIRST, self._width_max))
+        elif len(lane.jobs) >= self._lane_max:
+            return False
+        lane.jobs.append((request, work))
+        self._count(lane, 1)
+        self._offer(lane)
         return True
+
+    def resume(self, to: Reader) -> None:
+        """Go on with a client's lane: it takes answers again."""
+        lane = self._lanes.get(to)
+        if lane is not None:
+            self._offer(lane)
+
+    def is_waited_for(self, to: Reader) -> bool:
+        """False once the client of a job that runs is gone: a long one asks between its pieces, and ends."""
+        return to in self._lanes
+
+    def forget(self, to: Reader) -> None:
+        """Drop a client's lane: it is gone, and what waits for it is not read."""
+        lane = self._lanes.pop(to, None)
+        if lane is not None:
+            self._count(lane, -len(lane.jobs))
+            lane.jobs.clear()
+
+    def _count(self, lane: _Lane, more: int) -> None:
+        self.count += more
+        lane.address.count += more
+        if lane.address.count:
+            self._addresses[host_of(lane.to.peer)] = lane.address
+        else:
+            del self._addresses[host_of(lane.to.peer)]
+
+    def _offer(self, lane: _Lane) -> None:
+        if not lane.is_queued and self._may_begin(lane):
+            lane.is_queued = True
+            lane.address.ready.append(lane)
+        self._offer_address(lane.address)
+
+    def _offer_address(self, address: _Address) -> None:
+        if not address.is_queued and address.ready and address.running < self._address_width:
+            address.is_queued = True
+            self._ready.put_nowait(address)
+
+    def _may_begin(self, lane: _Lane) -> bool:
+        if self._unsent.is_full:
+            self._is_held_up = True
+            return False
+        return bool(lane.jobs) and lane.running < lane.width and lane.to.takes_answers
+
+    @property
+    def is_held_up(self) -> bool:
+        """True while no answer of any size is to be made: all clients together have too much unsent."""
+        return self._unsent.is_full
+
+    def look(self) -> None:
+        """Go on, if all were held up and that is over. To be called a few times a second."""
+        if self._is_held_up and not self._unsent.is_full:
+            self._is_held_up = False
+            for lane in list(self._lanes.values()):
+                self._offer(lane)
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for number in range(READERS):
+            for number in range(self._at_once):
                 group.create_task(self._work(), name=f"reader {number}")
 
     async def _work(self) -> None:
         while True:
-            job = await self._queue.get()
-            await job()
+            address = await self._ready.get()
+            address.is_queued = False
+            lane = address.ready.popleft()
+            lane.is_queued = False
+            if self._may_begin(lane):
+                request, work = lane.jobs.popleft()
+                lane.running += 1
+                address.running += 1
+                self._offer(lane)
+                await self._do(lane, request, work)
+            else:
+                self._offer_address(address)
+
+    async def _do(self, lane: _Lane, request: Incoming, work: Work) -> None:
+        """One job, or a piece of it; whatever it raises ends here."""
+        is_done = True
+        try:
+            is_done = await work(request, lane.to)
+        except Exception as error:
+            self._boundary.failed("read", error, request, lane.to)
+        finally:
+            lane.running -= 1
+            lane.address.running -= 1
+            self._count(lane, -1)
+        if lane.to not in self._lanes:  # gone meanwhile
+            self._offer_address(lane.address)
+            return
+        lane.width = 1 if lane.to.queued_bytes > LARGE_BYTES else min(lane.width + 1, self._width_max)
+        if not is_done:
+            lane.jobs.appendleft((request, work))
+            self._count(lane, 1)
+        self._offer(lane)
+        if not lane.jobs and not lane.running:
+            del self._lanes[lane.to]

@@ -1,25 +1,29 @@
-"""Every kind of read: plain, fencing, long poll, batch (wire-protocol.md 7.3, 7.4, 7.6, 3.7; repairs of bp46.md 10).
+"""Every kind of read: plain, fencing, long poll, batch (spec/wire.md#W9, W29 to W37; spec/bp46.md#R15).
 
 What is in memory is answered at once; what is on disk goes through `Readers`. A present entry is EOK in limbo on every
 path, an absent one is never "no" there: that is the store's decision, and nothing here may soften it.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from bookie.base import errors
 from bookie.base.errors import BookieError, Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import MIB
 from bookie.ports.clock import Clock
+from bookie.server.boundary import Boundary
 from bookie.server.ledgers import LongPolls
 from bookie.server.metrics import ServerMetrics
-from bookie.server.readers import Readers
-from bookie.storage.store import EntryStore
+from bookie.server.readers import Reader, Readers
+from bookie.storage.store import Completion, EntryStore
+from bookie.wire import limits
 from bookie.wire.messages import (
     BatchReadRequest,
     BatchReadResponse,
     Buffer,
+    Incoming,
     Outgoing,
     ReadRequest,
     ReadResponse,
@@ -30,6 +34,7 @@ from bookie.wire.messages import (
 
 _EOK = Status.EOK
 _BUSY = "too many reads wait for the disk"
+R = TypeVar("R", bound=Incoming)
 # BatchedReadEntryProcessor: 24 (header) + 8 (request id) + 4, then length and bytes of each entry.
 _BATCH_HEAD_BYTES = 36
 _BATCH_ENTRY_BYTES = 4
@@ -38,28 +43,25 @@ _BATCH_BYTES_MAX = 5 * MIB  # maxBatchReadSize
 _RUN_BYTES_MAX = 1 * MIB
 
 
-class Replier(Protocol):
+class Replier(Reader, Protocol):
     """Where answers go: one connection. A no-op once it is closed."""
 
     def reply(self, response: Outgoing) -> None: ...
 
-    def slow_reads_began(self, count: int) -> None:
-        """An answer of any size is being fetched: whoever has many of them must not ask for more."""
-        ...
-
-    def slow_reads_ended(self, count: int) -> None: ...
-
     def start_tls(self, request: StartTlsRequest) -> None:
-        """Answer, and encrypt what follows; may not return: the requests behind it in plain are not to be read."""
+        """Answer, and encrypt what follows."""
         ...
 
 
 class Reads:
     """Answers read requests of all connections; part of the processor."""
 
-    def __init__(self, store: EntryStore, readers: Readers, metrics: ServerMetrics, clock: Clock) -> None:
+    def __init__(
+        self, store: EntryStore, readers: Readers, metrics: ServerMetrics, clock: Clock, boundary: Boundary
+    ) -> None:
         self._store = store
         self._readers = readers
+        self._boundary = boundary
         self._metrics = metrics
         self._clock = clock
         self._polls = LongPolls(store.watch_lac)
@@ -69,7 +71,7 @@ class Reads:
         self._polls.forget(replier)
 
     def read(self, request: ReadRequest, to: Replier) -> None:
-        """Answer one read request. A fence flag wins over everything else (wire-protocol.md 4, ReadRequest)."""
+        """Answer one read request. A fence flag wins over everything else (spec/wire.md#W12)."""
         self._metrics.reads += 1
         if request.is_fencing:
             self._fence(request, to)
@@ -83,6 +85,9 @@ class Reads:
     def run(self, run: ReadRun, to: Replier) -> None:
         """Answer with one write what is in memory; what is not goes its own way, entry by entry."""
         self._metrics.reads += len(run.txns)
+        if self._readers.is_held_up:
+            self._submit_run(run, to)
+            return
         found = ReadRunResponse(run.version, _EOK, run.ledger_id, [], [], [])
         missing = ReadRun(run.version, run.ledger_id, [], [])
         size_bytes = 0
@@ -103,32 +108,43 @@ class Reads:
     def _submit_run(self, run: ReadRun, to: Replier) -> None:
         count = len(run.txns)
         self._metrics.slow_reads += count
-        if self._readers.submit(partial(self._run_from_disk, run, to)):
-            to.slow_reads_began(count)
+        to.slow_reads_began(count)
+        if self._readers.submit(run, to, self._run_from_disk):
             return
+        to.slow_reads_ended(count)
         busy = errors.TooManyRequests(_BUSY)
         for txn, entry_id in zip(run.txns, run.entry_ids, strict=True):
             self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, busy, entry_id)
 
-    async def _run_from_disk(self, run: ReadRun, to: Replier) -> None:
-        """Answer with one write what comes with one hop to the disk; with another what is too large for that."""
-        start = 0
-        while start < len(run.txns):
-            answers = await self._store.read_many(run.ledger_id, run.entry_ids[start:])
-            found = ReadRunResponse(run.version, _EOK, run.ledger_id, [], [], [])
-            size_bytes = 0
-            for number, answer in enumerate(answers, start):
-                txn, entry_id = run.txns[number], run.entry_ids[number]
-                if isinstance(answer, BookieError):
-                    self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, answer, entry_id)
-                    continue
-                size_bytes += len(answer)
-                found.txns.append(txn)
-                found.entry_ids.append(entry_id)
-                found.bodies.append(answer)
-            self._found_run(found, size_bytes, to)
-            to.slow_reads_ended(len(answers))
-            start += len(answers)
+    async def _run_from_disk(self, run: ReadRun, to: Replier) -> bool:
+        """Answer with one write what comes with one hop to the disk; what is too large for that waits its turn.
+
+        What is answered leaves `run`.
+        """
+        count = len(run.txns)
+        try:
+            answers = await self._store.read_many(run.ledger_id, run.entry_ids)
+            count = len(answers)
+            self._answer_run(run, answers, to)
+        finally:
+            to.slow_reads_ended(count)
+        del run.txns[:count]
+        del run.entry_ids[:count]
+        return not run.txns
+
+    def _answer_run(self, run: ReadRun, answers: Sequence[Buffer | BookieError], to: Replier) -> None:
+        """Answer the first reads of `run`."""
+        found = ReadRunResponse(run.version, _EOK, run.ledger_id, [], [], [])
+        size_bytes = 0
+        for txn, entry_id, answer in zip(run.txns, run.entry_ids, answers, strict=False):
+            if isinstance(answer, BookieError):
+                self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, answer, entry_id)
+                continue
+            size_bytes += len(answer)
+            found.txns.append(txn)
+            found.entry_ids.append(entry_id)
+            found.bodies.append(answer)
+        self._found_run(found, size_bytes, to)
 
     def _found_run(self, found: ReadRunResponse, size_bytes: int, to: Replier) -> None:
         if found.txns:
@@ -139,26 +155,37 @@ class Reads:
     # ---- one entry
 
     def _entry(self, request: ReadRequest, to: Replier, entry_id: EntryId, lac_update_ms: int | None = None) -> None:
-        """Answer with one entry; -1 is the highest, and is echoed as -1 (wire-protocol.md 3.5)."""
+        """Answer with one entry; -1 is the highest, and is echoed as -1 (spec/wire.md#W8)."""
         try:
             body = self._store.read_nowait(request.ledger_id, entry_id)
         except BookieError as error:
             self._refuse(request, to, error, entry_id)
             return
-        if body is not None:
+        if body is not None and not self._readers.is_held_up:
             self._found(request, to, entry_id, body, lac_update_ms)
         else:
-            self._submit(request, to, entry_id, lac_update_ms)
+            self._metrics.slow_reads += 1
+            work = partial(self._entry_from_disk, entry_id=entry_id, lac_update_ms=lac_update_ms)
+            if not self.submit(request, to, work):
+                self._refuse(request, to, errors.TooManyRequests(_BUSY), entry_id)
 
-    def _submit(self, request: ReadRequest, to: Replier, entry_id: EntryId, lac_update_ms: int | None) -> None:
-        self._metrics.slow_reads += 1
-        if self._readers.submit(partial(self._entry_from_disk, request, to, entry_id, lac_update_ms)):
-            to.slow_reads_began(1)
-        else:
-            self._refuse(request, to, errors.TooManyRequests(_BUSY), entry_id)
+    def submit(self, request: R, to: Replier, work: Callable[[R, Replier], Awaitable[None]]) -> bool:
+        """Answer `request` by `work` when a reader has time and the client takes answers; False: too many wait."""
+        to.slow_reads_began(1)
+        if self._readers.submit(request, to, partial(self._slowly, work)):
+            return True
+        to.slow_reads_ended(1)
+        return False
+
+    async def _slowly(self, work: Callable[[R, Replier], Awaitable[None]], request: R, to: Replier) -> bool:
+        try:
+            await work(request, to)
+        finally:
+            to.slow_reads_ended(1)
+        return True
 
     async def _entry_from_disk(
-        self, request: ReadRequest, to: Replier, entry_id: EntryId, lac_update_ms: int | None
+        self, request: ReadRequest, to: Replier, *, entry_id: EntryId, lac_update_ms: int | None
     ) -> None:
         try:
             body = await self._store.read(request.ledger_id, entry_id)
@@ -166,13 +193,12 @@ class Reads:
             self._refuse(request, to, error, entry_id)
         else:
             self._found(request, to, entry_id, body, lac_update_ms)
-        to.slow_reads_ended(1)
 
     def _found(
         self, request: ReadRequest, to: Replier, entry_id: EntryId, body: Buffer, lac_update_ms: int | None
     ) -> None:
         self._metrics.read_bytes += len(body)
-        # Never on a fencing read (wire-protocol.md 7.4), and never the highest stored id: only what writers confirmed.
+        # Never on a fencing read (spec/wire.md#W30), and never the highest stored id: only what writers confirmed.
         lac = None if request.is_fencing else self._confirmed(request.ledger_id)
         ids = request.txn, request.version, _EOK, request.ledger_id, entry_id
         to.reply(ReadResponse(*ids, body, lac, lac_update_ms))
@@ -193,14 +219,19 @@ class Reads:
 
     def _fence(self, request: ReadRequest, to: Replier) -> None:
         try:
-            if request.master_key is None:
-                raise errors.Unauthorized("a fencing read without a master key")
-            self._store.fence(request.ledger_id, request.master_key, partial(self._fenced, request, to))
+            self._fence_by(request, to, self._boundary.completion(request, to, self._fenced))
         except BookieError as error:
             self._refuse(request, to, error, request.entry_id)
 
+    def _fence_by(self, request: ReadRequest | BatchReadRequest, to: Replier, done: Completion) -> None:
+        if request.master_key is None:
+            raise errors.Unauthorized("a fencing read without a master key")
+        limits.check_master_key(request.master_key)
+        self._store.fence(request.ledger_id, request.master_key, done)
+        to.slow_reads_began(1)
+
     def _fenced(self, request: ReadRequest, to: Replier, error: BookieError | None) -> None:
-        """The fence is durable: only now may any answer leave, "no such entry" included (bp46.md 10, gap 36)."""
+        """The fence is durable: only now may any answer leave, "no such entry" included (spec/bp46.md#R16)."""
         if error is not None:
             self._refuse(request, to, error, request.entry_id)
             return
@@ -217,14 +248,14 @@ class Reads:
         except BookieError as error:
             self._refuse(request, to, error, request.entry_id)
             return
-        may_wait = request.timeout_ms is not None and not self._polls.is_full
+        may_wait = request.timeout_ms is not None and self._polls.has_room(to)
         if may_wait and lac <= request.previous_lac:
-            self._polls.wait(request, to, partial(self._poll_ended, to))
+            self._polls.wait(request, to, self._boundary.callback(request, to, self._poll_ended))
         else:
-            self._poll_ended(to, request, False)
+            self._poll_ended(request, to, False)
 
-    def _poll_ended(self, to: Replier, request: ReadRequest, is_lac_update: bool) -> None:
-        """Rule: wire-protocol.md 7.6, point 3. A time-out is no error: it tells where the LAC is."""
+    def _poll_ended(self, request: ReadRequest, to: Replier, is_lac_update: bool) -> None:
+        """Rule: spec/wire.md#W34. A time-out is no error: it tells where the LAC is."""
         updated_ms = self._clock.wall_ms() if is_lac_update else None
         if not request.is_piggyback:
             self._entry(request, to, request.entry_id, updated_ms)
@@ -236,16 +267,17 @@ class Reads:
 
     def _next_entry(self, request: ReadRequest, to: Replier, updated_ms: int | None) -> None:
         assert request.previous_lac is not None
-        wanted = EntryId(request.previous_lac + 1)
         try:
             lac = self._store.last_confirmed(request.ledger_id)
+            wanted = EntryId(request.previous_lac + 1)  # an id: some LAC is greater
+            is_here = lac > request.previous_lac and wanted >= 0 and self._store.has_entry(request.ledger_id, wanted)
         except BookieError as error:
             self._refuse(request, to, error, request.entry_id)  # deleted here meanwhile
             return
-        if lac > request.previous_lac and self._store.has_entry(request.ledger_id, wanted):
+        if is_here:
             self._entry(request, to, wanted, updated_ms)
-        elif is_limbo(self._store, request.ledger_id):
-            unknown = errors.UnknownLedgerState("limbo: what is confirmed by now may have been lost here")
+        elif self._store.is_in_doubt(request.ledger_id):
+            unknown = errors.UnknownLedgerState("what is confirmed by now may have been lost here")
             self._refuse(request, to, unknown, request.entry_id)
         else:
             ids = request.txn, request.version, _EOK, request.ledger_id, EntryId(-1)
@@ -261,33 +293,27 @@ class Reads:
                 raise errors.BadRequest("a batch read begins at an entry")
             if not request.is_fencing:
                 self._submit_batch(request, to, None)
-            elif request.master_key is None:
-                raise errors.Unauthorized("a fencing read without a master key")
             else:
-                done = partial(self._submit_batch, request, to)
-                self._store.fence(request.ledger_id, request.master_key, done)
+                self._fence_by(request, to, self._boundary.completion(request, to, self._submit_batch))
         except BookieError as error:
             self._refuse_batch(request, to, error)
 
     def _submit_batch(self, request: BatchReadRequest, to: Replier, error: BookieError | None) -> None:
-        if error is None and not self._readers.submit(partial(self._batch, request, to)):
+        if error is None and request.is_fencing:
+            self._polls.wake(request.ledger_id)
+        if error is None and not self.submit(request, to, self._fill_batch):
             error = errors.TooManyRequests(_BUSY)
         if error is not None:
             self._refuse_batch(request, to, error)
-            return
-        to.slow_reads_began(1)
-        if request.is_fencing:
-            self._polls.wake(request.ledger_id)
-
-    async def _batch(self, request: BatchReadRequest, to: Replier) -> None:
-        await self._fill_batch(request, to)
-        to.slow_reads_ended(1)
 
     async def _fill_batch(self, request: BatchReadRequest, to: Replier) -> None:
         budget_bytes = min(request.size_max, _BATCH_BYTES_MAX)
         size_bytes = _BATCH_HEAD_BYTES
         bodies: list[Buffer] = []
-        while request.count_max <= 0 or len(bodies) < request.count_max:
+        count_max = request.count_max if 0 < request.count_max < limits.BATCH_COUNT_MAX else limits.BATCH_COUNT_MAX
+        # No entry follows the last id that there is.
+        count_max = min(count_max, limits.ENTRY_ID_MAX - request.entry_id + 1)
+        while len(bodies) < count_max:
             entry_id = EntryId(request.entry_id + len(bodies))
             try:
                 body = self._store.read_nowait(request.ledger_id, entry_id)
@@ -309,9 +335,3 @@ class Reads:
     def _refuse_batch(self, request: BatchReadRequest, to: Replier, error: BookieError) -> None:
         self._metrics.errors[error.status] += 1
         to.reply(BatchReadResponse(request.txn, request.version, error.status, request.ledger_id, request.entry_id))
-
-
-def is_limbo(store: EntryStore, ledger_id: LedgerId) -> bool:
-    """True when this bookie may have lost entries of the ledger: it must not say what it does not have."""
-    facts = store.facts(ledger_id)
-    return store.is_doubtful or (facts is not None and facts.is_limbo)

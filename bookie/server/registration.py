@@ -1,20 +1,22 @@
 """Our record in the metadata store: under `available` while writable, under `available/readonly` otherwise.
 
 It is ephemeral: it says "alive", and dies with our session. When a session was lost the record is made again in the
-mode of the moment. A record left by an earlier session of this very id is waited out, never deleted: its owner may
-still be alive and serving (ZKRegistrationManager.registerBookie; metadata.md 6.3 and 6.4).
+mode of the moment, and only while this process is known to be the bookie: it follows the sign of `integrity.holder`, in
+one transaction with a check of it. A record left by an earlier session of this very id is waited out, never deleted:
+its owner may still be alive and serving (spec/metadata.md#M25, M26).
 """
 
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.metadata import paths
 from bookie.ports.clock import Clock
-from bookie.ports.metadata_store import MetadataStore, Session
+from bookie.ports.metadata_store import CheckOp, CreateOp, MetadataStore, Session
 from bookie.server.metrics import ServerMetrics
 
 log = logging.getLogger(__name__)
@@ -38,8 +40,11 @@ class Registration:
         metrics: ServerMetrics,
         *,
         session_timeout_ms: int,
+        while_held: Callable[[], Awaitable[Sequence[CheckOp]]],
     ) -> None:
+        """`while_held`: waits until this process may be the bookie; what stands exactly as long as it is."""
         self._store = store
+        self._while_held = while_held
         self._bookie_id = bookie_id
         self._writable = f"{paths.available(root)}/{bookie_id}"
         self._readonly_parent = paths.readonly(root)
@@ -79,6 +84,8 @@ class Registration:
         while True:
             try:
                 await self._register(deadline_ns, is_read_only=self._is_read_only)
+            except errors.MetadataDenied:
+                raise
             except errors.MetadataError as error:
                 log.warning("registration not possible now bookie_id=%s reason=%s", self._bookie_id, error)
                 await self._clock.sleep_until(self._clock.monotonic_ns() + _RETRY_NS)
@@ -102,7 +109,7 @@ class Registration:
     async def _create(self, path: str, deadline_ns: int) -> None:
         while True:
             try:
-                await self._store.create(path, self._info, ephemeral=True)
+                await self._store.transact((*await self._while_held(), CreateOp(path, self._info, ephemeral=True)))
             except errors.NodeExists:
                 pass
             else:

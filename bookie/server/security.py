@@ -5,7 +5,7 @@
     sasl          who knows a password, by DIGEST-MD5 (Java: SASLBookieAuthProviderFactory)
 
 A new provider is an `Authentication`: its plugin name on the wire, and one `Exchange` per connection. Must never let a
-request through to the processor before the proof; nor log a password or a token. Rules: wire-protocol.md 8.
+request through to the processor before the proof; nor log a password or a token. Rules: spec/wire.md#W38 to W41.
 """
 
 import re
@@ -18,6 +18,7 @@ from bookie.base.secret import Secret
 from bookie.ports import World
 from bookie.ports.entropy import Entropy
 from bookie.ports.tls import Certificate, Tls, TlsOptions
+from bookie.server.wrong_passwords import WrongPasswords
 from bookie.wire import sasl
 
 PROVIDERS = ("none", "certificate", "sasl")
@@ -159,6 +160,7 @@ class Security:
     tls: Tls | None = None
     needs_tls: bool = False
     authentication: Authentication | None = None
+    wrong_passwords: WrongPasswords = field(default_factory=WrongPasswords)
 
     @property
     def is_open(self) -> bool:

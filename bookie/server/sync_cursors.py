@@ -1,7 +1,8 @@
 """What a bookie says of its own disk in answers to deferred adds: LastAddSynced, one cursor per ledger (BP-14).
 
-Whatever sync covered an entry moves the cursor (D20), and so does the LAC that an entry brings along (D21). A new life
-of the bookie, and a ledger that was not written to for long, begin anew: a cursor may say less than is so, never more.
+Whatever sync covered an entry moves the cursor (CONFORMANCE.md#D20), and so does the LAC that an entry brings along
+(CONFORMANCE.md#D21). A new life of the bookie, and a ledger that was not written to for long, begin anew: a cursor may
+say less than is so, never more.
 """
 
 from bookie.base.ids import INVALID_ENTRY_ID, EntryId, LedgerId
@@ -11,10 +12,12 @@ from bookie.wire.messages import AddRun
 
 # Ledgers with deferred adds that are remembered; a cursor takes some hundred bytes.
 LEDGERS_MAX = 10_000
+# Ranges of one cursor beyond its last: a writer that leaves more gaps than this is told less.
+RUNS_MAX = 256
 
 
 class SyncCursors:
-    """Of all ledgers with deferred adds."""
+    """The sync cursors of all ledgers with deferred adds."""
 
     def __init__(self, *, is_journaled: bool) -> None:
         """`is_journaled` False: entries do not go into the journal, so that what a store calls done is in memory only,
@@ -43,7 +46,10 @@ class SyncCursors:
                 del self._cursors[next(iter(self._cursors))]
             cursor = self._cursors[run.ledger_id] = SyncCursor()
         for entry_id, body in zip(run.entry_ids, run.bodies, strict=True):
-            cursor.confirm(entry.unpack_header(body).lac)
+            cursor.confirm(entry.unpack_lac(body))
             if self._is_journaled:
                 cursor.add(entry_id, entry_id)
+        if cursor.run_count > RUNS_MAX:
+            self._cursors[run.ledger_id] = shorter = SyncCursor()
+            shorter.confirm(cursor.last)
         return cursor.last

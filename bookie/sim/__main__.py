@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Callable
 
-from bookie.sim.run import FAULTS_S, Outcome, run_seed
+from bookie.sim.run import FAULTS_S, SeedOutcome, run_seed
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,6 +22,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--accidents", action="store_true", help="a small cluster, and only the faults of BP-46")
     made.add_argument("--client", action="store_true", help="clients that use more of what they can do")
     made.add_argument("--retire", action="store_true", help="bookies are emptied and retired meanwhile")
+    made.add_argument("--twins", action="store_true", help="bookies are made again while their old processes live")
+    made.add_argument("--replicate", action="store_true", help="what dead bookies hold is copied as Java does it")
     made.add_argument("--faults-s", type=float, default=FAULTS_S, metavar="S", help="virtual seconds with faults")
     return made
 
@@ -45,14 +47,14 @@ def _seeds(options: argparse.Namespace) -> range:
     return range(options.seed, options.seed + options.seeds)
 
 
-def _run(options: argparse.Namespace) -> Callable[[int], Outcome]:
+def _run(options: argparse.Namespace) -> Callable[[int], SeedOutcome]:
     flags = "".join(
         f" --{name}"
-        for name in ("accidents", "client", "retire", "no-fence", "no-limbo")
+        for name in ("accidents", "client", "retire", "replicate", "twins", "no-fence", "no-limbo")
         if vars(options)[name.replace("-", "_")]
     )
 
-    def run(seed: int) -> Outcome:
+    def run(seed: int) -> SeedOutcome:
         outcome = run_seed(
             seed,
             guard_fence=not options.no_fence,
@@ -62,6 +64,8 @@ def _run(options: argparse.Namespace) -> Callable[[int], Outcome]:
             accidents=options.accidents,
             demanding=options.client,
             retiring=options.retire,
+            replicating=options.replicate,
+            doubling=options.twins,
         )
         for line in outcome.trace:
             print(line)

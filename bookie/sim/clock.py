@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bookie.base.units import NS_PER_MS
-from bookie.sim.loop import Life, SimLoop
+from bookie.sim.loop import SimLoop, SimProcess
 
 WALL_START_MS = 1_750_000_000_000
 PPM = 1_000_000
@@ -21,7 +21,7 @@ class Skew:
 class SimClock:
     """bookie.ports.clock.Clock over the loop's true time."""
 
-    def __init__(self, loop: SimLoop, life: Life, skew: Skew) -> None:
+    def __init__(self, loop: SimLoop, life: SimProcess, skew: Skew) -> None:
         self._loop = loop
         self._life = life
         self._skew = skew

@@ -24,10 +24,10 @@ from bookie.server.options import ServerOptions
 from bookie.server.security import SecurityOptions
 from bookie.sim.faults import Dials
 from bookie.sim.metadata_store import KEEPER_HOST
-from bookie.sim.node import Defect, End, Node, NodeCrashed, Simulation
+from bookie.sim.node import Defect, NodeCrashed, ProcessEnd, SimNode, Simulation
 from bookie.sim.oracle import Oracle
-from bookie.sim.wiretap import Wiretap
-from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.sim.wiretap import TWIN, Wiretap
+from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.options import StorageOptions
 from bookie.storage.scrub_options import ScrubOptions
 
@@ -41,15 +41,17 @@ PORT = 3181
 
 
 @dataclass(frozen=True)
-class Settings:
+class SimSettings:
     """What a test may say about its cluster. Defaults: no data in the journal (as the demo), act on your own."""
 
     bookies: int = 3
+    directories: int = 1  # of each role
     journal_write_data: bool = False
     guard_fence: bool = True
     guard_limbo: bool = True
     regeneration: str = LOCAL
     session_timeout_ms: int = 10_000
+    answers_under_lease: bool = False
     open_ledger_grace_ms: int = 5_000
     flush_interval_ms: int = 5_000
     journal_file_bytes_max: int = 1 * MIB
@@ -61,12 +63,21 @@ class Settings:
     security: SecurityOptions = field(default_factory=SecurityOptions)
 
 
-class BookieNode:
-    """One bookie: its machine, and while it runs, its process."""
+def _numbered(role: str, count: int) -> tuple[str, ...]:
+    return (role, *(f"{role}-{number}" for number in range(2, count + 1)))
 
-    def __init__(self, simulation: Simulation, name: str, settings: Settings) -> None:
+
+class BookieNode:
+    """One bookie: its machine, and while it runs, its process.
+
+    `machine` differs from `name`, the bookie's id, where a second process of one id runs (`SimCluster.twin`).
+    """
+
+    def __init__(self, simulation: Simulation, name: str, settings: SimSettings, *, machine: str = "") -> None:
         self.simulation = simulation
-        self.node: Node = simulation.node(name, VOLUMES)
+        self.machine = machine or name
+        self.volumes = tuple(path for role in VOLUMES for path in _numbered(role, settings.directories))
+        self.node: SimNode = simulation.node(self.machine, self.volumes)
         self.name = name
         self.settings = settings
         self.process: Bookie | None = None
@@ -77,16 +88,17 @@ class BookieNode:
         settings = self.settings
         return ServerOptions(
             bookie_id=BookieId(self.name),
-            host=self.name,
+            host=self.machine,
             port=PORT,
             metadata_uri=URI,
             session_timeout_ms=settings.session_timeout_ms,
+            answers_under_lease=settings.answers_under_lease,
             gc_interval_ms=settings.upkeep_interval_ms,
             security=settings.security,
             storage=StorageOptions(
-                journal_dirs=(JOURNAL,),
-                ledger_dirs=(LEDGERS,),
-                index_dirs=(INDEX,),
+                journal_dirs=_numbered(JOURNAL, settings.directories),
+                ledger_dirs=_numbered(LEDGERS, settings.directories),
+                index_dirs=_numbered(INDEX, settings.directories),
                 journal_write_data=settings.journal_write_data,
                 journal_file_bytes_max=settings.journal_file_bytes_max,
                 write_cache_bytes_max=settings.write_cache_bytes_max,
@@ -95,8 +107,8 @@ class BookieNode:
                 entry_log_bytes_max=settings.entry_log_bytes_max,
                 # Even whole logs are rewritten, over and over: their heads are not live.
                 compaction=CompactionOptions(
-                    minor=Rule(0.5, settings.upkeep_interval_ms),
-                    major=Rule(0.9999, 2 * settings.upkeep_interval_ms),
+                    minor=CompactionRule(0.5, settings.upkeep_interval_ms),
+                    major=CompactionRule(0.9999, 2 * settings.upkeep_interval_ms),
                     entries_per_s=None,
                 ),
                 scrub=ScrubOptions(interval_ms=settings.upkeep_interval_ms),
@@ -123,17 +135,17 @@ class BookieNode:
                 await process.run()
             except BookieError as error:
                 self.ended = error
-                self.simulation.event(self.name, "gave up", str(error))
+                self.simulation.event(self.machine, "gave up", str(error))
 
-        task = self.simulation.loop.spawn(life, main(), f"{self.name} main")
+        task = self.simulation.loop.spawn(life, main(), f"{self.machine} main")
         task.add_done_callback(self._on_exit, context=self.simulation.loop.director.context)
 
     def _on_exit(self, task: "asyncio.Task[None]") -> None:
         """The process returned by itself; the machine stays."""
         if not task.cancelled() and task.exception() is not None:
-            self.simulation.violation(f"{self.name} died of {task.exception()!r}")
+            self.simulation.violation(f"{self.machine} died of {task.exception()!r}")
         self.process = None
-        self.node.end(End.EXIT)
+        self.node.end(ProcessEnd.EXIT)
 
     @property
     def is_running(self) -> bool:
@@ -147,7 +159,7 @@ class BookieNode:
     def state(self) -> State | None:
         return self.process.state if self.process is not None else None
 
-    def crash(self, how: End = End.POWER_CUT) -> None:
+    def crash(self, how: ProcessEnd = ProcessEnd.POWER_CUT) -> None:
         """End the process at once. POWER_CUT loses what is not synced, KILL what is only in the process."""
         self.process = None
         self.node.end(how)
@@ -159,15 +171,15 @@ class BookieNode:
 
     def wipe(self, *volumes: str) -> None:
         """Lose volumes (all by default) while the process is down; empty ones are mounted in their places."""
-        assert not self.is_running, f"{self.name} uses its volumes"
-        for path in volumes or VOLUMES:
+        assert not self.is_running, f"{self.machine} uses its volumes"
+        for path in volumes or self.volumes:
             self.node.image.wipe(path)
-        self.simulation.event(self.name, "wipe", " ".join(volumes or VOLUMES))
+        self.simulation.event(self.machine, "wipe", " ".join(volumes or self.volumes))
 
     async def report(self) -> StorageReport:
         """What its admin service says. Raises NodeCrashed when it is down."""
         if self.process is None:
-            raise NodeCrashed(self.name)
+            raise NodeCrashed(self.machine)
         return await self.node.do(self.process.storage_report(fresh=True))
 
     async def grant(self) -> None:
@@ -226,7 +238,7 @@ class ClientNode:
 
     def crash(self) -> None:
         """The application is gone: its ledgers stay open, its connections break."""
-        self.node.end(End.KILL)
+        self.node.end(ProcessEnd.KILL)
 
 
 def _forget(task: "asyncio.Task[None]") -> None:
@@ -241,18 +253,19 @@ class SimCluster:
     def __init__(
         self,
         seed: int | str,
-        settings: Settings | None = None,
+        settings: SimSettings | None = None,
         *,
         dials: Dials | None = None,
         keep_trace: bool = False,
         wiretap: bool = True,
         **changes: Any,
     ) -> None:
-        self.settings = settings or Settings(**changes)
+        self.settings = settings or SimSettings(**changes)
         self.simulation = Simulation(seed, dials=dials, keep_trace=keep_trace)
         names = [f"bookie-{number}" for number in range(self.settings.bookies)]
         self.bookies = {name: BookieNode(self.simulation, name, self.settings) for name in names}
         self.clients: dict[str, ClientNode] = {}
+        self._twins = 0
         self.oracle = Oracle(self.simulation.violation)
         # Told of each stored change of a ledger's metadata, at once; None: deleted.
         self.ledger_observers: list[Callable[[LedgerId, LedgerMetadata | None], None]] = [self.oracle.metadata_changed]
@@ -282,6 +295,7 @@ class SimCluster:
 
         async def whole() -> T:
             await self.format()
+            await self.simulation.loop.sleep_ns(self.simulation.dials.metadata.lag_ns)  # everybody can know of it
             for bookie in self.bookies.values():
                 bookie.start()
             await self.until_ready()
@@ -296,7 +310,12 @@ class SimCluster:
         store = await admin.do(world.metadata_stores.connect(URI))
         await admin.do(format_cluster(store, URI, world.entropy))
         await admin.do(store.close())
-        admin.end(End.EXIT)
+        admin.end(ProcessEnd.EXIT)
+
+    def twin(self, name: str) -> BookieNode:
+        """A second machine for the bookie `name`, with empty volumes; not started. Two processes of one id may run."""
+        self._twins += 1
+        return BookieNode(self.simulation, name, self.settings, machine=f"{name}{TWIN}{self._twins}")
 
     async def client(self, name: str) -> ClientNode:
         """A new client process on the machine `name`; the machine may have had one before."""

@@ -13,7 +13,7 @@ from bookie.base import errors
 from bookie.base.units import NS_PER_MS, NS_PER_US
 from bookie.ports.disk import BLOCK_BYTES, Buffer, Mount, Span, Usage
 from bookie.sim.disk_image import DirImage, FileImage, Image
-from bookie.sim.loop import Life, SimLoop
+from bookie.sim.loop import SimLoop, SimProcess
 
 
 class WriteFault(enum.Enum):
@@ -45,7 +45,9 @@ class DiskFaults:
 class SimDisk:
     """bookie.ports.disk.Disk."""
 
-    def __init__(self, loop: SimLoop, life: Life, image: Image, faults: DiskFaults, random_: random.Random) -> None:
+    def __init__(
+        self, loop: SimLoop, life: SimProcess, image: Image, faults: DiskFaults, random_: random.Random
+    ) -> None:
         self.loop = loop
         self.life = life
         self.image = image
@@ -181,26 +183,6 @@ class SimDisk:
                 raise errors.StorageFailed(f"{path}: remove failed (simulated)")
             node.volume.take(-len(node.data))
             directory.change(name, "", None)
-
-    async def remove_tree(self, path: str) -> None:
-        """One step here; in pieces when the power fails meanwhile, as names are durable one by one."""
-        await self.wait(self.faults.write_latency_ns)
-        node = self._find(path)
-        if isinstance(node, DirImage):
-            for _, file in node.files(path):
-                file.volume.take(-len(file.data))
-            self._empty(node)
-        if node is not None:
-            directory, name = self._parent(path)
-            directory.change(name, "", None)
-
-    def _empty(self, directory: DirImage) -> None:
-        for name in sorted(directory.names):
-            child = directory.names[name]
-            if isinstance(child, DirImage):
-                self._empty(child)
-            directory.change(name, "", None)
-        directory.store = None
 
     async def sync_dir(self, directory: str) -> None:
         node = self._find(directory)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from bookie.base import errors
 from bookie.base.units import GIB
-from bookie.ports.ordered_store import Delete, Put
+from bookie.ports.ordered_store import DeleteRow, PutRow
 
 SECTOR_BYTES = 512
 
 Write = tuple[int, bytes]  # offset and bytes; offset -1 - n stands for "cut to n bytes"
 NameChange = tuple[str, str, "FileImage | DirImage | None"]  # name lost (or ""), name set (or ""), what it names
 DeleteRange = tuple[bytes, bytes]
-Batch = list[Put | Delete | DeleteRange]
+Batch = list[PutRow | DeleteRow | DeleteRange]
 
 
 class Fate(enum.Enum):
@@ -36,7 +36,7 @@ class FileImage:
 
     __slots__ = ("data", "durable", "pending", "settled", "volume")
 
-    def __init__(self, volume: "Volume", data: bytes = b"") -> None:
+    def __init__(self, volume: "VolumeImage", data: bytes = b"") -> None:
         self.volume = volume
         self.data = bytearray(data)
         self.durable = bytearray(data)
@@ -155,9 +155,9 @@ class StoreImage:
 def apply_batch(values: dict[bytes, bytes], batch: Batch) -> None:
     """Apply all of `batch`, in order."""
     for item in batch:
-        if isinstance(item, Put):
+        if isinstance(item, PutRow):
             values[item.key] = item.value
-        elif isinstance(item, Delete):
+        elif isinstance(item, DeleteRow):
             values.pop(item.key, None)
         else:
             start, end = item
@@ -230,7 +230,7 @@ def _rename(names: dict[str, FileImage | DirImage], change: NameChange) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class Volume:
+class VolumeImage:
     """One file system and where it is mounted. `root` is its top directory."""
 
     path: str
@@ -253,20 +253,20 @@ class Image:
 
     def __init__(self, machine: str) -> None:
         self.machine = machine
-        self.volumes: dict[str, Volume] = {}
+        self.volumes: dict[str, VolumeImage] = {}
         self._made = 0
         self.system = self._new_volume("/")
 
-    def add_volume(self, path: str, *, total_bytes: int = 64 * GIB) -> Volume:
+    def add_volume(self, path: str, *, total_bytes: int = 64 * GIB) -> VolumeImage:
         """Mount an empty file system at `path`, in place of any that was there."""
         self.volumes[path] = volume = self._new_volume(path, total_bytes)
         return volume
 
-    def _new_volume(self, path: str, total_bytes: int = 64 * GIB) -> Volume:
+    def _new_volume(self, path: str, total_bytes: int = 64 * GIB) -> VolumeImage:
         self._made += 1
-        return Volume(path, f"8:{self._made}", f"{self.machine}-{self._made:04x}", total_bytes)
+        return VolumeImage(path, f"8:{self._made}", f"{self.machine}-{self._made:04x}", total_bytes)
 
-    def volume_of(self, path: str) -> Volume:
+    def volume_of(self, path: str) -> VolumeImage:
         """The mounted volume that holds `path`."""
         best = self.system
         for mount_point, volume in self.volumes.items():
@@ -279,11 +279,11 @@ class Image:
         """The volume is gone; an empty one is mounted in its place. Only while no process uses it."""
         self.add_volume(path, total_bytes=self.volumes[path].total_bytes)
 
-    def copy_volume(self, path: str) -> Volume:
+    def copy_volume(self, path: str) -> VolumeImage:
         """A snapshot of the volume's durable and pending state, for `put_back`."""
         return copy.deepcopy(self.volumes[path])
 
-    def put_back(self, volume: Volume) -> None:
+    def put_back(self, volume: VolumeImage) -> None:
         """Mount a snapshot (a restored backup, or another machine's disk) at its own path."""
         self.volumes[volume.path] = copy.deepcopy(volume)
 

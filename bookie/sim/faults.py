@@ -2,7 +2,7 @@
 
 A run in which everything fails a little meets few deep combinations; a run in which three faults exist and the others
 do not meets them all. The atlas keeps injected damage within what the replication protocol survives, so that whatever a
-run then reports is a defect of ours (architecture.md B6).
+run then reports is a defect of ours.
 """
 
 import random
@@ -27,13 +27,6 @@ class Dials:
     metadata: MetadataFaults = field(default_factory=MetadataFaults)
     disk: Callable[[str], DiskFaults] = lambda name: DiskFaults()
     skew: Callable[[str], Skew] = lambda name: Skew()
-    chaos: bool = False
-
-    def disk_of(self, name: str) -> DiskFaults:
-        return self.disk(name)
-
-    def skew_of(self, name: str) -> Skew:
-        return self.skew(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +50,9 @@ class Swarm:
     slow_disk_factor: int
     disk_stall_per_million: int
     is_skewed: bool
-    has_chaos: bool
     chop_percent: int
+    lag_ms: int = 0  # how old a read of the metadata store may be
+    has_twins: bool = False  # bookies are made again elsewhere while their old processes live
 
     def facts(self) -> str:
         """The faults that exist, for the first line of a trace."""
@@ -72,6 +66,10 @@ def draw(random_: random.Random) -> Swarm:
         exists = random_.random() < chance
         value = random_.randint(low, high)  # drawn either way: one fault's absence moves no other's intensity
         return value if exists else 0
+
+    def chopped() -> int:
+        random_.random()  # once drawn for a fault that is gone: seeds keep their meaning
+        return maybe(5, 80)
 
     return Swarm(
         power_cut_percent=maybe(1, 8),
@@ -91,8 +89,9 @@ def draw(random_: random.Random) -> Swarm:
         slow_disk_factor=maybe(2, 50, 0.3),
         disk_stall_per_million=maybe(100, 5_000, 0.3),
         is_skewed=random_.random() < 0.5,
-        has_chaos=random_.random() < 0.5,
-        chop_percent=maybe(5, 80),
+        chop_percent=chopped(),
+        lag_ms=maybe(5, 1_500),
+        has_twins=random_.random() < 0.4,
     )
 
 
@@ -116,14 +115,13 @@ def accidents(random_: random.Random) -> Swarm:
         slow_disk_factor=0,
         disk_stall_per_million=0,
         is_skewed=False,
-        has_chaos=False,
         chop_percent=0,
     )
 
 
 def calm() -> Swarm:
     """No faults at all."""
-    return Swarm(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, is_skewed=False, has_chaos=False, chop_percent=0)
+    return Swarm(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, is_skewed=False, chop_percent=0)
 
 
 def dials(swarm: Swarm, seed: int | str) -> Dials:
@@ -159,10 +157,10 @@ def dials(swarm: Swarm, seed: int | str) -> Dials:
         metadata=MetadataFaults(
             lost_request_per_million=swarm.lost_request_per_million,
             lost_answer_per_million=swarm.lost_answer_per_million,
+            lag_ns=swarm.lag_ms * NS_PER_MS,
         ),
         disk=disk,
         skew=skew,
-        chaos=swarm.has_chaos,
     )
 
 

@@ -8,11 +8,11 @@ import asyncio
 import random
 
 from bookie.ports.admin import State
-from bookie.sim.cluster import VOLUMES, BookieNode, SimCluster
-from bookie.sim.disk_image import Volume
+from bookie.sim.cluster import BookieNode, SimCluster
+from bookie.sim.disk_image import VolumeImage
 from bookie.sim.faults import Atlas, Swarm
 from bookie.sim.metadata_store import KEEPER_HOST
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 
 TICK_S = 0.5
 DOWN_S_MAX = 20.0
@@ -32,7 +32,7 @@ class Injector:
         self.left_alone: list[str] = []  # bookies that somebody else stops and starts
         self._restart_at: dict[str, float] = {}
         self._release_at: list[tuple[float, str, str]] = []
-        self._room_at: list[tuple[float, Volume, int]] = []
+        self._room_at: list[tuple[float, VolumeImage, int]] = []
         self._calm_at: dict[str, float] = {}  # until when every sync of a bookie fails
 
     async def run(self, duration_s: float) -> None:
@@ -53,7 +53,7 @@ class Injector:
         self._make_room(float("inf"))
         network, metadata = simulation.dials.network, simulation.dials.metadata
         network.reset_per_million = network.stall_per_million = 0
-        metadata.lost_answer_per_million = metadata.lost_request_per_million = 0
+        metadata.lost_answer_per_million = metadata.lost_request_per_million = metadata.lag_ns = 0
         for bookie in self.cluster.bookies.values():
             bookie.node.disk_faults.stall_per_million = 0
             self._calm(bookie)
@@ -78,7 +78,8 @@ class Injector:
                 self._restart_at[bookie.name] = now + self.random.random() * DOWN_S_MAX  # it gave up by itself
             if self._calm_at.get(bookie.name, now) < now:
                 self._calm(bookie)
-            if bookie.state in (State.SERVING, State.READ_ONLY) and not self._is_threatened(bookie):
+            is_well = bookie.state in (State.SERVING, State.READ_ONLY) and bookie.name not in self.left_alone
+            if is_well and not self._is_threatened(bookie):
                 self.atlas.repaired(bookie.name)
 
     def _calm(self, bookie: BookieNode) -> None:
@@ -91,6 +92,10 @@ class Injector:
         volumes = list(bookie.node.image.volumes.values())
         return bookie.name in self._calm_at or any(full[1] in volumes for full in self._room_at)
 
+    def make_room(self) -> None:
+        """Before volumes are replaced: the new ones are as large as the old ones were built."""
+        self._make_room(float("inf"))
+
     def _make_room(self, now: float) -> None:
         for full in [full for full in self._room_at if full[0] <= now]:
             self._room_at.remove(full)
@@ -101,9 +106,9 @@ class Injector:
     def _break(self, now: float) -> None:
         swarm = self.swarm
         if self._chance(swarm.power_cut_percent):
-            self._crash(now, End.POWER_CUT)
+            self._crash(now, ProcessEnd.POWER_CUT)
         if self._chance(swarm.kill_percent):
-            self._crash(now, End.KILL)
+            self._crash(now, ProcessEnd.KILL)
         if self._chance(swarm.wipe_percent):
             self._wipe(now)
         if self._chance(swarm.sync_failure_percent):
@@ -128,7 +133,7 @@ class Injector:
             sessions = sorted(self.cluster.simulation.keeper.sessions)
             self.cluster.simulation.keeper.expire(self.random.choice(sessions))
 
-    def _crash(self, now: float, how: End) -> None:
+    def _crash(self, now: float, how: ProcessEnd) -> None:
         victim = self._victim(loses_data=not self.cluster.settings.journal_write_data)
         if victim is not None:
             self._count(how.value)
@@ -139,9 +144,9 @@ class Injector:
         victim = self._victim(loses_data=True)
         if victim is not None:
             self._count("wipe")
-            victim.crash(End.POWER_CUT)
-            self._make_room(float("inf"))  # the new volumes are as large as the old ones were built
-            lost = [path for path in VOLUMES if self.random.random() < 0.5] or list(VOLUMES)
+            victim.crash(ProcessEnd.POWER_CUT)
+            self.make_room()
+            lost = [path for path in victim.volumes if self.random.random() < 0.5] or list(victim.volumes)
             victim.wipe(*lost)
             self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
 
@@ -157,7 +162,7 @@ class Injector:
         """A volume has room for a few more entries only, for a while. The bookie may turn read-only, or stop."""
         victim = self._victim(loses_data=True)
         if victim is not None:
-            volume = victim.node.image.volumes[self.random.choice(VOLUMES)]
+            volume = victim.node.image.volumes[self.random.choice(victim.volumes)]
             if any(full[1] is volume for full in self._room_at):
                 return
             self._count("full")
@@ -186,7 +191,8 @@ class Injector:
         return victim
 
     def _two_machines(self) -> tuple[str, str]:
-        machines = [*self.cluster.bookies, *sorted(self.cluster.clients), KEEPER_HOST]
+        bookies = [bookie.machine for bookie in self.cluster.bookies.values()]
+        machines = [*bookies, *sorted(self.cluster.clients), KEEPER_HOST]
         one, other = self.random.sample(machines, 2)
         return one, other
 

@@ -1,6 +1,6 @@
 """A deterministic asyncio event loop: virtual time, many simulated processes, one seed.
 
-Every process of the simulation is a `Life`. A life has a ready queue of its own: callbacks run first-in-first-out
+Every process of the simulation is a `SimProcess`. A life has a ready queue of its own: callbacks run first-in-first-out
 within a life, as asyncio promises, and in seeded random order between lives. Which life a callback belongs to is
 carried by a context variable, so tasks that a task starts belong to the same life without anybody saying so.
 
@@ -46,10 +46,10 @@ class SimStuck(Exception):
     """The simulation cannot go on: nothing can ever run again, or one instant never ends, or time is up."""
 
 
-class Life:
+class SimProcess:
     """One run of one process: from its start to its end or its crash. Ports belong to a life and die with it."""
 
-    __slots__ = ("context", "is_dead", "name", "on_death", "ready", "sweep_at", "tasks")
+    __slots__ = ("context", "is_dead", "is_paused", "name", "on_death", "ready", "sweep_at", "tasks")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -57,6 +57,7 @@ class Life:
         self.tasks: list[SimTask] = []
         self.sweep_at = 64
         self.is_dead = False
+        self.is_paused = False
         self.on_death: list[Callable[[], None]] = []
         self.context = contextvars.copy_context()
         self.context.run(LIFE.set, self)
@@ -67,7 +68,7 @@ class Life:
             raise NodeIsDown(self.name)
 
 
-LIFE: contextvars.ContextVar[Life | None] = contextvars.ContextVar("bookie_sim_life", default=None)
+LIFE: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("bookie_sim_life", default=None)
 
 
 class SimHandle(asyncio.Handle):
@@ -78,7 +79,7 @@ class SimHandle(asyncio.Handle):
     _context: contextvars.Context
 
     def __init__(
-        self, callback: Any, args: tuple[Any, ...], loop: "SimLoop", context: contextvars.Context, life: Life
+        self, callback: Any, args: tuple[Any, ...], loop: "SimLoop", context: contextvars.Context, life: SimProcess
     ) -> None:
         self._callback = callback
         self._args = args
@@ -104,7 +105,7 @@ class SimTimer(asyncio.TimerHandle):
         args: tuple[Any, ...],
         loop: "SimLoop",
         context: contextvars.Context,
-        life: Life,
+        life: SimProcess,
     ) -> None:
         super().__init__(when, callback, args, loop, context)
         self.life = life
@@ -141,10 +142,10 @@ class SimLoop(_Base):
         self._random = random.Random(f"loop {seed}")
         self._now_ns = 0
         self._births = 0
-        self._runnable: list[Life] = []
+        self._runnable: list[SimProcess] = []
         self._timers: list[tuple[int, int, SimTimer]] = []
         self._timers_cancelled = 0
-        self._lives: list[Life] = []
+        self._lives: list[SimProcess] = []
         self._graveyard: list[SimTask] = []
         self._is_closed = False
         self._is_running = False
@@ -155,31 +156,46 @@ class SimLoop(_Base):
 
     # ---- lives ----------------------------------------------------------------------------------------------------
 
-    def begin_life(self, name: str) -> Life:
+    def begin_life(self, name: str) -> SimProcess:
         """A new process. Start its main task with `spawn`."""
-        life = Life(name)
+        life = SimProcess(name)
         self._lives.append(life)
         return life
 
-    def spawn(self, life: Life, coroutine: Coroutine[Any, Any, T], name: str = "") -> "asyncio.Task[T]":
+    def spawn(self, life: SimProcess, coroutine: Coroutine[Any, Any, T], name: str = "") -> "asyncio.Task[T]":
         """Run `coroutine` as a task of `life`, whoever calls."""
         if life.is_dead:
             coroutine.close()
             raise NodeIsDown(life.name)
         return life.context.run(self.create_task, coroutine, name=name or life.name)
 
-    def end_life(self, life: Life) -> None:
+    def end_life(self, life: SimProcess) -> None:
         """Stop `life` at once, between two of its callbacks: nothing of it ever runs again."""
         if life.is_dead:
             return
         life.is_dead = True
         if life.ready:
-            self._runnable.remove(life)
+            if not life.is_paused:
+                self._runnable.remove(life)
             life.ready.clear()
         self._graveyard.extend(task for task in life.tasks if not task.done())
         self._lives.remove(life)
         for callback in life.on_death:
             callback()
+
+    def pause_life(self, life: SimProcess) -> None:
+        """Stop `life` as SIGSTOP does: what is meant for it waits; time, disks and the network go on."""
+        if not life.is_dead and not life.is_paused:
+            if life.ready:
+                self._runnable.remove(life)
+            life.is_paused = True
+
+    def resume_life(self, life: SimProcess) -> None:
+        """Let it go on, with all that waited."""
+        if not life.is_dead and life.is_paused:
+            life.is_paused = False
+            if life.ready:
+                self._runnable.append(life)
 
     # ---- running --------------------------------------------------------------------------------------------------
 
@@ -256,10 +272,10 @@ class SimLoop(_Base):
         waiting = [f"{life.name}/{task.get_name()}" for life in self._lives for task in life.tasks if not task.done()]
         return f"{len(waiting)} tasks wait: " + ", ".join(waiting[:12])
 
-    def _make_ready(self, life: Life, handle: SimHandle | SimTimer) -> None:
+    def _make_ready(self, life: SimProcess, handle: SimHandle | SimTimer) -> None:
         if life.is_dead:
             return
-        if not life.ready:
+        if not life.ready and not life.is_paused:
             self._runnable.append(life)
         life.ready.append(handle)
 

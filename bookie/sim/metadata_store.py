@@ -1,7 +1,8 @@
 """The metadata store between simulated machines: sessions that expire, answers that get lost, watches that are late.
 
 `Keeper` is the service: one tree, always up, reached over the fabric's links to the host "zk". `SimMetadataStore` is
-one session of one process. A request that was sent and not answered raises OutcomeUnknown, done or not.
+one session of one process. A request that was sent and not answered raises OutcomeUnknown, done or not. With
+`lag_ns` a session's reads may be so old (`bookie.sim.history`), until it asks for a `sync`.
 """
 
 import random
@@ -13,7 +14,8 @@ from bookie.base import errors
 from bookie.base.units import NS_PER_MS
 from bookie.ports.metadata_store import ANY_VERSION, Op, Session, Stored
 from bookie.sim.clock import WALL_START_MS
-from bookie.sim.loop import Life, SimLoop
+from bookie.sim.history import TreeHistory
+from bookie.sim.loop import SimLoop, SimProcess
 from bookie.sim.network import RETRY_NS, Fabric
 from bookie.sim.znodes import Tree
 
@@ -30,6 +32,7 @@ class MetadataFaults:
     lost_request_per_million: int = 0  # a change is not done, and the caller is not told
     lost_answer_per_million: int = 0  # a change is done, and the caller is not told
     late_watch_ns: int = 20 * NS_PER_MS
+    lag_ns: int = 0  # how far the server of a session may be behind; drawn for each read
 
 
 class Keeper:
@@ -49,6 +52,7 @@ class Keeper:
         self.random = random_
         self.on_event = on_event
         self.tree = Tree(self._changed)
+        self.history = TreeHistory(self.tree) if faults.lag_ns else None
         self.sessions: dict[int, SimMetadataStore] = {}
         self.observers: list[Callable[[str], None]] = []  # told of every committed change, at once
         self._next_session = 0x5E55_0000
@@ -72,13 +76,29 @@ class Keeper:
         self.end_session(session_id)
 
     def _changed(self, path: str) -> None:
+        if self.history is not None:
+            self.history.note(path, self.loop.now_ns)
         for observer in self.observers:
             observer(path)
         for client in list(self.sessions.values()):
             client.path_changed(path)
 
 
-class _Watch:
+class _View:
+    """The tree as one session sees it."""
+
+    def __init__(self, history: TreeHistory, commits: int) -> None:
+        self._history = history
+        self._commits = commits
+
+    def get(self, path: str) -> Stored:
+        return self._history.get(path, self._commits)
+
+    def children(self, path: str) -> list[str]:
+        return self._history.children(path, self._commits)
+
+
+class _SimWatch:
     __slots__ = ("is_ended", "is_pending", "on_change")
 
     def __init__(self, on_change: Callable[[], None]) -> None:
@@ -90,17 +110,18 @@ class _Watch:
 class SimMetadataStore:
     """bookie.ports.metadata_store.MetadataStore."""
 
-    def __init__(self, keeper: Keeper, life: Life, host: str, session_timeout_ms: int) -> None:
+    def __init__(self, keeper: Keeper, life: SimProcess, host: str, session_timeout_ms: int) -> None:
         self._keeper = keeper
         self._loop = keeper.loop
         self._life = life
         self._host = host
         self._timeout_ns = session_timeout_ms * NS_PER_MS
-        self._watches: dict[str, list[_Watch]] = {}
+        self._watches: dict[str, list[_SimWatch]] = {}
         self._listeners: list[Callable[[Session], None]] = []
         self._state = Session.CONNECTED
         self._is_closed = False
         self._heard_ns = self._loop.now_ns
+        self._commits = 0  # how many this session has seen
         self._arrives_ns = 0
         self._returns_ns = 0
         self._session_id = keeper.begin_session(self)
@@ -110,16 +131,33 @@ class SimMetadataStore:
     def session_id(self) -> int:
         return self._session_id
 
+    @property
+    def session_timeout_ms(self) -> int:
+        return self._timeout_ns // NS_PER_MS
+
     # ---- reads ----------------------------------------------------------------------------------------------------
 
     async def get(self, path: str) -> Stored:
-        return await self._call(lambda: self._keeper.tree.get(path))
+        return await self._call(lambda: self._seen().get(path))
 
     async def children(self, path: str) -> list[str]:
-        return await self._call(lambda: self._keeper.tree.children(path))
+        return await self._call(lambda: self._seen().children(path))
 
     async def sync(self, path: str) -> None:
-        await self._call(lambda: None)
+        await self._call(self._catch_up)
+
+    def _seen(self) -> "Tree | _View":
+        """What the server of this session holds at this moment."""
+        keeper = self._keeper
+        if keeper.history is None:
+            return keeper.tree
+        behind_ns = keeper.random.randrange(keeper.faults.lag_ns + 1) if keeper.faults.lag_ns else 0
+        self._commits = max(self._commits, keeper.history.commits_at(self._loop.now_ns - behind_ns))
+        return _View(keeper.history, self._commits)
+
+    def _catch_up(self) -> None:
+        """Whatever was committed until now is seen by every later read of this session."""
+        self._commits = self._keeper.tree.commits
 
     # ---- changes --------------------------------------------------------------------------------------------------
 
@@ -157,7 +195,7 @@ class SimMetadataStore:
 
     def watch(self, path: str, on_change: Callable[[], None]) -> Callable[[], None]:
         self._life.check()
-        watch = _Watch(on_change)
+        watch = _SimWatch(on_change)
         self._watches.setdefault(path, []).append(watch)
 
         def end() -> None:
@@ -205,11 +243,15 @@ class SimMetadataStore:
             raise errors.OutcomeUnknown(f"{what}: no answer")
         if self._session_id not in keeper.sessions:
             raise errors.SessionLost(f"{what}: the session has expired")
+        commits = keeper.tree.commits
         try:
             answer: T | errors.MetadataError = action()
             keeper.on_event(self._host, "store", what)
         except errors.MetadataError as error:
             answer = error
+            if keeper.history is not None and keeper.tree.commits > commits:
+                keeper.history.forget_after(commits)
+        self._catch_up()  # its server has seen all that was before this change, whether that was refused or not
         if keeper.random.randrange(1_000_000) < faults.lost_answer_per_million:
             keeper.on_event(self._host, "lost answer", what)
             raise errors.OutcomeUnknown(f"{what}: no answer")
@@ -250,7 +292,7 @@ class SimMetadataStore:
             self._keeper.end_session(self._session_id)
             return
         now_ns = self._loop.now_ns
-        is_reachable = self._is_reachable() and not self._life.is_dead
+        is_reachable = self._is_reachable() and not self._life.is_dead and not self._life.is_paused
         if is_reachable:
             self._heard_ns = now_ns
         elif now_ns - self._heard_ns >= self._timeout_ns:
@@ -258,7 +300,7 @@ class SimMetadataStore:
             if self._life.is_dead:
                 return
         self._schedule_pulse()
-        if not self._life.is_dead:
+        if not self._life.is_dead and not self._life.is_paused:
             self._life.context.copy().run(self._update_state, is_reachable)
 
     def _update_state(self, is_reachable: bool) -> None:
@@ -287,24 +329,25 @@ class SimMetadataStore:
                 watch.is_pending = True
                 self._schedule_notice(watch, int(self._keeper.faults.late_watch_ns * self._keeper.random.random()))
 
-    def _schedule_notice(self, watch: _Watch, delay_ns: int) -> None:
+    def _schedule_notice(self, watch: _SimWatch, delay_ns: int) -> None:
         at_ns = self._loop.now_ns + self._latency_ns() + delay_ns
         self._loop.call_at_ns(at_ns, self._notify, watch, context=self._life.context)
 
-    def _notify(self, watch: _Watch) -> None:
+    def _notify(self, watch: _SimWatch) -> None:
         if watch.is_ended or self._is_closed:
             return
         if not self._is_reachable():
             self._schedule_notice(watch, RETRY_NS)
             return
         watch.is_pending = False
+        self._catch_up()
         watch.on_change()
 
 
 class SimMetadataStores:
     """bookie.ports.metadata_store.MetadataStores of one process on the machine `host`."""
 
-    def __init__(self, keeper: Keeper, life: Life, host: str) -> None:
+    def __init__(self, keeper: Keeper, life: SimProcess, host: str) -> None:
         self._keeper = keeper
         self._life = life
         self._host = host

@@ -15,7 +15,7 @@ from bookie.ports.disk import Buffer
 from bookie.ports.network import Address, OnConnect
 from bookie.ports.tls import Certificate, Tls, TlsOptions
 from bookie.sim.clock import SimClock
-from bookie.sim.loop import Life, SimFuture, SimLoop
+from bookie.sim.loop import SimFuture, SimLoop, SimProcess
 
 QUEUE_BYTES_MAX = 256 * KIB
 RETRY_NS = 200 * NS_PER_MS  # how often a dial that nobody answers, or a held-back connection, looks again
@@ -81,7 +81,7 @@ class Fabric:
         self._powerless[host] = True
 
     def power_on(self, host: str) -> None:
-        """It is back and remembers no connection: the other ends learn it when they next send, here at once."""
+        """It is back, and remembers no connection: the other ends learn it when they next send, here at once."""
         self._powerless.pop(host, None)
         self.reset(host)
 
@@ -107,7 +107,7 @@ class Tap:
 class SimStream:
     """bookie.ports.network.ByteStream: one end of a connection."""
 
-    def __init__(self, fabric: Fabric, life: Life, host: str, peer: Address, *, is_accepted: bool) -> None:
+    def __init__(self, fabric: Fabric, life: SimProcess, host: str, peer: Address, *, is_accepted: bool) -> None:
         self.peer = str(peer)
         self.host = host
         self.peer_host = peer.host
@@ -119,6 +119,7 @@ class SimStream:
         self._queue: deque[tuple[int, bytes]] = deque()  # to the other end: due time and bytes; b"" is the end
         self._queued_bytes = 0
         self._is_delivering = False
+        self.on_room: Callable[[], None] | None = None
         self._is_closed = False
         self._is_broken = False
         self._is_at_end = False
@@ -150,6 +151,18 @@ class SimStream:
             for tap in self.fabric.taps:
                 tap.received(self, chunk)
         return chunk
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_broken or self._is_closed
+
+    @property
+    def is_stuffed(self) -> bool:
+        return self._queued_bytes > QUEUE_BYTES_MAX and not self.is_over
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._queued_bytes
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         self.life.check()
@@ -250,15 +263,20 @@ class SimStream:
         self._schedule()
 
     def _queue_shrank(self, size: int) -> None:
+        was_stuffed = self._queued_bytes > QUEUE_BYTES_MAX
         self._queued_bytes -= size
         if self._queued_bytes <= QUEUE_BYTES_MAX:
             self._wake_drainers()
+            if was_stuffed and self.on_room is not None:
+                self.fabric.loop.call_soon(self.on_room, context=self.life.context)
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
-        if self._is_broken or self._is_closed:
+        if self.is_over:
             self._wake_drainers()
+            if self.on_room is not None:
+                self.fabric.loop.call_soon(self.on_room, context=self.life.context)
 
     def _wake_drainers(self) -> None:
         for waiter in self._drainers:
@@ -270,7 +288,7 @@ class SimStream:
 class SimListener:
     """bookie.ports.network.Listener."""
 
-    def __init__(self, fabric: Fabric, life: Life, address: Address, on_connect: OnConnect) -> None:
+    def __init__(self, fabric: Fabric, life: SimProcess, address: Address, on_connect: OnConnect) -> None:
         self.port = address.port
         self.life = life
         self.address = address
@@ -307,7 +325,7 @@ class SimListener:
 class SimNetwork:
     """bookie.ports.network.Network of one process on the machine `host`."""
 
-    def __init__(self, fabric: Fabric, life: Life, host: str, clock: SimClock) -> None:
+    def __init__(self, fabric: Fabric, life: SimProcess, host: str, clock: SimClock) -> None:
         self.fabric = fabric
         self.host = host
         self._life = life

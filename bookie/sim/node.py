@@ -1,7 +1,7 @@
 """A whole simulated world and its machines: what a cluster, or a test of one storage engine, is put together from.
 
-`Simulation` owns the loop, the network, the metadata service, the trace and every random stream of one seed. A `Node`
-is a machine: its disks and its clock outlive its processes; each process gets a new `World` and a new `Life`.
+`Simulation` owns the loop, the network, the metadata service, the trace and each random stream of one seed. A `SimNode`
+is a machine: its disks and its clock outlive its processes; each process gets a new `World` and a new `SimProcess`.
 """
 
 import enum
@@ -11,13 +11,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from bookie.ports import Host, World
-from bookie.sim.chaos import SimChaos
 from bookie.sim.clock import SimClock, Skew
 from bookie.sim.disk import DiskFaults, SimDisk
 from bookie.sim.disk_image import Image
 from bookie.sim.entropy import SimEntropy
 from bookie.sim.faults import Dials
-from bookie.sim.loop import LIFE, Life, SimFuture, SimLoop
+from bookie.sim.loop import LIFE, SimFuture, SimLoop, SimProcess
 from bookie.sim.metadata_store import Keeper, SimMetadataStores
 from bookie.sim.network import Fabric, SimNetwork
 from bookie.sim.ordered_store import SimOrderedStores
@@ -34,7 +33,7 @@ class Defect(Exception):
     """The simulation met something that must not happen. The text names all of it."""
 
 
-class End(enum.Enum):
+class ProcessEnd(enum.Enum):
     """How a process ends."""
 
     EXIT = "stop"  # by itself
@@ -65,7 +64,7 @@ class Simulation:
         self.loop = SimLoop(seed)
         self.fabric = Fabric(self.loop, self.dials.network, self.random("network"), self.event)
         self.keeper = Keeper(self.loop, self.fabric, self.dials.metadata, self.random("metadata"), self.event)
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, SimNode] = {}
         self.violations: list[str] = []
 
     def random(self, purpose: str) -> random.Random:
@@ -80,10 +79,10 @@ class Simulation:
         self.violations.append(f"at {self.loop.time():.6f} s: {text}")
         self.event("director", "violation", text)
 
-    def node(self, name: str, volumes: tuple[str, ...] = ("/data",)) -> "Node":
+    def node(self, name: str, volumes: tuple[str, ...] = ("/data",)) -> "SimNode":
         """The machine of that name, built on first use."""
         if name not in self.nodes:
-            self.nodes[name] = Node(self, name, volumes)
+            self.nodes[name] = SimNode(self, name, volumes)
         return self.nodes[name]
 
     async def until(self, condition: Callable[[], bool], what: str, *, timeout_s: float = 120.0) -> None:
@@ -120,7 +119,7 @@ class Simulation:
         return f"{self.trace.digest()}-{self.loop.fingerprint:012x}-{self.loop.steps}"
 
 
-class Node:
+class SimNode:
     """One machine. `begin` starts a process on it, `end` ends it in one of three ways."""
 
     def __init__(self, simulation: Simulation, name: str, volumes: tuple[str, ...]) -> None:
@@ -130,10 +129,10 @@ class Node:
         for path in volumes:
             self.image.add_volume(path)
         self.random = simulation.random(f"node {name}")
-        self.disk_faults: DiskFaults = simulation.dials.disk_of(name)
-        self.skew: Skew = simulation.dials.skew_of(name)
+        self.disk_faults: DiskFaults = simulation.dials.disk(name)
+        self.skew: Skew = simulation.dials.skew(name)
         self.starts = 0
-        self.life: Life | None = None
+        self.life: SimProcess | None = None
         self.world: World
         self.disk: SimDisk
         self._network: SimNetwork
@@ -157,34 +156,41 @@ class Node:
             network=self._network,
             metadata_stores=SimMetadataStores(simulation.keeper, life, self.name),
             entropy=SimEntropy(f"entropy {seed}"),
-            chaos=SimChaos(
-                f"chaos {simulation.seed}",
-                is_on=simulation.dials.chaos,
-                on_fire=lambda name: self._event("chaos", name),
-            ),
             host=Host(name=self.name, pod_uid=f"pod-{self.name}-{self.starts}"),
         )
         self._event("start", f"life={self.starts}")
         return self.world
 
-    def end(self, how: End = End.KILL) -> None:
+    def end(self, how: ProcessEnd = ProcessEnd.KILL) -> None:
         """End the process. Callable from anywhere, also from the middle of one of its own disk operations."""
         if self.life is None:
             return
         life, self.life = self.life, None
         self.simulation.loop.end_life(life)
         keeps_prefix = self.disk_faults.keeps_unflushed_batches
-        if how is End.POWER_CUT:
+        if how is ProcessEnd.POWER_CUT:
             self.image.power_cut(self.random, keeps_prefix=keeps_prefix)
             self.simulation.fabric.power_off(self.name)
         else:
             self.image.process_ended(self.random, keeps_prefix=keeps_prefix)
-        self._network.process_ended(silently=how is End.POWER_CUT)
+        self._network.process_ended(silently=how is ProcessEnd.POWER_CUT)
         self._event(how.value)
         for future in self._calls:
             if not future.done():
                 future.set_exception(NodeCrashed(self.name))
         self._calls.clear()
+
+    def pause(self) -> None:
+        """SIGSTOP: the process stands still until `resume`; its connections stay, its sessions end."""
+        assert self.life is not None, f"{self.name} does not run"
+        self._event("pause")
+        self.simulation.loop.pause_life(self.life)
+
+    def resume(self) -> None:
+        """SIGCONT; nothing if it does not run any more."""
+        if self.life is not None:
+            self._event("resume")
+            self.simulation.loop.resume_life(self.life)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str = "") -> None:
         """Run a task on this node that nobody waits for."""
@@ -220,7 +226,7 @@ class Node:
             if not task.done():
                 task.cancel()
 
-    def crash_at_operation(self, operation: int, how: End = End.POWER_CUT) -> None:
+    def crash_at_operation(self, operation: int, how: ProcessEnd = ProcessEnd.POWER_CUT) -> None:
         """End the current process in the middle of its `operation`-th disk operation from now."""
         self.disk.crash_at_operation = self.disk.operations + operation
         self.disk.on_crash = lambda: self.end(how)

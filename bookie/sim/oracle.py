@@ -1,7 +1,7 @@
 """What must hold, checked as it happens: the promises of the replication protocol as one observer of a whole cluster.
 
 Facts come from outside the product: what applications were told (`acknowledged`, `read`, `confirmed`), what the
-metadata store holds (`metadata_changed`). Rules S1 to S6, S14 and S16 of bp46.md 13.1; each broken one is reported
+metadata store holds (`metadata_changed`). Rules: spec/bp46.md#S1 to S6, S14, S16; each broken one is reported
 once per ledger. Pure: facts in, violations out through `report`.
 """
 
@@ -18,7 +18,7 @@ def digest(payload: bytes) -> str:
 
 
 @dataclass(slots=True)
-class History:
+class LedgerHistory:
     """Everything known of one ledger."""
 
     ledger_id: LedgerId
@@ -28,7 +28,6 @@ class History:
     confirmed: EntryId = EntryId(-1)  # the highest LAC that any reader was told
     closed: tuple[EntryId, int] | None = None  # last entry, length
     metadata: LedgerMetadata | None = None
-    is_deleted: bool = False
 
     @property
     def last_acknowledged(self) -> EntryId:
@@ -39,20 +38,20 @@ class Oracle:
     """`report(text)` is called for each violation."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
-        self.ledgers: dict[LedgerId, History] = {}
+        self.ledgers: dict[LedgerId, LedgerHistory] = {}
         self.entries_acknowledged = 0
         self.entries_read = 0
         self._report = report
 
-    def history(self, ledger_id: LedgerId) -> History:
+    def history(self, ledger_id: LedgerId) -> LedgerHistory:
         if ledger_id not in self.ledgers:
-            self.ledgers[ledger_id] = History(ledger_id)
+            self.ledgers[ledger_id] = LedgerHistory(ledger_id)
         return self.ledgers[ledger_id]
 
     # ---- what applications were told --------------------------------------------------------------------------------
 
     def acknowledged(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> None:
-        """A writer was told that its entry will be readable for ever (S1)."""
+        """A writer was told that its entry will be readable for ever (spec/bp46.md#S1)."""
         history = self.history(ledger_id)
         self.entries_acknowledged += 1
         if entry_id in history.acknowledged:
@@ -65,7 +64,7 @@ class Oracle:
         self._compare(history, entry_id)
 
     def read(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> None:
-        """A reader was given an entry within its confirmed range (S3, S5)."""
+        """A reader was given an entry within its confirmed range (spec/bp46.md#S3, S5)."""
         history = self.history(ledger_id)
         self.entries_read += 1
         found = digest(payload)
@@ -76,7 +75,7 @@ class Oracle:
             self._report(f"S5: ledger {ledger_id} ends at {history.closed[0]} and entry {entry_id} was read")
         self._compare(history, entry_id)
 
-    def _compare(self, history: History, entry_id: EntryId) -> None:
+    def _compare(self, history: LedgerHistory, entry_id: EntryId) -> None:
         read, acknowledged = history.read.get(entry_id), history.acknowledged.get(entry_id)
         if read is not None and acknowledged is not None and read != acknowledged:
             self._report(f"S2: ledger {history.ledger_id} entry {entry_id} is not what was acknowledged")
@@ -96,7 +95,6 @@ class Oracle:
         """The stored metadata of a ledger is now this; None: deleted."""
         history = self.history(ledger_id)
         if metadata is None:
-            history.is_deleted = True
             return
         before, history.metadata = history.metadata, metadata
         # Earlier segments may change: an evacuation puts others in the places of those who left.
@@ -131,7 +129,7 @@ class Oracle:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def verified(self, ledger_id: LedgerId, entries: dict[EntryId, bytes]) -> None:
-        """A last reader read the whole closed ledger; `entries` is all it got (S2, S3, S5)."""
+        """A last reader read the whole closed ledger; `entries` is all it got (spec/bp46.md#S2, S3, S5)."""
         history = self.history(ledger_id)
         assert history.closed is not None, f"ledger {ledger_id} was verified before it was closed"
         for entry_id, payload in entries.items():
@@ -147,7 +145,7 @@ class Oracle:
             self._report(f"S3: ledger {ledger_id} entries {_runs(sorted(gone))} were read before and are gone")
 
     def unreadable(self, ledger_id: LedgerId, reason: str) -> None:
-        """The last reader could not read a ledger although enough is alive (L1)."""
+        """The last reader could not read a ledger although enough is alive (spec/bp46.md#L1)."""
         self._report(f"L1: ledger {ledger_id} cannot be read to its end: {reason}")
 
 

@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Iterator, Sequence
 
 from bookie.base import errors
-from bookie.ports.ordered_store import Delete, Put
+from bookie.ports.ordered_store import DeleteRow, PutRow
 from bookie.sim.disk import SimDisk, WriteFault
 from bookie.sim.disk_image import StoreImage
 
@@ -62,11 +62,11 @@ class SimOrderedStore:
         if fault is WriteFault.BROKEN:
             raise errors.DiskFailed(f"{self._directory}: the index cannot be written (simulated)")
 
-    def write(self, batch: Sequence[Put | Delete]) -> None:
+    def write(self, batch: Sequence[PutRow | DeleteRow]) -> None:
         image = self._check()
         self._next_write()
         for item in batch:
-            if isinstance(item, Put):
+            if isinstance(item, PutRow):
                 if item.key not in image.values:
                     bisect.insort(self._keys, item.key)
                     image.values[item.key] = item.value
@@ -76,7 +76,7 @@ class SimOrderedStore:
         image.write(list(batch))
 
     def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        self.write([Put(key, value) for key, value in pairs])
+        self.write([PutRow(key, value) for key, value in pairs])
 
     def get(self, key: bytes) -> bytes | None:
         return self._check().values.get(key)

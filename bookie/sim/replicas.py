@@ -12,7 +12,7 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata
 
 
-class Holder(Protocol):
+class EntryHolder(Protocol):
     """The store of a running bookie."""
 
     def has_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool: ...
@@ -34,7 +34,7 @@ class Replicas:
     Only for runs in which nobody changes sealed segments but evacuations.
     """
 
-    def __init__(self, report: Callable[[str], None], store_of: Callable[[BookieId], Holder | None]) -> None:
+    def __init__(self, report: Callable[[str], None], store_of: Callable[[BookieId], EntryHolder | None]) -> None:
         self.promised = 0
         self._report = report
         self._store_of = store_of

@@ -2,7 +2,7 @@
 
 Who was stopped comes back under its id with empty volumes, as a new bookie. So what its evacuation did not bring to
 others is lost for good, and the oracle misses it. Beside it collects a bookie as Java has them: it throws away what it
-holds of a closed ledger that does not name it, as far as the lock allows (metadata.md 13.2).
+holds of a closed ledger that does not name it, as far as the lock allows (spec/metadata.md#M39).
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId
 from bookie.base.units import NS_PER_S
-from bookie.client.evacuation import Evacuation
 from bookie.client.ledgers import LedgerStore
+from bookie.client.repair.evacuation import Evacuation
 from bookie.metadata import paths, repair
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.admin import State
@@ -32,7 +32,7 @@ _SURPLUS_EVERY_S = 0.3
 
 
 class Retirements:
-    """One after the other, until `stop`. `counts`: how they ended, by what was tried."""
+    """Retires bookies one after the other, until `stop`. `counts`: how they ended, by what was tried."""
 
     def __init__(self, cluster: SimCluster, injector: Injector, random_: random.Random) -> None:
         self.counts: dict[str, int] = {}
@@ -95,6 +95,7 @@ class Retirements:
             if not await self._is_emptied(bookie):
                 return False
             await self._forget(bookie)
+            self._injector.make_room()
             bookie.wipe()
             return True
         finally:
@@ -223,5 +224,5 @@ def _is_surplus(metadata: LedgerMetadata | None, bookie: BookieNode) -> bool:
 
 
 def entry_store(bookie: BookieNode) -> EntryStore | None:
-    """Of its running process, once that may serve."""
+    """The store of its running process, once that may serve."""
     return None if bookie.process is None else bookie.process.boot.store

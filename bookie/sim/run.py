@@ -5,10 +5,13 @@ safety under faults ──► heal ──► liveness: all bookies repaired ─�
 
 import dataclasses
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from bookie.sim import faults, retirement, workload
-from bookie.sim.cluster import Settings, SimCluster
+from bookie.sim import faults, replicator, retirement, workload
+from bookie.sim import twins as second_processes
+from bookie.sim.cluster import SimCluster, SimSettings
 from bookie.sim.injector import Injector
 from bookie.sim.loop import SimStuck
 from bookie.sim.node import Defect
@@ -17,7 +20,7 @@ FAULTS_S = 30.0
 
 
 @dataclass
-class Outcome:
+class SeedOutcome:
     """What one seed did. `defect` None: every promise held."""
 
     seed: int
@@ -55,30 +58,28 @@ def run_seed(
     accidents: bool = False,
     demanding: bool = False,
     retiring: bool = False,
-) -> Outcome:
+    replicating: bool = False,
+    doubling: bool = False,
+) -> SeedOutcome:
     """Run one seed to its end. Never raises for what the run found: that is in the outcome.
 
     `accidents`: a small cluster without journaled data under the faults of BP-46 only: a missing guard shows soon.
     `demanding`: applications that speak version 2, defer syncs, force, and want confirmed entries.
+    `doubling`: bookies are made again elsewhere while their old processes live; else in some runs.
+    `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
     `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
     """
     draws = random.Random(f"draws {seed}")
     swarm = faults.accidents(draws) if accidents else faults.draw(draws)
     bookies = 3 if accidents else draws.choice((3, 4, 4, 5))
+    if doubling:
+        swarm = dataclasses.replace(swarm, has_twins=True, rot_percent=0, sync_failure_percent=0, full_percent=0)
     if retiring:  # somebody must be left to take over; and rot, which nobody notices, may leave nobody to copy from
-        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0)
-    settings = Settings(
-        bookies=bookies,
-        journal_write_data=draws.random() < 0.4 and not accidents,
-        guard_fence=guard_fence,
-        guard_limbo=guard_limbo,
-        flush_interval_ms=60_000 if accidents else draws.choice((200, 2_000, 60_000)),
-        open_ledger_grace_ms=draws.choice((0, 3_000)),
-        client={"explicit_lac_ms": 0} if accidents else {},
-        journal_file_bytes_max=draws.choice((16_384, 1_000_000)),
-        entry_log_bytes_max=draws.choice((16_384, 1_000_000)),
-        write_cache_bytes_max=draws.choice((16_384, 1_000_000)),
-    )
+        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, has_twins=False)
+    if replicating:
+        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, wipe_percent=0, has_twins=False, kill_percent=8)
+    settings = _settings(draws, bookies, accidents=accidents)
+    settings = dataclasses.replace(settings, guard_fence=guard_fence, guard_limbo=guard_limbo)
     plan = workload.draw(draws, bookies=bookies)
     if demanding:
         demands = random.Random(f"demands {seed}")
@@ -88,15 +89,20 @@ def run_seed(
     simulation = cluster.simulation
     injector = Injector(cluster, swarm, simulation.random("injector"), down_max=max(1, bookies - 3))
     load = workload.Workload(cluster, plan)
-    retirements = retirement.Retirements(cluster, injector, simulation.random("retirements")) if retiring else None
-
+    actors: list[Actor] = []
+    if swarm.has_twins:
+        actors.append(second_processes.Twins(cluster, injector, simulation.random("twins")))
+    if replicating:
+        actors.append(replicator.Replicator(cluster, simulation.random("replicator")))
+    if retiring:
+        actors.append(retirement.Retirements(cluster, injector, simulation.random("retirements")))
     simulation.event("director", "swarm", f"{settings} {swarm.facts()} {plan}")
     defect = None
     try:
-        cluster.run(lambda it: _story(it, load, injector, retirements, faults_s), time_limit_s=7_200)
+        cluster.run(lambda it: _story(it, load, injector, actors, faults_s), time_limit_s=7_200)
     except (Defect, SimStuck, TimeoutError) as error:
         defect = "; ".join([f"{type(error).__name__}: {error}", *simulation.violations[:5]])
-    return Outcome(
+    return SeedOutcome(
         seed=seed,
         digest=simulation.digest(),
         defect=defect,
@@ -106,29 +112,55 @@ def run_seed(
         read=cluster.oracle.entries_read,
         ledgers=len(load.ledgers),
         facts=f"{swarm.facts()} bookies={bookies} {plan}",
-        broke=injector.counts | (retirements.counts if retirements is not None else {}),
+        broke=injector.counts | {what: count for actor in actors for what, count in actor.counts.items()},
         met=load.errors,
         violations=list(simulation.violations),
         trace=simulation.trace.table() if keep_trace else [],
     )
 
 
+def _settings(draws: random.Random, bookies: int, *, accidents: bool) -> SimSettings:
+    return SimSettings(
+        bookies=bookies,
+        directories=1 if accidents else draws.choice((1, 1, 2, 3)),
+        journal_write_data=draws.random() < 0.4 and not accidents,
+        flush_interval_ms=60_000 if accidents else draws.choice((200, 2_000, 60_000)),
+        open_ledger_grace_ms=draws.choice((0, 3_000)),
+        client={"explicit_lac_ms": 0} if accidents else {},
+        journal_file_bytes_max=draws.choice((16_384, 1_000_000)),
+        entry_log_bytes_max=draws.choice((16_384, 1_000_000)),
+        write_cache_bytes_max=draws.choice((16_384, 1_000_000)),
+    )
+
+
+class Actor(Protocol):
+    """Somebody who acts beside the workload and the injector. `counts`: what it did, for the summary."""
+
+    counts: dict[str, int]
+
+    def start(self) -> None: ...
+
+    async def stop(self, *, timeout_s: float) -> None:
+        """Finish what is under way. Raises Defect when that takes too long."""
+        ...
+
+
 async def _story(
-    cluster: SimCluster,
-    load: workload.Workload,
-    injector: Injector,
-    retirements: retirement.Retirements | None,
-    faults_s: float,
+    cluster: SimCluster, load: workload.Workload, injector: Injector, actors: Sequence[Actor], faults_s: float
 ) -> None:
     """Faults, then calm, then everything back."""
     load.start()
-    if retirements is not None:
-        retirements.start()
+    for actor in actors:
+        actor.start()
     await injector.run(faults_s)
+    for actor in actors:
+        if not isinstance(actor, retirement.Retirements):
+            await actor.stop(timeout_s=600)
     await load.stop(timeout_s=600)
-    if retirements is not None:
-        await retirements.stop(timeout_s=600)
+    retirements = [actor for actor in actors if isinstance(actor, retirement.Retirements)]
+    for leaving in retirements:
+        await leaving.stop(timeout_s=600)
     await cluster.until_repaired(timeout_s=900)
-    if retirements is not None:
-        retirements.replicas.check_all()
+    for leaving in retirements:
+        leaving.replicas.check_all()
     await workload.verify(cluster, load.ledgers)

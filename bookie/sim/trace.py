@@ -8,11 +8,21 @@ from dataclasses import dataclass
 
 from bookie.base.units import NS_PER_S
 
-MARKS = {"start": "▲", "ready": "●", "stop": "▽", "kill": "✗", "power cut": "✗", "wipe": "◌", "violation": "!"}
+MARKS = {
+    "start": "▲",
+    "ready": "●",
+    "stop": "▽",
+    "kill": "✗",
+    "power cut": "✗",
+    "pause": "‖",
+    "resume": "▷",
+    "wipe": "◌",
+    "violation": "!",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TraceEvent:
     at_ns: int
     node: str
     text: str
@@ -24,7 +34,7 @@ class Trace:
 
     def __init__(self, *, keep: bool = False) -> None:
         self.keep = keep
-        self.events: list[Event] = []
+        self.events: list[TraceEvent] = []
         self.count = 0
         self._hash = hashlib.blake2b(digest_size=12)
 
@@ -33,12 +43,12 @@ class Trace:
         self.count += 1
         self._hash.update(f"{at_ns} {node} {what} {facts}\n".encode())
         if self.keep:
-            self.events.append(Event(at_ns, node, f"{what} {facts}".rstrip(), MARKS.get(what, "*")))
+            self.events.append(TraceEvent(at_ns, node, f"{what} {facts}".rstrip(), MARKS.get(what, "*")))
 
     def note(self, at_ns: int, node: str, text: str) -> None:
         """Something for the reader only."""
         if self.keep:
-            self.events.append(Event(at_ns, node, text, "·"))
+            self.events.append(TraceEvent(at_ns, node, text, "·"))
 
     def digest(self) -> str:
         return self._hash.hexdigest()

@@ -1,10 +1,10 @@
-"""What bookies say on the wire, decoded and held against what they said before (S7 and S8 of bp46.md 13.1).
+"""What bookies say on the wire, decoded and held against what they said before (spec/bp46.md#S7, S8).
 
-S7: a bookie that answered a fencing request accepts no normal add of that ledger that arrives later, in no later life.
-S8: a bookie that acknowledged an entry never denies having it while that could decide anything: while the ledger is not
-closed, or the entry lies before its end, and the bookie is in the entry's write set. A deferred add (BP-14) is
-acknowledged in this sense by a `force` that arrived after its answer, or by an answer that tells the ledger to be on
-disk so far: on the same connection, hence by the same life.
+The first: a bookie that answered a fencing request accepts no normal add of that ledger that arrives later, in no later
+life. The second: a bookie that acknowledged an entry never denies having it while that could decide anything: while the
+ledger is not closed, or the entry lies before its end, and the bookie is in the entry's write set. A deferred add
+(BP-14) is acknowledged in this sense by a `force` that arrived after its answer, or by an answer that tells the ledger
+to be on disk so far: on the same connection, hence by the same life.
 """
 
 from collections.abc import Callable
@@ -32,10 +32,12 @@ from bookie.wire.session import ServerSession
 NEGATIVE = (Status.ENOENTRY, Status.ENOLEDGER)
 # Java's client, and ours, count these as "this bookie is fenced now".
 FENCING_ANSWERS = (Status.EOK, *NEGATIVE)
+# Between the name of a bookie and the number of a further machine, on which a second process of it runs.
+TWIN = "~"
 
 
 @dataclass(slots=True)
-class _Conversation:
+class _TappedConnection:
     """One connection: requests by transaction with the moment they arrived."""
 
     session: ServerSession = field(default_factory=ServerSession)
@@ -60,14 +62,14 @@ class Wiretap(Tap):
         self._report = report
         self._metadata_of = metadata_of
         self._bookies: dict[str, _Bookie] = {}
-        self._conversations: dict[SimStream, _Conversation] = {}
+        self._conversations: dict[SimStream, _TappedConnection] = {}
         self._moment = 0
         self.messages = 0
 
-    def _conversation(self, stream: SimStream) -> _Conversation:
+    def _conversation(self, stream: SimStream) -> _TappedConnection:
         found = self._conversations.get(stream)
         if found is None:
-            found = self._conversations[stream] = _Conversation()
+            found = self._conversations[stream] = _TappedConnection()
         return found
 
     def received(self, stream: SimStream, data: bytes) -> None:
@@ -86,20 +88,21 @@ class Wiretap(Tap):
                 continue  # a batch read: only what a bookie says it has
             response = v3.unpack_response(frame)
             request, arrived = conversation.waiting.pop(response.txn, (None, 0))
-            bookie = self._bookies.setdefault(stream.host, _Bookie())
+            name = stream.host.partition(TWIN)[0]  # what one process said binds every other of its id
+            bookie = self._bookies.setdefault(name, _Bookie())
             if isinstance(request, AddRun) and isinstance(response, AddResponse):
-                self._added(stream.host, bookie, conversation, request, response, arrived)
+                self._added(name, bookie, conversation, request, response, arrived)
             elif isinstance(request, ForceRequest) and isinstance(response, ForceResponse):
                 if response.status is Status.EOK:
                     self._on_disk(bookie, conversation, request.ledger_id, before=arrived)
             elif isinstance(request, ReadRequest | ReadRun) and isinstance(response, ReadResponse):
-                self._was_read(stream.host, bookie, request, response)
+                self._was_read(name, bookie, request, response)
 
     def _added(
         self,
         name: str,
         bookie: _Bookie,
-        conversation: _Conversation,
+        conversation: _TappedConnection,
         request: AddRun,
         response: AddResponse,
         arrived: int,
@@ -120,7 +123,7 @@ class Wiretap(Tap):
 
     @staticmethod
     def _on_disk(
-        bookie: _Bookie, conversation: _Conversation, ledger_id: LedgerId, *, before: int = 0, last: int = -1
+        bookie: _Bookie, conversation: _TappedConnection, ledger_id: LedgerId, *, before: int = 0, last: int = -1
     ) -> None:
         """What was answered before that moment, and every entry up to `last`, is said to be on disk."""
         for (ledger, entry_id), answered in list(conversation.deferred.items()):

@@ -12,13 +12,13 @@ from typing import Any
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
-from bookie.client.writer import LedgerWriter
+from bookie.client.write.writer import LedgerWriter
 from bookie.sim.cluster import ClientNode, SimCluster
 from bookie.sim.node import Defect, NodeCrashed
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkloadShape:
     """The shape of a workload."""
 
     writers: int = 2
@@ -36,11 +36,15 @@ class Plan:
     confirmed_percent: int = 0  # of entries: by add_confirmed_entry
 
 
-def draw(random_: random.Random, *, bookies: int) -> Plan:
-    """Quorums are 3/3/2 mostly, striped when there are bookies enough; the rest is drawn freely."""
-    shapes = [(3, 3, 2), (3, 3, 2), (3, 2, 2)] + ([(4, 3, 2)] if bookies >= 5 else [])
+def draw(random_: random.Random, *, bookies: int) -> WorkloadShape:
+    """Quorums are 3/3/2 mostly, striped or larger when there are bookies enough; the rest is drawn freely.
+
+    No ack quorum of one: the loss of one bookie's data would then be more than the protocol survives.
+    """
+    shapes = [(3, 3, 2), (3, 3, 2), (3, 2, 2), (3, 3, 3), (2, 2, 2)]
+    shapes += [(4, 3, 2), (4, 4, 3)] if bookies >= 5 else []
     ensemble_size, write_quorum, ack_quorum = random_.choice(shapes)
-    return Plan(
+    return WorkloadShape(
         writers=random_.randint(1, 3),
         readers=random_.randint(0, 2),
         recoverers=random_.randint(0, 2),
@@ -55,8 +59,8 @@ def draw(random_: random.Random, *, bookies: int) -> Plan:
     )
 
 
-def demanding(random_: random.Random, plan: Plan) -> Plan:
-    """The same with what an application may ask for besides."""
+def demanding(random_: random.Random, plan: WorkloadShape) -> WorkloadShape:
+    """A plan with what an application may ask for besides."""
     return dataclasses.replace(
         plan, deferred_percent=random_.choice((0, 40, 80)), confirmed_percent=random_.choice((0, 20))
     )
@@ -76,7 +80,7 @@ def client_options(random_: random.Random) -> dict[str, Any]:
 class Workload:
     """Runs until `stop`; `finished` tells when every application has let go."""
 
-    def __init__(self, cluster: SimCluster, plan: Plan) -> None:
+    def __init__(self, cluster: SimCluster, plan: WorkloadShape) -> None:
         self.cluster = cluster
         self.plan = plan
         self.ledgers: list[LedgerId] = []
@@ -237,7 +241,8 @@ class Application:
 
 
 async def verify(cluster: SimCluster, ledgers: list[LedgerId], *, timeout_s: float = 300.0) -> None:
-    """When all is well again: every ledger can be opened and read from its first entry to its last (S2, S5, L1)."""
+    """When all is well again: every ledger can be opened and read from its first entry to its last (spec/bp46.md#S2,
+    S5, L1)."""
     loop = cluster.simulation.loop
     verifier = await cluster.client("verifier")
     for ledger_id in ledgers:

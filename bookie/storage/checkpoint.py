@@ -10,8 +10,9 @@ mark and all it covers are durable together. (5) removes only files before every
 What a log holds of whom ("use") goes before the locations in it: copied and unjournaled entries are found again by a
 durable prefix alone, and the collector drops a log of which no use is known.
 
-A failure keeps the generation, the dirty rows and the earned marks (E3, E4): the next checkpoint finishes this one
-before it begins another, and no mark moves meanwhile. Facts are written however empty the cache is (E1, E5, E6).
+A failure keeps the generation, the dirty rows and the earned marks (spec/storage.md#E3, E4): the next checkpoint
+finishes this one before it begins another, and no mark moves meanwhile. Facts are written however empty the cache is
+(spec/storage.md#E1, E5, E6; spec/bp46.md#S11).
 """
 
 import asyncio
@@ -21,31 +22,34 @@ from collections.abc import Awaitable, Callable, Sequence
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
-from bookie.base.units import MIB
+from bookie.base.units import MIB, NS_PER_MS
 from bookie.ports.clock import Clock
-from bookie.storage import index as index_module
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.index import Placed, Use
-from bookie.storage.journal.batch import Completion, Mark
+from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
-from bookie.storage.run import Run
+from bookie.storage.run import EntryRun
 from bookie.storage.stats import StorageStats
-from bookie.storage.write_cache import Generation
+from bookie.storage.write_cache import CacheGeneration
 
 # The loop is given back between batches, so these bound how long a request may wait for a checkpoint: 1 ms, of entries
 # of 100 B 3 ms. Each batch is a hop to the disk's thread: with a quarter of it an unjournaled add cost 6.0 us, not 5.3.
 LOG_BATCH_BYTES = 2 * MIB
 INDEX_BATCH_COUNT = 512
 assert LOG_BATCH_BYTES < 64 * MIB
+_SHORT_RETRY_MS = 200  # after a shortage of descriptors or memory, which passes sooner than a full disk
+_TRIED_AGAIN = (errors.DiskFull, errors.OutOfResources, errors.PartitionFailed)
 
 
-async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]], stats: StorageStats) -> bool:
+async def checkpoint(
+    partition: Partition, marks: Callable[[], tuple[JournalPosition, ...]], stats: StorageStats
+) -> bool:
     """Make everything of `partition` durable that was there at the call; False when there was nothing to do.
 
-    Raises DiskFull (may be tried again), PartitionFailed (never again in this life; nothing is lost, write cache and
-    journal have it all), or what else the disk raised (then the node stops).
+    Raises DiskFull and OutOfResources (may be tried again), PartitionFailed (never again in this life; nothing is lost,
+    write cache and journal have it all), or what else the disk raised (then the node stops).
     """
     if partition.failure is not None:
         raise partition.failure
@@ -59,13 +63,12 @@ async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]]
     touched = list(generation.ledgers)
     if partition.written is None:
         try:
-            written = await _write_logs(partition, generation)
+            partition.written = await _write_logs(partition, generation)
         except errors.DiskFull:
             await _forget_deleted(partition)
             raise
-        await partition.writer.sync()
-        partition.written = written  # a second attempt, the index being full, writes no second copy
-    written = partition.written
+    written = partition.written  # a second attempt writes no second copy
+    await partition.writer.sync()
     partition.save_next_log()
     # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of its new life.
     for ledger_id in partition.table.deleting:
@@ -80,10 +83,10 @@ async def checkpoint(partition: Partition, marks: Callable[[], tuple[Mark, ...]]
     return True
 
 
-async def _write_logs(partition: Partition, generation: Generation) -> list[Placed]:
+async def _write_logs(partition: Partition, generation: CacheGeneration) -> list[Placed]:
     """Steps (1): every entry into a log. Returns where each is; nothing points at the bytes yet.
 
-    Raises DiskFull; then the logs are as long as before. Raises PartitionFailed.
+    Raises DiskFull, OutOfResources; then the logs are as long as before. Raises PartitionFailed.
     """
     written: list[Placed] = []
     use = dict(partition.log_use)
@@ -94,7 +97,7 @@ async def _write_logs(partition: Partition, generation: Generation) -> list[Plac
             for run, places in zip(batch, locations, strict=True):
                 written.append(Placed(run.ledger_id, run.entry_ids, places))
                 _count_use(use, log_id, run)
-    except errors.DiskFull:
+    except (errors.DiskFull, errors.OutOfResources):
         await partition.writer.roll_back()
         raise
     except errors.StorageFailed as error:
@@ -112,14 +115,16 @@ async def _forget_deleted(partition: Partition) -> None:
     forgotten = [*table.deleting, *table.deleted]
     if not forgotten:
         return
-    with contextlib.suppress(errors.DiskFull):  # the index has no space either: nothing is lost, nothing is won
+    with contextlib.suppress(
+        errors.DiskFull, errors.OutOfResources
+    ):  # the index has no space either: nothing is lost, nothing is won
         for ledger_id in forgotten:
             partition.index.forget(ledger_id, keep_row=ledger_id in table.known)
         await partition.index.flush()
         table.forgotten(forgotten)
 
 
-def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, run: Run) -> None:
+def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, run: EntryRun) -> None:
     """Note what `run` put into a log."""
     size = len(run.bodies) * log_format.RECORD_HEAD_SIZE + sum(map(len, run.bodies))
     first, last = run.entry_ids[0], run.entry_ids[-1]
@@ -128,7 +133,7 @@ def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, run: Run) -> N
 
 
 async def _put_entries(partition: Partition, written: Sequence[Placed]) -> None:
-    """Of step (3): where each entry is; the loop is given back every `INDEX_BATCH_COUNT` entries or ledgers."""
+    """Step (3), entries: where each is; the loop is given back every `INDEX_BATCH_COUNT` entries or ledgers."""
     count = 0
     for ledger_id, entry_ids, locations in written:
         for start in range(0, len(entry_ids), INDEX_BATCH_COUNT):
@@ -147,7 +152,7 @@ async def _put_batches(partition: Partition, pairs: Sequence[tuple[bytes, bytes]
 
 
 async def _write_rows(partition: Partition, touched: Sequence[LedgerId]) -> None:
-    """Of step (3): rows of ledgers whose facts or entries moved, each as it is when it is written: one packed earlier
+    """Step (3), facts: rows of ledgers whose facts or entries moved, each as it is when written: one packed earlier
     would undo what `protect` put there meanwhile."""
     table = partition.table
     rows = dict(table.flushing)
@@ -158,7 +163,8 @@ async def _write_rows(partition: Partition, touched: Sequence[LedgerId]) -> None
     waiting = list(rows.values())
     for start in range(0, len(waiting), INDEX_BATCH_COUNT):
         batch = waiting[start : start + INDEX_BATCH_COUNT]
-        partition.index.put_many([(index_module.ledger_key(ledger.ledger_id), ledger.pack()) for ledger in batch])
+        partition.index.put_many(table.rows_of(batch))
+        partition.index.delete(table.released_of(batch))
         await pause()
     current = partition.writer.current_id
     partition.log_use = {key: size for key, size in partition.log_use.items() if key[0] == current}
@@ -210,11 +216,12 @@ class Checkpointer:
             done(error)
 
     async def run(self) -> None:
-        """Until one checkpoint after `stop`, or until something failed that is not a full disk."""
-        is_last = False
+        """Until one checkpoint after `stop`, or until something failed that may not be tried again."""
+        is_last = is_short = False
         while not is_last:
+            wait_ms = min(self._interval_ms, _SHORT_RETRY_MS) if is_short else self._interval_ms
             try:
-                async with asyncio.timeout(self._interval_ms / 1000):
+                async with asyncio.timeout(wait_ms / 1000):
                     await self._wake.wait()
             except TimeoutError:
                 pass
@@ -231,7 +238,11 @@ class Checkpointer:
             await self._on_turn()
             for done in waiting:
                 done(error)
-            if error is not None and not isinstance(error, errors.DiskFull | errors.PartitionFailed):
+            is_short = isinstance(error, errors.OutOfResources)
+            if is_short and waiting:
+                # Who asks again and again is not to make this loop spin.
+                await self._clock.sleep_until(self._clock.monotonic_ns() + _SHORT_RETRY_MS * NS_PER_MS)
+            if error is not None and not isinstance(error, _TRIED_AGAIN):
                 return
 
     async def checkpoint_all(self) -> None:
@@ -247,7 +258,7 @@ class Checkpointer:
         for partition in self._partitions:
             try:
                 worked |= await self._checkpoint(partition)
-            except (errors.DiskFull, errors.PartitionFailed) as error:
+            except _TRIED_AGAIN as error:
                 trouble = trouble or error
         for number, journal in enumerate(self._journals):
             await journal.trim(min(partition.marks[number] for partition in self._partitions))
@@ -268,5 +279,5 @@ class Checkpointer:
         partition.table.trim(partition.is_busy)
         return worked
 
-    def _marks(self) -> tuple[Mark, ...]:
+    def _marks(self) -> tuple[JournalPosition, ...]:
         return tuple(journal.synced for journal in self._journals)

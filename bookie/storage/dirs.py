@@ -7,7 +7,7 @@
 DIRTY says that the store may have been serving: durable before the first request (`mark_dirty`), removed only after
 a verified flush (`clear_dirty`). Its text says whether entry data went through the journal in that life; only if it
 did not can a crash have lost acknowledged entries, and that stays so whatever the option says at the next start
-(bp46.md, T20). A marker that cannot be read counts as the worse case.
+(spec/bp46.md#R5, T20). A marker that cannot be read counts as the worse case.
 """
 
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ LOCK = "LOCK"
 INDEX = "index"
 _JOURNALED = b"entry data is in the journal\n"
 _UNJOURNALED = b"entry data is not in the journal\n"
+_SET_BACK = b"these volumes went back in time\n"
 
 
 def current(directory: str) -> str:
@@ -72,8 +73,9 @@ async def mark_dirty(disk: Disk, options: StorageOptions) -> None:
     journaled data stays until `clear_dirty`."""
     for path in _markers(options):
         text = _JOURNALED if options.journal_write_data else _UNJOURNALED
-        if await disk.exists(path) and bytes(await disk.read(path)) != _JOURNALED:
-            text = _UNJOURNALED
+        found = bytes(await disk.read(path)) if await disk.exists(path) else _JOURNALED
+        if found != _JOURNALED:
+            text = _SET_BACK if found == _SET_BACK else _UNJOURNALED
         await disk.make_dir(path.rsplit("/", 1)[0])
         await disk_port.replace_durably(disk, path, text)
 
@@ -90,6 +92,22 @@ async def may_have_lost(disk: Disk, options: StorageOptions) -> bool:
     """True when that life kept entry data out of the journal, so that acknowledged entries may be gone."""
     for path in _markers(options):
         if await disk.exists(path) and bytes(await disk.read(path)) != _JOURNALED:
+            return True
+    return False
+
+
+async def mark_set_back(disk: Disk, options: StorageOptions) -> None:
+    """Note durably, before the store is opened, that these volumes went back in time: the journal file that opening
+    begins would hide it. Stays until `clear_dirty`."""
+    for path in _markers(options):
+        await disk.make_dir(path.rsplit("/", 1)[0])
+        await disk_port.replace_durably(disk, path, _SET_BACK)
+
+
+async def is_set_back(disk: Disk, options: StorageOptions) -> bool:
+    """True when that was noted, and the integrity marks are not made yet."""
+    for path in _markers(options):
+        if await disk.exists(path) and bytes(await disk.read(path)) == _SET_BACK:
             return True
     return False
 

@@ -1,7 +1,7 @@
 """The head of an entry: what a bookie reads of it. Digest and payload are its writer's. Pure.
 
 0 ledger id | 8 entry id | 16 the highest entry that its writer knew to be confirmed        i64, big-endian
-(wire-protocol.md; DigestManager)
+(spec/wire.md#W19)
 """
 
 import struct

@@ -21,7 +21,7 @@ from bookie.storage.partition import Partition
 log = logging.getLogger(__name__)
 
 
-class Health:
+class StorageHealth:
     """`is_refusing` is the hot path's one question: False means that an add has nothing more to ask here."""
 
     def __init__(
@@ -49,6 +49,7 @@ class Health:
         self._is_set_read_only = False
         self._is_disk_full = False
         self._has_failed_partition = False
+        self._is_short = False
 
     # ---- questions --------------------------------------------------------------------------------------------------
 
@@ -89,6 +90,11 @@ class Health:
         if isinstance(error, errors.DiskFull):
             # Until a checkpoint turn, at the latest one interval from now, finds room again.
             self._set_disk_full(True, str(error))
+        elif isinstance(error, errors.OutOfResources):
+            # Nothing is wrong with a disk, and nothing is lost: what was not written is written later.
+            if not self._is_short:
+                log.warning("short of descriptors or memory, tried again reason=%s", error)
+            self._is_short = True
         elif isinstance(error, errors.PartitionFailed):
             if not self._has_failed_partition:
                 log.error("ledger directory failed, read-only until a restart reason=%s", error)
@@ -104,16 +110,19 @@ class Health:
         """Look at the disks and the caches after a checkpoint turn; True when another turn is needed at once."""
         total = free = 0
         fullest, where = 0.0, ""
+        # Of a directory that takes no writes any more nobody is told that it has room.
+        usable = {self._options.ledger_dirs[each.number] for each in self._partitions if each.failure is None}
         for directory in dirs.all_dirs(self._options):
             try:
                 usage = await self._disk.usage(directory)
             except errors.StorageFailed as error:  # what that means is found out by who writes there
                 log.warning("a disk does not say how full it is reason=%s", error)
+                self.disks.pop(directory, None)
                 continue
             self.disks[directory] = usage
             if usage.used_share > fullest:
                 fullest, where = usage.used_share, directory
-            if directory in self._options.ledger_dirs:
+            if directory in usable:
                 total, free = total + usage.total_bytes, free + usage.free_bytes
         self.usage = Usage(total, free)
         self.is_stuck = is_stuck = any(journal.is_suspended for journal in self._journals) or any(
@@ -121,7 +130,8 @@ class Health:
         )
         limit = self._options.disk_used_again if self._is_disk_full else self._options.disk_used_max
         what = "a checkpoint waits for space" if is_stuck else f"{where} is {fullest:.0%} full"
-        self._set_disk_full(is_stuck or fullest > limit, what)
+        self._is_short = self._is_short and is_stuck
+        self._set_disk_full((is_stuck and not self._is_short) or fullest > limit, what)
         bound = self._options.write_cache_bytes_max
         if is_stuck or all(partition.active.size_bytes <= bound for partition in self._partitions):
             self.room.set()  # when stuck, too: who reads must not wait for space, and who adds is refused

@@ -4,8 +4,10 @@
     'L' ledger         -> the ledger's durable facts (`ledgers`)
     'G' log ledger     -> what that log holds of that ledger: bytes, first and last entry     for collection
     'M' name           -> marks, highest log id, shape             few; the mark is written last
+    'Q' ledger         -> why the ledger is quarantined            text; its row says limbo and state lost besides
 
-Numbers in keys are big-endian and never negative, so byte order is numeric order.
+Numbers in keys are big-endian and never negative, so byte order is numeric order. A row of one ledger that is not laid
+out so is told to `on_malformed` and has nothing to say; one that names no ledger is passed over.
 """
 
 import itertools
@@ -14,8 +16,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
-from bookie.ports.ordered_store import Delete, OrderedStore, Put
+from bookie.ports.ordered_store import DeleteRow, OrderedStore, PutRow
 from bookie.storage import block
 from bookie.storage.location import Location
 from bookie.storage.pause import pause
@@ -41,13 +44,30 @@ def block_key(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
 
 
 def _unpack_block_key(key: bytes) -> tuple[LedgerId, EntryId]:
-    """The ledger and the first entry of a row."""
+    """The ledger and the first entry of a row. Raises CorruptFile."""
+    if len(key) != _BLOCK_KEY.size:
+        raise errors.CorruptFile(f"index: a key of {len(key)} bytes for a block of entries")
     _, ledger_id, number = _BLOCK_KEY.unpack(key)
     return LedgerId(ledger_id), EntryId(number << block.SHIFT)
 
 
 def ledger_key(ledger_id: LedgerId) -> bytes:
     return _LEDGER_KEY.pack(b"L", ledger_id)
+
+
+def _ledger_ids(pairs: "Pairs") -> list[LedgerId]:
+    """The ledgers of rows whose keys name one and nothing else."""
+    found = [LedgerId(_LEDGER_KEY.unpack(key)[1]) for key, _ in pairs if len(key) == _LEDGER_KEY.size]
+    return [ledger_id for ledger_id in found if ledger_id >= 0]
+
+
+def quarantine_key(ledger_id: LedgerId) -> bytes:
+    return _LEDGER_KEY.pack(b"Q", ledger_id)
+
+
+def quarantine_pair(ledger_id: LedgerId, reason: str) -> tuple[bytes, bytes]:
+    """The row that says that a ledger is quarantined."""
+    return quarantine_key(ledger_id), reason.encode()
 
 
 def _after_entries(ledger_id: LedgerId) -> bytes:
@@ -65,7 +85,7 @@ class Use(NamedTuple):
     last: EntryId
 
     def with_run(self, size: int, first: EntryId, last: EntryId) -> "Use":
-        """The same with entries `first` to `last` besides."""
+        """Return this use with entries `first` to `last` added."""
         return Use(self.size + size, min(self.first, first), max(self.last, last))
 
 
@@ -77,10 +97,23 @@ class Placed(NamedTuple):
     locations: list[bytes]
 
 
-def _unpack_use(value: bytes) -> Use:
-    if len(value) == _SIZE.size:
-        return Use(_SIZE.unpack(value)[0], EntryId(0), LAST)
-    return Use(*_USE.unpack(value))
+def _unpack_use(pair: tuple[bytes, bytes]) -> tuple[int, LedgerId, Use]:
+    """Log, ledger and what the log holds of it. A value that says nothing usable counts as the widest one: whoever asks
+    must not take the ledger for one that is not there. Raises CorruptFile when the key names no ledger."""
+    key, value = pair
+    if len(key) != _USE_KEY.size:
+        raise errors.CorruptFile(f"index: a key of {len(key)} bytes for the use of a log")
+    _, log_id, ledger_id = _USE_KEY.unpack(key)
+    if len(value) == _USE.size:
+        use = Use(*_USE.unpack(value))
+        if 0 <= use.first <= use.last:
+            return log_id, LedgerId(ledger_id), use
+    size = int(_SIZE.unpack(value)[0]) if len(value) == _SIZE.size else 0
+    return log_id, LedgerId(ledger_id), Use(size, FIRST, LAST)
+
+
+def _refuse_malformed(ledger_id: LedgerId, reason: str) -> None:
+    raise errors.CorruptFile(reason)
 
 
 class Slices(Generic[T]):
@@ -112,23 +145,35 @@ class Slices(Generic[T]):
 
 
 class Index:
-    """Reads see every completed write; nothing is durable before `flush`."""
+    """Reads see every completed write; nothing is durable before `flush`.
+
+    `on_malformed`, set by the partition, is told (ledger, reason) of a row that cannot be read; without one that is
+    CorruptFile.
+    """
 
     def __init__(self, store: OrderedStore) -> None:
         self.store = store
+        self.on_malformed: Callable[[LedgerId, str], None] = _refuse_malformed
 
     # ---- entries --------------------------------------------------------------------------------------------------
 
     def locate(self, ledger_id: LedgerId, entry_id: EntryId) -> Location | None:
         """Where an entry's record is; None: never indexed here."""
         row = self.store.get(block_key(ledger_id, entry_id))
-        return None if row is None else block.find(row, entry_id)
+        return None if row is None else self._find(ledger_id, entry_id, row)
+
+    def _find(self, ledger_id: LedgerId, entry_id: EntryId, row: bytes) -> Location | None:
+        try:
+            return block.find(row, entry_id)
+        except errors.CorruptFile as error:
+            self.on_malformed(ledger_id, str(error))
+            return None
 
     def locate_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Location | None]:
         """`locate` of each. Raises CorruptFile, StorageFailed for all of them."""
         rows = self.store.get_many([block_key(ledger_id, entry_id) for entry_id in entry_ids])
         columns = zip(rows, entry_ids, strict=True)
-        return [None if row is None else block.find(row, entry_id) for row, entry_id in columns]
+        return [None if row is None else self._find(ledger_id, entry_id, row) for row, entry_id in columns]
 
     def put_entries(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], locations: Sequence[bytes]) -> None:
         """Say where entries of a ledger are, ascending ids; what was known of them before is replaced."""
@@ -139,7 +184,13 @@ class Index:
             end = bisect_left(entry_ids, after, start)
             key = block_key(ledger_id, entry_ids[start])
             row = self.store.get(key) if end - start < block.COUNT else None
-            pairs.append((key, block.pack(entry_ids[start:end], locations[start:end], row)))
+            try:
+                value = block.pack(entry_ids[start:end], locations[start:end], row)
+            except errors.CorruptFile as error:
+                # CRASH: that entries are gone from here is in the index before the row that said where they were goes.
+                self.on_malformed(ledger_id, str(error))
+                value = block.pack(entry_ids[start:end], locations[start:end], None)
+            pairs.append((key, value))
             start = end
         self.put_many(pairs)
 
@@ -149,19 +200,25 @@ class Index:
         row = self.store.get(key)
         if row is not None:
             left = block.without(row, entry_id)
-            self.store.write([Delete(key) if left is None else Put(key, left)])
+            self.store.write([DeleteRow(key) if left is None else PutRow(key, left)])
 
     def last_entry(self, ledger_id: LedgerId) -> EntryId | None:
         """The highest indexed entry id of a ledger."""
         pair = self.store.last_in(block_key(ledger_id, FIRST), _after_entries(ledger_id))
-        return None if pair is None else block.last_in(pair[1], _unpack_block_key(pair[0])[1])
+        if pair is None:
+            return None
+        try:
+            return block.last_in(pair[1], _unpack_block_key(pair[0])[1])
+        except errors.CorruptFile as error:
+            self.on_malformed(ledger_id, str(error))
+            return None
 
     def locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
     ) -> Iterator[tuple[EntryId, Location]]:
         """Indexed entries of a ledger from `first` to `last` (inclusive), ascending; as they are at this call."""
         pairs = self.store.range(block_key(ledger_id, first), block_key(ledger_id, last) + b"\0")
-        return (found for pair in pairs for found in _locations_in(pair, first, last))
+        return (found for pair in pairs for found in self._locations_in(ledger_id, pair, first, last))
 
     def walk_locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
@@ -169,16 +226,28 @@ class Index:
         """The same in slices, the loop being given back between them: each slice is as the index is then."""
 
         def unpack(pairs: Pairs) -> list[tuple[EntryId, Location]]:
-            return [found for pair in pairs for found in _locations_in(pair, first, last)]
+            return [found for pair in pairs for found in self._locations_in(ledger_id, pair, first, last)]
 
         start, end = block_key(ledger_id, first), block_key(ledger_id, last) + b"\0"
         return Slices(self.store, start, end, BLOCKS_SLICE_COUNT, unpack)
 
+    def _locations_in(
+        self, ledger_id: LedgerId, pair: tuple[bytes, bytes], first: EntryId, last: EntryId
+    ) -> list[tuple[EntryId, Location]]:
+        """The entries of one row that lie between `first` and `last` (inclusive)."""
+        key, row = pair
+        try:
+            found = list(block.locations_in(row, _unpack_block_key(key)[1]))
+        except errors.CorruptFile as error:
+            self.on_malformed(ledger_id, str(error))
+            return []
+        return [(entry_id, location) for entry_id, location in found if first <= entry_id <= last]
+
     def all_locations(self) -> Iterator[tuple[LedgerId, EntryId, Location]]:
         """All indexed entries of all ledgers, ascending."""
         for key, row in self.store.range(b"E", b"F"):
-            ledger_id, first = _unpack_block_key(key)
-            for entry_id, location in block.locations_in(row, first):
+            ledger_id, _ = _unpack_block_key(key)
+            for entry_id, location in self._locations_in(ledger_id, (key, row), FIRST, LAST):
                 yield ledger_id, entry_id, location
 
     # ---- ledgers --------------------------------------------------------------------------------------------------
@@ -189,21 +258,24 @@ class Index:
     def rows(self) -> Iterator[tuple[LedgerId, bytes]]:
         """Every ledger's row, ascending by id."""
         for key, value in self.store.range(b"L", b"M"):
-            yield LedgerId(_LEDGER_KEY.unpack(key)[1]), value
+            for ledger_id in _ledger_ids([(key, value)]):
+                yield ledger_id, value
 
     def walk_ledgers(self, first: LedgerId = FIRST_LEDGER) -> "Slices[list[LedgerId]]":
         """The ids of all ledgers from `first` on that have a row, ascending, in slices."""
+        return Slices(self.store, ledger_key(first), b"M", SLICE_COUNT, _ledger_ids)
 
-        def unpack(pairs: Pairs) -> list[LedgerId]:
-            return [LedgerId(_LEDGER_KEY.unpack(key)[1]) for key, _ in pairs]
-
-        return Slices(self.store, ledger_key(first), b"M", SLICE_COUNT, unpack)
+    def quarantined(self) -> Iterator[tuple[LedgerId, str]]:
+        """Every ledger that is quarantined, ascending, and why."""
+        for key, value in self.store.range(b"Q", b"R"):
+            for ledger_id in _ledger_ids([(key, value)]):
+                yield ledger_id, value.decode(errors="replace")
 
     def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
         """Remove a ledger's entries, and its row unless the ledger has been made anew since."""
         self.store.delete_range(block_key(ledger_id, FIRST), _after_entries(ledger_id))
         if not keep_row:
-            self.store.write([Delete(ledger_key(ledger_id))])
+            self.store.write([DeleteRow(ledger_key(ledger_id)), DeleteRow(quarantine_key(ledger_id))])
 
     # ---- use of logs ----------------------------------------------------------------------------------------------
 
@@ -211,26 +283,18 @@ class Index:
         """Pairs that record what a log holds of a ledger."""
         return [(_USE_KEY.pack(b"G", log_id, ledger_id), _USE.pack(*held)) for (log_id, ledger_id), held in use.items()]
 
-    def use_of(self, log_id: int) -> Iterator[tuple[LedgerId, Use]]:
-        """Ledgers in a log, ascending."""
-        start = _USE_KEY.pack(b"G", log_id, 0)
-        for key, value in self.store.range(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"):
-            yield LedgerId(_USE_KEY.unpack(key)[2]), _unpack_use(value)
-
     def walk_use(self, log_id: int) -> "Slices[list[tuple[LedgerId, Use]]]":
-        """The same in slices."""
+        """Ledgers in a log, ascending, in slices."""
 
         def unpack(pairs: Pairs) -> list[tuple[LedgerId, Use]]:
-            return [(LedgerId(_USE_KEY.unpack(key)[2]), _unpack_use(value)) for key, value in pairs]
+            return [_unpack_use(pair)[1:] for pair in pairs]
 
         start, end = _USE_KEY.pack(b"G", log_id, 0), _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"
         return Slices(self.store, start, end, SLICE_COUNT, unpack)
 
     def all_use(self) -> Iterator[tuple[int, LedgerId, Use]]:
         """Every (log, ledger, use), ascending."""
-        for key, value in self.store.range(b"G", b"H"):
-            _, log_id, ledger_id = _USE_KEY.unpack(key)
-            yield log_id, LedgerId(ledger_id), _unpack_use(value)
+        return map(_unpack_use, self.store.range(b"G", b"H"))
 
     def forget_use(self, log_id: int) -> None:
         """Nothing of any ledger is in that log any more."""
@@ -243,22 +307,18 @@ class Index:
         return self.store.get(b"M" + name.encode())
 
     def put_meta(self, name: str, value: bytes) -> None:
-        self.store.write([Put(b"M" + name.encode(), value)])
+        self.store.write([PutRow(b"M" + name.encode(), value)])
 
     def put_many(self, pairs: Pairs) -> None:
         if pairs:
             self.store.put_many(pairs)
+
+    def delete(self, deletes: Sequence[DeleteRow]) -> None:
+        if deletes:
+            self.store.write(deletes)
 
     async def flush(self) -> None:
         await self.store.flush()
 
     async def close(self) -> None:
         await self.store.close()
-
-
-def _locations_in(pair: tuple[bytes, bytes], first: EntryId, last: EntryId) -> Iterator[tuple[EntryId, Location]]:
-    """The entries of one row that lie between `first` and `last` (inclusive)."""
-    key, row = pair
-    for entry_id, location in block.locations_in(row, _unpack_block_key(key)[1]):
-        if first <= entry_id <= last:
-            yield entry_id, location

@@ -13,7 +13,7 @@ from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import Disk
 from bookie.ports.ordered_store import OrderedStores
-from bookie.storage import dirs, ledgers
+from bookie.storage import dirs, ledgers, replay
 from bookie.storage import partition as partition_module
 from bookie.storage.entrylog import logs as log_files
 from bookie.storage.entrylog import scan as log_scan
@@ -21,7 +21,7 @@ from bookie.storage.index import Index, Use
 from bookie.storage.journal import files as journal_files
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal import reader as journal_reader
-from bookie.storage.journal.batch import Mark
+from bookie.storage.journal.batch import JournalPosition
 from bookie.storage.ledgers import LedgerFacts
 from bookie.storage.location import Location
 
@@ -89,7 +89,11 @@ async def journal_records(
         return
     try:
         for record in file.records(0):  # entries that came together are one record: they share its place
-            kind = KIND_NAMES.get(record.kind, f"kind {record.kind}")
+            reason = replay.complaint(record)
+            if reason:
+                yield Damage(path, file.at, f"the record checks, but {reason}", is_tail=False)
+                continue
+            kind = KIND_NAMES[record.kind]
             yield JournalRecord(path, file.at, kind, record.ledger_id, record.entry_id, record.body)
     except errors.CorruptFile as error:
         yield Damage(path, file.at, str(error), is_tail=False)
@@ -140,13 +144,28 @@ class IndexView:
 
     def __init__(self, index: Index) -> None:
         self._index = index
+        self._malformed: dict[LedgerId, str] = {}
+        index.on_malformed = self._malformed.__setitem__
 
     def ledgers(self) -> Iterator[tuple[LedgerId, LedgerFacts]]:
-        """Every ledger with its durable facts. Raises CorruptFile for a row that is not one of ours."""
+        """Every ledger with its durable facts; one whose row cannot be read is in `quarantined`."""
         for ledger_id, row in self._index.rows():
-            yield ledger_id, ledgers.unpack_row(ledger_id, row).facts()
+            with contextlib.suppress(errors.CorruptFile):
+                yield ledger_id, ledgers.unpack_row(ledger_id, row).facts()
+
+    def quarantined(self) -> dict[LedgerId, str]:
+        """Ledgers whose state nobody can judge here, and why: as a bookie has noted, or as their rows say (those of
+        entries as far as they were looked at)."""
+        found = self._malformed | dict(self._index.quarantined())
+        for ledger_id, row in self._index.rows():
+            try:
+                ledgers.unpack_row(ledger_id, row)
+            except errors.CorruptFile as error:
+                found.setdefault(ledger_id, str(error))
+        return found
 
     def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
+        """None: it has no row. Raises CorruptFile."""
         row = self._index.row(ledger_id)
         return None if row is None else ledgers.unpack_row(ledger_id, row).facts()
 
@@ -162,7 +181,7 @@ class IndexView:
         """(log, ledger, what was written of it there); rewritten and deleted entries are counted still."""
         return self._index.all_use()
 
-    def marks(self) -> tuple[Mark, ...]:
+    def marks(self) -> tuple[JournalPosition, ...]:
         """The position in each journal before which everything of this directory is in logs and index."""
         return partition_module.stored_marks(self._index)
 

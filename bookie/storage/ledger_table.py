@@ -1,11 +1,21 @@
-"""The ledgers of one directory: those in memory, the rest in the index. Bounded, and never forgets an unsaved fact."""
+"""The ledgers of one directory: those in memory, the rest in the index. Bounded, and never forgets an unsaved fact.
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+A ledger of which something cannot be read or contradicts itself is quarantined: its state is lost, so it never says no
+and takes no add; what is here of it is still read. The integrity check ends that, as any limbo, once all of it is here.
+"""
 
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+
+from bookie.base import errors
 from bookie.base.ids import LedgerId
+from bookie.ports.ordered_store import DeleteRow
+from bookie.storage import index as index_module
 from bookie.storage import ledgers
 from bookie.storage.index import Index
-from bookie.storage.ledgers import Ledger
+from bookie.storage.ledgers import LIMBO, STATE_LOST, UNKNOWN_LAST, Ledger
+
+log = logging.getLogger(__name__)
 
 
 class LedgerTable:
@@ -18,6 +28,8 @@ class LedgerTable:
         self.flushing: dict[LedgerId, Ledger] = {}
         self.deleted: dict[LedgerId, None] = {}
         self.deleting: dict[LedgerId, None] = {}
+        self.quarantined: dict[LedgerId, str] = {}  # and why
+        self._released: dict[LedgerId, None] = {}  # the index says still that they are quarantined
         self._index = index
         self._cached_max = cached_max
 
@@ -29,7 +41,14 @@ class LedgerTable:
         row = self._index.row(ledger_id)
         if row is None:
             return None
-        ledger = self.known[ledger_id] = ledgers.unpack_row(ledger_id, row)
+        try:
+            ledger = ledgers.unpack_row(ledger_id, row)
+        except errors.CorruptFile as error:
+            ledger = Ledger(ledger_id)  # the row stays as it is until something of the ledger changes
+            self._note(ledger_id, str(error))
+        if ledger_id in self.quarantined:
+            ledger.flags |= LIMBO | STATE_LOST
+        self.known[ledger_id] = ledger
         return ledger
 
     def is_here(self, ledger_id: LedgerId) -> bool:
@@ -39,7 +58,7 @@ class LedgerTable:
         )
 
     def may_be_here(self, ledger_id: LedgerId) -> bool:
-        """The same, and True besides while a crash would bring it back: its deletion is not durable."""
+        """True when the ledger is here, or while a crash would bring it back: its deletion is not durable."""
         return ledger_id in self.deleted or ledger_id in self.deleting or self.is_here(ledger_id)
 
     def create(self, ledger_id: LedgerId, master_key: bytes) -> Ledger:
@@ -52,6 +71,8 @@ class LedgerTable:
         self.dirty[ledger.ledger_id] = ledger
 
     def delete(self, ledger_id: LedgerId) -> None:
+        self.quarantined.pop(ledger_id, None)
+        self._released.pop(ledger_id, None)
         self.known.pop(ledger_id, None)
         self.dirty.pop(ledger_id, None)
         self.flushing.pop(ledger_id, None)
@@ -71,6 +92,44 @@ class LedgerTable:
             if ledger_id in self.known:
                 yield ledger_id
 
+    # ---- ledgers that nobody can judge ------------------------------------------------------------------------------
+
+    def load_quarantined(self) -> None:
+        """Learn which ledgers an earlier life quarantined."""
+        self.quarantined.update(self._index.quarantined())
+
+    def quarantine(self, ledger_id: LedgerId, reason: str) -> Ledger | None:
+        """Take the ledger for one that has lost its state; made, when it is not here. Its row is to be written.
+
+        None, and nothing happens, when it is deleted already.
+        """
+        if ledger_id not in self.known and (ledger_id in self.deleted or ledger_id in self.deleting):
+            return None
+        ledger = self.find(ledger_id) or self.create(ledger_id, b"")
+        self._note(ledger_id, reason)
+        ledger.flags |= LIMBO | STATE_LOST
+        self.changed(ledger)
+        return ledger
+
+    def _note(self, ledger_id: LedgerId, reason: str) -> None:
+        if ledger_id not in self.quarantined:
+            self.quarantined[ledger_id] = reason
+            log.error("ledger quarantined, the integrity check mends it ledger_id=%d reason=%s", ledger_id, reason)
+
+    def release(self, ledger: Ledger) -> None:
+        """All of the ledger is here again: it may say no."""
+        ledger.flags &= ~LIMBO
+        ledger.last = UNKNOWN_LAST
+        if self.quarantined.pop(ledger.ledger_id, None) is not None:
+            self._released[ledger.ledger_id] = None
+        self.changed(ledger)
+
+    def check_judgeable(self, ledger_id: LedgerId) -> None:
+        """Raise UnknownLedgerState when nothing that is promised about the ledger could be held."""
+        reason = self.quarantined.get(ledger_id)
+        if reason is not None:
+            raise errors.UnknownLedgerState(f"ledger {ledger_id} is quarantined here: {reason}")
+
     # ---- for the checkpoint -----------------------------------------------------------------------------------------
 
     def rotate(self) -> None:
@@ -80,8 +139,23 @@ class LedgerTable:
         self.flushing, self.dirty = self.dirty, {}
         self.deleting, self.deleted = self.deleted, {}
 
+    def rows_of(self, batch: Sequence[Ledger]) -> list[tuple[bytes, bytes]]:
+        """What the index has to say of these ledgers, as they are now."""
+        pairs = [(index_module.ledger_key(ledger.ledger_id), ledger.pack()) for ledger in batch]
+        if self.quarantined:
+            found = [(ledger.ledger_id, self.quarantined.get(ledger.ledger_id)) for ledger in batch]
+            pairs += [index_module.quarantine_pair(ledger_id, why) for ledger_id, why in found if why is not None]
+        return pairs
+
+    def released_of(self, batch: Iterable[Ledger]) -> list[DeleteRow]:
+        """What the index must say of them no more."""
+        released = [ledger.ledger_id for ledger in batch if ledger.ledger_id in self._released]
+        return [DeleteRow(index_module.quarantine_key(ledger_id)) for ledger_id in released]
+
     def flushed(self) -> None:
         """The rows and deletions of this checkpoint are durable."""
+        for ledger_id in [ledger_id for ledger_id in self._released if ledger_id not in self.dirty]:
+            del self._released[ledger_id]
         self.flushing = {}
         self.deleting = {}
 

@@ -16,13 +16,17 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, EntryId, LedgerId
-from bookie.storage import versions
+from bookie.storage import limits
 
+# Whoever makes row version 2 raises `partition.FORMAT_VERSION` too: an index of a newer program is refused as a whole,
+# before any row of it is looked at. Here, a number that is not ours is one damaged row.
 VERSION = 1
 _ROW = struct.Struct(">BBQqHH")
 _LAC = struct.Struct(">qq")
 FENCED, STATE_LOST, LIMBO = 1, 2, 4
 EXPLICIT_LAC_MIN_SIZE = _LAC.size
+FIELD_BYTES_MAX = 0xFFFF  # what the sizes in a row can say
+assert max(limits.MASTER_KEY_BYTES_MAX, limits.EXPLICIT_LAC_BYTES_MAX) <= FIELD_BYTES_MAX
 UNKNOWN_LAST = EntryId(-2)
 
 LacWatcher = Callable[[EntryId], None]
@@ -33,7 +37,8 @@ class LedgerFacts:
     """What is known about a ledger, as a value. `master_key` is None while nobody has said it yet.
 
     `is_fenced`: normal adds are refused. `is_state_lost`: the reason is only that this bookie may have lost its state
-    (`protect`); no recovery has fenced here since. A writer then changes its ensemble instead of dying (bp46.md, T14).
+    (`protect`); no recovery has fenced here since. A writer then changes its ensemble instead of dying
+    (spec/bp46.md#T14).
     """
 
     master_key: bytes | None
@@ -73,7 +78,7 @@ class Ledger:
         )
 
     def refusal(self) -> BookieError | None:
-        """Why a normal add is refused, None when it is not. Rule: bp46.md 10, "distinct add code"."""
+        """Why a normal add is refused, None when it is not. Rule: spec/bp46.md#R4."""
         if self.flags & FENCED:
             return errors.LedgerFenced(f"ledger {self.ledger_id} is fenced: somebody recovers or recovered it")
         if self.flags & (STATE_LOST | LIMBO):
@@ -93,6 +98,8 @@ class Ledger:
     def pack(self) -> bytes:
         """The ledger's row."""
         explicit = self.explicit_lac or b""
+        assert len(self.master_key) <= FIELD_BYTES_MAX
+        assert len(explicit) <= FIELD_BYTES_MAX
         return (
             _ROW.pack(VERSION, self.flags, self.limbo_epoch, self.lac, len(self.master_key), len(explicit))
             + self.master_key
@@ -101,13 +108,13 @@ class Ledger:
 
 
 def unpack_row(ledger_id: LedgerId, row: bytes) -> Ledger:
-    """Return the ledger that `row` describes. Raises CorruptFile, or RefusedToStart for a row of a newer version."""
+    """Return the ledger that `row` describes. Raises CorruptFile."""
     if len(row) < _ROW.size:
         raise errors.CorruptFile(f"index: the row of ledger {ledger_id} has {len(row)} bytes")
     version, flags, limbo_epoch, lac, key_size, explicit_size = _ROW.unpack_from(row)
-    if version > VERSION:
-        raise versions.refusal(f"the index's row of ledger {ledger_id}", version, VERSION)
-    if version != VERSION or len(row) != _ROW.size + key_size + explicit_size or flags & ~(FENCED | STATE_LOST | LIMBO):
+    is_whole = len(row) == _ROW.size + key_size + explicit_size
+    has_lac = explicit_size == 0 or explicit_size >= EXPLICIT_LAC_MIN_SIZE
+    if version != VERSION or not is_whole or not has_lac or flags & ~(FENCED | STATE_LOST | LIMBO):
         raise errors.CorruptFile(f"index: the row of ledger {ledger_id} (version {version}) is not one of ours")
     ledger = Ledger(ledger_id, row[_ROW.size : _ROW.size + key_size])
     ledger.flags = flags

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from bookie.base import errors
+from bookie.base import budgets, errors
 from bookie.base.units import GIB, KIB, MIB
-from bookie.storage.collect.options import CompactionOptions
+from bookie.storage.collect_options import BrakeOptions, CompactionOptions
 from bookie.storage.scrub_options import ScrubOptions
 
-WRITE_CACHE_BYTES_MAX = 40 * MIB
-READ_CACHE_BYTES_MAX = 64 * MIB
+WRITE_CACHE_BYTES_MAX = budgets.WRITE_CACHE_BYTES
+READ_CACHE_BYTES_MAX = budgets.READ_CACHE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,16 @@ class StorageOptions:
     read_ahead_bytes_max: int = 256 * KIB
     # Idle ledgers' facts kept in memory; beyond it the least recently loaded are forgotten (they are in the index).
     ledgers_cached_max: int = 100_000
+    # Ledgers whose facts wait for a checkpoint, each some hundred bytes; from half of it on a checkpoint begins at
+    # once, beyond it new ledgers are refused.
+    ledgers_dirty_max: int = 200_000
     # Read-only above the first share of a file system used, writable again below the second (diskUsageThreshold 0.95).
     disk_used_max: float = 0.95
     disk_used_again: float = 0.94
     # From here on only the cheaper kind of compaction runs (diskUsageWarnThreshold).
     disk_used_warn: float = 0.90
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
+    brake: BrakeOptions = field(default_factory=BrakeOptions)
     scrub: ScrubOptions = field(default_factory=ScrubOptions)
 
     def __post_init__(self) -> None:
@@ -80,6 +84,7 @@ class StorageOptions:
             ("flush_interval_ms", self.flush_interval_ms, 1),
             ("unjournaled_flush_interval_ms", self.unjournaled_flush_interval_ms, 1),
             ("ledgers_cached_max", self.ledgers_cached_max, 1),
+            ("ledgers_dirty_max", self.ledgers_dirty_max, 2),
             ("read_cache_bytes_max", self.read_cache_bytes_max, 0),
             ("read_ahead_bytes_max", self.read_ahead_bytes_max, 0),
         ):

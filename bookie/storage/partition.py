@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.storage import versions
-from bookie.storage.entrylog.logs import EntryLogs, Place
+from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
 from bookie.storage.entrylog.writer import LogWriter
 from bookie.storage.index import Index, Placed, Use
-from bookie.storage.journal.batch import NOTHING, Mark
+from bookie.storage.journal.batch import NOTHING, JournalPosition
 from bookie.storage.ledger_table import LedgerTable
 from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
 from bookie.storage.location import Location
-from bookie.storage.read_ahead import ReadAhead
+from bookie.storage.read_ahead import DiskReadAhead
 from bookie.storage.read_cache import ReadCache
-from bookie.storage.write_cache import Generation
+from bookie.storage.write_cache import CacheGeneration
 
 _MARK = struct.Struct(">QQ")
 _SHAPE = struct.Struct(">III")
@@ -41,7 +41,7 @@ class Partition:
         writer: LogWriter,
         table: LedgerTable,
         read_cache: ReadCache,
-        ahead: ReadAhead,
+        ahead: DiskReadAhead,
     ) -> None:
         self.number = number
         self.index = index
@@ -50,15 +50,16 @@ class Partition:
         self.table = table
         self.read_cache = read_cache
         self.ahead = ahead
-        self.active = Generation()
-        self.flushing: Generation | None = None
-        self.flushing_marks: tuple[Mark, ...] = ()
+        self.active = CacheGeneration()
+        self.flushing: CacheGeneration | None = None
+        self.flushing_marks: tuple[JournalPosition, ...] = ()
         self.flushing_log = 0  # the checkpoint writes to this log and later ones
         self.written: list[Placed] | None = None  # where the entries of `flushing` are, once their bytes are synced
-        self.marks: tuple[Mark, ...] = ()  # durable
+        self.marks: tuple[JournalPosition, ...] = ()  # durable
         self.failure: errors.PartitionFailed | None = None  # its disk takes no writes any more, until a restart
         self.durable_next_log = 0
         self.log_use: dict[tuple[int, LedgerId], Use] = {}  # of the log being written
+        index.on_malformed = self._quarantine
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
@@ -84,7 +85,8 @@ class Partition:
         return ledger.last
 
     def has_log_of(self, location: Location) -> bool:
-        """False when the entry log that the index points into is gone (data volume lost, index kept; bp46.md, T15)."""
+        """False when the entry log that the index points into is gone (data volume lost, index kept;
+        spec/bp46.md#T15)."""
         return location.log_id in self.logs.ids
 
     def is_busy(self, ledger_id: LedgerId) -> bool:
@@ -100,14 +102,14 @@ class Partition:
         table = self.table
         return self.flushing is None and not self.active.ledgers and not table.dirty and not table.deleted
 
-    def rotate(self, marks: tuple[Mark, ...]) -> None:
+    def rotate(self, marks: tuple[JournalPosition, ...]) -> None:
         """Begin a checkpoint. `marks`: journal positions before which everything is in memory now, or older.
 
         One synchronous step: an add puts its entry in the cache and its record in the journal in one step too, so
         whatever was synced before this moment is in this generation or already in the index.
         """
         assert self.flushing is None
-        self.flushing, self.active = self.active, Generation()
+        self.flushing, self.active = self.active, CacheGeneration()
         self.flushing_marks = marks
         self.flushing_log = self.writer.first_open_id
         self.table.rotate()
@@ -129,12 +131,18 @@ class Partition:
             self.flushing.drop(ledger_id)
         self.table.delete(ledger_id)
 
+    def _quarantine(self, ledger_id: LedgerId, reason: str) -> None:
+        """The index cannot read a row of this ledger, which may be about to be replaced: say so in the index first."""
+        ledger = self.table.quarantine(ledger_id, reason)
+        if ledger is not None:
+            self.index.put_many(self.table.rows_of([ledger]))
+
     @property
     def first_open_log(self) -> int:
         """Logs before this one are never written again, and the index knows all that is in them."""
         return self.flushing_log if self.flushing is not None else self.writer.first_open_id
 
-    def is_current(self, place: Place) -> bool:
+    def is_current(self, place: EntryPlace) -> bool:
         """True when the entry is still exactly there: not deleted, not on its way to a newer place."""
         ledger_id, entry_id, location = place
         return (
@@ -156,15 +164,15 @@ class Partition:
             self.durable_next_log = self.writer.next_id
 
 
-def stored_marks(index: Index) -> tuple[Mark, ...]:
+def stored_marks(index: Index) -> tuple[JournalPosition, ...]:
     """The durable marks in `index`, one per journal; none before the first checkpoint."""
     data = index.get_meta(_MARKS) or b""
     if len(data) % _MARK.size:
         raise errors.CorruptFile(f"index: marks of {len(data)} bytes; one has {_MARK.size}")
-    return tuple(Mark(*pair) for pair in _MARK.iter_unpack(data))
+    return tuple(JournalPosition(*pair) for pair in _MARK.iter_unpack(data))
 
 
-def load_marks(index: Index, journals: int) -> tuple[Mark, ...]:
+def load_marks(index: Index, journals: int) -> tuple[JournalPosition, ...]:
     """The partition's durable marks, one per journal."""
     marks = stored_marks(index)
     if marks and len(marks) != journals:
@@ -177,21 +185,30 @@ def stored_shape(index: Index) -> tuple[int, int, int] | None:
     data = index.get_meta(_SHAPE_NAME)
     if data is None:
         return None
+    if len(data) != _SHAPE.size:
+        raise errors.CorruptFile(f"index: its shape has {len(data)} bytes, not {_SHAPE.size}")
     number, partitions, journals = _SHAPE.unpack(data)
     return number, partitions, journals
 
 
+def _stored_number(index: Index, name: str, default: int) -> int:
+    data = index.get_meta(name)
+    if data is None:
+        return default
+    if len(data) != _NUMBER.size:
+        raise errors.CorruptFile(f"index: {name} has {len(data)} bytes, not {_NUMBER.size}")
+    return int(_NUMBER.unpack(data)[0])
+
+
 def next_log_id(index: Index, logs: EntryLogs) -> int:
     """An id above every log that ever was in this directory, even if its file is gone."""
-    data = index.get_meta(_NEXT_LOG)
-    stored = _NUMBER.unpack(data)[0] if data is not None else 0
-    return max([stored, *(log_id + 1 for log_id in sorted(logs.ids))])
+    return max([_stored_number(index, _NEXT_LOG, 0), *(log_id + 1 for log_id in sorted(logs.ids))])
 
 
 def check_format(index: Index, what: str) -> None:
     """Refuse an index whose rows are not of our format. Raises RefusedToStart, naming `what`."""
     if index.get_meta(_SHAPE_NAME) is not None:
-        version = _NUMBER.unpack(index.get_meta(_FORMAT) or _NUMBER.pack(1))[0]  # the first one did not say
+        version = _stored_number(index, _FORMAT, 1)  # the first one did not say
         if version != FORMAT_VERSION:
             raise versions.refusal(what, version, FORMAT_VERSION)
 
@@ -201,8 +218,8 @@ def check_shape(index: Index, *, number: int, partitions: int, journals: int, mu
 
     `must_exist`: a new one was made in the place of one that is gone. Raises RefusedToStart, CorruptFile.
     """
-    expected = _SHAPE.pack(number, partitions, journals)
-    found = index.get_meta(_SHAPE_NAME)
+    expected = (number, partitions, journals)
+    found = stored_shape(index)
     check_format(index, f"the index of ledger directory {number + 1}")
     if found is None and must_exist:
         raise errors.CorruptFile(
@@ -211,9 +228,9 @@ def check_shape(index: Index, *, number: int, partitions: int, journals: int, mu
         )
     if found is None:
         index.put_meta(_FORMAT, _NUMBER.pack(FORMAT_VERSION))
-        index.put_meta(_SHAPE_NAME, expected)
+        index.put_meta(_SHAPE_NAME, _SHAPE.pack(*expected))
     elif found != expected:
-        was_number, was_partitions, was_journals = _SHAPE.unpack(found)
+        was_number, was_partitions, was_journals = found
         raise errors.RefusedToStart(
             f"this was ledger directory {was_number + 1} of {was_partitions} with {was_journals} journal directories,"
             f" but is configured as {number + 1} of {partitions} with {journals}; configure the old directories in"

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import Buffer
-from bookie.storage.entrylog.logs import SPAN_GAP_BYTES, EntryLogs, Place, end_of
+from bookie.storage.entrylog.logs import SPAN_GAP_BYTES, EntryLogs, EntryPlace, end_of
 from bookie.storage.index import Index
 from bookie.storage.location import Location
-from bookie.storage.read_cache import GAP_MAX, ReadCache, Readers
+from bookie.storage.read_cache import GAP_MAX, ReadCache, SequentialReaders
 from bookie.storage.stats import StorageStats
 
 # Entries of one read-ahead at most, however small they are (Java's dbStorage_readAheadCacheBatchSize is 100).
@@ -35,8 +35,8 @@ class Flight(NamedTuple):
     landed: asyncio.Event
 
 
-class ReadAhead:
-    """Of one partition. Whoever asks has looked into the caches and found the location in the index."""
+class DiskReadAhead:
+    """Reads the logs of one partition. Whoever asks has looked into the caches and found the location in the index."""
 
     def __init__(
         self, index: Index, logs: EntryLogs, cache: ReadCache, stats: StorageStats, *, window_bytes_max: int
@@ -46,7 +46,7 @@ class ReadAhead:
         self._cache = cache
         self._stats = stats
         self._window_bytes_max = window_bytes_max
-        self._readers = Readers(window_bytes_max)
+        self._readers = SequentialReaders(window_bytes_max)
         self._flights: dict[LedgerId, Flight] = {}
         self._alone = 0  # reads of single entries out of the page cache
 
@@ -55,7 +55,7 @@ class ReadAhead:
         flight = self._flights.get(ledger_id)
         return flight.landed if flight is not None and flight.first <= entry_id <= flight.last else None
 
-    def read_nowait(self, place: Place) -> Buffer | None:
+    def read_nowait(self, place: EntryPlace) -> Buffer | None:
         """The entry's body, or None when the disk must be waited for. Raises CorruptFile."""
         ledger_id, entry_id, location = place
         window_bytes = self._readers.window(ledger_id, entry_id)
@@ -94,7 +94,7 @@ class ReadAhead:
                 last = None
             try:
                 if is_in_order:
-                    body = self.read_nowait(Place(ledger_id, entry_id, location))
+                    body = self.read_nowait(EntryPlace(ledger_id, entry_id, location))
                     expected = self._readers.expected(ledger_id)
                     has_read_ahead = True
                 else:
@@ -119,12 +119,12 @@ class ReadAhead:
         if not self._alone & KEPT_MASK:
             self._cache.put(ledger_id, entry_id, bytes(body))
 
-    async def read(self, place: Place) -> Buffer:
+    async def read(self, place: EntryPlace) -> Buffer:
         """The entry's body. Raises CorruptFile (also when the log went away meanwhile), StorageFailed."""
         (body,) = await self.read_many([place])
         return self._asked_for(place, body)
 
-    async def read_many(self, places: Sequence[Place]) -> list[bytes | None]:
+    async def read_many(self, places: Sequence[EntryPlace]) -> list[bytes | None]:
         """The bodies of entries of one ledger, with one hop to the disk for each log; what follows those that are read
         in order is read besides. None for one that does not check. Raises as `read`.
         """
@@ -144,9 +144,9 @@ class ReadAhead:
             flight.landed.set()
         return [found.get(place.entry_id) for place in places]
 
-    def _plan(self, places: Sequence[Place]) -> tuple[dict[EntryId, Place], list[EntryId]]:
+    def _plan(self, places: Sequence[EntryPlace]) -> tuple[dict[EntryId, EntryPlace], list[EntryId]]:
         """What to read for `places`, by entry; and which of it is read in order, at least the first one."""
-        planned: dict[EntryId, Place] = {}
+        planned: dict[EntryId, EntryPlace] = {}
         in_order: list[EntryId] = []
         room_bytes = self._window_bytes_max  # of all windows together
         for place in places:
@@ -165,9 +165,9 @@ class ReadAhead:
             self._readers.moved(ledger_id, following[-1].entry_id, window_bytes)
         return planned, in_order or [places[0].entry_id]
 
-    async def _fetch(self, places: Iterable[Place]) -> dict[EntryId, bytes]:
+    async def _fetch(self, places: Iterable[EntryPlace]) -> dict[EntryId, bytes]:
         """The bodies of the records at `places` that check."""
-        by_log: dict[int, list[Place]] = {}
+        by_log: dict[int, list[EntryPlace]] = {}
         for place in places:
             by_log.setdefault(place.location.log_id, []).append(place)
         for each in by_log.values():
@@ -180,18 +180,18 @@ class ReadAhead:
             if body is not None
         }
 
-    def _asked_for(self, place: Place, body: Buffer | None) -> Buffer:
+    def _asked_for(self, place: EntryPlace, body: Buffer | None) -> Buffer:
         if body is None:
             raise errors.CorruptFile(self._logs.complaint(place))
         return body
 
-    def _keep(self, places: list[Place], bodies: list[bytes | None]) -> None:
+    def _keep(self, places: list[EntryPlace], bodies: list[bytes | None]) -> None:
         for (ledger_id, entry_id, _), body in zip(places, bodies, strict=True):
             if body is not None:
                 self._cache.put(ledger_id, entry_id, body)
         self._stats.read_ahead_entries += len(places) - 1
 
-    def _places(self, place: Place, window_bytes: int) -> list[Place]:
+    def _places(self, place: EntryPlace, window_bytes: int) -> list[EntryPlace]:
         """`place` and what follows it in its ledger and in its log, as far as one read of `window_bytes` reaches."""
         ledger_id, entry_id, location = place
         places = [place]
@@ -199,7 +199,7 @@ class ReadAhead:
         for next_id, following in self._index.locations(ledger_id, EntryId(entry_id + 1)):
             if not self._follows(location, following, end, end_max) or len(places) >= ENTRIES_MAX:
                 break
-            places.append(Place(ledger_id, next_id, following))
+            places.append(EntryPlace(ledger_id, next_id, following))
             end = end_of(following)
         return places
 
@@ -211,5 +211,5 @@ class ReadAhead:
         )
 
 
-def _offset(place: Place) -> int:
+def _offset(place: EntryPlace) -> int:
     return place.location.offset

@@ -104,7 +104,7 @@ class ReadCache:
         self._ledgers.pop(ledger_id, None)
 
 
-class Readers:
+class SequentialReaders:
     """Who reads in order: for each ledger where the next read is expected, and how much to read ahead then."""
 
     def __init__(self, window_bytes_max: int) -> None:

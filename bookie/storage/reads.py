@@ -5,26 +5,31 @@ Must never turn damage into absence, nor say "no" while something may have been 
 
 import contextlib
 import heapq
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+import itertools
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import LAST_ENTRY, EntryId, LedgerId
+from bookie.base.ids import LAST_ENTRY, EntryId, IdRange, LedgerId
 from bookie.base.units import MIB
 from bookie.ports.disk import Buffer
-from bookie.storage.entrylog.logs import Place
+from bookie.storage.entrylog.logs import EntryPlace
 from bookie.storage.ledgers import LIMBO, Ledger
 from bookie.storage.location import Location
 from bookie.storage.partition import Partition
+from bookie.storage.pause import pause
 from bookie.storage.stats import StorageStats
 
-# First and last entry, inclusive.
-Run = tuple[EntryId, EntryId]
+# Is given the next runs of a ledger, ascending, not touching those before.
+TakeRanges = Callable[[list[IdRange]], None]
 # Bodies of one batch of reads; a larger one is a batch of its own.
 BATCH_BYTES_MAX = 1 * MIB
+_PIECE_COUNT = 1024  # entries of a list, between two looks at the loop
+_SORT_COUNT = 16_384
 
 
-class Reads:
+class EntryReads:
     """`is_doubtful`: nothing is proven yet, so every "no" is "unknown"."""
 
     def __init__(self, partitions: Sequence[Partition], stats: StorageStats) -> None:
@@ -135,9 +140,9 @@ class Reads:
 
     def _places(
         self, partition: Partition, ledger_id: LedgerId, entry_ids: Sequence[EntryId]
-    ) -> tuple[list[Place], int]:
+    ) -> tuple[list[EntryPlace], int]:
         """Where those are that must be read from the disk; and how many of `entry_ids` are worth one answer."""
-        places: list[Place] = []
+        places: list[EntryPlace] = []
         size_bytes = 0
         for count, entry_id in enumerate(entry_ids):
             if entry_id == LAST_ENTRY or partition.ahead.flight_with(ledger_id, entry_id) is not None:
@@ -154,7 +159,7 @@ class Reads:
             places.append(place)
         return places, len(entry_ids)
 
-    def _has_moved(self, partition: Partition, place: Place) -> bool:
+    def _has_moved(self, partition: Partition, place: EntryPlace) -> bool:
         """True when an entry's log may have gone away while we waited for it (compaction): ask the index again."""
         return partition.index.locate(place.ledger_id, place.entry_id) != place.location
 
@@ -172,26 +177,25 @@ class Reads:
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
         partition = self._partitions[ledger_id % self._count]
         ledger = self.known(partition, ledger_id)
-        self._check_complete(partition, ledger)
         explicit = ledger.explicit_lac
         last = partition.last_entry(ledger)
+        self.check_complete(ledger_id)  # after the look, which may have met what cannot be read
         if last < 0:
             return explicit, None
         body = self.read_nowait(ledger_id, last)
         return explicit, body if body is not None else await self.read(ledger_id, last)
 
-    def _locate(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> Place:
-        ledger = self.known(partition, ledger_id)
+    def _locate(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> EntryPlace:
+        self.known(partition, ledger_id)
         location = partition.index.locate(ledger_id, entry_id)
         if location is None:
-            raise self._missing(partition, ledger, entry_id)
-        return Place(ledger_id, entry_id, location)
+            raise self._missing(ledger_id, entry_id)
+        return EntryPlace(ledger_id, entry_id, location)
 
     def _last_entry(self, partition: Partition, ledger_id: LedgerId) -> EntryId:
         """The highest entry here. Raises UnknownLedgerState in limbo: a higher one may be gone."""
-        ledger = self.known(partition, ledger_id)
-        self._check_complete(partition, ledger)
-        last = partition.last_entry(ledger)
+        last = partition.last_entry(self.known(partition, ledger_id))
+        self.check_complete(ledger_id)  # after the look, which may have met what cannot be read
         if last < 0:
             raise errors.NoSuchEntry(f"ledger {ledger_id} has no entry here")
         return last
@@ -203,25 +207,29 @@ class Reads:
         ledger = partition.table.find(ledger_id) if ledger_id >= 0 else None
         if ledger is not None:
             return ledger
-        if self._is_in_doubt(partition):
+        if self.is_in_doubt(ledger_id):
             raise errors.UnknownLedgerState(f"this bookie cannot say yet whether it had ledger {ledger_id}")
         raise errors.NoSuchLedger(f"ledger {ledger_id} is not here")
 
-    def _is_in_doubt(self, partition: Partition) -> bool:
-        """True while a "no" may be untrue: nothing is proven yet, or the disk that would know has failed."""
-        return self.is_doubtful or partition.failure is not None
+    def is_in_doubt(self, ledger_id: LedgerId) -> bool:
+        """True while a "no" may be untrue: nothing is proven yet, the disk that would know has failed, or something of
+        the ledger may be lost. Whoever says no, "nothing new" or "that is all" asks this, after the look."""
+        partition = self._partitions[ledger_id % self._count]
+        if self.is_doubtful or partition.failure is not None:
+            return True
+        ledger = partition.table.find(ledger_id) if ledger_id >= 0 else None
+        return ledger is not None and bool(ledger.flags & LIMBO)
 
-    def _missing(self, partition: Partition, ledger: Ledger, entry_id: EntryId) -> BookieError:
+    def check_complete(self, ledger_id: LedgerId) -> None:
+        """Raise UnknownLedgerState in doubt."""
+        if self.is_in_doubt(ledger_id):
+            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
+
+    def _missing(self, ledger_id: LedgerId, entry_id: EntryId) -> BookieError:
         """Proof of absence only when nothing can have been lost (BP-46, "responses")."""
-        if ledger.flags & LIMBO or self._is_in_doubt(partition):
-            return errors.UnknownLedgerState(
-                f"entry {entry_id} of ledger {ledger.ledger_id} is not here; it may have been lost"
-            )
-        return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger.ledger_id} is not here")
-
-    def _check_complete(self, partition: Partition, ledger: Ledger) -> None:
-        if ledger.flags & LIMBO or self._is_in_doubt(partition):
-            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger.ledger_id}")
+        if self.is_in_doubt(ledger_id):
+            return errors.UnknownLedgerState(f"entry {entry_id} of ledger {ledger_id} is not here, or was lost")
+        return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger_id} is not here")
 
     # ---- questions of integrity and auditors ------------------------------------------------------------------------
 
@@ -243,26 +251,33 @@ class Reads:
             return False
         return True
 
-    def entry_runs(self, ledger_id: LedgerId) -> list[Run]:
-        partition = self._partitions[ledger_id % self._count]
-        self.known(partition, ledger_id)
-        runs: list[Run] = []
-        _extend(runs, (entry for entry, place in partition.index.locations(ledger_id) if partition.has_log_of(place)))
-        return _union(runs, _cached_runs(partition, ledger_id))
+    async def entry_ranges(self, ledger_id: LedgerId) -> list[IdRange]:
+        runs: list[IdRange] = []
+        await self._walk_ranges(ledger_id, runs.extend)
+        return runs
 
-    async def walk_entry_runs(self, ledger_id: LedgerId) -> list[Run]:
-        """As `entry_runs`, giving the loop back between slices of the index. Raises NoSuchLedger also when it goes
-        meanwhile.
+    async def whole_list(self, ledger_id: LedgerId, take: TakeRanges) -> None:
+        await self._walk_ranges(ledger_id, take)
+        self.check_complete(ledger_id)
+
+    async def _walk_ranges(self, ledger_id: LedgerId, take: TakeRanges) -> None:
+        """Give `take` the ranges of `entry_ranges`, some at a time; other tasks run in between.
+
+        Ends with what `take` raises. Raises NoSuchLedger also when the ledger goes meanwhile.
         """
         partition = self._partitions[ledger_id % self._count]
         self.known(partition, ledger_id)
         # First the caches: what leaves them during the walk is in the index by then, at worst behind where we are.
-        cached = _cached_runs(partition, ledger_id)
-        runs: list[Run] = []
+        cached, start = await _ascending(_cached_ids(partition, ledger_id)), 0
+        runs: list[IdRange] = []
         async for found in partition.index.walk_locations(ledger_id):
-            _extend(runs, (entry for entry, place in found if partition.has_log_of(place)))
+            indexed = [entry for entry, place in found if partition.has_log_of(place)]
+            end = bisect_right(cached, found[-1][0], start) if found else start
+            await _take_all(runs, indexed, cached[start:end], take)
+            start = end
+        await _take_all(runs, [], cached[start:], take)
         self.known(partition, ledger_id)
-        return _union(runs, cached)
+        take(runs)
 
     async def ledgers(self) -> AsyncGenerator[LedgerId, None]:
         for partition in self._partitions:
@@ -279,30 +294,42 @@ def _first_of(held: Sequence[Mapping[EntryId, bytes]], entry_id: EntryId) -> byt
     return None
 
 
-def _cached_runs(partition: Partition, ledger_id: LedgerId) -> list[Run]:
-    ids = set(partition.active.ids_of(ledger_id))
+def _cached_ids(partition: Partition, ledger_id: LedgerId) -> list[EntryId]:
+    """The ids of what caches hold, in any order; some may be there twice."""
+    ids = partition.active.ids_of(ledger_id)
     if partition.flushing is not None:
-        ids.update(partition.flushing.ids_of(ledger_id))
-    runs: list[Run] = []
-    _extend(runs, sorted(ids))
-    return runs
+        ids += partition.flushing.ids_of(ledger_id)
+    return ids
 
 
-def _extend(runs: list[Run], entries: Iterable[EntryId]) -> None:
-    """Add ascending entries behind `runs`."""
+async def _ascending(ids: list[EntryId]) -> list[EntryId]:
+    """`ids`, sorted. Some hundred thousand that came in no order would keep the loop for 0.2 s."""
+    chunks = []
+    for start in range(0, len(ids), _SORT_COUNT):
+        chunks.append(sorted(ids[start : start + _SORT_COUNT]))
+        await pause()
+    merged, found = heapq.merge(*chunks), list[EntryId]()
+    while piece := list(itertools.islice(merged, _SORT_COUNT)):
+        found += piece
+        await pause()
+    return found
+
+
+async def _take_all(runs: list[IdRange], indexed: list[EntryId], cached: list[EntryId], take: TakeRanges) -> None:
+    """Add both, which ascend, behind `runs`, and give all away but the last, which may go on."""
+    merged = heapq.merge(indexed, cached)
+    while piece := list(itertools.islice(merged, _PIECE_COUNT)):
+        _extend(runs, piece)
+        take(runs[:-1])
+        del runs[:-1]
+        if len(piece) == _PIECE_COUNT:
+            await pause()
+
+
+def _extend(runs: list[IdRange], entries: Iterable[EntryId]) -> None:
+    """Add entries behind `runs`; they ascend, some may be there twice."""
     for entry_id in entries:
-        if runs and runs[-1][1] + 1 == entry_id:
+        if runs and runs[-1][1] + 1 >= entry_id:
             runs[-1] = (runs[-1][0], entry_id)
         else:
             runs.append((entry_id, entry_id))
-
-
-def _union(left: list[Run], right: list[Run]) -> list[Run]:
-    """The runs of the entries in either; what overlaps or touches becomes one."""
-    merged: list[Run] = []
-    for first, last in heapq.merge(left, right):
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
-        else:
-            merged.append((first, last))
-    return merged

@@ -2,7 +2,8 @@
 
 Afterwards everything that was ever acknowledged through the journal is in the entry logs and the index, durably; the
 journal begins a new file. Idempotent: cut anywhere, the next start does the same work again from the same marks.
-Must never skip a record: what does not check and may have been acknowledged is CorruptFile, and the node stays down.
+Must never skip a record: what does not check and may have been acknowledged is CorruptFile, and the node stays down;
+what checks and makes no sense quarantines its ledger (`replay`), and the node comes up.
 """
 
 import contextlib
@@ -11,9 +12,8 @@ from collections.abc import Awaitable, Callable
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import EntryId, LedgerId
 from bookie.ports import World
-from bookie.storage import dirs
+from bookie.storage import dirs, replay
 from bookie.storage import partition as partition_module
 from bookie.storage.checkpoint import checkpoint
 from bookie.storage.entrylog.logs import EntryLogs
@@ -21,14 +21,13 @@ from bookie.storage.entrylog.writer import LogWriter
 from bookie.storage.index import Index
 from bookie.storage.journal import files, reader
 from bookie.storage.journal import format as journal_format
-from bookie.storage.journal.batch import Mark
-from bookie.storage.journal.format import Record
+from bookie.storage.journal.batch import JournalPosition
+from bookie.storage.journal.format import WholeRecord
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.ledger_table import LedgerTable
-from bookie.storage.ledgers import FENCED, Ledger
 from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
-from bookie.storage.read_ahead import ReadAhead
+from bookie.storage.read_ahead import DiskReadAhead
 from bookie.storage.read_cache import ReadCache
 from bookie.storage.stats import StorageStats
 from bookie.storage.store import EntryStore
@@ -69,12 +68,13 @@ async def open_store(
                 disk,
                 dirs.current(directory),
                 world.entropy,
+                clock,
                 file_bytes_max=options.journal_file_bytes_max,
                 stats=stats,
             )
             undo.push_async_callback(journal.close)
-            replay = _Replay(options, world, partitions, number, stats, accept_loss=accept_loss)
-            last_id, last_end = await replay.run(journal.directory)
+            journal_replay = _Replay(options, world, partitions, number, stats, accept_loss=accept_loss)
+            last_id, last_end = await journal_replay.run(journal.directory)
             await journal.open(last_id + 1, last_end)
             journals.append(journal)
         marks = tuple(journal.synced for journal in journals)
@@ -93,7 +93,7 @@ async def open_store(
 async def _as_far_as_space_goes(work: Awaitable[bool], *, accept_loss: bool) -> bool:
     """False when there was no space: a full disk keeps no bookie from starting, it serves what it has, read-only.
 
-    Raises DiskFull after a loss: what is taken for the beginning of a new life must be durable."""
+    Raises DiskFull after a loss: what is taken for the beginning of a new incarnation must be durable."""
     try:
         await work
     except errors.DiskFull as error:
@@ -127,9 +127,10 @@ async def _open_partition(
         next_id = partition_module.next_log_id(index, logs)
         writer = LogWriter(logs, next_id=next_id, log_bytes_max=options.entry_log_bytes_max)
         table = LedgerTable(index, cached_max=options.ledgers_cached_max)
+        table.load_quarantined()
         cache = ReadCache(options.read_cache_bytes_max)
         window_bytes_max = min(options.read_ahead_bytes_max, options.read_cache_bytes_max // 4)
-        ahead = ReadAhead(index, logs, cache, stats, window_bytes_max=window_bytes_max)
+        ahead = DiskReadAhead(index, logs, cache, stats, window_bytes_max=window_bytes_max)
         partition = Partition(number, index, logs, writer, table, cache, ahead)
         partition.marks = partition_module.load_marks(index, len(options.journal_dirs))
         undo.pop_all()
@@ -184,7 +185,7 @@ class _Replay:
             if self._accept_loss:
                 start = min(start, len(file.data))  # what the checkpoint reached may be among what is missing
             for record in file.records(start):
-                await self._take(record, Mark(file_id, record.end))
+                await self._take(record, JournalPosition(file_id, record.end), path)
             if not self._accept_loss:
                 file.check_reaches(newest)
             if file_id == ids[-1]:
@@ -207,50 +208,21 @@ class _Replay:
             await file.close()
         await self._disk.sync_dir(path.rsplit("/", 1)[0])
 
-    async def _take(self, record: Record, end: Mark) -> None:
+    async def _take(self, record: WholeRecord, end: JournalPosition, path: str) -> None:
+        reason = replay.complaint(record)
+        if reason:
+            for ledger_id in replay.whose(record, reason, path):
+                partition = self._partitions[ledger_id % len(self._partitions)]
+                if end > partition.marks[self._number]:
+                    partition.table.quarantine(ledger_id, f"its journal holds {reason}")
+            return
         partition = self._partitions[record.ledger_id % len(self._partitions)]
         if end <= partition.marks[self._number]:
             return  # this partition's checkpoint went further than the one that made us begin here
-        apply(partition, record)
+        replay.apply(partition, record)
         self._stats.entries_replayed += record.kind == journal_format.ENTRY
         if partition.active.size_bytes > self._options.write_cache_bytes_max and self._has_space:
             # Bounds memory. The marks stay where they are: only a finished replay earns new ones. Without space memory
             # takes what the life before had there, which had no more.
             work = checkpoint(partition, lambda: partition.marks, self._stats)
             self._has_space = await _as_far_as_space_goes(work, accept_loss=self._accept_loss)
-
-
-def apply(partition: Partition, record: Record) -> None:
-    """Put one record's effect into memory; twice is as good as once.
-
-    An entry of an unknown ledger makes the ledger, without a key: it was deleted after the entry was journaled, since a
-    ledger's key record is durable whenever its first entry is. Deletions are not journaled (one replayed after limbo
-    was set anew would take that away): the collector meets such a ledger again and deletes it again.
-    """
-    ledger_id = record.ledger_id
-    match record.kind:
-        case journal_format.ENTRY:
-            ledger = _ledger(partition, ledger_id, b"")
-            partition.active.put(ledger_id, record.entry_id, record.body)
-            lac = int.from_bytes(record.body[16:24], "big", signed=True)
-            if ledger.lac < lac < record.entry_id:
-                ledger.lac = EntryId(lac)
-        case journal_format.KEY:
-            _ledger(partition, ledger_id, record.body)
-        case journal_format.FENCE:
-            _ledger(partition, ledger_id, record.body).flags |= FENCED
-        case journal_format.LAC:
-            _ledger(partition, ledger_id, b"").take_lac(record.body)
-        case _:
-            raise AssertionError(f"journal record of kind {record.kind} passed the reader")
-
-
-def _ledger(partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
-    table = partition.table
-    ledger = table.find(ledger_id)
-    if ledger is None:
-        ledger = table.create(ledger_id, master_key)
-    elif not ledger.master_key:
-        ledger.master_key = master_key
-    table.changed(ledger)
-    return ledger

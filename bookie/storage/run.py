@@ -5,7 +5,7 @@ from typing import NamedTuple
 from bookie.base.ids import EntryId, LedgerId
 
 
-class Run(NamedTuple):
+class EntryRun(NamedTuple):
     """Ascending ids; the columns have one length."""
 
     ledger_id: LedgerId

@@ -22,7 +22,7 @@ from bookie.base.throttle import Throttle
 from bookie.base.units import KIB
 from bookie.ports.admin import BadEntry, ScrubReport
 from bookie.ports.clock import Clock
-from bookie.storage.entrylog.logs import Place, in_pieces
+from bookie.storage.entrylog.logs import EntryPlace, in_pieces
 from bookie.storage.partition import Partition
 from bookie.storage.scrub_options import ScrubOptions
 from bookie.storage.stats import StorageStats
@@ -40,7 +40,7 @@ BAD_MAX = 1_000
 
 
 @dataclass(slots=True)
-class _Run:
+class _Pass:
     """One pass over everything."""
 
     entries: int = 0
@@ -62,7 +62,7 @@ class Scrubber:
         self._asked = asyncio.Event()
         self._is_running = False
         self._at = _BEGIN
-        self._pass = _Run()
+        self._pass = _Pass()
         self._bad: dict[tuple[LedgerId, EntryId], BadEntry] = {}
 
     def request(self) -> None:
@@ -72,7 +72,7 @@ class Scrubber:
         self._asked.set()
 
     def report(self) -> ScrubReport:
-        """What is known. The list is that of this life of the process, an entry that is good again left out."""
+        """Report what is known. The list is that of this life of the process, an entry that is good again left out."""
         return ScrubReport(
             is_running=self._is_running,
             passes_done=self._stats.scrub_passes,
@@ -114,7 +114,7 @@ class Scrubber:
 
     async def _whole_pass(self) -> bool:
         """One pass, from where the last one was left. False when it was asked to begin anew."""
-        self._is_running, self._pass = True, _Run()
+        self._is_running, self._pass = True, _Pass()
         try:
             for partition in self._partitions:
                 async with contextlib.aclosing(_pieces(partition)) as pieces:
@@ -124,7 +124,7 @@ class Scrubber:
                         await self._wait_for_turn(piece)
                         await self._check(partition, piece)
                         self._at = piece[-1].ledger_id, piece[-1].entry_id
-                        _save(partition, self._at[0], EntryId(self._at[1] + 1))
+                        _save(partition, self._at[0], EntryId(min(self._at[1] + 1, LEDGER_ID_MAX)))
                 _save(partition, *_DONE)
             for partition in self._partitions:
                 _save(partition, *_BEGIN)
@@ -135,17 +135,19 @@ class Scrubber:
         log.info("scrubbed entries=%d bytes=%d bad=%d", self._pass.entries, self._pass.bytes, len(self._bad))
         return True
 
-    async def _wait_for_turn(self, piece: list[Place]) -> None:
+    async def _wait_for_turn(self, piece: list[EntryPlace]) -> None:
         now_ns, size = self._clock.monotonic_ns(), sum(place.location.size for place in piece)
         await self._clock.sleep_until(max(self._bytes.take(size, now_ns), self._entries.take(len(piece), now_ns)))
 
-    async def _check(self, partition: Partition, piece: list[Place]) -> None:
+    async def _check(self, partition: Partition, piece: list[EntryPlace]) -> None:
         """Check a piece, log by log, with few reads; what does not check is looked at once more by itself."""
         piece.sort(key=lambda place: place.location)
         for log_id, group in itertools.groupby(piece, key=lambda place: place.location.log_id):
             places = list(group)
             try:
                 bodies = await partition.logs.read_many(log_id, places)
+            except errors.OutOfResources:
+                raise  # says nothing about any entry
             except errors.StorageFailed:  # the log is gone, or somewhere in it the disk cannot read
                 bodies = [None] * len(places)
             for place, body in zip(places, bodies, strict=True):
@@ -160,14 +162,16 @@ class Scrubber:
             self._stats.scrub_bytes += size
         self._stats.scrub_bad = len(self._bad)
 
-    async def _look_again(self, partition: Partition, place: Place) -> None:
+    async def _look_again(self, partition: Partition, place: EntryPlace) -> None:
         try:
             await partition.logs.read(place.location, place.ledger_id, place.entry_id)
+        except errors.OutOfResources:
+            raise
         except errors.StorageFailed as error:
             if partition.is_current(place):  # else it was deleted, written anew, or moved by compaction meanwhile
                 self._found(place, str(error))
 
-    def _found(self, place: Place, reason: str) -> None:
+    def _found(self, place: EntryPlace, reason: str) -> None:
         key = place.ledger_id, place.entry_id
         if key in self._bad or len(self._bad) >= BAD_MAX:
             return
@@ -185,14 +189,14 @@ class Scrubber:
         self._stats.scrub_bad = len(self._bad)
 
 
-async def _pieces(partition: Partition) -> AsyncGenerator[list[Place], None]:
+async def _pieces(partition: Partition) -> AsyncGenerator[list[EntryPlace], None]:
     """Everything the index has, from the saved position on, in slices of one ledger."""
     first_ledger, first_entry = _load(partition) or _BEGIN
     async for ledger_ids in partition.index.walk_ledgers(first_ledger):
         for ledger_id in ledger_ids:
             first = first_entry if ledger_id == first_ledger else EntryId(0)
             async for rows in partition.index.walk_locations(ledger_id, first):
-                for piece in in_pieces([Place(ledger_id, *row) for row in rows], PIECE_BYTES):
+                for piece in in_pieces([EntryPlace(ledger_id, *row) for row in rows], PIECE_BYTES):
                     yield piece
 
 

@@ -10,21 +10,20 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mappi
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import EntryId, LedgerId
+from bookie.base.ids import EntryId, IdRange, LedgerId
 from bookie.ports import World
 from bookie.ports.disk import Buffer, Lock, Usage
-from bookie.storage import dirs, heads, ledgers
+from bookie.storage import dirs, heads, ledgers, limits
 from bookie.storage.checkpoint import INDEX_BATCH_COUNT, Checkpointer
-from bookie.storage.health import Health
-from bookie.storage.index import ledger_key
+from bookie.storage.health import StorageHealth
 from bookie.storage.journal import format as journal_format
-from bookie.storage.journal.batch import Completion
+from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.ledgers import FENCED, LIMBO, STATE_LOST, UNKNOWN_LAST, LacWatcher, Ledger, LedgerFacts
 from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
-from bookie.storage.reads import Reads
+from bookie.storage.reads import EntryReads, TakeRanges
 from bookie.storage.stats import StorageStats
 
 _IDS = struct.Struct(">qq")
@@ -51,8 +50,8 @@ class EntryStore:
         self.partitions = self._partitions = tuple(partitions)  # for collection and scrubbing
         self._journals = tuple(journals)
         self._locks = locks
-        self._reads = Reads(self._partitions, stats)
-        self._health = health = Health(options, world.disk, self._partitions, self._journals, fail=fail)
+        self._reads = EntryReads(self._partitions, stats)
+        self._health = health = StorageHealth(options, world.disk, self._partitions, self._journals, fail=fail)
         self._journal_data = options.journal_write_data
         self._cache_bytes_max = options.write_cache_bytes_max
         self._flush_bytes = options.write_cache_bytes_max // 2  # the other half takes adds meanwhile
@@ -83,17 +82,21 @@ class EntryStore:
         master_key: bytes,
         *,
         is_recovery: bool,
+        is_journaled: bool = False,
         done: Completion,
     ) -> None:
         """Accept entries of one ledger, at least one, all of them or, raising, none: Unauthorized, LedgerFenced,
         UnknownLedgerState, BadRequest, BookieReadOnly, TooManyRequests, StorageFailed.
 
-        `done` runs after the journal's sync; without data in the journal, on the next turn of the loop (BP-46). Adds
+        `done` runs after the journal's sync; without data in the journal, on the next turn of the loop (BP-46), unless
+        `is_journaled` asks for the journal all the same: a start replays what is in it, whatever the option says. Adds
         with deferred sync (BP-14) are stored like any other: who answers one before `done` must know that its client
-        counts that for this life only (`server/adds.py`; bp46.md, T17).
+        counts that for this life only (`server/adds.py`; spec/bp46.md#T17).
         """
         partition = self._partitions[ledger_id % len(self._partitions)]
         lac = heads.check(ledger_id, entry_ids, bodies)
+        size = sum(map(len, bodies))
+        limits.check_add(ledger_id, size)
         ledger = partition.table.known.get(ledger_id)
         is_known = True
         if partition.active.size_bytes > self._flush_bytes:
@@ -104,7 +107,7 @@ class EntryStore:
         if ledger is None or ledger.flags or ledger.master_key != master_key or self._health.is_refusing:
             ledger = self._admit(partition, ledger_id, master_key, is_recovery=is_recovery)
             is_known = False
-        size = partition.active.put_run(ledger_id, entry_ids, bodies)
+        partition.active.put_run(ledger_id, entry_ids, bodies, size)
         if ledger.lac < lac:
             ledger.lac = lac
             if ledger.watchers:
@@ -114,7 +117,7 @@ class EntryStore:
         stats = self.stats
         stats.adds += len(bodies)
         stats.added_bytes += size
-        if self._journal_data:
+        if self._journal_data or is_journaled:
             journal.put_run(ledger_id, entry_ids, bodies, done)
         elif is_known:
             self._complete_soon(done)
@@ -128,8 +131,9 @@ class EntryStore:
         """
         data = body if type(body) is bytes else bytes(body)
         lac = heads.check(ledger_id, [entry_id], [data])
+        limits.check_add(ledger_id, len(data))
         partition = self._partition(ledger_id)
-        ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
+        ledger = self._find_for_copy(partition, ledger_id, master_key)
         if partition.active.size_bytes > self._flush_bytes:
             self._relieve(partition)
         partition.active.put(ledger_id, entry_id, data)
@@ -143,6 +147,7 @@ class EntryStore:
         if self.is_read_only and not is_recovery:
             raise errors.BookieReadOnly("this bookie is read-only")
         ledger = partition.table.find(ledger_id)
+        partition.table.check_judgeable(ledger_id)
         if ledger is not None and not ledger.allows(master_key):
             raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
         if ledger is not None and not is_recovery:
@@ -166,12 +171,14 @@ class EntryStore:
     def fence(self, ledger_id: LedgerId, master_key: bytes, done: Completion) -> None:
         """Refuse normal adds to the ledger from now on; `done` once that is durable, also when it was fenced before.
 
-        A ledger never seen is made, with the key that the fence record carries, so that replay fences it too (E2).
-        Raises Unauthorized, StorageFailed.
+        A ledger never seen is made, with the key that the fence record carries, so that replay fences it too
+        (spec/storage.md#E2). Raises Unauthorized, BadRequest, UnknownLedgerState, StorageFailed; BookieReadOnly only
+        while the journal has no space: a fence would not last.
         """
         self._health.check_accepting()
         partition = self._partition(ledger_id)
         before = partition.table.find(ledger_id)
+        partition.table.check_judgeable(ledger_id)
         has_key = before is not None and bool(before.master_key)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
         if ledger.flags & FENCED and has_key:
@@ -183,12 +190,15 @@ class EntryStore:
         self._journal(ledger_id).put(journal_format.FENCE, ledger_id, journal_format.NO_ENTRY, ledger.master_key, done)
 
     def write_lac(self, ledger_id: LedgerId, lac_body: Buffer, master_key: bytes, done: Completion) -> None:
-        """Keep an explicit LAC. Raises Unauthorized, BadRequest, BookieReadOnly, StorageFailed."""
+        """Keep an explicit LAC. Raises Unauthorized, BadRequest, UnknownLedgerState, BookieReadOnly, StorageFailed."""
         body = bytes(lac_body)
         if len(body) < ledgers.EXPLICIT_LAC_MIN_SIZE or _IDS.unpack_from(body)[0] != ledger_id:
             raise errors.BadRequest(f"an explicit LAC of {len(body)} bytes that is not one of ledger {ledger_id}")
+        limits.check_explicit_lac(ledger_id, len(body))
         self._health.check_accepting()
         partition = self._partition(ledger_id)
+        partition.table.find(ledger_id)
+        partition.table.check_judgeable(ledger_id)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
         before = ledger.lac
         ledger.take_lac(body)
@@ -222,13 +232,12 @@ class EntryStore:
     def force(self, ledger_id: LedgerId, done: Completion) -> None:
         """`done` once every entry accepted so far is durable, wherever its data goes.
 
-        Raises NoSuchLedger, and UnknownLedgerState when entries accepted in an earlier life may be gone (bp46.md, 40).
-        Without limbo none is missed: those that are ours are here again, or nobody named us.
+        Raises NoSuchLedger, and UnknownLedgerState when entries accepted in an earlier life may be gone
+        (spec/bp46.md#R17). Without a doubt none is missed: those that are ours are here again, or nobody named us.
         """
         self._health.check_accepting()
-        ledger = self._reads.known(self._partition(ledger_id), ledger_id)
-        if ledger.flags & LIMBO:
-            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
+        self._reads.known(self._partition(ledger_id), ledger_id)
+        self._reads.check_complete(ledger_id)
         if self._journal_data:
             self._after_journal(ledger_id, done)
         else:
@@ -260,7 +269,8 @@ class EntryStore:
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
         """The explicit LAC and the highest entry, as far as there are any.
 
-        Raises NoSuchLedger, CorruptFile, and UnknownLedgerState in limbo: never a "none" that may be untrue (T12).
+        Raises NoSuchLedger, CorruptFile, and UnknownLedgerState in limbo: never a "none" that may be untrue
+        (spec/bp46.md#T12).
         """
         return await self._reads.read_lac(ledger_id)
 
@@ -272,13 +282,21 @@ class EntryStore:
         """True when the entry is here and its bytes check. Raises StorageFailed when the disk cannot say."""
         return await self._reads.check_entry(ledger_id, entry_id)
 
-    def entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
-        """Which entries are here, as inclusive runs, ascending. Raises NoSuchLedger."""
-        return self._reads.entry_runs(ledger_id)
+    async def entry_ranges(self, ledger_id: LedgerId) -> list[IdRange]:
+        """Which entries are here, ascending. Keeps the loop for a slice at a time, however large the ledger is.
 
-    async def walk_entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
-        """The same, without keeping the loop for longer than a slice: for ledgers of any size."""
-        return await self._reads.walk_entry_runs(ledger_id)
+        Raises NoSuchLedger.
+        """
+        return await self._reads.entry_ranges(ledger_id)
+
+    async def whole_list(self, ledger_id: LedgerId, take: TakeRanges) -> None:
+        """Give `take` which entries are here, in pieces, for whoever takes what is not in it for absent: all of it is
+        worth nothing before this returns. Raises NoSuchLedger, UnknownLedgerState in doubt, and what `take` does."""
+        await self._reads.whole_list(ledger_id, take)
+
+    def is_in_doubt(self, ledger_id: LedgerId) -> bool:
+        """May a "no", a "nothing new" or a list of this ledger's entries be untrue? The one question of all paths."""
+        return self._reads.is_in_doubt(ledger_id)
 
     def ledgers(self) -> AsyncGenerator[LedgerId, None]:
         """Every ledger known here from the call to its end, in slices (`LedgerTable.walk`). Close it when you leave
@@ -302,12 +320,17 @@ class EntryStore:
         return None if ledger is None else ledger.facts()
 
     async def protect(self, wanted: Iterable[tuple[LedgerId, bool, bool, bytes | None]], *, epoch: int = 0) -> None:
-        """Fence and put in limbo, in bulk: (ledger, fence, limbo, master key or None). Durable on return (E5).
+        """Fence and put in limbo, in bulk: (ledger, fence, limbo, master key or None). Durable on return
+        (spec/storage.md#E5).
 
         The fence is of the kind "lost its state" (`LedgerFacts.is_state_lost`). `epoch` is kept beside each limbo mark
         that is set. Bits are only ever added here. Ledgers never seen are made; a key that is known already is kept.
+        Raises BadRequest, before anything is marked, for what no row can hold.
         """
         self._health.check_accepting()
+        wanted = list(wanted)
+        for ledger_id, _, _, master_key in wanted:
+            limits.check_mark(ledger_id, master_key, epoch)
         rows: dict[int, list[tuple[bytes, bytes]]] = {}
         for count, (ledger_id, fence, limbo, master_key) in enumerate(wanted, 1):
             partition = self._partition(ledger_id)
@@ -322,7 +345,7 @@ class EntryStore:
                 ledger.flags |= LIMBO
                 ledger.limbo_epoch = epoch
             partition.table.changed(ledger)
-            rows.setdefault(partition.number, []).append((ledger_key(ledger_id), ledger.pack()))
+            rows.setdefault(partition.number, []).extend(partition.table.rows_of([ledger]))
             if count % INDEX_BATCH_COUNT == 0:
                 await pause()
         for number in sorted(rows):
@@ -333,14 +356,13 @@ class EntryStore:
             await self._guarded(partition.index.flush())
 
     def clear_limbo(self, ledger_id: LedgerId) -> None:
-        """The ledger's end is proven and every entry of ours is here: say no again. Durable after `flush` (E6).
+        """The ledger's end is proven and every entry of ours is here: say no again. Durable after `flush`
+        (spec/storage.md#E6).
 
         The fence stays. Raises NoSuchLedger.
         """
         partition = self._partition(ledger_id)
-        ledger = self._reads.known(partition, ledger_id)
-        ledger.flags &= ~LIMBO
-        partition.table.changed(ledger)
+        partition.table.release(self._reads.known(partition, ledger_id))
 
     def delete_ledger(self, ledger_id: LedgerId) -> None:
         """Forget a ledger and its entries, durably at the next checkpoint; after a crash before, it is here again.
@@ -393,22 +415,37 @@ class EntryStore:
         self._health.set_read_only(read_only)
 
     def usage(self) -> Usage:
-        """Of all ledger directories together, as last measured (each checkpoint turn)."""
+        """Space of all ledger directories together, as last measured (each checkpoint turn)."""
         return self._health.usage
 
     def disk_usage(self, number: int) -> Usage:
-        """Of one ledger directory's disk, as last measured."""
+        """Space of one ledger directory's disk, as last measured."""
         return self._health.disks.get(self.options.ledger_dirs[number], Usage(0, 0))
 
     @property
     def disks(self) -> Mapping[str, Usage]:
-        """Of each directory's disk, as last measured."""
+        """Space of each directory's disk, as last measured."""
         return self._health.disks
 
     @property
+    def journaled(self) -> tuple[JournalPosition, ...]:
+        """How far each journal is durable, in order."""
+        return tuple(journal.synced for journal in self._journals)
+
+    @property
+    def quarantined(self) -> dict[LedgerId, str]:
+        """Ledgers whose state here nobody can judge, and why; as far as this life or an earlier one has met them."""
+        return {ledger_id: why for each in self._partitions for ledger_id, why in each.table.quarantined.items()}
+
+    @property
     def failed_partitions(self) -> int:
-        """Ledger directories that take no writes any more."""
-        return sum(partition.failure is not None for partition in self._partitions)
+        """How many ledger directories take no writes any more."""
+        return len(self.failed_dirs)
+
+    @property
+    def failed_dirs(self) -> tuple[str, ...]:
+        """Ledger directories, as configured, that take no writes any more."""
+        return tuple(self.options.ledger_dirs[each.number] for each in self._partitions if each.failure is not None)
 
     @property
     def is_congested(self) -> bool:
@@ -502,18 +539,38 @@ class EntryStore:
         if ledger_id < 0:
             raise errors.BadRequest(f"ledger id {ledger_id} is negative")
         ledger = partition.table.find(ledger_id)
-        if ledger is None:
-            ledger = partition.table.create(ledger_id, master_key)
-        elif not ledger.allows(master_key):
+        if ledger is not None and not ledger.allows(master_key):
             raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
-        elif ledger.master_key or not master_key:
+        if ledger is not None and (ledger.master_key or not master_key):
             return ledger
+        limits.check_master_key(ledger_id, master_key)  # a new one; what is known already has its place in a row
+        if ledger is None:
+            self._make_room_for_facts(partition)
+            ledger = partition.table.create(ledger_id, master_key)
         else:
             ledger.master_key = master_key
             partition.table.changed(ledger)
         if is_journaled:
             self._journal(ledger_id).put(journal_format.KEY, ledger_id, journal_format.NO_ENTRY, master_key, None)
         return ledger
+
+    def _find_for_copy(self, partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
+        """Do as `_find_or_create`. Of a quarantined ledger the key that comes with a verified copy is the right one."""
+        ledger = partition.table.find(ledger_id)
+        if ledger is not None and ledger_id in partition.table.quarantined and not ledger.allows(master_key):
+            limits.check_master_key(ledger_id, master_key)
+            ledger.master_key = master_key
+            partition.table.changed(ledger)
+        return self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
+
+    def _make_room_for_facts(self, partition: Partition) -> None:
+        """Ledgers without a row cannot leave memory before a checkpoint, and whoever may add may make as many as he
+        likes. Raises TooManyRequests when checkpoints do not keep up with new ones."""
+        count = len(partition.table.dirty)
+        if count > self.options.ledgers_dirty_max:
+            raise errors.TooManyRequests(f"{count} new ledgers wait for a checkpoint")
+        if count == self.options.ledgers_dirty_max // 2:
+            self._checkpointer.request()
 
     def _after_journal(self, ledger_id: LedgerId, done: Completion) -> None:
         if not self._journal(ledger_id).after_pending(done):

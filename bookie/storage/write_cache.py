@@ -1,7 +1,7 @@
 """One generation of entries that are not yet in an entry log, ordered when it is flushed. Pure.
 
 A ledger directory has two: the active one takes adds, the other is being flushed; both serve reads. A generation is
-dropped only after the checkpoint that covers it is durable (E3 of storage.md: never before, however often it failed).
+dropped only after the checkpoint that covers it is durable (spec/storage.md#E3: never before, however often it failed).
 """
 
 from bisect import bisect_left
@@ -10,14 +10,16 @@ from itertools import accumulate
 from typing import Final
 
 from bookie.base.ids import EntryId, LedgerId
-from bookie.storage.run import Run
+from bookie.storage.run import EntryRun
 
 # What a cached entry costs beside its bytes: bytes object, dict slot, int; measured roughly.
 ENTRY_OVERHEAD_BYTES: Final = 160
+# And what a ledger does: a dict of its own, its facts and key; many ledgers of one tiny entry are mostly that.
+LEDGER_OVERHEAD_BYTES: Final = 800
 _PIECE_COUNT: Final = 1024  # looked at together when a generation is taken apart
 
 
-class Generation:
+class CacheGeneration:
     """Entries by ledger and id, with what they cost in memory."""
 
     __slots__ = ("ledgers", "size_bytes")
@@ -28,25 +30,26 @@ class Generation:
 
     def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
         """Keep one entry; a second one of the same id replaces the first."""
-        self.put_run(ledger_id, (entry_id,), (body,))
+        self.put_run(ledger_id, (entry_id,), (body,), len(body))
 
-    def put_run(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes]) -> int:
-        """The same for entries of one ledger; return the bytes of their bodies."""
+    def put_run(
+        self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes], size_bytes: int
+    ) -> None:
+        """Keep entries of one ledger, `size_bytes` of bodies."""
         entries = self.ledgers.get(ledger_id)
         if entries is None:
             entries = self.ledgers[ledger_id] = {}
+            self.size_bytes += LEDGER_OVERHEAD_BYTES
         entries.update(zip(entry_ids, bodies, strict=True))
-        size = sum(map(len, bodies))
-        self.size_bytes += size + len(bodies) * ENTRY_OVERHEAD_BYTES
-        return size
+        self.size_bytes += size_bytes + len(bodies) * ENTRY_OVERHEAD_BYTES
 
     def get(self, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:
         entries = self.ledgers.get(ledger_id)
         return entries.get(entry_id) if entries is not None else None
 
     def ids_of(self, ledger_id: LedgerId) -> list[EntryId]:
-        """Ids of one ledger's entries, ascending."""
-        return sorted(self.ledgers.get(ledger_id, ()))
+        """Ids of one ledger's entries, as they came."""
+        return list(self.ledgers.get(ledger_id, ()))
 
     def last_of(self, ledger_id: LedgerId) -> EntryId | None:
         """The highest entry id of a ledger, None when there is none."""
@@ -57,10 +60,10 @@ class Generation:
         """Forget a ledger that was deleted."""
         self.ledgers.pop(ledger_id, None)
 
-    def batches(self, size_bytes_max: int) -> Iterator[list[Run]]:
+    def batches(self, size_bytes_max: int) -> Iterator[list[EntryRun]]:
         """All entries sorted by (ledger, entry), in batches of about `size_bytes_max`. The generation may lose
         ledgers meanwhile (`drop`), and gains nothing."""
-        batch: list[Run] = []
+        batch: list[EntryRun] = []
         room = size_bytes_max
         for ledger_id in sorted(self.ledgers):
             entries = self.ledgers.get(ledger_id, {})
@@ -72,7 +75,7 @@ class Generation:
                 bodies = [entries[entry_id] for entry_id in piece]
                 ends = list(accumulate([len(body) + ENTRY_OVERHEAD_BYTES for body in bodies], initial=0))
                 count = min(bisect_left(ends, room, 1), len(bodies))
-                batch.append(Run(ledger_id, piece[:count], bodies[:count]))
+                batch.append(EntryRun(ledger_id, piece[:count], bodies[:count]))
                 room -= ends[count]
                 start += count
                 if room <= 0:

@@ -1,4 +1,4 @@
-"""Which entries of one ledger a bookie holds: the answer of GET_LIST_OF_ENTRIES_OF_LEDGER (wire-protocol.md, 4.2).
+"""Which entries of one ledger a bookie holds: the answer of GET_LIST_OF_ENTRIES_OF_LEDGER (spec/wire.md#W15).
 
     header, 64 bytes: version i32 (0), number of groups i32, 56 zero bytes
     group, 24 bytes:  firstSequenceStart i64, lastSequenceStart i64, sequenceSize i32, sequencePeriod i32
@@ -29,25 +29,50 @@ _RUNS_MAX = 1 << 22
 
 def encode_runs(runs: Iterable[tuple[int, int]]) -> bytes:
     """Return the encoding of `runs`: pairs (first, last), inclusive, ascending, not touching."""
-    groups: list[Group] = []
-    for first, last in runs:
-        assert first <= last
-        while first <= last:
-            size = min(last - first + 1, _SEQUENCE_SIZE_MAX)
-            _append_run(groups, first, size)
-            first += size
-    return _HEADER.pack(_VERSION, len(groups)) + b"".join(_GROUP.pack(*group) for group in groups)
+    encoder = Encoder()
+    encoder.add(runs)
+    return encoder.finish()
 
 
-def _append_run(groups: list[Group], first: int, size: int) -> None:
-    """Add a run, to the last group where it goes on in the same step."""
-    if groups:
-        start, last_start, known_size, period = groups[-1]
-        step = first - last_start
-        if known_size == size and size < step <= _SEQUENCE_SIZE_MAX and period in (0, step):
-            groups[-1] = (start, first, size, step)
-            return
-    groups.append((first, first, size, 0))
+class Encoder:
+    """The encoding of runs that come a few at a time; holds what it has of it, and no runs."""
+
+    def __init__(self) -> None:
+        self._data = bytearray(_HEADER.size)  # the header, and all groups but the last
+        self._last: Group | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the encoding of what was added so far."""
+        return len(self._data) + (_GROUP.size if self._last else 0)
+
+    def add(self, runs: Iterable[tuple[int, int]]) -> None:
+        """Add `runs`: pairs (first, last), inclusive, ascending, not touching each other nor those before."""
+        for first, last in runs:
+            assert first <= last
+            while first <= last:
+                size = min(last - first + 1, _SEQUENCE_SIZE_MAX)
+                self._add_run(first, size)
+                first += size
+
+    def finish(self) -> bytes:
+        """Return the encoding; nothing is added afterwards."""
+        if self._last is not None:
+            self._data += _GROUP.pack(*self._last)
+            self._last = None
+        _HEADER.pack_into(self._data, 0, _VERSION, (len(self._data) - _HEADER.size) // _GROUP.size)
+        return bytes(self._data)
+
+    def _add_run(self, first: int, size: int) -> None:
+        """Add a run, to the last group where it goes on in the same step."""
+        if self._last is not None:
+            start, last_start, known_size, period = self._last
+            step = first - last_start
+            if known_size == size and size < step <= _SEQUENCE_SIZE_MAX and period in (0, step):
+                self._last = (start, first, size, step)
+                return
+            self._data += _GROUP.pack(*self._last)
+        self._last = (first, first, size, 0)
 
 
 def decode(data: bytes) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """Operation codes, flags and status numbers of both protocol versions, each with its source.
 
 The v3 status numbers are canonical here (`errors.Status`); v2 return codes exist at the edge of the v2 codec only.
-Sources: wire-protocol.md 3.1, 4 and 5.1 (BookieProtocol.java, BookkeeperProtocol.proto, PerChannelBookieClient.java).
+Rule: spec/wire.md#W16.
 """
 
 import enum
@@ -81,7 +81,7 @@ STATUS_OF_V2_CODE: dict[int, Status] = {
     107: Status.EUNKNOWNLEDGERSTATE,
 }
 # Code 107 makes every Java v2 client drop the connection: its mapper throws on it. EIO is just as much an "unknown"
-# to the quorum rules, and harmless (wire-protocol.md 5.2).
+# to the quorum rules, and harmless (spec/wire.md#W17).
 V2_CODE_OF_STATUS: dict[Status, int] = {status: code for code, status in STATUS_OF_V2_CODE.items()}
 V2_CODE_OF_STATUS[Status.EUNKNOWNLEDGERSTATE] = V2_CODE_OF_STATUS[Status.EIO]
 assert set(V2_CODE_OF_STATUS) == set(Status)

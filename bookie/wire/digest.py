@@ -1,7 +1,7 @@
 """Seal and verify entries: HMAC-SHA1, CRC32, CRC32C, none; and the keys made from a ledger's password.
 
 Covered bytes: the 32 header bytes, then the payload; the digest itself is skipped. Bookies never verify (they do not
-know the type); clients always do. Rule: wire-protocol.md 6.2 to 6.4 (DigestManager.java and its subclasses).
+know the type); clients always do. Rules: spec/wire.md#W21 to W23.
 """
 
 import enum
@@ -137,9 +137,3 @@ class Digest:
             raise DigestMismatch(f"ledger {ledger_id}: the explicit LAC is of ledger {found}")
         assert isinstance(lac, int)
         return lac
-
-
-def unpack_lac_body(view: Buffer) -> tuple[LedgerId, int]:
-    """Return (ledger id, LAC) without verifying: what a bookie may look at. `view` holds 16 bytes or more."""
-    ledger_id, lac = _LAC_BODY.unpack_from(view)
-    return LedgerId(ledger_id), lac

@@ -1,4 +1,4 @@
-"""The entry envelope: what a client sends, a bookie stores and a read returns, byte for byte (wire-protocol.md, 6.1).
+"""The entry envelope: what a client sends, a bookie stores and a read returns, byte for byte (spec/wire.md#W19).
 
     0         8          16         24         32           32+d
     ledgerId  entryId    LAC        length     digest (d)   payload
@@ -18,10 +18,10 @@ HEADER = struct.Struct(">qqqq")
 HEADER_SIZE = HEADER.size
 assert HEADER_SIZE == 32  # DigestManager.METADATA_LENGTH
 
-# The part a bookie itself relies on: ids and LAC (wire-protocol.md 7.2, "body < 24 bytes").
-BODY_SIZE_MIN = 24
-
+# The part a bookie itself relies on: ids and LAC, 24 bytes (spec/wire.md#W24).
 _IDS = struct.Struct(">qq")
+_LAC = struct.Struct(">q")
+_LAC_OFFSET = 16
 
 
 class EntryHeader(NamedTuple):
@@ -33,13 +33,6 @@ class EntryHeader(NamedTuple):
     length: int
 
 
-def pack_entry(
-    ledger_id: LedgerId, entry_id: EntryId, lac: int, length: int, payload: Buffer, digest: bytes
-) -> list[Buffer]:
-    """Return the entry as [header and digest, payload]; the payload is borrowed."""
-    return [HEADER.pack(ledger_id, entry_id, lac, length) + digest, payload]
-
-
 def unpack_header(view: Buffer) -> EntryHeader:
     """Return the header of the entry in `view`. Raises BadInput when it is too short to hold one."""
     if len(view) < HEADER_SIZE:
@@ -47,7 +40,12 @@ def unpack_header(view: Buffer) -> EntryHeader:
     return EntryHeader._make(HEADER.unpack_from(view))
 
 
+def unpack_lac(view: Buffer) -> int:
+    """Return the LAC; `view` holds 24 bytes or more."""
+    return int(_LAC.unpack_from(view, _LAC_OFFSET)[0])
+
+
 def unpack_ids(view: Buffer) -> tuple[LedgerId, EntryId]:
-    """Return (ledger id, entry id); `view` must hold BODY_SIZE_MIN bytes. For the hot path."""
+    """Return (ledger id, entry id); `view` holds 24 bytes or more. For the hot path."""
     ledger_id, entry_id = _IDS.unpack_from(view)
     return LedgerId(ledger_id), EntryId(entry_id)

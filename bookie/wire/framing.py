@@ -1,4 +1,4 @@
-"""Length-prefixed frames: u32 big-endian N, then N bytes. Both protocols, both directions (wire-protocol.md, 1).
+"""Length-prefixed frames: u32 big-endian N, then N bytes. Both protocols, both directions (spec/wire.md#W1).
 
 Frames come out as views of what was read: no copy while a frame lies within one chunk.
 """
@@ -70,6 +70,16 @@ class FrameSplitter:
     def is_empty(self) -> bool:
         """True between two frames: nothing of a next one is kept."""
         return not self._pieces
+
+    @property
+    def needed_bytes(self) -> int:
+        """The size of the frame that has begun, as far as it is known; 0 between two frames."""
+        return self._needed_bytes if self._pieces else 0
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much of it is kept."""
+        return self._pieces_bytes if self._pieces else 0
 
     def complete(self, chunk: Buffer) -> tuple[bytes, int]:
         """Return the frame that was begun before `chunk`, empty if there is none or it is not whole yet, and where in

@@ -2,10 +2,10 @@
 
 `txn` correlates a response with its request on one connection (v3: the header's txnId; v2: made up by the session).
 `version` is the encoding, 2 or 3. Bodies borrow or own their bytes as the codec says. Records of the hot path: slots,
-not frozen (conventions, 12).
+not frozen (STYLE.md, 12).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bookie.base.errors import Status
 from bookie.base.ids import BootEpoch, EntryId, Incarnation, LedgerId, Life
@@ -13,6 +13,8 @@ from bookie.wire.codes import Operation
 
 Buffer = bytes | bytearray | memoryview
 READS_MAX = 64  # of one ReadRun
+ADDS_MAX = 2048  # of one AddRun: some milliseconds of the loop
+REQUESTS_MAX = 128  # that are unpacked in one go, a run counted as one: the same
 
 
 @dataclass(slots=True)
@@ -23,7 +25,7 @@ class AddRequest:
     version: int
     ledger_id: LedgerId
     entry_id: EntryId
-    master_key: bytes
+    master_key: bytes = field(repr=False)
     body: Buffer
     is_recovery: bool = False
     is_deferred: bool = False
@@ -40,7 +42,7 @@ class AddRun:
 
     version: int
     ledger_id: LedgerId
-    master_key: bytes
+    master_key: bytes = field(repr=False)
     is_recovery: bool
     is_deferred: bool
     is_high_priority: bool
@@ -57,7 +59,7 @@ class ReadRequest:
     version: int
     ledger_id: LedgerId
     entry_id: EntryId
-    master_key: bytes | None = None
+    master_key: bytes | None = field(default=None, repr=False)
     is_fencing: bool = False
     previous_lac: int | None = None
     timeout_ms: int | None = None
@@ -88,7 +90,7 @@ class BatchReadRequest:
     entry_id: EntryId
     count_max: int
     size_max: int
-    master_key: bytes | None = None
+    master_key: bytes | None = field(default=None, repr=False)
     is_fencing: bool = False
     is_high_priority: bool = False
 
@@ -101,7 +103,7 @@ class WriteLacRequest:
     version: int
     ledger_id: LedgerId
     lac: int
-    master_key: bytes
+    master_key: bytes = field(repr=False)
     body: Buffer
 
 

@@ -1,4 +1,4 @@
-"""The error answer to any request: of its operation, with its ids, in its version (wire-protocol.md 4.1)."""
+"""The error answer to any request: of its operation, with its ids, in its version (spec/wire.md#W13)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -14,6 +14,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.wire import codes, v2, v3
 from bookie.wire.framing import PREFIX_SIZE, end_of_frame
 from bookie.wire.messages import (
+    ADDS_MAX,
     READS_MAX,
     AddRequest,
     AddResponse,
@@ -78,6 +79,7 @@ class Runs:
             or run.is_recovery
             or run.is_deferred
             or run.is_high_priority
+            or len(run.txns) == ADDS_MAX
         ):
             return None
         return run
@@ -102,6 +104,7 @@ class Runs:
             and (
                 (run.version, run.master_key) != (request.version, request.master_key)
                 or (run.is_recovery, run.is_deferred, run.is_high_priority) != flags
+                or len(run.txns) == ADDS_MAX
             )
         ):
             yield from self.take()
@@ -130,6 +133,7 @@ def _scan_v3_adds(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int:
     run: AddRun | None = None
     run_ledger_id = -1
     same = b""  # the master key of the run, with its tag
+    txns: list[int] = []
     try:
         while 0 < (end := end_of_frame(data, start, limit_bytes)) <= available:
             txn, ledger_id, entry_id, offset = _v3_ids_at(data, start, end, _V3_ADD_HEADER, _V3_ADD)
@@ -141,7 +145,7 @@ def _scan_v3_adds(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int:
             size, body = _varint_at(data, body_tag + 1)
             if body + size != end:  # flags follow
                 break
-            if run is None or run_ledger_id != ledger_id or not data.startswith(same, offset):
+            if run is None or run_ledger_id != ledger_id or len(txns) == ADDS_MAX or not data.startswith(same, offset):
                 if not data.startswith(_V3_KEY, offset):
                     break
                 run = runs.adds_of(v3.VERSION, LedgerId(ledger_id), data[offset + len(_V3_KEY) : body_tag])
@@ -221,9 +225,10 @@ def _scan_v2_adds(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int:
     available = len(data)
     run: AddRun | None = None
     same = b""  # from the version to the ledger id: what all frames of a run begin with
+    txns: list[int] = []
     entry_id_at = _ENTRY_ID.unpack_from
     while start + _V2_ADD.size <= (end := end_of_frame(data, start, limit_bytes)) <= available:
-        if run is None or not data.startswith(same, start + PREFIX_SIZE):
+        if run is None or len(txns) == ADDS_MAX or not data.startswith(same, start + PREFIX_SIZE):
             _, version, opcode, flags, key, ledger_id, _ = _V2_ADD.unpack_from(data, start)
             if version != v2.VERSION or opcode != codes.V2Opcode.ADDENTRY or flags:
                 break

@@ -9,7 +9,7 @@
 
 Fixed by Java (SaslConstants.java): plugin "sasl", realm, protocol and host "bookkeeper", qop "auth". MD5 is what the
 mechanism is made of; it proves a password to someone who listens only passively, and encrypts nothing: use TLS beside
-it (docs/SECURITY.md). Rules: wire-protocol.md 8.3.
+it (docs/SECURITY.md). Rule: spec/wire.md#W40.
 """
 
 import hashlib
@@ -81,13 +81,18 @@ class DigestServer:
 
 
 class DigestClient:
-    """A client's side of one exchange. `cnonce` must be new and unguessable."""
+    """A client's side of one exchange. `cnonce` must be new and unguessable. `digest_uri`: which service is meant;
+    `server`: what it is called in errors."""
 
-    def __init__(self, user: str, password: Secret, cnonce: str) -> None:
+    def __init__(
+        self, user: str, password: Secret, cnonce: str, *, digest_uri: str = _DIGEST_URI, server: str = "the bookie"
+    ) -> None:
         self.is_complete = False  # the bookie has proven that it knows the password
         self._user = user
         self._password = password
         self._cnonce = cnonce
+        self._digest_uri = digest_uri
+        self._server = server
         self._rspauth: str | None = None
 
     def first(self) -> bytes:
@@ -99,19 +104,19 @@ class DigestClient:
         given = _parse(payload, _CHALLENGE_SIZE_MAX)
         if self._rspauth is not None:
             if not hmac.compare_digest(self._rspauth.encode(), given.get("rspauth", "").encode()):
-                raise errors.Unauthorized("SASL: the bookie does not know the password: it is not one of ours")
+                raise errors.Unauthorized(f"SASL: {self._server} does not know the password: it is not one of ours")
             self.is_complete = True
             return None
         nonce, realm = given.get("nonce", ""), given.get("realm", "")
         if not nonce or given.get("algorithm") != "md5-sess" or "auth" not in given.get("qop", "auth").split(","):
-            raise errors.Unauthorized("SASL: the bookie offers no DIGEST-MD5 with md5-sess and qop auth")
+            raise errors.Unauthorized(f"SASL: {self._server} offers no DIGEST-MD5 with md5-sess and qop auth")
         names = {"username": self._user, "realm": realm, "cnonce": self._cnonce, "authzid": self._user}
         key = _session_key(self._user, self._password.reveal(), names, nonce)
-        self._rspauth = _digest(key, ":", nonce, self._cnonce)
-        response = _digest(key, "AUTHENTICATE:", nonce, self._cnonce)
+        self._rspauth = _digest(key, ":", nonce, self._cnonce, self._digest_uri)
+        response = _digest(key, "AUTHENTICATE:", nonce, self._cnonce, self._digest_uri)
         return (
             f'charset=utf-8,username="{_escape(self._user)}",realm="{_escape(realm)}",nonce="{_escape(nonce)}"'
-            f',nc={_NONCE_COUNT},cnonce="{_escape(self._cnonce)}",digest-uri="{_DIGEST_URI}",maxbuf=65536'
+            f',nc={_NONCE_COUNT},cnonce="{_escape(self._cnonce)}",digest-uri="{self._digest_uri}",maxbuf=65536'
             f',response={response},qop=auth,authzid="{_escape(self._user)}"'
         ).encode()
 
@@ -129,9 +134,9 @@ def _session_key(user: str, password: str, given: Mapping[str, str], nonce: str)
     return _md5(outer).hex()
 
 
-def _digest(key: str, method: str, nonce: str, cnonce: str) -> str:
+def _digest(key: str, method: str, nonce: str, cnonce: str, digest_uri: str = _DIGEST_URI) -> str:
     """The client's `response`, or with an empty method the server's `rspauth`."""
-    a2 = _md5(f"{method}{_DIGEST_URI}".encode()).hex()
+    a2 = _md5(f"{method}{digest_uri}".encode()).hex()
     return _md5(f"{key}:{nonce}:{_NONCE_COUNT}:{cnonce}:auth:{a2}".encode()).hex()
 
 

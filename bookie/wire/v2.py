@@ -1,4 +1,4 @@
-"""Protocol version 2: packed big-endian headers. What Pulsar speaks (wire-protocol.md 3).
+"""Protocol version 2: packed big-endian headers. What Pulsar speaks (spec/wire.md#W7).
 
 Laid out beside v3 with the same four functions; a request without the fields that v2 cannot carry (long poll,
 deferred sync) is refused by `pack_request`. v2 has no transaction ids: `session` makes them up.
@@ -224,7 +224,8 @@ def pack_response(response: Response) -> list[Buffer]:
             assert response.body is not None, "v2 has no long poll: EOK comes with a body"
             return framing.frame([head, response.body])
         case BatchReadResponse():
-            payload: list[Buffer] = [_pack_header(V2Opcode.BATCH_READ_ENTRY, response), response.txn.to_bytes(8, "big")]
+            echo = response.txn.to_bytes(8, "big", signed=True)  # the client's own number, any i64
+            payload: list[Buffer] = [_pack_header(V2Opcode.BATCH_READ_ENTRY, response), echo]
             for body in response.bodies:
                 payload += (_SIZE.pack(len(body)), body)
             return framing.frame(payload)

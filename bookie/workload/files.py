@@ -65,9 +65,9 @@ class LogFollower:
             yield from records.load_records(whole.splitlines(keepends=True))
 
 
-def load_log(folder: Path) -> dict[int, check.Expected]:
+def load_log(folder: Path) -> dict[int, check.AcknowledgedLedger]:
     """Return what all writers' logs in `folder` expect, by ledger; empty when there is no log."""
-    ledgers: dict[int, check.Expected] = {}
+    ledgers: dict[int, check.AcknowledgedLedger] = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         with path.open("rb") as file:
             ledgers.update(check.expectations(records.load_records(file)))

@@ -6,7 +6,7 @@ from bookie.workload import records
 
 
 @dataclass(slots=True)
-class Sample:
+class OracleSample:
     """What the oracle knows at one instant; `acknowledged` counts what is recorded."""
 
     wall_ms: int = 0

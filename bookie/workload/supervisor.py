@@ -12,12 +12,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bookie import connect
+from bookie.client import Client
 from bookie.workload import files, writer
-from bookie.workload.sample import Sample
+from bookie.workload.sample import OracleSample
 
 SAMPLE_S = 1.0
 STOP_FILE, STOPPED_FILE = "stop", "stopped"
@@ -28,28 +30,30 @@ LIVING = ("steady", "closing", "leaving")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What a run was told; the same for its writer processes."""
+class WorkloadRun:
+    """What a run was told; the same for its writer processes. `cluster`: flags that name it, and who we are."""
 
-    uri: str
+    cluster: tuple[str, ...]
     log: Path
     rate_per_s: float
     entries_per_ledger: int
 
 
-async def write(run: Run, plans: list[str]) -> None:
+async def write(run: WorkloadRun, plans: list[str], connect: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
     """Write by the given plans until SIGTERM; steady ledgers are closed then, the others are where they are."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     path = run.log / f"{plans[0]}-{files.wall_ms()}-{os.getpid()}{files.SUFFIX}"
     with path.open("xb") as file:
         log = files.FileLog(file)
-        async with connect.connect(run.uri) as client:
+        async with connect() as client:
             flusher = asyncio.ensure_future(log.keep_flushing())
             try:
                 async with asyncio.TaskGroup() as group:
                     for name in plans:
-                        plan = writer.Plan(name, run.rate_per_s * SHARES[name], run.entries_per_ledger, os.getpid())
+                        plan = writer.WriterPlan(
+                            name, run.rate_per_s * SHARES[name], run.entries_per_ledger, os.getpid()
+                        )
                         group.create_task(writer.write(client, plan, log, stopping))
             finally:
                 flusher.cancel()
@@ -57,14 +61,14 @@ async def write(run: Run, plans: list[str]) -> None:
                 log.flush()
 
 
-def supervise(run: Run, *, kill_every_s: float, stay: bool) -> bool:
+def supervise(run: WorkloadRun, *, kill_every_s: float, stay: bool) -> bool:
     """Keep the writers going and kill the doomed one now and then, until told to stop. False when they ended by
     themselves. `stay`: return only at a signal, so that a pod can be asked to verify."""
     run.log.mkdir(parents=True, exist_ok=True)
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda caught, _: signals.append(caught))
-    follower, sample = files.LogFollower(run.log), Sample()
+    follower, sample = files.LogFollower(run.log), OracleSample()
     living, doomed = _spawn(run, LIVING), _spawn(run, ("doomed",))
     kill_s = time.monotonic() + kill_every_s
     try:
@@ -100,10 +104,9 @@ def stop(log: Path) -> bool:
     return True
 
 
-def _spawn(run: Run, plans: tuple[str, ...]) -> "subprocess.Popen[bytes]":
+def _spawn(run: WorkloadRun, plans: tuple[str, ...]) -> "subprocess.Popen[bytes]":
     argv = [sys.executable, "-m", "bookie", "workload", "write", "--plans", ",".join(plans), "--log", str(run.log)]
-    argv += ["--metadata-service-uri", run.uri, "--rate", str(run.rate_per_s)]
-    argv += ["--entries-per-ledger", str(run.entries_per_ledger)]
+    argv += [*run.cluster, "--rate", str(run.rate_per_s), "--entries-per-ledger", str(run.entries_per_ledger)]
     return subprocess.Popen(argv, stdin=subprocess.DEVNULL)
 
 
@@ -118,7 +121,7 @@ def _end(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
         process.wait()
 
 
-def _print_sample(sample: Sample, follower: files.LogFollower) -> None:
+def _print_sample(sample: OracleSample, follower: files.LogFollower) -> None:
     before, before_ms = sample.acknowledged, sample.wall_ms
     for record in follower.news():
         sample.count(record)

@@ -19,7 +19,7 @@ PROBE_ENTRY = EntryId(2**40)
 
 
 @dataclass(slots=True)
-class Named:
+class LedgersNaming:
     """The ledgers that name one bookie; `open`: not closed, and their last segment has it."""
 
     ledgers: int = 0
@@ -37,12 +37,12 @@ class Fences:
     unknown: list[str] = field(default_factory=list)  # no answer that proves anything
 
 
-async def survey(client: Client) -> dict[str, Named]:
+async def survey(client: Client) -> dict[str, LedgersNaming]:
     """Return what each bookie is named by, over all ledgers."""
-    named: dict[str, Named] = {}
+    named: dict[str, LedgersNaming] = {}
     async for ledger_id, metadata in client.admin.ledgers():
         for bookie_id in {bookie for segment in metadata.segments for bookie in segment.bookies}:
-            one = named.setdefault(bookie_id, Named())
+            one = named.setdefault(bookie_id, LedgersNaming())
             one.ledgers += 1
             if metadata.state is not LedgerState.CLOSED and metadata.last_segment_names(bookie_id):
                 one.open.append(ledger_id)

@@ -23,7 +23,7 @@ REPORT_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class ReplicaCheck:
     """Which copies to look at one by one: those of `bookie_id`, of entries acknowledged before `before_ms`."""
 
     bookie_id: str
@@ -31,10 +31,14 @@ class Replicas:
 
 
 async def verify(
-    client: Client, ledgers: Sequence[check.Expected], *, replicas: Replicas | None, report: Callable[[int], None]
-) -> check.Verdict:
+    client: Client,
+    ledgers: Sequence[check.AcknowledgedLedger],
+    *,
+    replicas: ReplicaCheck | None,
+    report: Callable[[int], None],
+) -> check.CheckResult:
     """Return the verdict over all `ledgers`; `report` hears how many are done, now and then."""
-    verdict = check.Verdict()
+    verdict = check.CheckResult()
     waiting = iter(ledgers)
 
     async def worker() -> None:
@@ -57,7 +61,7 @@ async def verify(
 
 
 async def _verify_ledger(
-    client: Client, expected: check.Expected, verdict: check.Verdict, replicas: Replicas | None
+    client: Client, expected: check.AcknowledgedLedger, verdict: check.CheckResult, replicas: ReplicaCheck | None
 ) -> None:
     verdict.acknowledged += len(expected.acknowledged)
     unread = sorted(expected.acknowledged)
@@ -77,9 +81,7 @@ async def _verify_ledger(
             if replicas is not None:
                 await _verify_replicas(client, expected, verdict, replicas)
     except (errors.BookieError, TimeoutError) as error:
-        verdict.lost_entries(expected, unread, f"{type(error).__name__}: {error}")
-        if not unread:
-            verdict.problem(f"ledger {expected.ledger_id}: {type(error).__name__}: {error}")
+        verdict.failed_entries(expected, unread, error)
         return
     verdict.lost_entries(expected, unread, "beyond the end of the ledger")
 
@@ -91,7 +93,7 @@ def _ranges(last_entry: int) -> Iterator[tuple[int, int]]:
 
 
 async def _verify_replicas(
-    client: Client, expected: check.Expected, verdict: check.Verdict, replicas: Replicas
+    client: Client, expected: check.AcknowledgedLedger, verdict: check.CheckResult, replicas: ReplicaCheck
 ) -> None:
     """Read every copy that metadata assigns to the bookie from that bookie alone."""
     bookie_id = BookieId(replicas.bookie_id)
@@ -106,6 +108,10 @@ async def _verify_replicas(
             _, body = digest.open(sealed, LedgerId(expected.ledger_id), EntryId(entry_id))
         except errors.BookieError as error:
             wrong: str | None = f"{type(error).__name__}: {error}"
+            if not check.proves_loss(error):
+                verdict.replicas_unknown += 1
+                verdict.problem(f"ledger {expected.ledger_id} entry {entry_id} on {bookie_id} was not read: {wrong}")
+                continue
         else:
             wrong = check.difference(expected, entry_id, body)
         if wrong:

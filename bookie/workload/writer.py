@@ -28,7 +28,7 @@ class Log(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WriterPlan:
     """What one writer does; `entries_per_ledger` counts for the plans that end a ledger."""
 
     name: str  # steady | closing | leaving | doomed
@@ -50,7 +50,7 @@ class Plan:
         return self.name in ("closing", "steady")
 
 
-async def write(client: Client, plan: Plan, log: Log, stopping: asyncio.Event) -> None:
+async def write(client: Client, plan: WriterPlan, log: Log, stopping: asyncio.Event) -> None:
     """Write ledger after ledger until `stopping` is set. A failed one is noted and left behind."""
     while not stopping.is_set():
         ledger_id = -1
@@ -72,7 +72,7 @@ async def write(client: Client, plan: Plan, log: Log, stopping: asyncio.Event) -
             await asyncio.sleep(RETRY_S)
 
 
-async def _fill(writer: LedgerWriter, plan: Plan, log: Log, stopping: asyncio.Event) -> None:
+async def _fill(writer: LedgerWriter, plan: WriterPlan, log: Log, stopping: asyncio.Event) -> None:
     """Append at the plan's pace until the ledger is full or `stopping`; every acknowledgement is in the log on return.
 
     A stall is not made up for afterwards: the pace is a ceiling, so that a wounded fleet is not buried as it heals.
@@ -96,7 +96,7 @@ async def _fill(writer: LedgerWriter, plan: Plan, log: Log, stopping: asyncio.Ev
         await asyncio.gather(*pending, return_exceptions=True)  # seen, so that nobody warns about them
 
 
-def _harvest(ledger_id: int, plan: Plan, pending: deque[asyncio.Future[EntryId]], log: Log) -> None:
+def _harvest(ledger_id: int, plan: WriterPlan, pending: deque[asyncio.Future[EntryId]], log: Log) -> None:
     """Record the entries that were acknowledged, in order, as far as they are. Raises what an add raised."""
     while pending and pending[0].done():
         entry_id = pending.popleft().result()

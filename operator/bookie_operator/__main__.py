@@ -8,9 +8,12 @@ import os
 import sys
 from pathlib import Path
 
-import yaml
-
+from bookie.base import extras
 from bookie.base.errors import BookieError
+
+PROGRAM, EXTRA = "bookie-operator", "operator"
+with extras.told(PROGRAM, EXTRA):
+    import yaml
 
 DONE, FAILED, USAGE = 0, 1, 2
 
@@ -20,7 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     args = parser.parse_args(arguments)
     try:
-        return int(args.command(args))
+        with extras.told(PROGRAM, EXTRA):
+            return int(args.command(args))
     except (BookieError, OSError, yaml.YAMLError) as error:
         print(f"bookie-operator: {error}", file=sys.stderr)
         return FAILED
@@ -70,7 +74,6 @@ def _run(args: argparse.Namespace) -> int:
         watch_namespaces=tuple(args.watch_namespace),
         http_port=args.http_port,
         kubeconfig=args.kubeconfig,
-        admin_token_file=os.environ.get("BOOKIE_ADMIN_TOKEN_FILE", ""),
         crash_after=int(os.environ.get("BOOKIE_OPERATOR_CRASH_AFTER", "0")),
         crash_dir=os.environ.get("TMPDIR", "/tmp"),
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import time
 
@@ -14,9 +15,11 @@ from bookie_operator import watch
 from bookie_operator.crash import CrashPoint
 from bookie_operator.execute import Executor, LostLease
 from bookie_operator.gateways.bookies import AdminPorts
+from bookie_operator.gateways.endings import Endings
 from bookie_operator.gateways.kube import ApiServer, KubeError
 from bookie_operator.health import Vitals
-from bookie_operator.lease import Lease
+from bookie_operator.identities import Identities
+from bookie_operator.lease import LeaderLease
 from bookie_operator.model import names
 from bookie_operator.options import OperatorOptions
 from bookie_operator.reconcile import Key, Reconciler
@@ -40,7 +43,7 @@ async def configuration(kubeconfig: str) -> Configuration:
 
 
 def _connection(found: Configuration) -> kopf.ConnectionInfo:
-    """The same way to the API server, in kopf's words."""
+    """Tell kopf how to reach the API server."""
     token = (found.api_key or {}).get("BearerToken", "").removeprefix("Bearer ")
     return kopf.ConnectionInfo(
         server=found.host,
@@ -60,8 +63,8 @@ async def run(options: OperatorOptions) -> int:
         loop.add_signal_handler(number, stop.set)
     reached = await configuration(options.kubeconfig)
     async with ApiServer(reached) as kube:
-        lease = Lease(kube, options.namespace, options.lease_name, options.identity)
-        bookies = AdminPorts(options.admin_token_file)
+        lease = LeaderLease(kube, options.namespace, options.lease_name, options.identity)
+        bookies = AdminPorts()
         executor = Executor(
             kube,
             bookies,
@@ -69,18 +72,28 @@ async def run(options: OperatorOptions) -> int:
             CrashPoint(options.crash_after, options.crash_dir),
             lease.is_held,
         )
+        pods = Endings()
         reconciler = Reconciler(
             kube,
             bookies,
             executor,
-            lease.leadership,
+            lease.term,
             _wall_ms,
-            lease.raise_epoch,
+            pods,
+            Identities(
+                kube,
+                executor.store,
+                bookies,
+                _wall_ms,
+                os.urandom,
+                namespace=options.namespace,
+                process=options.identity,
+            ),
             image=options.image,
             version=__version__,
         )
         queue: WorkQueue[Key] = WorkQueue(reconciler.reconcile)
-        operator = _Operator(options, kube, lease, queue, _connection(reached))
+        operator = _Operator(options, kube, lease, queue, pods, _connection(reached))
         try:
             return await operator.run(stop)
         finally:
@@ -94,8 +107,9 @@ class _Operator:
         self,
         options: OperatorOptions,
         kube: ApiServer,
-        lease: Lease,
+        lease: LeaderLease,
         queue: WorkQueue[Key],
+        pods: Endings,
         connection: kopf.ConnectionInfo,
     ) -> None:
         self._connection = connection
@@ -103,16 +117,22 @@ class _Operator:
         self._kube = kube
         self._lease = lease
         self._queue = queue
+        self._pods = pods
+        self._blindness = ""  # why the clusters cannot be listed
         self._vitals = Vitals(
             {
-                "lease_epoch": ("Epoch of our lease", lambda: float(lease.epoch)),
+                "lease_term": ("How often the lease changed hands", lambda: float(lease.term().number)),
                 "is_leader": ("1 while we hold the lease", lambda: float(lease.is_held())),
                 "queue_depth": ("Clusters waiting or being worked on", lambda: float(len(queue))),
                 "passes": ("Passes that ended well", lambda: float(queue.passes)),
                 "pass_errors": ("Passes that failed", lambda: float(queue.errors)),
             },
-            is_ready=lambda: True,  # holds the lease, or can take it
+            self._hindrance,
         )
+
+    def _hindrance(self) -> str:
+        """Why we can neither lead, nor wait for another leader, nor do what a leader does; "" = all is well."""
+        return self._lease.hindrance or self._blindness or self._queue.hindrance
 
     async def run(self, stop: asyncio.Event) -> int:
         """Whichever task ends first ends all; only a stop signal is a good end."""
@@ -138,7 +158,7 @@ class _Operator:
         return 0
 
     async def _lead(self) -> None:
-        """Acquire, then work until the lease is gone. Renewal starts before kopf does (kopf.md 1.12)."""
+        """Acquire, then work until the lease is gone. Renewal starts before kopf does (spec/operator.md#K28)."""
         await self._lease.acquire()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep())
@@ -154,20 +174,25 @@ class _Operator:
     async def _resync(self) -> None:
         """All clusters now and then: covers whatever event was missed."""
         while True:
+            blindness = ""
             for namespace in self._options.watch_namespaces or ("",):
                 try:
                     manifests = await self._kube.list(names.KIND, namespace)
                 except KubeError as error:
+                    blindness = f"the BookieClusters cannot be listed: {error}"
                     logger.warning("resync failed error=%s", error)
                     continue
                 for metadata in (manifest["metadata"] for manifest in manifests):
                     self._queue.add(Key(metadata["namespace"], metadata["name"]))
+            self._blindness = blindness
             await asyncio.sleep(self._options.resync_ms / 1000)
 
     async def _watch(self) -> None:
         """kopf ends when one of its watches cannot go on; then we end too, and the kubelet starts us again."""
         await kopf.operator(
-            registry=watch.registry(lambda namespace, name: self._queue.add(Key(namespace, name)), self._connection),
+            registry=watch.registry(
+                lambda namespace, name: self._queue.add(Key(namespace, name)), self._pods.saw, self._connection
+            ),
             settings=watch.settings(),
             clusterwide=not self._options.watch_namespaces,
             namespaces=self._options.watch_namespaces,

@@ -1,4 +1,4 @@
-"""Carries out one plan: children and marks, then the status, then grants, then events. One action, one log line.
+"""Carries out one plan: the record, children and marks, the status, grants, then events. One action, one log line.
 
 The order is the safety argument. The disruption budget is closed before anything may follow from a loss; the grant is
 in the stored status before the bookie hears of it; whatever fails stops everything after it that could do harm. Every
@@ -10,17 +10,20 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bookie.base.errors import BookieError
+from bookie_operator.applied import Applied
 from bookie_operator.crash import CrashPoint
 from bookie_operator.gateways.bookies import Bookies, BookieUnreachable
-from bookie_operator.gateways.kube import Kube, KubeError
+from bookie_operator.gateways.kube import Kube, KubeError, Manifest
 from bookie_operator.model import names
-from bookie_operator.model.cluster import Address, Cluster
+from bookie_operator.model.cluster import ClusterRef
 from bookie_operator.model.status import BookieClusterStatus
-from bookie_operator.plan.actions import Action, Apply, SendGrant
+from bookie_operator.plan.actions import Action, Apply, DeleteChild, MarkClaim, SendGrant
 from bookie_operator.plan.children import Obstacle
-from bookie_operator.plan.fleet import Plan
+from bookie_operator.plan.fleet import FleetPlan
+from bookie_operator.plan.observation import Observation
 from bookie_operator.recorder import Recorder
-from bookie_operator.status import events, render
+from bookie_operator.resources import common, record
+from bookie_operator.status import events, render, warnings
 
 logger = logging.getLogger(__name__)
 
@@ -41,24 +44,56 @@ class Executor:
         self._bookies = bookies
         self._recorder = recorder
         self._crash = crash
+        self._applied = Applied()
         self._may_act = may_act
 
-    async def run(self, plan: Plan) -> None:
+    async def run(self, plan: FleetPlan) -> None:
         """Raises KubeError (conflicts included) when the pass must be repeated, LostLease when we must stop."""
         cluster = plan.observation.cluster
-        failures = [failure for action in plan.actions if (failure := await self._act(cluster, action)) is not None]
+        refused = [await self._remember(plan)]
+        refused += [await self._act(plan.observation, action) for action in plan.actions]
+        failures = [obstacle for obstacle in refused if obstacle is not None]
         if failures:
             # CRASH: without the whole protection in place nobody is let loose; the next pass tries again.
-            plan = replace(plan, obstacles=plan.obstacles + tuple(failures), sends=())
+            plan = replace(plan, obstacles=(*plan.obstacles, *failures), sends=())
         status = render.render(plan)
-        if status != cluster.status:
-            await self.write_status(cluster.address, status)
+        if status != cluster.status or cluster.is_recalled:
+            await self.write_status(cluster.ref, status)
         for send in plan.sends:
             await self._grant(send)
-        for event in events.between(cluster.status, status):
-            await self._recorder.record(cluster, event, plan.observation.now_ms)
+        now_ms = plan.observation.now_ms
+        for event in (*warnings.standing(status, now_ms), *events.between(cluster.status, status)):
+            await self._recorder.record(cluster.ref, event, now_ms)
 
-    async def write_status(self, address: Address, status: BookieClusterStatus) -> str:
+    async def _remember(self, plan: FleetPlan) -> Obstacle | None:
+        """First of all: what must outlive the resource, before anything is done or said on the strength of it."""
+        cluster, observation = plan.observation.cluster, plan.observation
+        wanted = record.config_map(cluster, render.render(plan))
+        live = observation.children.get(("ConfigMap", names.record(cluster.name)))
+        if observation.record_problem or record.is_kept(wanted, live):
+            return None
+        self._check_lease()
+        try:
+            if live is None:
+                await self._kube.create(wanted)
+            else:
+                # CRASH: only over what this pass has read; somebody else's newer record is not written over.
+                version = live["metadata"]["resourceVersion"]
+                wanted = wanted | {"metadata": wanted["metadata"] | {"resourceVersion": version}}
+                await self._kube.apply(wanted, manager=names.MANAGER)
+        except KubeError as error:
+            return _obstacle(error, f"keep the record in ConfigMap {names.record(cluster.name)}")
+        self._crash.after_write("record")
+        return None
+
+    async def say(self, cluster: ClusterRef, status: BookieClusterStatus, now_ms: int, *, is_stored: bool) -> None:
+        """End a pass that came to no plan: store `status`, and warn of what it says of the cluster."""
+        if not is_stored:
+            await self.write_status(cluster, status)
+        for event in warnings.of_cluster(status, now_ms):
+            await self._recorder.record(cluster, event, now_ms)
+
+    async def write_status(self, cluster: ClusterRef, status: BookieClusterStatus) -> str:
         """Store `status` if nobody touched the resource since it was read. Returns the new resourceVersion."""
         self._check_lease()
         stored = await self._kube.apply(
@@ -66,9 +101,9 @@ class Executor:
                 "apiVersion": names.API_VERSION,
                 "kind": names.KIND,
                 "metadata": {
-                    "name": address.name,
-                    "namespace": address.namespace,
-                    "resourceVersion": address.resource_version,
+                    "name": cluster.name,
+                    "namespace": cluster.namespace,
+                    "resourceVersion": cluster.resource_version,
                 },
                 "status": status.dump(),
             },
@@ -78,41 +113,49 @@ class Executor:
         self._crash.after_write("status")
         return str(stored["metadata"].get("resourceVersion", ""))
 
-    async def _act(self, cluster: Cluster, action: Action) -> Obstacle | None:
+    async def store(self, manifest: Manifest, manager: str) -> None:
+        """Apply something that is no child of one cluster alone: certificates and what vouches for them."""
+        self._check_lease()
+        await self._kube.apply(manifest, manager=manager)
+        logger.info("done action=apply %s %s for=%s", manifest["kind"], manifest["metadata"]["name"], manager)
+        self._crash.after_write(manifest["metadata"]["name"])
+
+    async def _act(self, seen: Observation, action: Action) -> Obstacle | None:
         """None when done; an obstacle when the API server refuses for good. Other errors pass through."""
         self._check_lease()
+        cluster = seen.cluster
+        if self._is_futile(seen, action):
+            return _protection(action, _live(seen, action))
+        stored: Manifest | None = None
         try:
-            if isinstance(action, Apply):
-                await self._kube.apply(action.manifest, manager=names.MANAGER)
-            else:
-                await self._kube.apply(
-                    {
-                        "apiVersion": "v1",
-                        "kind": "PersistentVolumeClaim",
-                        "metadata": {
-                            "name": action.name,
-                            "namespace": cluster.namespace,
-                            "uid": action.uid,
-                            "annotations": dict(action.annotations),
-                        },
-                    },
-                    manager=names.IDENTITY_MANAGER,
+            if isinstance(action, DeleteChild):
+                await self._kube.delete(
+                    action.kind,
+                    cluster.namespace,
+                    action.name,
+                    uid=action.uid,
+                    resource_version=action.resource_version,
                 )
+            else:
+                manager = names.MANAGER if isinstance(action, Apply) else names.IDENTITY_MANAGER
+                stored = await self._kube.apply(_manifest(seen, action), manager=manager)
+                self._applied.note(_manifest(seen, action), stored, seen.now_ms)
         except KubeError as error:
-            if error.is_forbidden:
-                return Obstacle("PermissionMissing", f"could not {action}: {error}")
-            if error.is_invalid:
-                return Obstacle("ApplyRefused", f"could not {action}: {error}")
-            raise
+            return _obstacle(error, str(action))
         logger.info("done cluster=%s/%s action=%s", cluster.namespace, cluster.name, action)
         self._crash.after_write(str(action))
-        return None
+        return _protection(action, stored)
+
+    def _is_futile(self, seen: Observation, action: Action) -> bool:
+        if isinstance(action, Apply):
+            return self._applied.is_futile(action.manifest, _live(seen, action), seen.now_ms)
+        return isinstance(action, MarkClaim) and self._applied.must_wait(_manifest(seen, action), seen.now_ms)
 
     async def _grant(self, send: SendGrant) -> None:
         """An answer that got lost is neither yes nor no: the next pass sees what the bookie does, or repeats."""
         self._check_lease()
         try:
-            answer = await self._bookies.grant(send.address, send.grant, send.ttl_ms)
+            answer = await self._bookies.grant(send.door, send.grant, send.ttl_ms)
         except BookieUnreachable as error:
             logger.warning("grant not delivered bookie=%s grant=%s error=%s", send.bookie, send.grant.id, error)
             return
@@ -131,3 +174,47 @@ class Executor:
     def _check_lease(self) -> None:
         if not self._may_act():
             raise LostLease("the lease is not ours any more (or cannot be renewed in time)")
+
+
+def _obstacle(error: KubeError, what: str) -> Obstacle:
+    """A refusal that no repetition changes. Raises `error` when it is another one."""
+    if error.is_forbidden:
+        return Obstacle("PermissionMissing", f"could not {what}: {error}")
+    if error.is_invalid:
+        return Obstacle("ApplyRefused", f"could not {what}: {error}")
+    raise error
+
+
+def _live(seen: Observation, action: Action) -> Manifest | None:
+    if not isinstance(action, Apply):
+        return None
+    return seen.children.get((action.manifest["kind"], action.manifest["metadata"]["name"]))
+
+
+def _manifest(seen: Observation, action: Apply | MarkClaim) -> Manifest:
+    """What is applied."""
+    if isinstance(action, Apply):
+        return action.manifest
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": action.name,
+            "namespace": seen.cluster.namespace,
+            "uid": action.uid,
+            "annotations": dict(action.annotations),
+        },
+    }
+
+
+def _protection(action: Action, stored: Manifest | None) -> Obstacle | None:
+    """An obstacle when the disruption budget did not come out as applied: then nobody may be let loose."""
+    if not isinstance(action, Apply) or action.manifest["kind"] != "PodDisruptionBudget":
+        return None
+    if stored is not None and common.is_applied({"spec": action.manifest["spec"]}, stored):
+        return None
+    return Obstacle(
+        "ApplyRefused",
+        f"{action} did not last: an admission policy or another controller changes it. Exempt it there, or set"
+        " spec.disruption.pdb to false and protect the pods yourself",
+    )

@@ -12,8 +12,9 @@ LAG_MAX_S = 10.0
 class Vitals:
     """What the process says about itself. `metrics` are callables, read at scrape time."""
 
-    def __init__(self, metrics: dict[str, tuple[str, Callable[[], float]]], is_ready: Callable[[], bool]) -> None:
-        self._is_ready = is_ready
+    def __init__(self, metrics: dict[str, tuple[str, Callable[[], float]]], hindrance: Callable[[], str]) -> None:
+        """`hindrance`: why this process cannot do its work now, in a sentence; "" when it can."""
+        self._hindrance = hindrance
         self._beat = asyncio.get_running_loop().time()
         self._registry = CollectorRegistry()
         for name, (text, read) in metrics.items():
@@ -44,8 +45,10 @@ class Vitals:
         return web.Response(status=200 if lag_s < LAG_MAX_S else 500, text=f"lag_s={lag_s:.1f}\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        is_ready = self._is_ready()
-        return web.Response(status=200 if is_ready else 503, text="ready\n" if is_ready else "not ready\n")
+        hindrance = self._hindrance()
+        return web.Response(
+            status=503 if hindrance else 200, text=f"not ready: {hindrance}\n" if hindrance else "ready\n"
+        )
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), content_type="text/plain")

@@ -1,7 +1,7 @@
-"""Leader election on a Lease, by ourselves (kopf.md 1.9 says why): monotonic time, one owner, an epoch.
+"""Leader election on a Lease, by ourselves (spec/operator.md#K30 says why): monotonic time, one owner, numbered terms.
 
-The epoch is `leaseTransitions`: every acquisition raises it, and it travels with every grant, so that a bookie refuses
-an operator that lost its lease without noticing. A lease alone is no fencing; together with the epoch it is.
+A lease alone is no fencing: a leader that lost it may not have noticed. Each term therefore takes an epoch of each
+cluster, which bookies check (`plan/epoch.py`). What a cluster or a bookie says never changes the lease.
 """
 
 import asyncio
@@ -10,12 +10,16 @@ from typing import Any
 
 from bookie_operator import options
 from bookie_operator.gateways.kube import Kube, KubeError, Manifest
-from bookie_operator.plan.observation import Leadership
+from bookie_operator.plan.observation import Term
 
 logger = logging.getLogger(__name__)
 
 
-class Lease:
+# `leaseTransitions` is an int32. It only tells terms apart, so that it may begin again.
+_TERM_MAX = 2**31 - 1
+
+
+class LeaderLease:
     """One process's hold on the lease. Times are loop times (monotonic); the wall clock decides nothing."""
 
     def __init__(self, kube: Kube, namespace: str, name: str, identity: str) -> None:
@@ -23,29 +27,29 @@ class Lease:
         self._namespace = namespace
         self._name = name
         self._identity = identity
-        self._epoch = 0
+        self._term = 0
+        self.hindrance = "has not asked for the lease yet"  # why we can neither lead nor wait; "" = nothing
         self._valid_until = 0.0
         self._seen: tuple[object, float] | None = None  # another holder's record, and since when it is the same
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
 
     def is_held(self) -> bool:
         """True while nobody else can have taken it: renewed less than LEASE_GIVE_UP_S ago."""
         return _now() < self._valid_until
 
-    def leadership(self) -> Leadership:
-        return Leadership(self._identity, self._epoch, self.is_held())
+    def term(self) -> Term:
+        return Term(self._identity, self._term, self.is_held())
 
     async def acquire(self, *, retry_s: float = 2.0) -> None:
         """Return when the lease is ours. Waits for ever; an API server that does not answer is waited for too."""
         while True:
             try:
-                if await self._try():
-                    logger.info("lease acquired name=%s epoch=%s", self._name, self._epoch)
+                is_ours = await self._try()
+                self.hindrance = ""
+                if is_ours:
+                    logger.info("lease acquired name=%s term=%s", self._name, self._term)
                     return
             except KubeError as error:
+                self.hindrance = f"the lease cannot be taken: {error}"
                 logger.warning("lease not acquired name=%s error=%s", self._name, error)
             await asyncio.sleep(retry_s)
 
@@ -58,7 +62,9 @@ class Lease:
                     logger.error("lease lost name=%s: somebody else holds it", self._name)
                     self._valid_until = 0.0
                     return
+                self.hindrance = ""
             except KubeError as error:
+                self.hindrance = f"the lease cannot be renewed: {error}"
                 logger.warning("lease not renewed name=%s error=%s", self._name, error)
         logger.error("lease lost name=%s: not renewed in time", self._name)
 
@@ -74,20 +80,6 @@ class Lease:
         except KubeError as error:
             logger.info("lease not released error=%s", error)
 
-    async def raise_epoch(self, above: int) -> None:
-        """Make our epoch higher than `above`: a bookie has seen a later one than this lease knows (the Lease object was
-        deleted, or the operator installed anew). Only the holder can: it is a compare-and-set on the lease itself.
-        """
-        manifest = await self._kube.get("Lease", self._namespace, self._name)
-        if manifest is None or not self.is_held() or self._epoch > above:
-            return
-        began, spec = _now(), manifest["spec"]
-        if (spec.get("holderIdentity"), spec.get("leaseTransitions")) != (self._identity, self._epoch):
-            return
-        await self._kube.replace(manifest | {"spec": spec | {"leaseTransitions": above + 1}})
-        logger.warning("epoch raised from=%s to=%s: bookies have seen a later one", self._epoch, above + 1)
-        self._won(began, above + 1)
-
     async def _try(self) -> bool:
         """One attempt to take or renew. Compare-and-set by resourceVersion: a race has one winner."""
         began = _now()
@@ -97,11 +89,11 @@ class Lease:
             return self._won(began, 1)
         spec: dict[str, Any] = manifest.get("spec") or {}
         transitions = int(spec.get("leaseTransitions") or 0)
-        is_ours = spec.get("holderIdentity") == self._identity and transitions == self._epoch
+        is_ours = spec.get("holderIdentity") == self._identity and transitions == self._term
         if not is_ours:
             if not self._may_take(spec):
                 return False
-            transitions += 1
+            transitions = transitions % _TERM_MAX + 1
         renewed = self._manifest({"leaseTransitions": transitions})
         renewed["metadata"] = manifest["metadata"]
         try:
@@ -123,8 +115,8 @@ class Lease:
         duration_s = float(spec.get("leaseDurationSeconds") or options.LEASE_DURATION_S)
         return _now() - self._seen[1] > duration_s
 
-    def _won(self, began: float, epoch: int) -> bool:
-        self._epoch = epoch
+    def _won(self, began: float, term: int) -> bool:
+        self._term = term
         # Counted from before the request: the API server's view of our renewal is never older than ours.
         self._valid_until = began + options.LEASE_GIVE_UP_S
         return True

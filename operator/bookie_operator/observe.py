@@ -1,109 +1,169 @@
 """One live look at one cluster. Reads only; nothing from a cache, because a grant may follow from it."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from bookie.ports.admin import Contents, Member, State, StorageReport
+from bookie_operator import discover
 from bookie_operator.evidence.facts import (
+    LOOK_AGE_MS_MAX,
     BookieCase,
-    ClaimFacts,
-    Contents,
+    Door,
     PersistentVolumeFacts,
     PodFacts,
-    Report,
-    State,
     VolumeCase,
 )
 from bookie_operator.gateways import facts
 from bookie_operator.gateways.bookies import Bookies, BookieUnreachable
 from bookie_operator.gateways.kube import Kube, KubeError, Manifest
 from bookie_operator.model import names
+from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
-from bookie_operator.model.status import VolumeRecord
-from bookie_operator.plan.observation import Leadership, Observation
+from bookie_operator.plan import doors, epoch
+from bookie_operator.plan.observation import Observation, Term
 
 _CHILD_KINDS = ("ServiceAccount", "ConfigMap", "Service", "PodDisruptionBudget", "Job", "StatefulSet")
+_MEMBERS_ATTEMPTS = 3
+_LOOK_AGAIN_MS = LOOK_AGE_MS_MAX // 3  # so that one answer that is lost makes nothing unknown
 _ABOUT_REPAIR = (State.FENCING, State.STAMPING, State.REPAIRING)
 
 
 async def look(
-    kube: Kube, bookies: Bookies, cluster: Cluster, leadership: Leadership, *, now_ms: int, image: str, version: str
+    kube: Kube,
+    bookies: Bookies,
+    cluster: Cluster,
+    term: Term,
+    *,
+    now_ms: int,
+    image: str,
+    version: str,
+    record_problem: str = "",
 ) -> Observation:
-    """Read everything that a plan for `cluster` may depend on. Raises KubeError when the API server does not answer."""
+    """Read everything that a plan for `cluster` may depend on. Raises KubeError when the API server does not answer.
+
+    `record_problem`: why `cluster.status` may lack what the record holds (`resources/record.py`).
+    """
     try:
-        return await _look_at_all(kube, bookies, cluster, leadership, now_ms=now_ms, image=image, version=version)
+        found = await _look_at_all(kube, bookies, cluster, term, now_ms=now_ms, image=image, version=version)
     except* KubeError as group:
         first: BaseException = group
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise first from None
+    return replace(found, record_problem=record_problem)
 
 
 async def _look_at_all(
-    kube: Kube, bookies: Bookies, cluster: Cluster, leadership: Leadership, *, now_ms: int, image: str, version: str
+    kube: Kube, bookies: Bookies, cluster: Cluster, term: Term, *, now_ms: int, image: str, version: str
 ) -> Observation:
     namespace = cluster.namespace
     of_cluster = f"{names.LABEL_CLUSTER}={cluster.name}"
     async with asyncio.TaskGroup() as group:
-        children = [group.create_task(kube.list(kind, namespace, of_cluster)) for kind in _CHILD_KINDS]
+        revisions_task = group.create_task(kube.list("ControllerRevision", namespace, of_cluster))
+        tasks = [group.create_task(kube.list(kind, namespace, of_cluster)) for kind in _CHILD_KINDS]
         pods_task = group.create_task(kube.list("Pod", namespace, of_cluster))
-        claims_task = group.create_task(kube.list("PersistentVolumeClaim", namespace, of_cluster))
+        # Without a selector: a claim that a person made by hand, to bring a volume back, has none of our labels.
+        claims_task = group.create_task(kube.list("PersistentVolumeClaim", namespace))
+    children = {
+        (kind, manifest["metadata"]["name"]): manifest
+        for kind, task in zip(_CHILD_KINDS, tasks, strict=True)
+        for manifest in task.result()
+    }
     pods = {manifest["metadata"]["name"]: facts.pod(manifest) for manifest in pods_task.result()}
-    claims = {manifest["metadata"]["name"]: facts.claim(manifest) for manifest in claims_task.result()}
+    claims = discover.claims_by_pod(cluster, claims_task.result())
+    stateful_sets = [manifest for (kind, _), manifest in children.items() if kind == "StatefulSet"]
+    pools = discover.pools(cluster, stateful_sets, claims)
     volumes = _Volumes(kube)
-    bare = _cases(cluster, pods, claims)
+    bare = discover.cases(cluster, pools, pods, claims)
     async with asyncio.TaskGroup() as group:
         cases = [group.create_task(_complete(bookies, volumes, cluster, case)) for case in bare]
+    completed = tuple(task.result() for task in cases)
+    members, members_problem = await _members(bookies, cluster, completed)
+    seen = [case.report.operator_epoch_seen for case in completed if case.report is not None]
     return Observation(
         cluster=cluster,
         now_ms=now_ms,
-        leadership=leadership,
+        leadership=epoch.lead(term, cluster.status.operator, seen),
         image=cluster.spec.image or image,
-        bookies=tuple(task.result() for task in cases),
-        children={
-            (kind, manifest["metadata"]["name"]): manifest
-            for kind, task in zip(_CHILD_KINDS, children, strict=True)
-            for manifest in task.result()
-        },
+        pools=pools,
+        bookies=discover.with_members(cluster, completed, members),
+        members_problem=members_problem,
+        children=children,
+        mounted=_mounted(pods_task.result(), revisions_task.result(), children),
         old_volumes=volumes.old,
-        can_read_volumes=volumes.is_readable,
-        has_marked_claims=any(claim.marks is not None for claim in claims.values()),
+        can_read_volumes=await volumes.can_read(claims),
+        said={**_said(pods_task.result(), children), **await _failed_creates(kube, cluster, pools, pods)},
+        has_marked_claims=any(claim.marks is not None for found in claims.values() for claim in found.values()),
         operator_version=version,
     )
 
 
-def _cases(cluster: Cluster, pods: dict[str, PodFacts], claims: dict[str, ClaimFacts]) -> Iterable[BookieCase]:
-    """One bare case per desired bookie, in the order of pools and ordinals."""
-    for pool, zone, replicas in cluster.spec.pools():
-        for ordinal in range(replicas):
-            name = names.pod(cluster.name, pool, ordinal)
-            recorded = _recorded(cluster, name)
-            yield BookieCase(
-                name=name,
-                bookie_id=names.bookie_id(cluster.namespace, cluster.name, pool, ordinal),
-                pool=pool,
-                zone=zone.name if zone is not None else None,
-                pod=pods.get(name),
-                volumes=tuple(
-                    VolumeCase(
-                        name=volume.name,
-                        role=role,
-                        is_local_disk=volume.is_local_disk,
-                        shares_filesystem=volume.shares_filesystem,
-                        claim_name=names.claim(volume.name, name),
-                        claim=claims.get(names.claim(volume.name, name)),
-                        recorded=recorded.get(volume.name),
-                    )
-                    for role, volume in cluster.spec.storage.by_role()
-                ),
-            )
+def _said(pods: Iterable[Manifest], children: Mapping[tuple[str, str], Manifest]) -> dict[str, str]:
+    """What the Job says that formats the metadata, and what keeps its pods."""
+    out = {}
+    for (kind, name), live in children.items():
+        if kind == "Job":
+            told = [facts.job_problem(live)]
+            told += [facts.pod(pod).problem for pod in pods if facts.is_of_job(pod, name)]
+            if words := "; ".join(dict.fromkeys(word for word in told if word)):
+                out[f"{kind} {name}"] = words
+    return out
 
 
-def _recorded(cluster: Cluster, bookie: str) -> dict[str, VolumeRecord]:
-    entry = cluster.status.bookie(bookie)
-    if entry is None:
-        return {}
-    return {volume.name: volume.recorded for volume in entry.volumes if volume.recorded is not None}
+async def _failed_creates(
+    kube: Kube, cluster: Cluster, pools: tuple[BookiePool, ...], pods: Mapping[str, PodFacts]
+) -> dict[str, str]:
+    """Why a StatefulSet that lacks pods cannot make them (a quota, a policy): the newest word of its controller."""
+    out = {}
+    for pool in pools:
+        name = names.stateful_set(cluster.name, pool.name)
+        if all(names.pod(cluster.name, pool.name, ordinal) in pods for ordinal in range(pool.replicas)):
+            continue
+        try:
+            fields = f"reason=FailedCreate,regarding.kind=StatefulSet,regarding.name={name}"
+            events = await kube.list("Event", cluster.namespace, fields=fields)
+        except KubeError as error:
+            if not error.is_forbidden:
+                raise
+            return {}  # whoever may not read events is told less
+        if words := facts.newest_note(events):
+            out[f"StatefulSet {name}"] = words
+    return out
+
+
+def _mounted(
+    pods: Iterable[Manifest], revisions: Iterable[Manifest], children: Mapping[tuple[str, str], Manifest]
+) -> frozenset[str]:
+    """ConfigMaps that somebody may still read: a pod at its next container restart, a StatefulSet in its next pod."""
+    specs = [pod.get("spec") or {} for pod in pods]
+    holders = [revision.get("data") or {} for revision in revisions]
+    holders += [one for (kind, _), one in children.items() if kind == "StatefulSet"]
+    specs += [((one.get("spec") or {}).get("template") or {}).get("spec") or {} for one in holders]
+    return frozenset(name for spec in specs for name in facts.config_maps(spec))
+
+
+async def _members(
+    bookies: Bookies, cluster: Cluster, cases: tuple[BookieCase, ...]
+) -> tuple[tuple[Member, ...] | None, str]:
+    """Every cookie and registration of this cluster's store, from a bookie that has a session there; or why not.
+
+    One that is in another store than the rest is not asked: its list would be of somebody else's bookies.
+    """
+    problem = "no bookie that has a session with the metadata store answers"
+    expected = cluster.spec.metadata_service.expected_instance_id or cluster.status.instance_id
+    able = [
+        case
+        for case in cases
+        if case.report is not None and case.report.metadata_reachable and expected in (None, case.report.instance_id)
+    ]
+    for case in sorted(able, key=lambda case: not (case.report and case.report.state.serves))[:_MEMBERS_ATTEMPTS]:
+        assert case.pod is not None
+        try:
+            return await bookies.members(doors.of(cluster, case.pod)), ""
+        except BookieUnreachable as error:
+            problem = str(error)
+    return None, problem
 
 
 async def _complete(bookies: Bookies, volumes: "_Volumes", cluster: Cluster, case: BookieCase) -> BookieCase:
@@ -111,33 +171,34 @@ async def _complete(bookies: Bookies, volumes: "_Volumes", cluster: Cluster, cas
     report, repair, problem = None, None, ""
     pod = case.pod
     if pod is not None and pod.ip and pod.phase == "Running" and not pod.is_terminating:
-        address = f"{pod.ip}:{cluster.spec.network.ports.admin}"
+        door = doors.of(cluster, pod)
         try:
-            report = await _look(bookies, address, case)
+            report = await _look(bookies, door, case)
             entry = cluster.status.bookie(case.name)
             if report.state in _ABOUT_REPAIR or (entry is not None and entry.grant is not None):
-                repair = await bookies.repair(address)
+                repair = await bookies.repair(door)
         except BookieUnreachable as error:
             problem = str(error)
     completed = [await volumes.complete(volume, report) for volume in case.volumes]
     return replace(case, volumes=tuple(completed), report=report, repair=repair, report_problem=problem)
 
 
-async def _look(bookies: Bookies, address: str, case: BookieCase) -> Report:
+async def _look(bookies: Bookies, door: Door, case: BookieCase) -> StorageReport:
     """The bookie's report; a fresh inspection where something may be concluded from it."""
-    report = await bookies.report(address, fresh=False)
+    report = await bookies.report(door, fresh=False)
     is_marked = all(
         volume.claim is not None
         and volume.claim.marks is not None
         and volume.claim.marks.incarnation == report.incarnation
         for volume in case.volumes
     )
-    if report.state.serves and is_marked:
+    if report.state.serves and is_marked and report.inspection_age_ms <= _LOOK_AGAIN_MS:
         return report
-    report = await bookies.report(address, fresh=True)
-    if report.state.serves and any(volume.contents is not Contents.VALID for volume in report.volumes):
+    report = await bookies.report(door, fresh=True)
+    is_whole = report.cookie_present and all(volume.contents is Contents.VALID for volume in report.volumes)
+    if report.state.serves and not is_whole:
         # It may have begun to serve while it was looking, and then the cookie is of before and the volumes of after.
-        report = await bookies.report(address, fresh=True)
+        report = await bookies.report(door, fresh=True)
     return report
 
 
@@ -147,15 +208,23 @@ class _Volumes:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self.is_readable = True
+        self._has_tried = False
         self.old: dict[str, PersistentVolumeFacts] = {}
 
-    async def complete(self, volume: VolumeCase, report: Report | None) -> VolumeCase:
+    async def complete(self, volume: VolumeCase, report: StorageReport | None) -> VolumeCase:
         if volume.is_replaced and volume.recorded is not None and volume.recorded.pv_name:
             old = await self._read(volume.recorded.pv_name)
             if old is not None:
                 self.old[old.name] = old
         reported = report.volume(volume.name) if report is not None else None
         return replace(volume, pv=await self._live(volume), report=reported)
+
+    async def can_read(self, claims: discover.Claims) -> bool | None:
+        """Whether we may; tried on any volume if this pass had to read none. None: there is none to try."""
+        bound = (claim.pv_name for found in claims.values() for claim in found.values() if claim.pv_name)
+        if not self._has_tried and (name := next(bound, None)) is not None:
+            await self._read(name)
+        return self.is_readable if self._has_tried else None
 
     async def _live(self, volume: VolumeCase) -> PersistentVolumeFacts | None:
         claim, recorded = volume.claim, volume.recorded
@@ -168,6 +237,7 @@ class _Volumes:
     async def _read(self, name: str) -> PersistentVolumeFacts | None:
         if not self.is_readable:
             return None
+        self._has_tried = True
         try:
             manifest: Manifest | None = await self._kube.get("PersistentVolume", "", name)
         except KubeError as error:

@@ -4,25 +4,25 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from google.protobuf import json_format
-
 from bookie.base.errors import BadInput
-from bookie.rpc import admin_pb2
+from bookie.ports.admin import Member, RepairStatus, StorageReport
+from bookie.rpc import encoding
+from bookie.rpc.calls import GrantAnswer
 from bookie_operator import observe
-from bookie_operator.evidence.facts import RepairFacts, Report
-from bookie_operator.gateways import bookies as admin_ports
-from bookie_operator.gateways.bookies import BookieUnreachable, GrantAnswer
+from bookie_operator.evidence.facts import Door
+from bookie_operator.gateways.bookies import BookieUnreachable
 from bookie_operator.gateways.kube import KubeError, Manifest
 from bookie_operator.model import cluster as clusters
-from bookie_operator.model import names, values
-from bookie_operator.model.status import Grant
+from bookie_operator.model import config, names, values
+from bookie_operator.model.status import GrantRecord
 from bookie_operator.plan import fleet as plans
-from bookie_operator.plan.fleet import Plan
-from bookie_operator.plan.observation import Leadership
+from bookie_operator.plan.fleet import FleetPlan
+from bookie_operator.plan.observation import Term
 from bookie_operator.resources import fleet
 from bookie_operator.status import render
 
-REPORT_KIND = "StorageReport"  # {kind: StorageReport, address: 10.0.0.1:3182, report: {...}} as `grpcurl` prints it
+# {kind: StorageReport, address: 10.0.0.1:3182, report: {...}} as `bookie integrity report --json` prints it; any port.
+REPORT_KIND = "StorageReport"
 
 
 class Recording:
@@ -30,12 +30,12 @@ class Recording:
 
     def __init__(self, documents: Iterable[Manifest]) -> None:
         self._objects: list[Manifest] = []
-        self._reports: dict[str, Report] = {}
+        self._reports: dict[str, StorageReport] = {}
         for document in documents:
             for item in document.get("items") or [document]:
                 if item.get("kind") == REPORT_KIND:
-                    message = json_format.ParseDict(item["report"], admin_pb2.StorageReport())
-                    self._reports[item["address"]] = admin_ports.report_of(message)
+                    report = encoding.from_json(StorageReport, item["report"])
+                    self._reports[item["address"].rpartition(":")[0]] = report
                 else:
                     self._objects.append(item)
 
@@ -43,7 +43,9 @@ class Recording:
         found = [one for one in await self.list(kind, namespace) if one["metadata"]["name"] == name]
         return found[0] if found else None
 
-    async def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
+    async def list(self, kind: str, namespace: str, selector: str = "", *, fields: str = "") -> list[Manifest]:
+        if fields:
+            return []  # only the API server knows which fields can be asked for
         wanted = dict(part.split("=", 1) for part in selector.split(",") if part)
         return [
             one
@@ -62,16 +64,26 @@ class Recording:
     async def replace(self, manifest: Manifest) -> Manifest:
         raise KubeError("replace", 0, "a recording cannot be written")
 
-    async def report(self, address: str, *, fresh: bool) -> Report:
-        try:
-            return self._reports[address]
-        except KeyError:
-            raise BookieUnreachable(f"no StorageReport of {address} in the recording") from None
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str) -> None:
+        raise KubeError("delete", 0, "a recording cannot be written")
 
-    async def repair(self, address: str) -> RepairFacts:
+    async def report(self, door: Door, *, fresh: bool) -> StorageReport:
+        try:
+            return self._reports[door.address.rpartition(":")[0]]
+        except KeyError:
+            raise BookieUnreachable(f"no StorageReport of {door.address} in the recording") from None
+
+    async def members(self, door: Door) -> tuple[Member, ...]:
+        """Those of the recording whose report says that they have a cookie."""
+        return tuple(
+            Member(report.bookie_id, report.cookie_present, is_registered=report.state.serves)
+            for report in self._reports.values()
+        )
+
+    async def repair(self, door: Door) -> RepairStatus:
         raise BookieUnreachable("a recording has no repair status")
 
-    async def grant(self, address: str, grant: Grant, ttl_ms: int) -> GrantAnswer:
+    async def grant(self, door: Door, grant: GrantRecord, ttl_ms: int) -> GrantAnswer:
         raise BookieUnreachable("a recording takes no grants")
 
 
@@ -85,29 +97,29 @@ def _cluster(documents: Sequence[Manifest]) -> clusters.Cluster:
 
 def children(documents: Sequence[Manifest], image: str) -> tuple[dict[str, Any], ...]:
     cluster = _cluster(documents)
+    if wrong := config.problems(cluster.spec):
+        raise BadInput("; ".join(wrong))
     return fleet.everything(cluster, cluster.spec.image or image)
 
 
-def plan(documents: Sequence[Manifest], image: str, *, now_ms: int = 0) -> Plan:
-    """The plan for the recorded situation, as a leader with epoch 1 would make it at `now_ms` (0: its newest time)."""
+def plan(documents: Sequence[Manifest], image: str, *, now_ms: int = 0) -> FleetPlan:
+    """The plan for the recorded situation, as a new leader would make it at `now_ms` (0: its newest time)."""
     cluster = _cluster(documents)
     recording = Recording(documents)
     now_ms = now_ms or max((values.parse_time(one.since) for one in cluster.status.bookies), default=0)
-    look = observe.look(
-        recording, recording, cluster, Leadership("plan", 1), now_ms=now_ms, image=image, version="plan"
-    )
+    look = observe.look(recording, recording, cluster, Term("plan", 1), now_ms=now_ms, image=image, version="plan")
     return plans.decide(asyncio.run(look))
 
 
-def status(plan: Plan) -> dict[str, object]:
+def status(plan: FleetPlan) -> dict[str, object]:
     return render.render(plan).dump()
 
 
-def explain(plan: Plan) -> list[str]:
+def explain(plan: FleetPlan) -> list[str]:
     """One line per bookie, per closed gate, per action."""
     lines = []
     for one in plan.fleet:
-        lines.append(f"{one.case.name}: {one.stage.value} ({one.evidence.verdict.value}/{one.reason}) {one.message}")
+        lines.append(f"{one.case.name}: {one.stage.value} ({one.evidence.conclusion.value}/{one.reason}) {one.message}")
         lines += [f"  gate {gate.name} closed: {gate.message}" for gate in plan.closed.get(one.case.name, ())]
     lines += [f"obstacle {obstacle.reason}: {obstacle.message}" for obstacle in plan.obstacles]
     lines += [f"would {action}" for action in (*plan.actions, *plan.sends)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bookie.base.errors import BadInput
 
 # Renewal, surrender and duration of the lease, in this order: a leader that cannot renew has stopped acting before
-# anybody else may begin (kopf.md 2.7).
+# anybody else may begin (spec/operator.md#K31).
 LEASE_RENEW_S = 5.0
 LEASE_GIVE_UP_S = 15.0
 LEASE_DURATION_S = 20
@@ -21,7 +21,6 @@ class OperatorOptions:
     http_port: int = 8080  # health and metrics
     kubeconfig: str = ""  # "" = in the cluster, else the usual places
     lease_name: str = "bookie-operator"
-    admin_token_file: str = ""  # what bookies with an admin token want to see; "" = none
     resync_ms: int = 60_000
     crash_after: int = 0  # test hook, see crash.py; 0 = never
     crash_dir: str = ""  # where the hook remembers that it struck

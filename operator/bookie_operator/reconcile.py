@@ -1,23 +1,27 @@
 """One pass over one cluster: read, decide, act, say when to look again."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from bookie.base.errors import BadInput
 from bookie_operator import observe
 from bookie_operator.execute import Executor
+from bookie_operator.gateways import endings
 from bookie_operator.gateways.bookies import Bookies
-from bookie_operator.gateways.kube import Kube, Manifest
+from bookie_operator.gateways.endings import Endings
+from bookie_operator.gateways.kube import Kube, KubeError, Manifest
+from bookie_operator.identities import Identities
 from bookie_operator.model import cluster as clusters
-from bookie_operator.model import names
-from bookie_operator.model.cluster import SpecInvalid
+from bookie_operator.model import collisions, names
+from bookie_operator.model.cluster import Cluster, SpecInvalid
 from bookie_operator.plan import fleet
-from bookie_operator.plan.observation import Leadership
+from bookie_operator.plan.observation import Observation, Term
+from bookie_operator.resources import record
 from bookie_operator.status import render
 
 logger = logging.getLogger(__name__)
 
-AGAIN_MS = 200
 REFUSED_MS = 30_000
 
 
@@ -35,9 +39,10 @@ class Reconciler:
         kube: Kube,
         bookies: Bookies,
         executor: Executor,
-        leadership: Callable[[], Leadership],
+        term: Callable[[], Term],
         wall_ms: Callable[[], int],
-        raise_epoch: Callable[[int], Awaitable[None]],
+        pods: Endings,
+        identities: Identities,
         *,
         image: str,
         version: str,
@@ -45,49 +50,94 @@ class Reconciler:
         self._kube = kube
         self._bookies = bookies
         self._executor = executor
-        self._leadership = leadership
+        self._term = term
         self._wall_ms = wall_ms
-        self._raise_epoch = raise_epoch
+        self._endings = pods
+        self._identities = identities
         self._image = image
         self._version = version
 
     async def reconcile(self, key: Key) -> int | None:
         """Milliseconds until the next look; None when there is nothing to look at any more."""
         manifest = await self._kube.get(names.KIND, key.namespace, key.name)
-        if manifest is None or "deletionTimestamp" in manifest["metadata"]:
+        if manifest is None:
+            await self._identities.forget(key.namespace, key.name)
             return None  # children go by their owner reference; claims stay
+        if "deletionTimestamp" in manifest["metadata"]:
+            return None
         try:
             cluster = clusters.parse(manifest)
         except SpecInvalid as error:
             await self._refuse(manifest, str(error))
             return REFUSED_MS
+        if conflict := await self._name_conflict(manifest, cluster):
+            await self._refuse(manifest, conflict, reason="NameConflict")
+            return REFUSED_MS
+        cluster, record_problem = await self._recalled(cluster)
         if cluster.status.observed_generation != cluster.generation:
-            # First of all, before any child: say which generation is being worked on (operators.md 5.6).
+            # First of all, before any child: say which generation is being worked on (spec/operator.md#K21).
             first = render.first(cluster.status, cluster.generation, self._wall_ms())
-            version = await self._executor.write_status(cluster.address, first)
-            cluster = replace(cluster, status=first, resource_version=version)
-        observation = await observe.look(
-            self._kube,
-            self._bookies,
-            cluster,
-            self._leadership(),
-            now_ms=self._wall_ms(),
-            image=self._image,
-            version=self._version,
-        )
-        epoch_seen = max((case.report.operator_epoch_seen for case in observation.bookies if case.report), default=0)
-        if epoch_seen > observation.leadership.epoch:
-            await self._raise_epoch(epoch_seen)
-        plan = fleet.decide(observation)
+            version = await self._executor.write_status(cluster.ref, first)
+            cluster = replace(cluster, status=first, is_recalled=False, resource_version=version)
+        try:
+            await self._identities.ensure(cluster)
+            observation = await self._look(cluster, record_problem)
+        except KubeError as error:
+            if not error.is_forbidden:
+                raise
+            # What was seen once is no evidence of now.
+            blind = render.forbidden(cluster.status, cluster.generation, str(error), self._wall_ms())
+            is_stored = blind == cluster.status and not cluster.is_recalled
+            await self._executor.say(cluster.ref, blind, self._wall_ms(), is_stored=is_stored)
+            return REFUSED_MS
+        bookies, can_read_nodes = await endings.with_endings(self._kube, self._endings, cluster, observation.bookies)
+        plan = fleet.decide(replace(observation, bookies=bookies, can_read_nodes=can_read_nodes))
         await self._executor.run(plan)
         return plan.requeue_ms
 
-    async def _refuse(self, manifest: Manifest, message: str) -> None:
+    async def _name_conflict(self, manifest: Manifest, cluster: Cluster) -> str:
+        """Why this cluster must not have its names; "" when it may. One that has lived has them already."""
+        if cluster.status.instance_id is not None:
+            return ""
+        try:
+            others = await self._kube.list(names.KIND, cluster.namespace)
+            return collisions.find(manifest, others, await self._kube.list("PersistentVolumeClaim", cluster.namespace))
+        except KubeError as error:
+            if not error.is_forbidden:
+                raise
+            return ""  # the look that follows asks the same, and says that it may not
+
+    async def _look(self, cluster: Cluster, record_problem: str) -> Observation:
+        return await observe.look(
+            self._kube,
+            self._bookies,
+            cluster,
+            self._term(),
+            now_ms=self._wall_ms(),
+            image=self._image,
+            version=self._version,
+            record_problem=record_problem,
+        )
+
+    async def _recalled(self, cluster: Cluster) -> tuple[Cluster, str]:
+        """`cluster` with what outlived its resource in its status; and why that could not be read, or ""."""
+        try:
+            live = await self._kube.get("ConfigMap", cluster.namespace, names.record(cluster.name))
+        except KubeError as error:
+            if not error.is_forbidden:
+                raise
+            return cluster, str(error)
+        try:
+            recalled = record.recall(cluster.status, live)
+            return replace(cluster, status=recalled, is_recalled=recalled != cluster.status), ""
+        except BadInput as error:
+            return cluster, str(error)
+
+    async def _refuse(self, manifest: Manifest, message: str, reason: str = "SpecInvalid") -> None:
         """A spec that the CRD let through and we cannot use: say so, change nothing."""
-        metadata = manifest["metadata"]
-        before = clusters.parse_status(manifest.get("status"))
-        generation = int(metadata.get("generation", 1))
-        status = render.refused(before, generation, message, self._wall_ms())
+        ref, before = clusters.ref(manifest), clusters.parse_status(manifest.get("status"))
+        generation = int(manifest["metadata"].get("generation", 1))
+        status = render.refused(before, generation, message, self._wall_ms(), reason)
         if status != before:
-            logger.warning("spec refused cluster=%s/%s message=%s", metadata["namespace"], metadata["name"], message)
-            await self._executor.write_status(clusters.address(manifest), status)
+            logger.warning("spec refused cluster=%s/%s message=%s", ref.namespace, ref.name, message)
+        await self._executor.say(ref, status, self._wall_ms(), is_stored=status == before)

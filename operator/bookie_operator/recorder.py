@@ -4,11 +4,13 @@ import logging
 
 from bookie_operator.gateways.kube import Kube, KubeError
 from bookie_operator.model import names, values
-from bookie_operator.model.cluster import Cluster
+from bookie_operator.model.cluster import ClusterRef
 from bookie_operator.resources import common
-from bookie_operator.status.events import Event
+from bookie_operator.status.events import ClusterEvent
 
 logger = logging.getLogger(__name__)
+_TOLD_MAX = 4096
+_PER_MINUTE_MAX = 60  # of one cluster: a fleet in which everything fails must not fill the API server
 _NOTE_MAX = 1000  # events.k8s.io/v1 allows 1 kB
 
 
@@ -18,15 +20,34 @@ class Recorder:
     def __init__(self, kube: Kube, identity: str) -> None:
         self._kube = kube
         self._identity = identity[:128]
+        self._told: dict[tuple[str, str], None] = {}  # (namespace, name) of the newest events, oldest first
+        self._windows: dict[tuple[str, str], tuple[int, int]] = {}  # by cluster: (minute, events in it)
 
-    async def record(self, cluster: Cluster, event: Event, now_ms: int) -> None:
+    async def record(self, cluster: ClusterRef, event: ClusterEvent, now_ms: int) -> None:
+        """Once for each key: in this process without a call, in the next one by the object's name."""
+        manifest = self._manifest(cluster, event, now_ms)
+        name = (cluster.namespace, manifest["metadata"]["name"])
+        if name in self._told or not self._has_room(cluster, now_ms):
+            return
         try:
-            await self._kube.create(self._manifest(cluster, event, now_ms))
+            await self._kube.create(manifest)
         except KubeError as error:
             if not error.is_conflict:
                 logger.warning("event not recorded reason=%s target=%s error=%s", event.reason, event.target, error)
+                return
+        self._told[name] = None
+        if len(self._told) > _TOLD_MAX:
+            del self._told[next(iter(self._told))]
 
-    def _manifest(self, cluster: Cluster, event: Event, now_ms: int) -> common.Manifest:
+    def _has_room(self, cluster: ClusterRef, now_ms: int) -> bool:
+        """False when this cluster had its share of the minute; what stands is told in a later pass."""
+        key, minute = (cluster.namespace, cluster.name), now_ms // 60_000
+        began, count = self._windows.get(key, (minute, 0))
+        count = count + 1 if began == minute else 1
+        self._windows[key] = (minute, count)
+        return count <= _PER_MINUTE_MAX
+
+    def _manifest(self, cluster: ClusterRef, event: ClusterEvent, now_ms: int) -> common.Manifest:
         unique = common.digest([cluster.uid, event.reason, event.target, event.key])
         note = f"{event.target}: {event.message}" if event.target else event.message
         return {

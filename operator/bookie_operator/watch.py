@@ -1,7 +1,7 @@
 """kopf glue only: events of our kinds become keys in the queue. kopf writes nothing: no annotation, no finalizer.
 
-Low-level event handlers alone (kopf.md 2.1). Which objects are ours is told by their label; a missed event is covered
-by the resync, a missed deletion by the next live read.
+Low-level event handlers alone (spec/operator.md#K27). Which objects are ours is told by their label; a missed event is
+covered by the resync, a missed deletion by the next live read.
 """
 
 import dataclasses
@@ -20,11 +20,15 @@ CHILDREN = (
     ("", "v1", "persistentvolumeclaims"),
     ("policy", "v1", "poddisruptionbudgets"),
 )
-_TOKEN_LIFE = dt.timedelta(minutes=5)  # kopf then reads the rotated token again (kopf.md 1.12)
+_TOKEN_LIFE = dt.timedelta(minutes=5)  # kopf then reads the rotated token again (spec/operator.md#K28)
 
 
-def registry(enqueue: Callable[[str, str], None], outside: kopf.ConnectionInfo) -> kopf.OperatorRegistry:
-    """Handlers that call `enqueue(namespace, cluster)`. An event of a cluster counts when its wishes changed.
+def registry(
+    enqueue: Callable[[str, str], None], saw_pod: Callable[[dict[str, Any]], None], outside: kopf.ConnectionInfo
+) -> kopf.OperatorRegistry:
+    """Handlers that call `enqueue(namespace, cluster)`. A cluster's event counts unless only its status changed.
+
+    `saw_pod`: told of every event of a pod before that, its last state at its deletion included.
 
     `outside`: how to reach the API server where there is no service account to read.
     """
@@ -43,8 +47,10 @@ def registry(enqueue: Callable[[str, str], None], outside: kopf.ConnectionInfo) 
             seen[metadata["uid"]] = wish
         enqueue(metadata["namespace"], metadata["name"])
 
-    async def of_child(event: Any, **_: Any) -> None:
+    async def of_child(event: Any, resource: Any, **_: Any) -> None:
         metadata = event["object"]["metadata"]
+        if resource.plural == "pods":
+            saw_pod(event["object"])
         cluster = (metadata.get("labels") or {}).get(names.LABEL_CLUSTER)
         if cluster:
             enqueue(metadata["namespace"], cluster)
@@ -65,7 +71,7 @@ def registry(enqueue: Callable[[str, str], None], outside: kopf.ConnectionInfo) 
 
 
 def settings() -> kopf.OperatorSettings:
-    """Every value from kopf.md 1.13, with its reason there."""
+    """Why these values: spec/operator.md#K29."""
     out = kopf.OperatorSettings()
     out.peering.standalone = True
     out.scanning.disabled = True

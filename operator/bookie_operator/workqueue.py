@@ -17,6 +17,8 @@ DEBOUNCE_MS = 200  # events come in bursts
 BACKOFF_MIN_MS = 250
 BACKOFF_MAX_MS = 60_000
 PARALLEL = 4
+# So many failures of one key in a row, about eight seconds, are no passing conflict or restart of the API server.
+STUCK_AFTER = 6
 
 
 class WorkQueue(Generic[K]):
@@ -28,12 +30,21 @@ class WorkQueue(Generic[K]):
         self._due: dict[K, float] = {}  # loop time
         self._busy: dict[K, None] = {}
         self._failures: dict[K, int] = {}
+        self._reasons: dict[K, str] = {}  # of the last failure of each key that fails
         self._changed = asyncio.Event()
         self.passes = 0
         self.errors = 0
 
     def __len__(self) -> int:
         return len(self._due) + len(self._busy)
+
+    @property
+    def hindrance(self) -> str:
+        """Which key's passes keep failing, and why; "" when none does."""
+        for key, failures in self._failures.items():
+            if failures >= STUCK_AFTER:
+                return f"passes over {key} keep failing ({failures} in a row): {self._reasons[key]}"
+        return ""
 
     def add(self, key: K, delay_ms: int | None = None) -> None:
         """Look at `key` after `delay_ms` (the debounce time when absent), or earlier if that was promised before."""
@@ -70,14 +81,15 @@ class WorkQueue(Generic[K]):
             again_ms = await self._handle(key)
             self.passes += 1
             self._failures.pop(key, None)
+            self._reasons.pop(key, None)
         except BookieError as error:
             if error.fatal:
                 raise
-            again_ms = self._back_off(key)
+            again_ms = self._back_off(key, error)
             logger.warning("pass failed key=%s again_ms=%s error=%s", key, again_ms, error)
-        except Exception:
+        except Exception as error:
             # Supervisor: a defect in one cluster's pass must not stop the others.
-            again_ms = self._back_off(key)
+            again_ms = self._back_off(key, error)
             logger.exception("pass broke key=%s again_ms=%s", key, again_ms)
         finally:
             self._busy.pop(key, None)
@@ -85,7 +97,8 @@ class WorkQueue(Generic[K]):
         if again_ms is not None:
             self.add(key, again_ms)
 
-    def _back_off(self, key: K) -> int:
+    def _back_off(self, key: K, error: Exception) -> int:
         self.errors += 1
+        self._reasons[key] = str(error) or type(error).__name__
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(failures - 1, 16))

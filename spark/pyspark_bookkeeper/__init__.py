@@ -6,10 +6,15 @@ Spark finds `DefaultSource` in every importable package named `pyspark_*` by its
 one that fails takes the others down: so nothing of ours is imported here before it is used.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
-from pyspark.sql.types import StructType
+try:
+    from pyspark.sql.datasource import DataSource, DataSourceReader
+    from pyspark.sql.types import StructType
+except ModuleNotFoundError as error:
+    from bookie.base import extras
+
+    extras.refuse("pyspark_bookkeeper", error, "spark")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +43,24 @@ class DefaultSource(DataSource):
         if parsed.view is options.View.ENTRIES:
             return batch.EntryReader(parsed, schema)
         return views.ViewReader(parsed, schema)
+
+    def streamReader(self, schema: StructType) -> NoReturn:
+        """Raises BadInput: there is none yet, and Spark's own words for that are three pages."""
+        _refuse("ledgers are read in batches: use spark.read, not spark.readStream")
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Raises BadInput."""
+        _refuse("ledgers are only read: write them with bookie.blocking")
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Raises BadInput."""
+        self.writer(schema, overwrite)
+
+
+def _refuse(why: str) -> NoReturn:
+    from bookie.base import errors
+
+    raise errors.BadInput(f"bookkeeper source: {why}")
 
 
 def register(spark: "SparkSession") -> None:

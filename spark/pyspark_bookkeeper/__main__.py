@@ -10,10 +10,12 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from bookie.base import errors
+from bookie.base import errors, extras
 from bookie.base.errors import BookieError
-from pyspark_bookkeeper import failures
-from pyspark_bookkeeper.audit import command as audit
+
+with extras.told("pyspark_bookkeeper", "spark"):
+    from pyspark_bookkeeper import failures
+    from pyspark_bookkeeper.audit import command as audit
 
 FAILED, USAGE, NOT_FOUND = 1, 2, 3
 
@@ -26,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _terminate)  # the first process of a container dies of no signal by itself
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each attempt to connect; the outcome is told by us
-    with failures.told(audit.PROGRAM):  # what is Spark's
+    with extras.told(audit.PROGRAM, "spark"), failures.told(audit.PROGRAM):  # what is Spark's
         try:
             code: int = parsed.run(parsed)
         except BookieError as error:

@@ -1,13 +1,12 @@
 """The batch reader of entries, as Spark calls it: options and schema in, partitions out, record batches per task."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyspark_bookkeeper import fleet, planning, reading, schema
-from pyspark_bookkeeper.filters import Narrowed, OptionalPushdown
 from pyspark_bookkeeper.options import SourceOptions
 from pyspark_bookkeeper.partitions import Piece
 
@@ -21,29 +20,20 @@ class EntryPartition(InputPartition):
 
 
 class EntryReader(DataSourceReader):
-    """Made and asked for partitions on the driver; travels to the tasks as bytes, without what filters left."""
+    """Made and asked for partitions on the driver; travels to the tasks as bytes.
+
+    It takes no filters: Spark keeps a plan with the DataFrame and hands it to the next query on it (decision 18).
+    """
 
     def __init__(self, options: SourceOptions, wanted: StructType) -> None:
         schema.check(options, wanted)
         self._options = options
         self._schema = schema.arrow_schema(wanted)
         self._is_fetching = schema.needs_entries(wanted)
-        self._narrowed = Narrowed()
-
-    @property
-    def pushFilters(self) -> OptionalPushdown:
-        """Spark's hook, which it must take for absent when pushdown is off."""
-        return OptionalPushdown(self._push)
-
-    def _push(self, filters: list[Filter]) -> Iterable[Filter]:
-        return self._narrowed.take(filters, ("ledger_id", "entry_id"))
 
     def partitions(self) -> list[InputPartition]:
         """Raises a BookieError that says in one sentence what is wrong with the query or the fleet."""
-        narrowed = self._narrowed
-        planned = planning.plan_entries(
-            self._options, narrowed.of("ledger_id"), narrowed.of("entry_id"), is_fetching=self._is_fetching
-        )
+        planned = planning.plan_entries(self._options, is_fetching=self._is_fetching)
         return [EntryPartition(pieces) for pieces in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

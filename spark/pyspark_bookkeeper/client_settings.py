@@ -1,15 +1,19 @@
 """`bookkeeper.client.*`: settings of the client library as options of a query.
 
 Numbers and flags by the names of ClientOptions (`requestTimeoutMs`), encryption by the names of BookKeeper's own client
-settings (`tlsTrustStore`), and who we are: `saslUser` with `saslPasswordFile`. Secrets are in files, on the driver and
+settings (`tlsTrustStore`), and who we are: `saslUser` with `saslPasswordFile`. The metadata store's security (SASL,
+ACLs, TLS) is in a properties file, by a bookie's names: `metadataSettingsFile`. Secrets are in files, on the driver and
 on every executor; what travels between them is the names of the files.
 """
 
 import dataclasses
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bookie import connect
 from bookie.base import errors
 from bookie.base.secret import Secret
 from bookie.client import ClientOptions
@@ -18,6 +22,7 @@ from pyspark_bookkeeper import option_values
 
 PREFIX = "bookkeeper.client."
 _PASSWORD_FILE = "sasl_password_file"
+_METADATA_FILE = "metadata_settings_file"
 
 # Name here -> field of TlsOptions.
 _TLS = {
@@ -36,7 +41,7 @@ _PLAIN = {
     for field in dataclasses.fields(ClientOptions)
     if isinstance(field.default, int)
 }
-_NAMES = {name.lower(): name for name in (*_PLAIN, *_TLS, "saslUser", "saslPasswordFile")}
+_NAMES = {name.lower(): name for name in (*_PLAIN, *_TLS, "saslUser", "saslPasswordFile", "metadataSettingsFile")}
 
 
 def parse(given: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
@@ -54,6 +59,8 @@ def parse(given: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
             elif known in _PLAIN:
                 is_flag = isinstance(getattr(_DEFAULTS, _PLAIN[known]), bool)
                 settings[_PLAIN[known]] = option_values.flag(text) if is_flag else option_values.number(text)
+            elif known == "metadataSettingsFile":
+                settings[_METADATA_FILE] = option_values.text(text)
             else:
                 settings["sasl_user" if known == "saslUser" else _PASSWORD_FILE] = option_values.text(text)
         except ValueError as error:
@@ -72,17 +79,33 @@ _DEFAULTS = ClientOptions("zk://127.0.0.1/ledgers")
 
 
 def check(uri: str, settings: tuple[tuple[str, Any], ...]) -> None:
-    """Raises BadInput for what the client library refuses; no file is read."""
-    ClientOptions(uri, **{name: value for name, value in settings if name != _PASSWORD_FILE})
+    """Raises BadInput for what the client library refuses, by the names of the query's options; no file is read."""
+    try:
+        ClientOptions(uri, **{name: value for name, value in settings if name not in (_PASSWORD_FILE, _METADATA_FILE)})
+    except errors.BadInput as error:
+        said = str(error)
+        for name, field in _PLAIN.items():
+            said = re.sub(rf"\b{field}\b", f"{PREFIX}{name}", said)
+        raise errors.BadInput(said.removeprefix("client options: ")) from None
 
 
 def client_options(settings: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """The same as fields of ClientOptions, secrets read. Raises BadInput naming a file that cannot be read here."""
+    """The settings as fields of ClientOptions, secrets read. Raises BadInput with a file that cannot be read here."""
     options = dict(settings)
     path = options.pop(_PASSWORD_FILE, None)
     if path is not None:
         options["sasl_password"] = Secret(read_secret(path, f"{PREFIX}saslPasswordFile").decode())
+    path = options.pop(_METADATA_FILE, None)
+    if path is not None:
+        options["metadata_security"] = connect.metadata_security(path)
     return options
+
+
+def shown_path(path: str) -> str:
+    """`path` for an error message, unless it may be the secret itself, put where its file's name belongs."""
+    if os.path.isabs(path) and os.path.isdir(os.path.dirname(path)):
+        return path
+    return "the file that it names (not shown, since it may be the password itself; name a file by its whole path)"
 
 
 def read_secret(path: str, option: str) -> bytes:
@@ -90,5 +113,8 @@ def read_secret(path: str, option: str) -> bytes:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise errors.BadInput(f"{option}: {path} cannot be read here: {error.strerror or error}") from error
+        reason = error.strerror or type(error).__name__
+        raise errors.BadInput(f"{option}: {shown_path(path)} cannot be read here: {reason}") from None
+    except ValueError:  # a zero byte, half a character
+        raise errors.BadInput(f"{option}: {shown_path(path)} is no name of a file") from None
     return content.removesuffix(b"\n").removesuffix(b"\r")

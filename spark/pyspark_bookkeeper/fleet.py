@@ -18,10 +18,10 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId
 from bookie.blocking import BlockingClient
 from bookie.client import Client
-from bookie.client.watcher import BookieRecord
+from bookie.client.net.watcher import BookieRecord
 from bookie.metadata.ledger import LedgerMetadata
 from pyspark_bookkeeper import client_settings
-from pyspark_bookkeeper.options import Connection
+from pyspark_bookkeeper.options import ClusterConnection
 
 # Questions asked at once: enough that no bookie waits for us, few enough to be answered within a request's deadline.
 QUESTIONS_MAX = 256
@@ -36,9 +36,9 @@ class _Clients:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self._lock = threading.Lock()
-        self._open: dict[Connection, BlockingClient] = {}
+        self._open: dict[ClusterConnection, BlockingClient] = {}
 
-    def get(self, connection: Connection) -> BlockingClient:
+    def get(self, connection: ClusterConnection) -> BlockingClient:
         with self._lock:
             client = self._open.get(connection)
             if client is None or not client.is_open:
@@ -46,7 +46,7 @@ class _Clients:
                 self._open[connection] = client
             return client
 
-    def has(self, connection: Connection) -> bool:
+    def has(self, connection: ClusterConnection) -> bool:
         return connection in self._open
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ _clients = _Clients()
 _inherited: list[_Clients] = []
 
 
-def client(connection: Connection) -> BlockingClient:
+def client(connection: ClusterConnection) -> BlockingClient:
     """This process' client for `connection`, made at first use. Nobody but `close_all` closes it.
 
     Raises BadInput, MetadataError naming the address of the metadata store.
@@ -74,7 +74,7 @@ def client(connection: Connection) -> BlockingClient:
     return _clients.get(connection)
 
 
-def is_connected(connection: Connection) -> bool:
+def is_connected(connection: ClusterConnection) -> bool:
     """True when this process has a client for `connection`."""
     return _clients.pid == os.getpid() and _clients.has(connection)
 
@@ -94,32 +94,36 @@ getattr(threading, "_register_atexit", lambda _: None)(close_all)
 
 
 def snapshot(
-    connection: Connection, ledger_ids: Iterable[LedgerId] | None = None
+    connection: ClusterConnection,
+    ledger_ids: Iterable[LedgerId] | None = None,
+    *,
+    unreadable: dict[LedgerId, str] | None = None,
 ) -> Iterator[tuple[LedgerId, LedgerMetadata, int]]:
     """(id, metadata, version) of the given ledgers or of all, read many at a time; those that are gone are left out.
 
-    Each record is as it stood when it was read. Raises BadInput naming a ledger whose record cannot be read.
+    Each record is as it stood when it was read. `unreadable` gets the reason for each that cannot be read; without it
+    such a one raises BadInput naming its ledger.
     """
-    return client(connection).snapshot(ledger_ids)
+    return client(connection).snapshot(ledger_ids, unreadable=unreadable)
 
 
-def ledger_ids(connection: Connection) -> Iterator[LedgerId]:
+def ledger_ids(connection: ClusterConnection) -> Iterator[LedgerId]:
     """The ids of all ledgers, ascending."""
     return client(connection).ledgers()
 
 
-def bookies(connection: Connection) -> list[BookieRecord]:
+def bookies(connection: ClusterConnection) -> list[BookieRecord]:
     """The bookies that are registered now, with their zones, by id."""
     return client(connection).run(lambda one: one.admin.bookies())
 
 
-def known_bookies(connection: Connection) -> list[BookieId]:
+def known_bookies(connection: ClusterConnection) -> list[BookieId]:
     """Every bookie that has a cookie, alive or not, by id."""
     return client(connection).run(lambda one: one.admin.known_bookies())
 
 
 def list_entries(
-    connection: Connection, questions: Iterable[tuple[BookieId, LedgerId]]
+    connection: ClusterConnection, questions: Iterable[tuple[BookieId, LedgerId]]
 ) -> Iterator[tuple[BookieId, LedgerId, Held]]:
     """What each bookie says it holds of a ledger, asked many at a time, answered in the order of `questions`.
 

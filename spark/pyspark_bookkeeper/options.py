@@ -40,8 +40,15 @@ class OnCorrupt(enum.Enum):
     EMIT = "emit"
 
 
+class OnUnreadableLedger(enum.Enum):
+    """What to do with a ledger whose record in the metadata nobody can read, and which the query does not name."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClusterConnection:
     """What tells one client from another in a process: the cluster and the settings of the client library."""
 
     uri: str
@@ -65,6 +72,7 @@ class SourceOptions:
     partition_bytes_max: int = PARTITION_BYTES
     batch_bytes_max: int = BATCH_BYTES
     on_corrupt: OnCorrupt = OnCorrupt.FAIL
+    on_unreadable_ledger: OnUnreadableLedger = OnUnreadableLedger.SKIP
     fail_on_data_loss: bool = True
     password_file: str | None = None
     password_env: str | None = None
@@ -72,8 +80,8 @@ class SourceOptions:
     client: tuple[tuple[str, Any], ...] = ()
 
     @property
-    def connection(self) -> Connection:
-        return Connection(self.metadata_uri, self.client)
+    def connection(self) -> ClusterConnection:
+        return ClusterConnection(self.metadata_uri, self.client)
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:
@@ -139,6 +147,7 @@ _OPTIONS = (
     _Option("maxBytesPerPartition", "partition_bytes_max", option_values.positive),
     _Option("maxBytesPerBatch", "batch_bytes_max", option_values.positive),
     _Option("onCorrupt", "on_corrupt", option_values.one_of(OnCorrupt)),
+    _Option("onUnreadableLedger", "on_unreadable_ledger", option_values.one_of(OnUnreadableLedger), is_for_views=True),
     _Option("failOnDataLoss", "fail_on_data_loss", option_values.flag, is_for_views=True),
     _Option("passwordFile", "password_file", option_values.text),
     _Option("passwordEnv", "password_env", option_values.text),

@@ -41,7 +41,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one partition; a single entry may exceed `bytes_max`. At least `partitions_min`, where entries suffice."""
+    """The bounds of a partition. One entry may exceed `bytes_max`; there are `partitions_min` if entries suffice."""
 
     bytes_max: int
     entries_max: int | None

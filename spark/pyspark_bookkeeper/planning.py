@@ -6,8 +6,10 @@ environment variables; tasks get ids and ranges and nothing secret.
 
 import asyncio
 import functools
+import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,29 +19,54 @@ from bookie.base.ids import EntryId, LedgerId, parse_ledger_id
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata
 from pyspark_bookkeeper import client_settings, fleet, partitions, ranges, selection
-from pyspark_bookkeeper.options import SourceOptions
+from pyspark_bookkeeper.options import OnUnreadableLedger, SourceOptions
 from pyspark_bookkeeper.partitions import ENTRY_COST_BYTES, IDS_PER_PARTITION, Limits, Piece
 from pyspark_bookkeeper.ranges import Ranges
+
+log = logging.getLogger(__name__)
 
 Selected = tuple[LedgerId, LedgerMetadata, int]
 
 
-def select(options: SourceOptions, left: Ranges) -> Iterator[Selected]:
-    """(id, metadata, version) of the ledgers that the query selects; `left`: what filters leave of their ids.
+def select(options: SourceOptions, unreadable: dict[LedgerId, str]) -> Iterator[Selected]:
+    """(id, metadata, version) of the ledgers that the query's options select.
 
-    Raises LedgerMissing for a ledger that the query names and the fleet does not have, unless `failOnDataLoss` is off.
+    `unreadable` gets the reason for each record that cannot be read: one such record, which any client can write, must
+    not end every query over the fleet. Nothing of such a ledger can be read by anybody; it is told of in the driver's
+    log and is a row of view=ledgers. Raises BadInput when the query names it, or says onUnreadableLedger=fail;
+    LedgerMissing for a ledger that the query names and the fleet does not have, unless `failOnDataLoss` is off.
     """
     file_ids = None if options.ledger_ids_from is None else _ids_in(options.ledger_ids_from)
-    wanted = selection.candidates(options, left, file_ids)
-    missing = dict.fromkeys(selection.required(options, wanted, file_ids))
-    for ledger_id, metadata, version in fleet.snapshot(options.connection, _listed(options, wanted)):
+    wanted = selection.candidates(options, file_ids)
+    missing = dict.fromkeys(selection.required(options, file_ids))
+    listed = _listed(options, wanted)
+    for ledger_id, metadata, version in fleet.snapshot(options.connection, listed, unreadable=unreadable):
         missing.pop(ledger_id, None)
         if selection.is_selected(options, metadata):
             yield ledger_id, metadata, version
+    _tell_unreadable(options, unreadable, named=missing)
     if missing and options.fail_on_data_loss:
         raise errors.LedgerMissing(
             f"ledger {min(missing)} does not exist in the cluster at {options.metadata_uri}: correct ledgers or "
             "ledgerIdsFrom, or set failOnDataLoss=false"
+        )
+
+
+def _tell_unreadable(
+    options: SourceOptions, unreadable: Mapping[LedgerId, str], *, named: Collection[LedgerId]
+) -> None:
+    fatal = unreadable if options.on_unreadable_ledger is OnUnreadableLedger.FAIL else set(unreadable) & set(named)
+    if fatal:
+        first = min(fatal)
+        raise errors.BadInput(f"the metadata of ledger {first} cannot be read: {unreadable[first]}")
+    if unreadable:
+        first = min(unreadable)
+        log.warning(
+            "%d ledgers are left out, since their metadata cannot be read (view=ledgers names them; "
+            "onUnreadableLedger=fail refuses): the first is ledger %d: %s",
+            len(unreadable),
+            first,
+            unreadable[first],
         )
 
 
@@ -50,22 +77,20 @@ def _listed(options: SourceOptions, wanted: Ranges) -> Iterable[LedgerId]:
     return (one for one in everything if ranges.contains(wanted, one))
 
 
-def plan_entries(
-    options: SourceOptions, ledgers: Ranges, entries: Ranges, *, is_fetching: bool
-) -> list[tuple[Piece, ...]]:
-    """What each task reads. `ledgers`, `entries`: what filters leave of the ids. `is_fetching`: payloads are read."""
+def plan_entries(options: SourceOptions, *, is_fetching: bool) -> list[tuple[Piece, ...]]:
+    """What each task reads. `is_fetching`: payloads are read."""
     password = read_password(options, os.environ)
     pieces: list[Piece] = []
     is_open: list[tuple[LedgerId, LedgerMetadata]] = []
-    for ledger_id, metadata, _ in select(options, ledgers):
+    for ledger_id, metadata, _ in select(options, {}):
         selection.admit(options, ledger_id, metadata, password)
         if metadata.is_closed:
-            pieces += _pieces(options, ledger_id, metadata, End(metadata.last_entry, metadata.length), entries)
+            pieces += _piece(options, ledger_id, metadata, LedgerEnd(metadata.last_entry, metadata.length))
         else:
             is_open.append((ledger_id, metadata))  # few: of the others only what is read of them is kept
     for (ledger_id, metadata), end in zip(is_open, _ends(options, [one for one, _ in is_open]), strict=True):
         if end is not None:
-            pieces += _pieces(options, ledger_id, metadata, end, entries)
+            pieces += _piece(options, ledger_id, metadata, end)
     if is_fetching:
         limits = Limits(options.partition_bytes_max, options.partition_entries_max, options.partitions_min)
     else:
@@ -77,37 +102,34 @@ def plan_entries(
     return partitions.plan(pieces, limits)
 
 
-class End(NamedTuple):
+class LedgerEnd(NamedTuple):
     """How far a ledger is confirmed (-1: nothing), and the payload bytes up to there."""
 
     last_confirmed: int
     length: int
 
 
-def _pieces(
-    options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata, end: End, entries: Ranges
-) -> list[Piece]:
-    whole = selection.span(options, ledger_id, end.last_confirmed)
-    if whole is None:
+def _piece(options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata, end: LedgerEnd) -> list[Piece]:
+    """The entries to read of one ledger; none when the query wants none."""
+    wanted = selection.span(options, ledger_id, end.last_confirmed)
+    if wanted is None:
         return []
-    return [
-        Piece(
-            ledger_id=ledger_id,
-            start=first,
-            end=behind,
-            last_confirmed=end.last_confirmed,
-            ctime_ms=metadata.ctime_ms,
-            size_bytes=end.length * (behind - first) // (end.last_confirmed + 1),
-            bookie_id=metadata.write_set(EntryId(first))[0],
-        )
-        for first, behind in ranges.intersection((whole,), entries)
-    ]
+    piece = Piece(
+        ledger_id=ledger_id,
+        start=wanted.start,
+        end=wanted.end,
+        last_confirmed=end.last_confirmed,
+        ctime_ms=metadata.ctime_ms,
+        size_bytes=end.length * (wanted.end - wanted.start) // (end.last_confirmed + 1),
+        bookie_id=metadata.write_set(EntryId(wanted.start))[0],
+    )
+    return [piece]
 
 
 # ---- how far open ledgers are confirmed ------------------------------------------------------------------------------
 
 
-def _ends(options: SourceOptions, ledger_ids: Sequence[LedgerId]) -> Iterator[End | None]:
+def _ends(options: SourceOptions, ledger_ids: Sequence[LedgerId]) -> Iterator[LedgerEnd | None]:
     """The bookies' word for each ledger, in order; None for one that is gone, where that is accepted."""
     client = fleet.client(options.connection)
     for start in range(0, len(ledger_ids), fleet.QUESTIONS_MAX):
@@ -121,18 +143,18 @@ def _ends(options: SourceOptions, ledger_ids: Sequence[LedgerId]) -> Iterator[En
                 yield answer
 
 
-async def _ask_ends(ledger_ids: Sequence[LedgerId], client: Client) -> list[End | BookieError]:
-    async def ask(ledger_id: LedgerId) -> End | BookieError:
+async def _ask_ends(ledger_ids: Sequence[LedgerId], client: Client) -> list[LedgerEnd | BookieError]:
+    async def ask(ledger_id: LedgerId) -> LedgerEnd | BookieError:
         try:
             async with await client.open_no_recovery(ledger_id, administrative=True) as reader:
                 last = reader.last_confirmed
                 if last < 0:
-                    return End(last, 0)
+                    return LedgerEnd(last, 0)
                 try:
                     (entry,) = await reader.read(last, last)
                 except BookieError:
-                    return End(last, (last + 1) * ENTRY_COST_BYTES)  # a guess: whoever reads it meets the error
-                return End(last, entry.length)
+                    return LedgerEnd(last, (last + 1) * ENTRY_COST_BYTES)  # a guess: whoever reads it meets the error
+                return LedgerEnd(last, entry.length)
         except BookieError as error:
             return error
 
@@ -150,8 +172,10 @@ def read_password(options: SourceOptions, environment: Mapping[str, str]) -> byt
     if options.password_env is not None:
         found = environment.get(options.password_env)
         if found is None:
+            is_name = re.fullmatch("[A-Z][A-Z0-9_]*", options.password_env)
+            name = options.password_env if is_name else "that it names (not shown, it may be the password)"
             raise errors.BadInput(
-                f"passwordEnv: the environment variable {options.password_env} is not set where the query is planned, "
+                f"passwordEnv: the environment variable {name} is not set where the query is planned, "
                 "the driver: export it there before Spark starts"
             )
         return found.encode()

@@ -1,4 +1,4 @@
-"""Sets of ids as half-open ranges: what options name, what filters leave, what a task reads. Pure."""
+"""Sets of ids as half-open ranges: what options name, what a task reads. Pure."""
 
 import bisect
 from collections.abc import Iterable
@@ -29,7 +29,6 @@ class Range(NamedTuple):
 Ranges = tuple[Range, ...]
 
 EVERYTHING: Ranges = (Range(0, ID_END),)
-NOTHING: Ranges = ()
 
 
 def union(found: Iterable[tuple[int, int]]) -> Ranges:
@@ -47,21 +46,6 @@ def union(found: Iterable[tuple[int, int]]) -> Ranges:
 
 def of_ids(ids: Iterable[int]) -> Ranges:
     return union((one, one + 1) for one in ids)
-
-
-def intersection(left: Ranges, right: Ranges) -> Ranges:
-    """The ids in both."""
-    common: list[Range] = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        start, end = max(left[i].start, right[j].start), min(left[i].end, right[j].end)
-        if start < end:
-            common.append(Range(start, end))
-        if left[i].end < right[j].end:
-            i += 1
-        else:
-            j += 1
-    return tuple(common)
 
 
 def size(found: Ranges) -> int:

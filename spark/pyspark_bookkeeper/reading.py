@@ -5,6 +5,7 @@ is never fenced and notices nothing. Digests are verified by the client, replica
 what a query does when none is left.
 """
 
+import logging
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.blocking import BlockingClient, BlockingReader
 from pyspark_bookkeeper.options import OnCorrupt, SourceOptions
 from pyspark_bookkeeper.partitions import Piece
-from pyspark_bookkeeper.rows import ROWS_MAX, Batcher, Corrupt, Run
+from pyspark_bookkeeper.rows import ROWS_MAX, Corrupt, RowBatcher, RowRun
+
+log = logging.getLogger(__name__)
 
 
 def read_ids(pieces: tuple[Piece, ...], schema: pa.Schema, options: SourceOptions) -> Iterator[pa.RecordBatch]:
@@ -24,10 +27,10 @@ def read_ids(pieces: tuple[Piece, ...], schema: pa.Schema, options: SourceOption
     They are what was acknowledged, by the rule that a ledger holds every entry up to its last. Whether replicas have
     them is another question, which the audit answers.
     """
-    batcher = Batcher(schema, options.batch_bytes_max)
+    batcher = RowBatcher(schema, options.batch_bytes_max)
     for piece in pieces:
         for start in range(piece.start, piece.end, ROWS_MAX):
-            yield from batcher.add(Run(piece, range(start, min(start + ROWS_MAX, piece.end))))
+            yield from batcher.add(RowRun(piece, range(start, min(start + ROWS_MAX, piece.end))))
     yield from batcher.take()
 
 
@@ -35,17 +38,36 @@ def read_entries(
     client: BlockingClient, pieces: tuple[Piece, ...], schema: pa.Schema, options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
     """The entries of `pieces`, in order. Raises a BookieError whose text is one sentence for whoever runs the query."""
-    batcher = Batcher(schema, options.batch_bytes_max)
+    batcher = RowBatcher(schema, options.batch_bytes_max)
+    left_out = LeftOut()
     for piece in pieces:
         try:
             reader = _open(client, piece)
         except errors.LedgerMissing:
             if options.fail_on_data_loss:
                 raise _deleted(piece.ledger_id) from None
+            left_out.add(piece.ledger_id, piece.start, piece.entries, "the ledger is gone")
             continue
         with reader:
-            yield from _read_piece(client, reader, piece, batcher, options)
+            yield from _read_piece(client, reader, piece, batcher, options, left_out)
     yield from batcher.take()
+    left_out.tell()
+
+
+class LeftOut:
+    """What a task did not give, as its options allow: counted, and told in one line when the task ends."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self._first = ""
+
+    def add(self, ledger_id: LedgerId, entry_id: int, count: int, why: str) -> None:
+        self._first = self._first or f"ledger {ledger_id} entry {entry_id}: {why}"
+        self.entries += count
+
+    def tell(self) -> None:
+        if self.entries:
+            log.warning("%d entries are left out, as the options allow; the first: %s", self.entries, self._first)
 
 
 def _open(client: BlockingClient, piece: Piece) -> BlockingReader:
@@ -53,7 +75,12 @@ def _open(client: BlockingClient, piece: Piece) -> BlockingReader:
 
 
 def _read_piece(
-    client: BlockingClient, reader: BlockingReader, piece: Piece, batcher: Batcher, options: SourceOptions
+    client: BlockingClient,
+    reader: BlockingReader,
+    piece: Piece,
+    batcher: RowBatcher,
+    options: SourceOptions,
+    left_out: LeftOut,
 ) -> Iterator[pa.RecordBatch]:
     """Read on behind each entry that cannot be read, as far as the query allows."""
     next_entry = piece.start
@@ -64,7 +91,7 @@ def _read_piece(
         try:
             for entries in batches:
                 next_entry = entries[-1].entry_id + 1
-                yield from batcher.add(Run(piece, entries))
+                yield from batcher.add(RowRun(piece, entries))
         except errors.DigestMismatch as error:
             said = (
                 f"ledger {piece.ledger_id} entry {next_entry} is corrupt on every replica that answered: {error}; "
@@ -74,12 +101,15 @@ def _read_piece(
                 case OnCorrupt.FAIL:
                     raise errors.DigestMismatch(said) from error
                 case OnCorrupt.EMIT:
-                    yield from batcher.add(Run(piece, [Corrupt(next_entry, str(error))]))
+                    yield from batcher.add(RowRun(piece, [Corrupt(next_entry, str(error))]))
+                case OnCorrupt.SKIP:
+                    left_out.add(piece.ledger_id, next_entry, 1, str(error))
             next_entry += 1
         except BookieError as error:
             if _is_deleted(client, piece.ledger_id):
                 if options.fail_on_data_loss:
                     raise _deleted(piece.ledger_id) from error
+                left_out.add(piece.ledger_id, next_entry, piece.end - next_entry, "the ledger is gone")
                 return
             if not isinstance(error, errors.NoSuchEntry | errors.NoSuchLedger):
                 raise _unreadable(piece.ledger_id, next_entry, error) from error
@@ -88,6 +118,7 @@ def _read_piece(
                     f"ledger {piece.ledger_id} entry {next_entry} was acknowledged, and every replica denies having "
                     "it: run the audit; to read on, set failOnDataLoss=false"
                 ) from error
+            left_out.add(piece.ledger_id, next_entry, 1, "every replica denies having it")
             next_entry += 1
 
 
@@ -104,10 +135,11 @@ def _is_deleted(client: BlockingClient, ledger_id: LedgerId) -> bool:
 
 def _deleted(ledger_id: LedgerId) -> errors.LedgerMissing:
     return errors.LedgerMissing(
-        f"ledger {ledger_id} was deleted while it was read: run the query again, or set failOnDataLoss=false"
+        f"ledger {ledger_id} was deleted after the query was planned: load() the DataFrame again, since Spark keeps "
+        "its plan, or set failOnDataLoss=false"
     )
 
 
 def _unreadable(ledger_id: LedgerId, entry_id: int, error: BookieError) -> BookieError:
-    """The same error, with the entry named."""
+    """Return `error` with the entry named."""
     return type(error)(f"ledger {ledger_id} entry {entry_id} cannot be read now: {error}")

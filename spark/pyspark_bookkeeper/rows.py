@@ -26,7 +26,7 @@ class Corrupt(NamedTuple):
     length: None = None
 
 
-class Run(NamedTuple):
+class RowRun(NamedTuple):
     """Rows of one ledger, in order. A range of ids where the schema needs no entry."""
 
     piece: Piece
@@ -38,13 +38,13 @@ class Run(NamedTuple):
         return self.rows
 
 
-class Batcher:
+class RowBatcher:
     """Gathers runs until they fill a batch: small ledgers share one."""
 
     def __init__(self, schema: pa.Schema, bytes_max: int) -> None:
         self._schema = schema
         self._bytes_max = bytes_max
-        self._runs: list[Run] = []
+        self._runs: list[RowRun] = []
         self._rows = 0
         self._bytes = 0
 
@@ -58,7 +58,7 @@ class Batcher:
         """How much payload more; at least 1."""
         return max(1, self._bytes_max - self._bytes)
 
-    def add(self, run: Run) -> Iterator[pa.RecordBatch]:
+    def add(self, run: RowRun) -> Iterator[pa.RecordBatch]:
         """Gather `run`; give a batch when it is full."""
         self._runs.append(run)
         self._rows += len(run.rows)
@@ -75,26 +75,26 @@ class Batcher:
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-_Column = Callable[[Sequence[Run], pa.DataType], pa.Array]
+_Column = Callable[[Sequence[RowRun], pa.DataType], pa.Array]
 
 
 def _of_piece(value: Callable[[Piece], Any]) -> _Column:
     """One value for all rows of a run."""
 
-    def column(runs: Sequence[Run], kind: pa.DataType) -> pa.Array:
+    def column(runs: Sequence[RowRun], kind: pa.DataType) -> pa.Array:
         return pa.concat_arrays([pa.repeat(pa.scalar(value(run.piece), kind), len(run.rows)) for run in runs])
 
     return column
 
 
-def _of_row(value: Callable[[Run], Iterable[Any]]) -> _Column:
-    def column(runs: Sequence[Run], kind: pa.DataType) -> pa.Array:
+def _of_row(value: Callable[[RowRun], Iterable[Any]]) -> _Column:
+    def column(runs: Sequence[RowRun], kind: pa.DataType) -> pa.Array:
         return pa.array([one for run in runs for one in value(run)], kind)
 
     return column
 
 
-def _entry_ids(run: Run) -> Iterable[int]:
+def _entry_ids(run: RowRun) -> Iterable[int]:
     return run.rows if isinstance(run.rows, range) else [row.entry_id for row in run.rows]
 
 

@@ -1,4 +1,4 @@
-"""The columns of each view, as Spark and as Arrow types; which of them a query wants. Pure.
+"""The columns of each view, as Spark and as Arrow types; which of them a query wants. Pure but for them.
 
 Spark tells a Python source neither which columns a query uses nor that it merely counts. So the query says it: by its
 schema (`.schema("ledger_id long, entry_id long")`) or the option `columns`. What is not named is not built, and a
@@ -62,6 +62,7 @@ _COLUMNS: dict[View, tuple[Column, ...]] = {
         Column("segments", ArrayType(_SEGMENT)),
         Column("custom", MapType(StringType(), BinaryType())),
         Column("version", IntegerType()),
+        Column("error", StringType(), is_default=False),
     ),
     View.BOOKIES: (
         Column("bookie_id", StringType(), nullable=False),
@@ -80,6 +81,12 @@ _COLUMNS: dict[View, tuple[Column, ...]] = {
         Column("entries", LongType()),
     ),
 }
+
+
+def names_of(view: View) -> list[str]:
+    """Every column that the view has."""
+    return [one.name for one in _COLUMNS[view]]
+
 
 # Columns of entries that only the entry itself can tell.
 _FETCHED = frozenset({"value", "length", "error"})

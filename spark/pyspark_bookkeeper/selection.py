@@ -13,19 +13,18 @@ from pyspark_bookkeeper.ranges import Range, Ranges
 ASKED_ONE_BY_ONE_MAX = 10_000
 
 
-def candidates(options: SourceOptions, left: Ranges, file_ids: Collection[LedgerId] | None) -> Ranges:
-    """The ids that options and pushed filters leave to be looked at. `file_ids`: what `ledgerIdsFrom` holds."""
+def candidates(options: SourceOptions, file_ids: Collection[LedgerId] | None) -> Ranges:
+    """The ids to be looked at. `file_ids`: what `ledgerIdsFrom` holds."""
     if file_ids is not None:
-        return ranges.intersection(ranges.of_ids(file_ids), left)
-    if options.ledgers is not None:
-        return ranges.intersection(ranges.union(options.ledgers), left)
-    return left
+        return ranges.of_ids(file_ids)
+    return ranges.EVERYTHING if options.ledgers is None else ranges.union(options.ledgers)
 
 
-def required(options: SourceOptions, wanted: Ranges, file_ids: Collection[LedgerId] | None) -> Iterable[LedgerId]:
-    """The ledgers among `wanted` that the query names one by one, so that it must be told when one is not there."""
-    named = file_ids if file_ids is not None else [one.start for one in options.ledgers or () if one.is_one]
-    return [LedgerId(one) for one in named if ranges.contains(wanted, one)]
+def required(options: SourceOptions, file_ids: Collection[LedgerId] | None) -> Iterable[LedgerId]:
+    """The ledgers that the query names one by one, so that it must be told when one is not there."""
+    if file_ids is not None:
+        return file_ids
+    return [LedgerId(one.start) for one in options.ledgers or () if one.is_one]
 
 
 def is_selected(options: SourceOptions, metadata: LedgerMetadata) -> bool:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONF = {
-    # Filters on ids reach the source, so that it fetches nothing that they drop. Off by default in Spark.
-    "spark.sql.python.filterPushdown.enabled": "true",
     # 20 to 35 ms per task instead of 55 to 90 (SPARK-51688).
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.showConsoleProgress": "false",

@@ -9,23 +9,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import div_ceil
 from bookie.client import Client, DigestType
-from bookie.client.watcher import BookieRecord
+from bookie.client.net.watcher import BookieRecord
 from bookie.metadata.ledger import LedgerMetadata
 from pyspark_bookkeeper import fleet, planning, schema
-from pyspark_bookkeeper.filters import Narrowed, OptionalPushdown
 from pyspark_bookkeeper.options import SourceOptions, View
 from pyspark_bookkeeper.rows import time_of
 
 # A metadata store gives a client some thousand records a second: a task of a second.
 LEDGERS_PER_PARTITION = 5_000
 ROWS_PER_BATCH = 2_000
+
+# A state that the metadata does not know: nobody can read the record.
+UNREADABLE = "UNREADABLE"
 
 Row = Mapping[str, Any]
 
@@ -39,26 +41,20 @@ class ViewPartition(InputPartition):
 
 
 class ViewReader(DataSourceReader):
-    """Reads `view=ledgers|bookies|replicas`."""
+    """Reads `view=ledgers|bookies|replicas`. It takes no filters, as EntryReader."""
 
     def __init__(self, options: SourceOptions, wanted: StructType) -> None:
         schema.check(options, wanted)
         self._options = options
         self._schema = schema.arrow_schema(wanted)
-        self._narrowed = Narrowed()
-
-    @property
-    def pushFilters(self) -> OptionalPushdown:
-        """See EntryReader."""
-        return OptionalPushdown(self._push)
-
-    def _push(self, filters: list[Filter]) -> Iterable[Filter]:
-        return self._narrowed.take(filters, () if self._options.view is View.BOOKIES else ("ledger_id",))
 
     def partitions(self) -> list[InputPartition]:
         if self._options.view is View.BOOKIES:
             return [ViewPartition(None)]
-        selected = [one for one, _, _ in planning.select(self._options, self._narrowed.of("ledger_id"))]
+        unreadable: dict[LedgerId, str] = {}
+        selected = [one for one, _, _ in planning.select(self._options, unreadable)]
+        if self._options.view is View.LEDGERS:
+            selected = sorted([*selected, *unreadable])
         count = max(self._options.partitions_min, div_ceil(len(selected), LEDGERS_PER_PARTITION))
         size = max(1, div_ceil(len(selected), count))
         return [ViewPartition(selected[start : start + size]) for start in range(0, len(selected), size)]
@@ -78,8 +74,12 @@ class ViewReader(DataSourceReader):
             return
         rows_of: Callable[[LedgerId, LedgerMetadata, int], Iterable[Row]]
         rows_of = ledger_rows if self._options.view is View.LEDGERS else replica_rows
-        for ledger_id, metadata, version in fleet.snapshot(self._options.connection, partition.ledger_ids):
+        unreadable: dict[LedgerId, str] = {}
+        found = fleet.snapshot(self._options.connection, partition.ledger_ids, unreadable=unreadable)
+        for ledger_id, metadata, version in found:
             yield from rows_of(ledger_id, metadata, version)
+        if self._options.view is View.LEDGERS:
+            yield from (unreadable_row(*one) for one in unreadable.items())
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -103,8 +103,15 @@ def ledger_rows(ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> 
             ],
             "custom": list(metadata.custom),
             "version": version,
+            "error": None,
         }
     ]
+
+
+def unreadable_row(ledger_id: LedgerId, reason: str) -> Row:
+    """A ledger of which nothing is known but that its record is there."""
+    names = schema.names_of(View.LEDGERS)
+    return {**dict.fromkeys(names), "ledger_id": ledger_id, "state": UNREADABLE, "error": reason}
 
 
 def replica_rows(ledger_id: LedgerId, metadata: LedgerMetadata, _: int) -> Iterable[Row]:
@@ -122,7 +129,8 @@ def replica_rows(ledger_id: LedgerId, metadata: LedgerMetadata, _: int) -> Itera
 
 
 def _entries_at(metadata: LedgerMetadata, position: int, first: EntryId, last: EntryId) -> int:
-    """How many of the entries `first`..`last` belong on `position`: entry e does when (position - e) mod E < W (P7)."""
+    """How many of the entries `first`..`last` belong on `position`: entry e does when (position - e) mod E < W
+    (CONFORMANCE.md#P7)."""
     size, quorum = metadata.ensemble_size, metadata.write_quorum
     cycles, rest = divmod(last - first + 1, size)
     return cycles * quorum + sum((position - entry) % size < quorum for entry in range(first, first + rest))

@@ -4,6 +4,7 @@
     python tests/bench/bench.py --load adds-v3 --rounds 1 --seconds 4        a quick look at one load
     python tests/bench/bench.py growth                how cost grows (`make bench-growth`)
     ... --write-docs                                  and what was measured goes into docs/BENCHMARKS.md
+    python tests/bench/bench.py --against COMMIT      our bookie now beside our bookie then (`make bench-against`)
 
 The same official Java client, its throttle off, asks both sides; journals are synced before every answer. The sides
 take turns round by round, so that a machine whose speed drifts does not decide; the median of the rounds' ratios is the
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,23 +36,23 @@ import bench_report  # noqa: E402
 import java_support  # noqa: E402
 import kube_talk  # noqa: E402
 import native  # noqa: E402
-from bench_loads import LOADS, MEMORY, NAMES  # noqa: E402
+from bench_loads import AGAINST, LOADS, MEMORY, NAMES  # noqa: E402
 from bench_sides import Sides  # noqa: E402
 
 Found = Iterator[dict[str, Any]]
 
 
-def run(names: list[str], plan: bench_measure.Plan, folder: Path) -> Found:
-    """Give the rows of the chosen loads, each as soon as it is measured."""
-    with Sides(folder) as sides:
-        for load in LOADS:
+def run(names: list[str], plan: bench_measure.Plan, folder: Path, before: Path | None = None) -> Found:
+    """Give the rows of the chosen loads, each as soon as it is measured. `before`: packages to compare with instead."""
+    with Sides(folder, before) as sides:
+        for load in LOADS if before is None else AGAINST:
             if load.name not in names:
                 continue
             if load.cache == "cold" and not bench_proc.can_drop_page_cache():
                 kube_talk.say(f"bench: {load.name} is left out: only root may drop the page cache")
                 continue
             yield bench_measure.measure(load, sides, plan)
-        ours, theirs = sides.started("ours"), sides.started("official")
+        ours, theirs = sides.started("ours"), sides.started("official")  # memory is a row beside the official one alone
         if MEMORY in names and ours is not None and theirs is not None:
             yield bench_figures.memory_row(ours.rss_most_mb, theirs.rss_most_mb, ours.idle_rss_mb)
 
@@ -73,6 +75,9 @@ def main() -> int:
     parser.add_argument("--series", action="append", choices=bench_growth.NAMES, help="of growth, only this one")
     parser.add_argument("--rounds", type=int, default=5, help="of speed, on each side")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a round, or of a point")
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="beside our own bookie as it was then, not the official one"
+    )
     parser.add_argument("--json", action="store_true", help="the figures as JSON on standard output")
     parser.add_argument("--sources", action="store_true", help="run the sources as they are, nothing compiled")
     parser.add_argument("--write-docs", action="store_true", help="what is measured goes into docs/BENCHMARKS.md")
@@ -83,6 +88,8 @@ def main() -> int:
             _as_shipped(Path(name) / "packages")
         if arguments.what == "growth":
             return _main_growth(arguments, Path(name))
+        if arguments.against is not None and arguments.write_docs:
+            parser.error("--write-docs is of figures beside the official bookie; leave out --against")
         return _main_speed(arguments, Path(name))
 
 
@@ -91,6 +98,17 @@ def _as_shipped(folder: Path) -> None:
     with kube_talk.step("compiling the hot modules, as for the image"):
         native.copy_with_native(folder)
     os.environ |= {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
+
+
+def _as_it_was(commit: str, folder: Path) -> Path:
+    """The packages of `commit`, hot modules compiled, in a folder of their own below `folder`; return it."""
+    tree, packages = folder / "tree", folder / "packages-before"
+    tree.mkdir()
+    with kube_talk.step(f"compiling the hot modules of {commit}"):
+        packed = subprocess.run(["git", "-C", str(ROOT), "archive", commit], check=True, stdout=subprocess.PIPE).stdout
+        subprocess.run(["tar", "-x", "-C", str(tree)], input=packed, check=True)
+        subprocess.run([sys.executable, str(tree / "tools" / "native.py"), str(packages)], check=True)
+    return packages
 
 
 def _main_growth(arguments: argparse.Namespace, folder: Path) -> int:
@@ -111,8 +129,9 @@ def _main_speed(arguments: argparse.Namespace, folder: Path) -> int:
         kube_talk.say(f"bench: {missing}")
         return 1
     plan = bench_measure.Plan(arguments.rounds, arguments.seconds)
+    before = _as_it_was(arguments.against, folder) if arguments.against is not None else None
     rows = []
-    for row in run(arguments.load or list(NAMES), plan, folder):
+    for row in run(arguments.load or list(NAMES), plan, folder, before):
         rows.append(row)
         kube_talk.say(bench_report.table([row]))
         if arguments.write_docs:

@@ -153,7 +153,7 @@ def wire_per_s(folder: Path, rounds: int) -> float:
         rules = inspector.Rules(grace_ms=0)
 
         def audit() -> int:
-            return len(client.run(lambda one: inspector.Inspector(one, zones, rules).audit(ids)).findings)
+            return len(client.run(lambda one: inspector.LedgerInspector(one, zones, rules).audit(ids)).findings)
 
         return WIRE_LEDGERS / seconds(audit, 0, rounds)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 READ_ENTRIES = 50_000  # of a ledger to read: 50 MB, more than any read-ahead, and filled in seconds
@@ -66,3 +66,20 @@ LOADS = (
 )
 MEMORY = "memory"
 NAMES = (*(load.name for load in LOADS), MEMORY)
+
+# Rows that a commit may not make slower, ours now to ours then (`--against`): the hot paths of adds and of reads.
+AGAINST_LEAST = 0.95
+_AGAINST = (
+    "adds-v3",
+    "adds-v2",
+    "adds-v2-100b",
+    "reads-warm-random",
+    "reads-warm-sequential",
+    "reads-cold-random",
+    "client",
+)
+AGAINST = tuple(
+    replace(load, theirs=load.theirs.replace("official", "before"), least=AGAINST_LEAST, p99_most=None)
+    for load in LOADS
+    if load.name in _AGAINST
+)

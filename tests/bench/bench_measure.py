@@ -104,12 +104,12 @@ def _warm_up(load: Load, side: Side, sides: Sides, plan: Plan) -> None:
 
 
 def _ask(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> dict[str, Any]:
-    """Ask our client if the load is about it and the side is ours, Java's otherwise."""
+    """Ask our client if the load is about it and the side is ours (now, or then), Java's otherwise."""
     return _client(load, side, sides).ask("bench", **question)
 
 
 def _client(load: Load, side: Side, sides: Sides) -> OwnClient | JavaClient:
-    return sides.own_client(side) if load.has_own_client and side.name == load.ours else sides.java
+    return sides.own_client(side) if load.has_own_client and not side.is_official else sides.java
 
 
 def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Round:

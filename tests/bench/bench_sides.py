@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import selectors
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +31,8 @@ KINDS: dict[str, tuple[int, tuple[str, ...] | None]] = {
     "ours-unjournaled": (1, ("--journal-write-data", "false")),
     "ours-three": (3, ("--journal-write-data", "true")),
     "official-three": (3, None),
+    "before": (1, ("--journal-write-data", "true")),  # ours, as it was at another commit (`--against`)
+    "before-three": (3, ("--journal-write-data", "true")),
 }
 
 
@@ -45,6 +49,7 @@ class Side:
     ledgers: dict[str, list[int]] = field(default_factory=dict)
     warmed: set[str] = field(default_factory=set)
     ports: list[int] = field(default_factory=list)
+    packages: Path | None = None  # the packages that its bookies run; None: this tree's
     running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def start(self) -> None:
@@ -60,8 +65,13 @@ class Side:
             told = ["--metadata-service-uri", self.uri, *arguments]
             log = self.folder / "local.log"
             fleet = local_support.fleet(self.folder / "fleet", log, bookies=count, arguments=told)
-            self.pids = [bookie.pid for bookie in self.running.enter_context(fleet).bookies]
+            with _running(self.packages):
+                self.pids = [bookie.pid for bookie in self.running.enter_context(fleet).bookies]
         self.idle_rss_mb = self.idle_rss_mb or max(map(bench_proc.rss_mb, self.pids))
+
+    @property
+    def is_official(self) -> bool:
+        return KINDS[self.name][1] is None
 
     def restart(self) -> None:
         """End the bookies as one does, so that they flush, and start them again: nothing is in their caches."""
@@ -75,6 +85,19 @@ class Side:
 
     def cpu_s(self) -> float:
         return sum(map(bench_proc.cpu_s, self.pids))
+
+
+@contextlib.contextmanager
+def _running(packages: Path | None) -> Iterator[None]:
+    """Let what is started meanwhile run `packages`."""
+    kept = os.environ.get("PYTHONPATH")
+    try:
+        if packages is not None:
+            os.environ |= {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"}
+        yield
+    finally:
+        if packages is not None:
+            os.environ.pop("PYTHONPATH") if kept is None else os.environ.update(PYTHONPATH=kept)
 
 
 class OwnClient:
@@ -112,8 +135,9 @@ class OwnClient:
 class Sides:
     """All sides of a run, each started when it is first wanted; one Java client process for all of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, before: Path | None = None) -> None:
         self._folder = folder
+        self._before = before
         self._stack = contextlib.ExitStack()
         self._sides: dict[str, Side] = {}
         self._clients: dict[str, OwnClient] = {}
@@ -133,8 +157,9 @@ class Sides:
         if name not in self._sides:
             folder = self._folder / name
             folder.mkdir()
-            side = Side(name, self._uri.rpartition("/")[0] + f"/{name}", folder)
-            if KINDS[name][1] is None:
+            packages = self._before if name.startswith("before") else None
+            side = Side(name, self._uri.rpartition("/")[0] + f"/{name}", folder, packages=packages)
+            if side.is_official:
                 told = java_support.shell(side.uri, folder, "initnewcluster")
                 assert "Successfully initiated cluster" in told, told
             side.start()
@@ -147,7 +172,8 @@ class Sides:
 
     def own_client(self, side: Side) -> OwnClient:
         if side.name not in self._clients:
-            client = OwnClient(side.uri, self._folder / f"{side.name}-client.log")
+            with _running(side.packages):
+                client = OwnClient(side.uri, self._folder / f"{side.name}-client.log")
             self._stack.callback(client.close)
             self._clients[side.name] = client
         return self._clients[side.name]

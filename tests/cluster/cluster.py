@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 
 import kube_cluster
 import kube_errors
+import kube_home
 import kube_images
 import kube_load
 import kube_talk
@@ -68,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     verb("image", lambda _: _print_lines(_images()), "build the images, print their names")
     load = verb("load", lambda parsed: kube_load.load(parsed.images), "bring images to all nodes")
     load.add_argument("images", nargs="+", metavar="IMAGE")
+    verb("load-all", lambda _: kube_load.load(_images()), "build the images and bring them to all nodes")
+    verb("env", lambda _: _print_lines(_exports()), 'lines for the shell: eval "$(cluster.py env)"')
     verb("down", lambda _: kube_cluster.down(), "remove what `up` started, and nothing else")
     status = verb("status", _print_status, "say what is there")
     status.add_argument("--json", action="store_true", help="as one JSON object")
@@ -79,6 +83,20 @@ def _parser() -> argparse.ArgumentParser:
 
 def _images() -> Sequence[str]:
     return [*kube_images.build_all(), kube_images.build_spark()]
+
+
+def _exports() -> Sequence[str]:
+    """Point a shell's own kubectl and helm at this checkout's cluster, with the very tools that tests use."""
+    tools = kube_home.this().folder / "bin"
+    tools.mkdir(parents=True, exist_ok=True)
+    for name, path in (("kubectl", kube_tools.kubectl_path()), ("helm", kube_tools.helm_path())):
+        if path != tools / name:
+            (tools / name).unlink(missing_ok=True)
+            (tools / name).symlink_to(path)
+    return [
+        f"export KUBECONFIG={shlex.quote(str(kube_tools.kubeconfig()))}",
+        f"export PATH={shlex.quote(str(tools))}:$PATH",
+    ]
 
 
 def _print_lines(lines: Sequence[str]) -> None:

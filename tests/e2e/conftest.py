@@ -6,11 +6,13 @@ cluster stays for the next run (`make cluster-down` removes it); the demo's name
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import cluster_support
-from fleet_kubernetes import KubernetesStage
+import wait_support
+from fleet_kubernetes import READY_TIMEOUT_S, KubernetesStage
 from kube_talk import say
 from stage import Outcome
 from story import Story
@@ -27,10 +29,16 @@ def stage() -> Iterator[KubernetesStage]:
     fleet = KubernetesStage(LOGS)
     try:
         fleet.start(Timeline(say))
+        # Ready needs an ensemble, not every bookie: the last ones may still be starting, and change what tests compare.
+        wait_support.wait_until(lambda: _all_serve(fleet.status()), "every bookie to serve", timeout_s=READY_TIMEOUT_S)
         yield fleet
     finally:
         fleet.diagnose()
         fleet.close(keep=True)
+
+
+def _all_serve(status: dict[str, Any]) -> bool:
+    return bool(status["bookies"]) and all(entry["state"] == "Serving" for entry in status["bookies"])
 
 
 @pytest.fixture(scope="session")

@@ -140,7 +140,7 @@ ON_CREATE: list[tuple[str, Edit, str, Edit]] = [
             volumes(spec, "ledgers").extend([{"name": "l1", "size": "1Gi"}, {"name": "l2", "size": "1Gi"}]),
             volumes(spec, "index").append({"name": "i1", "size": "1Gi"}),
         ),
-        "spec.storage.index.volumes must be none, one, or as many",
+        "spec.storage.index.volumes must be none, or as many",
         lambda spec: volumes(spec, "index").append({"name": "i2", "size": "1Gi"}),
     ),
     (
@@ -150,9 +150,21 @@ ON_CREATE: list[tuple[str, Edit, str, Edit]] = [
         lambda spec: volumes(spec, "index")[0].update(name="index"),
     ),
     (
+        "one index for three ledger volumes",
+        lambda spec: volumes(spec, "ledgers").extend([{"name": "l1", "size": "1Gi"}, {"name": "l2", "size": "1Gi"}]),
+        "spec.storage.index.volumes must be none, or as many",
+        lambda spec: volumes(spec, "index").clear(),
+    ),
+    (
+        "the name of a volume of the operator's own",
+        lambda spec: volumes(spec, "index")[0].update(name="bookie-tmp"),
+        "a volume's name begins with bookie-",
+        lambda spec: volumes(spec, "index")[0].update(name="index"),
+    ),
+    (
         "one port twice",
         lambda spec: spec.update(network={"ports": {"admin": 3181}}),
-        "spec.network.ports: data, admin and metrics must be three different ports",
+        "spec.network.ports: data, admin, adminTls and metrics must be four different ports",
         lambda spec: spec.update(network={"ports": {"admin": 4182}}),
     ),
 ]
@@ -201,6 +213,14 @@ def test_a_name_too_long_for_labels_is_refused(kubeconfig: str) -> None:
     manifest["metadata"]["name"] = "l" * 31
 
     assert "metadata.name is longer than 30" in try_to_create(kubeconfig, manifest)
+
+
+@pytest.mark.parametrize("name", ["1ledgers", "my.ledgers", "0"])
+def test_a_name_that_cannot_become_a_service_is_refused(kubeconfig: str, name: str) -> None:
+    manifest = example()
+    manifest["metadata"]["name"] = name
+
+    assert "metadata.name cannot become the name of a Service" in try_to_create(kubeconfig, manifest)
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ def volumes(stage: KubernetesStage) -> Iterator[dict[str, Volume]]:
         yield made
     finally:
         stage.kubectl("delete", KIND, NAME, "--ignore-not-found")
-        stage.kubectl("delete", "pod,pvc", "--selector", f"bookie.dev/cluster={NAME}", "--ignore-not-found")
+        stage.kubectl("delete", "pod,pvc,configmap", "--selector", f"bookie.dev/cluster={NAME}", "--ignore-not-found")
         for volume in made.values():
             kube_tools.kubectl("delete", "pv", volume.name, "--ignore-not-found")
             kube_volumes.destroy(volume)

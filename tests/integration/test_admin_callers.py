@@ -1,5 +1,6 @@
 """Who may call the admin port, over real gRPC: by token, by place, and health by anybody."""
 
+import argparse
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,13 +13,14 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from bookie.base import errors
-from bookie.cli.admin_client import TOKEN_VARIABLE, AdminClient
+from bookie.base.ids import EntryId, LedgerId
+from bookie.cli import admin_access, where
+from bookie.cli.admin_access import TOKEN_VARIABLE
 from bookie.ports import admin as port
 from bookie.ports.network import Address
-from bookie.rpc import admin_pb2, admin_pb2_grpc
+from bookie.rpc import admin_pb2, admin_pb2_grpc, calls
 from bookie.runtime import admin
-from bookie.runtime.admin_callers import LOOKING, Callers
-from bookie_operator.gateways.bookies import AdminPorts, BookieUnreachable
+from bookie.runtime.admin_callers import Callers, Refused
 
 TOKEN = "a-token-for-this-test"
 NEXT_TOKEN = "the-token-after-it"
@@ -44,10 +46,26 @@ class Node:
     async def repair_status(self, interval_ms: int) -> AsyncIterator[port.RepairStatus]:
         yield port.RepairStatus(port.State.SERVING)
 
+    def scrub_report(self) -> port.ScrubReport:
+        return port.ScrubReport(False, 0, 0, 0, LedgerId(-1), EntryId(-1), 0)
 
-def with_port(callers: Callers, story: Callable[[str], Awaitable[None]]) -> None:
+
+class Told:
+    """Doors that keep what they are told."""
+
+    def __init__(self) -> None:
+        self.refusals: list[str] = []
+
+    def failed(self, door: str, error: Exception, peer: str = "") -> None:
+        raise error
+
+    def refused(self, door: str, reason: object, peer: str = "") -> None:
+        self.refusals.append(f"{door} {peer} {reason}")
+
+
+def with_port(callers: Callers, story: Callable[[str], Awaitable[None]], doors: Told | None = None) -> None:
     async def run() -> None:
-        async with admin.serve(Node(), Address("127.0.0.1", 0), callers) as bound:  # type: ignore[arg-type]
+        async with admin.serve(Node(), Address("127.0.0.1", 0), callers, doors) as bound:  # type: ignore[arg-type]
             async with asyncio.timeout(20):
                 await story(f"127.0.0.1:{bound}")
 
@@ -65,47 +83,81 @@ def bearer(token: str) -> str:
     return f"Bearer {token}"
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_without_a_token_changes_come_from_this_machine_only(call: str) -> None:
+def refusal(callers: Callers, peer: str, given: str = "") -> Refused | None:
+    try:
+        assert callers.name(peer, {}, given) == "local"
+    except Refused as refused:
+        return refused
+    return None
+
+
+def test_without_tls_nobody_but_this_machine_is_answered() -> None:
     callers = Callers()
 
-    assert callers.refusal(call, LOCAL, "") is None
-    assert callers.refusal(call, "ipv6:%5B::1%5D:4711", "") is None
-    assert (callers.refusal(call, REMOTE, "") is None) == (call in LOOKING)
-    assert (callers.refusal(call, "", "") is None) == (call in LOOKING)
+    for peer in (LOCAL, "ipv6:%5B::1%5D:4711", "ipv6:[::1]:4711", "ipv6:[::ffff:127.0.0.1]:4711", "unix:", "unix:/a"):
+        assert refusal(callers, peer) is None, peer
+    for peer in (REMOTE, "", "ipv4:127.0.0.6:4711", "ipv4:0.0.0.0:4711", "ipv6:[2001:db8::1]:4711", "vsock:1", "ipv4:"):
+        assert refusal(callers, peer) is not None, peer
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_in_a_pod_without_a_token_the_network_is_trusted(call: str) -> None:
-    assert Callers(trusts_network=True).refusal(call, REMOTE, "") is None
+def test_a_bookie_that_listens_on_one_address_knows_callers_from_that_address() -> None:
+    callers = Callers(own_host="10.0.0.3")
+
+    assert refusal(callers, REMOTE) is None
+    assert refusal(callers, "ipv4:10.0.0.4:4711") is not None
 
 
-@pytest.mark.parametrize("call", CALLS)
+def test_in_a_pod_the_socket_alone_is_local_because_a_proxy_beside_the_bookie_calls_from_loopback() -> None:
+    callers = Callers(in_pod=True, own_host="0.0.0.0")
+
+    assert refusal(callers, "unix:") is None
+    for peer in (LOCAL, REMOTE, "ipv6:[::1]:4711"):
+        refused = refusal(callers, peer)
+        assert refused is not None
+        assert refused.code is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_a_certificate_without_a_name_that_is_obeyed_opens_nothing() -> None:
+    class Nobody:
+        def name_of(self, certificate: bytes) -> str | None:
+            return None
+
+    auth = {"transport_security_type": [b"ssl"], "x509_pem_cert": [b"..."]}
+    for callers in (Callers(), Callers(names=Nobody())):
+        with pytest.raises(Refused) as refused:
+            callers.name(LOCAL, auth, "")
+        assert refused.value.code is grpc.StatusCode.UNAUTHENTICATED
+
+
 @pytest.mark.parametrize("given", ["", TOKEN, bearer(""), bearer(TOKEN + "x"), bearer(TOKEN[:-1]), f"Basic {TOKEN}"])
-def test_with_a_token_nobody_is_let_in_without_it(token_file: str, call: str, given: str) -> None:
-    refused = Callers(token_file, trusts_network=True).refusal(call, LOCAL, given)
+def test_with_a_token_nobody_on_this_machine_is_let_in_without_it(token_file: str, given: str) -> None:
+    refused = refusal(Callers(token_file), LOCAL, given)
 
     assert refused is not None
-    assert refused[0] is grpc.StatusCode.UNAUTHENTICATED
-    assert TOKEN not in refused[1]
+    assert refused.code is grpc.StatusCode.UNAUTHENTICATED
+    assert TOKEN not in str(refused)
+
+
+def test_a_token_lets_nobody_in_from_elsewhere(token_file: str) -> None:
+    assert refusal(Callers(token_file), REMOTE, bearer(TOKEN)) is not None
 
 
 def test_two_tokens_are_good_while_one_is_replaced(token_file: str) -> None:
     callers = Callers(token_file)
-    assert callers.refusal("SetMode", REMOTE, bearer(TOKEN)) is None
+    assert refusal(callers, LOCAL, bearer(TOKEN)) is None
 
     Path(token_file).write_text(f"{NEXT_TOKEN}\n{TOKEN}\n")
-    assert callers.refusal("SetMode", REMOTE, bearer(TOKEN)) is None
-    assert callers.refusal("SetMode", REMOTE, bearer(NEXT_TOKEN)) is None
+    assert refusal(callers, LOCAL, bearer(TOKEN)) is None
+    assert refusal(callers, LOCAL, bearer(NEXT_TOKEN)) is None
 
     Path(token_file).write_text(NEXT_TOKEN)
-    assert callers.refusal("SetMode", REMOTE, bearer(TOKEN)) is not None
-    assert callers.refusal("SetMode", REMOTE, bearer(NEXT_TOKEN)) is None
+    assert refusal(callers, LOCAL, bearer(TOKEN)) is not None
+    assert refusal(callers, LOCAL, bearer(NEXT_TOKEN)) is None
 
     Path(token_file).write_text("\n")
-    refused = callers.refusal("SetMode", REMOTE, bearer(""))
+    refused = refusal(callers, LOCAL, bearer(""))
     assert refused is not None
-    assert refused[0] is grpc.StatusCode.UNAVAILABLE
+    assert refused.code is grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.mark.parametrize("content", [None, ""])
@@ -119,6 +171,7 @@ def test_a_token_file_without_a_token_stops_the_start(tmp_path: Path, content: s
 
 
 def test_over_grpc_every_call_is_guarded_and_health_is_not(token_file: str, caplog: pytest.LogCaptureFixture) -> None:
+    told = Told()
     requests = {call: getattr(admin_pb2, f"{call}Request", admin_pb2.Grant) for call in CALLS}
 
     async def story(address: str) -> None:
@@ -133,20 +186,11 @@ def test_over_grpc_every_call_is_guarded_and_health_is_not(token_file: str, capl
             assert health.status == health_pb2.HealthCheckResponse.SERVING
 
     with caplog.at_level(logging.DEBUG):
-        with_port(Callers(token_file), story)
-    assert caplog.text.count("admin call refused") == len(CALLS)
-    assert "guess" not in caplog.text
-    assert TOKEN not in caplog.text
-
-
-def test_the_operator_s_token_opens_the_port(token_file: str) -> None:
-    async def story(address: str) -> None:
-        assert (await AdminPorts(token_file).report(address, fresh=True)).bookie_id == "b"
-        assert (await AdminPorts(token_file).repair(address)).ledgers_pending == 0
-        with pytest.raises(BookieUnreachable, match="UNAUTHENTICATED"):
-            await AdminPorts().report(address, fresh=True)
-
-    with_port(Callers(token_file), story)
+        with_port(Callers(token_file), story, told)
+    assert len(told.refusals) == len(CALLS)
+    for text in (caplog.text, str(told.refusals)):
+        assert "guess" not in text
+        assert TOKEN not in text
 
 
 def test_the_command_line_knows_the_token_from_the_environment(
@@ -154,14 +198,57 @@ def test_the_command_line_knows_the_token_from_the_environment(
 ) -> None:
     async def story(address: str) -> None:
         def look() -> str:
-            with AdminClient(address) as client:
-                client.set_read_only(read_only=True)
-                return str(client.report()["bookieId"])
+            with where.admin(argparse.Namespace(admin=address)) as bookie:
+                bookie.ask(calls.set_read_only(True))
+                bookie.ask(calls.scrub(start=True))
+                return bookie.ask(calls.storage_report(fresh=True)).bookie_id
 
         monkeypatch.setenv(TOKEN_VARIABLE, token_file)
         assert await asyncio.to_thread(look) == "b"
         monkeypatch.delenv(TOKEN_VARIABLE)
-        with pytest.raises(errors.Unauthorized, match=TOKEN_VARIABLE):
+        with pytest.raises(errors.BadInput, match=TOKEN_VARIABLE):
             await asyncio.to_thread(look)
 
     with_port(Callers(token_file), story)
+
+
+def test_whoever_changes_something_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(address: str) -> None:
+        def change() -> None:
+            with admin_access.client(address) as bookie:
+                bookie.ask(calls.storage_report(fresh=True))
+                bookie.ask(calls.set_read_only(True))
+
+        await asyncio.to_thread(change)
+
+    with caplog.at_level(logging.INFO):
+        with_port(Callers(), story)
+
+    told = [line for line in caplog.messages if line.startswith("admin call")]
+    assert told == ["admin call=SetMode by=local with=mode: READ_ONLY_MODE"]
+
+
+def test_commands_show_their_token_to_no_other_machine(token_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, token_file)
+
+    with admin_access.client("198.18.0.1:3182") as far, admin_access.client("127.0.0.1:3182") as near:
+        assert far.metadata == ()
+        assert near.metadata == (("authorization", bearer(TOKEN)),)
+
+
+def test_the_socket_is_for_its_owner_alone_and_needs_no_port(tmp_path: Path) -> None:
+    path = tmp_path / "admin.sock"
+
+    async def run() -> None:
+        node, nowhere = Node(), Address("127.0.0.1", 0)
+        async with admin.serve(node, nowhere, Callers(in_pod=True), socket=str(path)) as bound:  # type: ignore[arg-type]
+            assert path.stat().st_mode & 0o777 == 0o600
+            assert await asyncio.to_thread(look, f"unix:{path}") == "b"
+            with pytest.raises(errors.BadInput, match="kubectl exec"):
+                await asyncio.to_thread(look, f"127.0.0.1:{bound}")
+
+    def look(address: str) -> str:
+        with admin_access.client(address) as bookie:
+            return bookie.ask(calls.storage_report(fresh=True)).bookie_id
+
+    asyncio.run(run())

@@ -12,22 +12,27 @@ import pytest
 import server_support
 import tls_support
 from bookie.base import errors
+from bookie.base.budgets import Budgets
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId
 from bookie.base.secret import Secret
-from bookie.base.units import NS_PER_S
-from bookie.client.handshake import Handshake
+from bookie.base.units import MIB, NS_PER_S
+from bookie.client.net.handshake import Handshake
 from bookie.client.options import ClientOptions
 from bookie.ports import World
 from bookie.ports.network import Address, ByteStream
 from bookie.runtime import world as runtime_world
-from bookie.server import security
+from bookie.server import lists, security
 from bookie.server.admission import Admission
-from bookie.server.connection import Connection, Gate
+from bookie.server.boundary import Boundary
+from bookie.server.connection import Backpressure, ServerConnection
+from bookie.server.connections import Connections
+from bookie.server.doors import NodeDoors
 from bookie.server.metrics import ServerMetrics
 from bookie.server.processor import Processor
 from bookie.server.readers import Readers
 from bookie.server.security import SecurityOptions
+from bookie.server.unsent import Unsent
 from bookie.storage import restart
 from bookie.storage.options import StorageOptions
 from bookie.wire import v2, v3
@@ -63,13 +68,19 @@ async def data_port(
 
     storage = StorageOptions(journal_dirs=(str(folder / "journal"),), ledger_dirs=(str(folder / "ledgers"),))
     store = await restart.open_store(storage, world, fail=fail)
-    metrics, readers, admission = ServerMetrics(), Readers(), Admission()
-    processor = Processor(store, readers, admission, metrics, world.clock)
-    gate = Gate(admission, store)
+    doors = NodeDoors(world.clock, server_support.not_expected)
+    boundary = Boundary(doors)
+    connections = Connections(Budgets(), world.clock, doors)
+    metrics, readers, admission = ServerMetrics(), Readers(boundary, Unsent(64 * MIB)), Admission()
+    listers = lists.listers(boundary, connections.unsent)
+    processor = Processor(store, readers, listers, admission, metrics, world.clock, boundary)
+    backpressure = Backpressure(admission, store)
     loaded = security.load(options, world)
 
     async def on_connect(stream: ByteStream) -> None:
-        await Connection(stream, processor, gate, metrics, FRAME_LIMIT_BYTES, loaded).run()
+        await ServerConnection(
+            stream, processor, backpressure, metrics, FRAME_LIMIT_BYTES, doors, connections, loaded
+        ).run()
 
     listener = await world.network.listen(Address("127.0.0.1", 0), on_connect)
     reading = asyncio.create_task(readers.run())
@@ -182,7 +193,7 @@ def test_a_wrong_password_is_refused_with_a_reason_and_stays_out_of_the_logs(
 
     with caplog.at_level(logging.DEBUG):
         run(story)
-    assert "client refused peer=127.0.0.1:" in caplog.text
+    assert "refused door=proof peer=127.0.0.1:" in caplog.text
     for secret in (PASSWORD, WRONG):
         assert secret not in caplog.text
 

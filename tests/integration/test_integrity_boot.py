@@ -7,6 +7,7 @@ watch the protocol's promises in every one of these tests.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,20 +15,23 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId
 from bookie.base.units import NS_PER_MS
-from bookie.client.writer import LedgerWriter
+from bookie.client.write.writer import LedgerWriter
 from bookie.integrity import volumes
 from bookie.metadata import cookie, paths, serde
 from bookie.metadata.ledger import LedgerState
-from bookie.ports.admin import Contents, Grant, State, StorageReport, Verdict
+from bookie.metadata.position import load_position
+from bookie.ports.admin import OPERATOR_EPOCH_MAX, Contents, Grant, State, StorageReport, Verdict
 from bookie.sim.cluster import INDEX, JOURNAL, LEDGERS, ROOT, VOLUMES, BookieNode, ClientNode, SimCluster
 from bookie.sim.disk_image import DirImage, Image
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage.index import ledger_key
+from bookie.storage.journal.format import FIRST_GROUP
 from bookie.storage.ledgers import unpack_row
 from bookie.storage.store import EntryStore, LedgerFacts
 
 GATED = "gated"
-CUTS = 24
+CUTS = 36
+CUT_MS = 4  # apart: claim, marks, cookie, sentinels and marker take less than CUTS of them here, which is asserted
 
 
 def payload(number: int) -> bytes:
@@ -78,6 +82,12 @@ async def back(cluster: SimCluster, bookie: BookieNode) -> None:
         await bookie.grant()
     await cluster.until_ready(bookie.name)
     await cluster.until_repaired(bookie.name)
+
+
+async def its_session_ended(cluster: SimCluster, bookie: BookieNode) -> None:
+    """The sign of its last process is gone: a boot has nobody to wait for."""
+    sign = paths.process(ROOT, BookieId(bookie.name))
+    await cluster.until(lambda: sign not in cluster.simulation.keeper.tree.nodes, "its session ended")
 
 
 async def pause(cluster: SimCluster, milliseconds: float) -> None:
@@ -180,28 +190,108 @@ def test_a_grant_for_a_situation_that_changed_is_refused_and_the_next_one_works(
     SimCluster(2, bookies=4, regeneration=GATED).run(story)
 
 
+def test_a_refused_grant_moves_no_epoch_whatever_epoch_it_names() -> None:
+    async def story(cluster: SimCluster) -> None:
+        bookie = member_of(cluster, await written(await cluster.client("app")))
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+        good = grant_for(await bookie.report())
+        forged = (
+            dataclasses.replace(good, evidence_hash="guessed", operator_epoch=OPERATOR_EPOCH_MAX),
+            dataclasses.replace(good, cookie_version=good.cookie_version + 1, operator_epoch=2**31 - 2),
+            dataclasses.replace(good, operator_epoch=OPERATOR_EPOCH_MAX + 1),
+            dataclasses.replace(good, operator_epoch=2**64 - 1),
+        )
+        assert bookie.process is not None
+        for grant in forged:
+            with pytest.raises(errors.GrantRefused):
+                await bookie.node.do(bookie.process.grant(grant))
+            assert (await bookie.report()).operator_epoch_seen == 0
+
+        await bookie.node.do(bookie.process.grant(good))
+        await cluster.until_repaired(bookie.name)
+        assert (await bookie.report()).operator_epoch_seen == good.operator_epoch
+
+    SimCluster(2, bookies=4, regeneration=GATED).run(story)
+
+
+def test_a_new_life_names_who_granted_it_in_its_record_for_as_long_as_it_lasts() -> None:
+    async def story(cluster: SimCluster) -> None:
+        bookie = member_of(cluster, await written(await cluster.client("app")))
+        path = paths.incarnation(ROOT, BookieId(bookie.name))
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+        grant = dataclasses.replace(grant_for(await bookie.report()), given_by="local: ada@home")
+        assert bookie.process is not None
+        await bookie.node.do(bookie.process.grant(grant))
+        await cluster.until_repaired(bookie.name)
+        bookie.crash()
+        await back(cluster, bookie)
+
+        record = cookie.load_incarnation(cluster.simulation.keeper.tree.get(path).data)
+        assert (record.granted_by, (await bookie.report()).granted_by) == ("local: ada@home", "local: ada@home")
+
+    SimCluster(2, bookies=4, regeneration=GATED).run(story)
+
+
+@pytest.mark.parametrize("poison", [OPERATOR_EPOCH_MAX + 1, 2**63, 2**64 - 1])
+def test_an_epoch_that_no_operator_gives_is_void_in_the_record_and_the_next_grant_replaces_it(poison: int) -> None:
+    async def story(cluster: SimCluster) -> None:
+        bookie = member_of(cluster, await written(await cluster.client("app")))
+        bookie.crash()
+        bookie.wipe()
+        poison_record(cluster, bookie, poison)
+        bookie.start()
+        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+
+        report = await bookie.report()
+        assert report.operator_epoch_seen == 0
+        assert bookie.process is not None
+        await bookie.node.do(bookie.process.grant(grant_for(report)))
+        await cluster.until_repaired(bookie.name)
+        assert (await bookie.report()).operator_epoch_seen == 9
+
+    SimCluster(2, bookies=4, regeneration=GATED).run(story)
+
+
+def poison_record(cluster: SimCluster, bookie: BookieNode, epoch: int) -> None:
+    """What a release that believed refused grants may have left in the metadata store."""
+    tree, path = cluster.simulation.keeper.tree, paths.incarnation(ROOT, BookieId(bookie.name))
+    found = tree.get(path)
+    record = dataclasses.replace(cookie.load_incarnation(found.data), operator_epoch=epoch)
+    tree.put(path, cookie.dump_incarnation(record), found.version, now_ms=0)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [End.POWER_CUT, End.KILL])
-def test_a_regeneration_cut_between_any_two_steps_goes_on_and_heals(how: End) -> None:
+@pytest.mark.parametrize("how", [ProcessEnd.POWER_CUT, ProcessEnd.KILL])
+def test_a_regeneration_cut_between_any_two_steps_goes_on_and_heals(how: ProcessEnd) -> None:
     async def story(cluster: SimCluster) -> None:
         app = await cluster.client("app")
         closed = await written(app)
         abandoned = await written(await cluster.client("gone"), close=False)
         cluster.clients["gone"].crash()
         bookie = member_of(cluster, closed)
+        served = 0
         for cut in range(CUTS):
             bookie.crash(how)
             bookie.wipe()
+            await its_session_ended(cluster, bookie)  # what is cut is the work, not the waiting for it
             bookie.start()
             await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
             await bookie.grant()
-            await pause(cluster, 3 * cut)  # a whole boot takes some 70 ms here
+            await pause(cluster, CUT_MS * cut)
+            served += bookie.is_ready
             bookie.crash(how)
             await back(cluster, bookie)
             report = await bookie.report()
             assert report.verdict is Verdict.HEALTHY, report.reason
             await held_entries(cluster, bookie, closed.id, 12)
         assert report.incarnation >= CUTS
+        assert 0 < served < CUTS // 2, "the cuts do not lie in the boot"
         await read_back(app, closed.id, 12)
         await read_back(app, abandoned.id, 12)
 
@@ -271,7 +361,7 @@ async def held_entries(cluster: SimCluster, bookie: BookieNode, ledger_id: Ledge
     metadata = cluster.metadata_of(ledger_id)
     assert metadata is not None
     if metadata.names(BookieId(bookie.name)):
-        assert store_of(bookie).entry_runs(ledger_id) == [(0, count - 1)]
+        assert await store_of(bookie).entry_ranges(ledger_id) == [(0, count - 1)]
         facts = facts_of(bookie, ledger_id)
         assert (facts.is_fenced, facts.is_limbo) == (True, False)
 
@@ -279,14 +369,17 @@ async def held_entries(cluster: SimCluster, bookie: BookieNode, ledger_id: Ledge
 @pytest.mark.slow
 def test_a_first_boot_cut_between_any_two_steps_begins_again() -> None:
     async def story(cluster: SimCluster) -> None:
+        served = 0
         for cut in range(CUTS):
             bookie = cluster.bookies[f"bookie-{cut}"]
             bookie.start()
-            await pause(cluster, 2 * cut + 1)
+            await pause(cluster, CUT_MS * cut + 1)
+            served += bookie.is_ready
             bookie.crash()
             await back(cluster, bookie)
             report = await bookie.report()
             assert (report.verdict, report.incarnation) == (Verdict.HEALTHY, 1), report.reason
+        assert 0 < served < CUTS // 2, "the cuts do not lie in the boot"
 
     cluster = SimCluster(4, bookies=CUTS, regeneration=GATED)
 
@@ -303,15 +396,19 @@ def test_an_unclean_boot_cut_between_any_two_steps_keeps_its_protection() -> Non
         app = await cluster.client("app")
         writer = await written(app)
         bookie = member_of(cluster, writer)
+        served = 0
         for cut in range(CUTS):
             bookie.crash()
+            await its_session_ended(cluster, bookie)
             bookie.start()
-            await pause(cluster, 3 * cut)
+            await pause(cluster, CUT_MS * cut)
+            served += bookie.is_ready
             bookie.crash()
             await back(cluster, bookie)
             await held_entries(cluster, bookie, writer.id, 12)
         await read_back(app, writer.id, 12)
         assert (await bookie.report()).incarnation == 1
+        assert 0 < served < CUTS // 2, "the cuts do not lie in the boot"
 
     SimCluster(5, bookies=4).run(story)
 
@@ -384,7 +481,7 @@ def test_journaled_data_needs_no_repair_after_a_crash() -> None:
 
 
 def test_protection_still_runs_when_the_journal_was_switched_on_after_the_crash() -> None:
-    """T20: what counts is how the crashed process ran, not how this one is configured."""
+    """spec/bp46.md#T20: what counts is how the crashed process ran, not how this one is configured."""
 
     async def story(cluster: SimCluster) -> None:
         writer = await written(await cluster.client("app"))
@@ -402,7 +499,7 @@ def test_protection_still_runs_when_the_journal_was_switched_on_after_the_crash(
 
 
 def test_one_lost_volume_of_three_is_granted_and_what_it_held_comes_back() -> None:
-    """T15: with the entry logs gone and the index kept, Java believes that everything is present."""
+    """spec/bp46.md#T15: with the entry logs gone and the index kept, Java believes that everything is present."""
 
     async def story(cluster: SimCluster) -> None:
         app = await cluster.client("app")
@@ -457,7 +554,7 @@ def test_the_disk_of_the_life_before_is_held() -> None:
 
 
 def test_the_volume_of_another_bookie_is_held_and_left_alone() -> None:
-    """T16: Java's stamping adopts it."""
+    """spec/bp46.md#T16: Java's stamping adopts it."""
 
     async def story(cluster: SimCluster) -> None:
         one, other = cluster.bookies["bookie-0"], cluster.bookies["bookie-1"]
@@ -482,7 +579,7 @@ def test_files_that_are_not_ours_are_held_and_left_alone() -> None:
             await file.close()
 
         await bookie.node.do(plant())
-        bookie.node.end(End.EXIT)
+        bookie.node.end(ProcessEnd.EXIT)
         assert "precious.txt" in await held_with(cluster, bookie, Verdict.UNKNOWN_CONTENT)
 
     SimCluster(14, bookies=4).run(story)
@@ -490,7 +587,7 @@ def test_files_that_are_not_ours_are_held_and_left_alone() -> None:
 
 @pytest.mark.parametrize("wiped", [False, True])
 def test_a_deleted_cookie_does_not_make_a_known_bookie_new(wiped: bool) -> None:
-    """The delete-the-cookie workaround, which turns a lost disk into silent data loss elsewhere (bp46.md 8.3)."""
+    """The delete-the-cookie workaround, which turns a lost disk into silent data loss elsewhere (spec/bp46.md#R11)."""
 
     async def story(cluster: SimCluster) -> None:
         writer = await written(await cluster.client("app"))
@@ -521,7 +618,7 @@ def test_changed_directories_are_held_with_the_setting_named() -> None:
 
 
 def test_a_live_writer_survives_the_loss_and_its_ledger_is_repaired_without_being_closed() -> None:
-    """T14, L5: BookKeeper's own check kills it."""
+    """spec/bp46.md#T14, L5: BookKeeper's own check kills it."""
 
     async def story(cluster: SimCluster) -> None:
         app = await cluster.client("app")
@@ -539,7 +636,7 @@ def test_a_live_writer_survives_the_loss_and_its_ledger_is_repaired_without_bein
         metadata = cluster.metadata_of(writer.id)
         assert metadata is not None
         assert metadata.state is LedgerState.OPEN
-        assert store_of(bookie).entry_runs(writer.id) == [(0, 11)]
+        assert await store_of(bookie).entry_ranges(writer.id) == [(0, 11)]
         assert not facts_of(bookie, writer.id).is_limbo
         await app(writer.close())
         await read_back(app, writer.id, 30)
@@ -571,7 +668,7 @@ def test_a_writer_that_waits_for_the_returning_bookie_is_not_fenced_while_it_wri
 
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_closed_ledger_is_fenced_again_also_where_it_no_longer_names_the_bookie(gone: bool) -> None:
-    """T2, and its variant: the fragment was re-replicated while the bookie waited for its grant."""
+    """spec/bp46.md#T2, and its variant: the fragment was re-replicated while the bookie waited for its grant."""
 
     async def story(cluster: SimCluster) -> None:
         app, old = await cluster.client("app"), await cluster.client("old writer")
@@ -620,13 +717,39 @@ def test_a_retired_id_that_is_used_again_knows_that_it_may_have_fenced() -> None
     SimCluster(19, bookies=4).run(story)
 
 
+def test_an_id_taken_over_from_a_java_bookie_knows_that_it_may_have_fenced() -> None:
+    """Java's bookie retires without a record of its life: no cookie, no ledger names it, and still it had fenced."""
+
+    async def story(cluster: SimCluster) -> None:
+        app, old = await cluster.client("app"), await cluster.client("old writer")
+        writer = await written(old, close=False)
+        await app(recovered(app, writer.id))
+        bookie = member_of(cluster, writer)
+        bookie.stop()
+        await cluster.until(lambda: not bookie.is_running, "stopped")
+        bookie.wipe()
+        metadata = cluster.metadata_of(writer.id)
+        assert metadata is not None
+        spare = next(name for name in cluster.bookies if not metadata.names(BookieId(name)))
+        moved = metadata.replaced(EntryId(0), BookieId(bookie.name), BookieId(spare))
+        tree = cluster.simulation.keeper.tree
+        tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1, now_ms=0)
+        tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
+        tree.delete(paths.incarnation(ROOT, BookieId(bookie.name)), -1)
+        bookie.start()
+        await cluster.until_ready(bookie.name)
+        assert facts_of(bookie, writer.id).is_fenced
+
+    SimCluster(19, bookies=4).run(story)
+
+
 async def recovered(app: ClientNode, ledger_id: LedgerId) -> None:
     reader = await app.client.open(ledger_id, b"secret")
     await reader.close()
 
 
 def test_a_broken_record_of_another_ledger_stops_nobody() -> None:
-    """T18 and bp46.md 9, row 29: Java aborts the whole check."""
+    """spec/bp46.md#T18, R8: Java aborts the whole check."""
 
     async def story(cluster: SimCluster) -> None:
         app = await cluster.client("app")
@@ -649,7 +772,8 @@ def test_a_broken_record_of_another_ledger_stops_nobody() -> None:
 
 
 def test_a_ledger_that_nobody_can_end_is_reported_with_its_reason() -> None:
-    """T13: with an ack quorum of one, the lost bookie may have held the only copy; only a person can accept that."""
+    """spec/bp46.md#T13: with an ack quorum of one, the lost bookie may have held the only copy; only a person can
+    accept that."""
 
     async def story(cluster: SimCluster) -> None:
         lone = await cluster.client("lone")
@@ -762,8 +886,9 @@ def test_a_bookie_that_a_recovery_brought_in_and_that_lost_what_it_took_gets_it_
         gone.crash()
         recovery = cluster.simulation.loop.create_task(app(recovered(app, writer.id)))
         await cluster.until(lambda: state_of(cluster, writer.id) is LedgerState.IN_RECOVERY, "the recovery")
-        cluster.hold("app", "zk")
-        await cluster.until(lambda: store_of(spare).has_entry(writer.id, EntryId(99)), "the write-back")
+        while not store_of(spare).has_entry(writer.id, EntryId(99)):
+            await pause(cluster, 0.1)
+        cluster.hold("app", "zk")  # before its acknowledgement is back
         await pause(cluster, 100)  # all of it is acknowledged; what is left is to close the ledger
         spare.crash()
         spare.start()
@@ -783,3 +908,133 @@ def test_a_bookie_that_a_recovery_brought_in_and_that_lost_what_it_took_gets_it_
 def state_of(cluster: SimCluster, ledger_id: LedgerId) -> LedgerState | None:
     metadata = cluster.metadata_of(ledger_id)
     return None if metadata is None else metadata.state
+
+
+# ---- volumes that went back in time within one boot ---------------------------------------------------------------
+
+SET_BACK_COUNT = 12
+
+
+async def told(cluster: SimCluster, bookie: BookieNode) -> None:
+    """Wait until the position outside the node covers what is durable by now."""
+    (mark,) = store_of(bookie).journaled
+    path = paths.position(ROOT, BookieId(bookie.name))
+
+    def is_told() -> bool:
+        node = cluster.simulation.keeper.tree.nodes.get(path)
+        return node is not None and load_position(node.data).journals >= (tuple(mark),)
+
+    await cluster.until(is_told, "the position is told")
+
+
+async def six(cluster: SimCluster, app: ClientNode, bookie: BookieNode) -> list[LedgerWriter]:
+    """Ledgers that this bookie holds, and said so."""
+    writers = [await written(app, SET_BACK_COUNT) for _ in range(6)]
+    mine = [writer for writer in writers if cluster.metadata_of(writer.id).names(BookieId(bookie.name))]  # type: ignore[union-attr]
+    assert mine
+    await told(cluster, bookie)
+    return mine
+
+
+async def is_whole(cluster: SimCluster, app: ClientNode, bookie: BookieNode, writers: list[LedgerWriter]) -> None:
+    for writer in writers:
+        await held_entries(cluster, bookie, writer.id, SET_BACK_COUNT)
+        await read_back(app, writer.id, SET_BACK_COUNT)
+
+
+@pytest.mark.parametrize("journaled", [True, False])
+def test_volumes_set_back_within_one_boot_are_seen_and_everything_comes_back(
+    journaled: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        bookie = member_of(cluster, await written(app))
+        await told(cluster, bookie)
+        snapshot = [bookie.node.image.copy_volume(path) for path in VOLUMES]
+        writers = await six(cluster, app, bookie)
+        bookie.crash()
+        for volume in snapshot:
+            bookie.node.image.put_back(volume)
+
+        # Cut anywhere, the next boot sees it still: what opening the store writes hides nothing.
+        for cut in range(CUTS):
+            await its_session_ended(cluster, bookie)
+            bookie.start()
+            await pause(cluster, cut * CUT_MS)
+            if bookie.is_ready:
+                break
+            bookie.crash()
+        assert bookie.is_ready
+        await back(cluster, bookie)
+
+        await is_whole(cluster, app, bookie, writers)
+        bookie.crash()
+        caplog.clear()
+        await back(cluster, bookie)
+        assert not journaled or "went back in time" not in caplog.text
+
+    with caplog.at_level("INFO"):
+        SimCluster(31, bookies=4, journal_write_data=journaled).run(story)
+    assert "verdict=Verdict.UNCLEAN" in caplog.text or journaled
+
+
+async def cut_newest_journal(bookie: BookieNode) -> None:
+    volume = bookie.node.image.volumes[JOURNAL]
+    files = dict(volume.root.files(volume.path))
+    del files[newest(bookie)].data[FIRST_GROUP:]
+    del files[newest(bookie)].durable[FIRST_GROUP:]
+
+
+async def remove_newest_journal(bookie: BookieNode) -> None:
+    path = newest(bookie)
+    disk = bookie.node.begin().disk
+
+    async def remove() -> None:
+        await disk.remove(path)
+        await disk.sync_dir(path.rsplit("/", 1)[0])
+
+    await bookie.node.do(remove())
+    bookie.node.end(ProcessEnd.EXIT)
+
+
+def newest(bookie: BookieNode) -> str:
+    volume = bookie.node.image.volumes[JOURNAL]
+    return max(path for path, _ in volume.root.files(volume.path) if path.endswith(".journal"))
+
+
+@pytest.mark.parametrize("damage", [cut_newest_journal, remove_newest_journal])
+def test_a_newest_journal_file_that_was_cut_or_removed_is_seen(
+    damage: Callable[[BookieNode], Awaitable[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        bookie = member_of(cluster, await written(app))
+        writers = await six(cluster, app, bookie)
+        bookie.crash()
+        await damage(bookie)
+
+        await back(cluster, bookie)
+
+        assert "verdict=Verdict.UNCLEAN reason=the volumes went back in time" in caplog.text
+        await is_whole(cluster, app, bookie, writers)
+
+    with caplog.at_level("INFO"):
+        SimCluster(32, bookies=4, journal_write_data=True).run(story)
+
+
+def test_kills_and_orderly_stops_are_no_set_back(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: SimCluster) -> None:
+        app = await cluster.client("app")
+        bookie = member_of(cluster, await written(app))
+        for number in range(6):
+            await six(cluster, app, bookie)
+            if number % 2:
+                bookie.crash()
+            else:
+                bookie.stop()
+                await cluster.until(lambda: not bookie.is_running, "stopped")
+            await back(cluster, bookie)
+
+    with caplog.at_level("INFO"):
+        SimCluster(33, bookies=4, journal_write_data=True).run(story)
+    assert "UNCLEAN" not in caplog.text

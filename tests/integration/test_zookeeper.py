@@ -353,3 +353,16 @@ def test_long_ids_follow_once_java_has_switched_to_them(shared: ZooKeeper) -> No
         assert await ledgers.next_id() == 5 << 32
 
     run_with(shared, body)
+
+
+def test_a_session_knows_that_it_was_granted_less_than_it_asked_for(shared: ZooKeeper) -> None:
+    """The lease of a bookie counts in what the servers granted: twenty ticks at most."""
+
+    async def main() -> int:
+        store = await ZooKeeperStores().connect(shared.uri, session_timeout_ms=3_600_000)
+        try:
+            return store.session_timeout_ms
+        finally:
+            await store.close()
+
+    assert asyncio.run(main()) < 600_000

@@ -16,8 +16,8 @@ from bookie.metadata import paths
 from bookie.metadata.ledger import new_ledger
 from bookie.wire.digest import Digest, DigestType
 from java_fleet_support import JudgedFleet
-from pyspark_bookkeeper.audit.compare import MISSING, UNREACHABLE, Finding
-from pyspark_bookkeeper.audit.inspector import Inspector, Rules, UnitResult
+from pyspark_bookkeeper.audit.compare import MISSING, UNREACHABLE, ReplicaFinding
+from pyspark_bookkeeper.audit.inspector import LedgerInspector, Rules, UnitResult
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -30,7 +30,7 @@ ROOT = java_fleet_support.ROOT
 async def audit(client: Client) -> UnitResult:
     zones = {record.bookie_id: record.zone for record in await client.admin.bookies()}
     ids = [ledger_id async for ledger_id in client.ledgers()]
-    return await Inspector(client, zones, RULES).audit(ids)
+    return await LedgerInspector(client, zones, RULES).audit(ids)
 
 
 async def write(client: Client) -> list[LedgerId]:
@@ -104,7 +104,7 @@ def test_a_java_bookie_that_lost_its_disk_lacks_exactly_what_the_metadata_gives_
             emptied = client.run(audit)
         promised = expected_of(third, client, ids)
 
-    lost = Finding(planted, pair[1], MISSING, 3, 3, 1)
+    lost = ReplicaFinding(planted, pair[1], MISSING, 3, 3, 1)
     assert whole.findings == []
     assert whole.figures["ledgers", "closed"] == LEDGERS
     assert damaged.findings == [lost]
@@ -126,7 +126,7 @@ def test_a_java_bookie_that_cannot_tell_its_entries_is_unreachable_and_says_why(
         wait_registered(client, len(java_fleet.bookie_ids))
         ledger_id = client.run(write_one)
         zones = {BookieId(bookie): "" for bookie in java_fleet.bookie_ids}
-        result = client.run(lambda one: Inspector(one, zones, RULES).audit([ledger_id]))
+        result = client.run(lambda one: LedgerInspector(one, zones, RULES).audit([ledger_id]))
 
     assert {(one.kind, one.count) for one in result.findings} == {(UNREACHABLE, ENTRIES)}
     assert {one.bookie for one in result.findings} == set(java_fleet.bookie_ids)

@@ -60,7 +60,7 @@ def test_what_a_lost_bookie_held_is_replicated_to_the_others(
     assert status["auditor"].startswith("127.0.0.1:")
     assert (marked["ledger"], marked["missing"]) == (hopeless[0], [lost])
     for ledger in (*closed, left):
-        rows = told(fleet, capsys, "ledger", "check", str(ledger))
+        rows = told(fleet, capsys, "ledger", "check", str(ledger), "--listed")
         assert all(row["missing"] == 0 for row in rows), rows
         _every_copy_checks(fleet, capsys, ledger)
 
@@ -81,7 +81,7 @@ def _every_copy_checks(fleet: LocalFleet, capsys: pytest.CaptureFixture[str], le
     """Each copy on each living bookie opens with the ledger's digest and is what was written."""
     wanted = list(java_support.payloads(ledger, ENTRIES))
     copies = 0
-    for bookie_id in {row["bookie"] for row in told(fleet, capsys, "ledger", "check", str(ledger))}:
+    for bookie_id in {row["bookie"] for row in told(fleet, capsys, "ledger", "check", str(ledger), "--listed")}:
         words = ("ledger", "read", str(ledger), "--bookie", bookie_id, "--metadata-service-uri", fleet.uri, "--json")
         assert main.main(words) == 0
         for entry in map(json.loads, capsys.readouterr().out.splitlines()):

@@ -11,7 +11,7 @@ import pytest
 import java_support
 from bookie.base.ids import BookieId, LedgerId
 from bookie.cli import main
-from bookie.client.autorecovery import AutoRecovery
+from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.connect import connect
 from bookie.metadata import cookie, paths, repair, serde
 from bookie.metadata.cookie import Cookie

@@ -191,7 +191,7 @@ def test_no_password_is_in_the_bookie_s_log(sasl_bookie: tuple[str, MortalBookie
     log = sasl_bookie[1].log.read_text()
 
     assert "user=bookkeeperuser" in log
-    assert "client refused peer=" in log
+    assert "refused door=proof peer=" in log
     for password in java_support.PASSWORDS:
         assert password not in log
 

@@ -14,6 +14,7 @@ from bookie import blocking
 from bookie.base import errors
 from bookie.blocking import BlockingClient
 from bookie.client import DigestType
+from bookie.client.write.syncs_confirm import SyncsConfirm
 from bookie.connect import connect
 from java_fleet_support import JudgedFleet
 from java_support import JavaClient
@@ -140,7 +141,7 @@ def test_we_tail_what_java_is_writing(both: Both) -> None:
 
 
 def test_what_we_force_java_reads_and_acks_alone_confirm_nothing(both: Both) -> None:
-    """BP-14, D13, D14, D24: on official bookies too, which tell nothing of their disks by themselves."""
+    """BP-14, CONFORMANCE.md#D13, D14, D24: on official bookies too, which tell nothing of their disks by themselves."""
     writer = both.ours.create(deferred_sync=True)
     writer.append_many([b"forced"] * 5)
 
@@ -161,19 +162,19 @@ def test_what_was_acknowledged_from_memory_outlives_broken_connections_whoever_a
         async with connect(both.uri) as client:
             writer = await client.create(deferred_sync=True)
             await writer.append_many([b"in memory"] * 20)
-            before = [*writer._appender.targets]
+            before = [*writer._appender.seats]
             async with asyncio.timeout(60):
-                for target in before:
-                    while (connection := target.link._connection) is None:  # an ack quorum is faster than all
+                for seat in before:
+                    while (connection := seat.link._connection) is None:  # an ack quorum is faster than all
                         await writer.append(b"in memory")
                     connection.close(errors.BookieUnavailable("broken by the test"))
                 while any(
-                    old is new or not new.is_back for old, new in zip(before, writer._appender.targets, strict=True)
+                    old is new or not new.is_back for old, new in zip(before, writer._appender.seats, strict=True)
                 ):
                     await writer.append(b"in memory")
-            deferred = writer._appender._deferred
-            assert deferred is not None
-            assert [life is not None for life in deferred._syncing._lives] == [both.are_ours] * 3
+            durability = writer._appender.durability
+            assert isinstance(durability, SyncsConfirm)
+            assert [life is not None for life in durability._syncing._lives] == [both.are_ours] * 3
             await writer.close()
             return writer.id
 
@@ -183,7 +184,7 @@ def test_what_was_acknowledged_from_memory_outlives_broken_connections_whoever_a
 
 
 def test_java_sees_a_confirmed_entry_at_once_without_recovery(both: Both) -> None:
-    """addConfirmedEntry, A1 to A4: confirmed first, then told."""
+    """addConfirmedEntry, CONFORMANCE.md#A1 to A4: confirmed first, then told."""
     writer = both.ours.create()
     writer.append(b"plain")
 

@@ -14,11 +14,13 @@ from collections.abc import Iterable
 import pytest
 
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.sim.cluster import ClientNode, SimCluster
-from pyspark_bookkeeper.audit import tally
-from pyspark_bookkeeper.audit.compare import MISSING, UNEXPECTED, UNREACHABLE, Finding
-from pyspark_bookkeeper.audit.inspector import Inspector, Rules, UnitResult
+from bookie.wire.digest import Digest, DigestType
+from pyspark_bookkeeper.audit import plan, sampling, summary, tally
+from pyspark_bookkeeper.audit.compare import CORRUPT, MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding
+from pyspark_bookkeeper.audit.inspector import LedgerInspector, Rules, UnitResult
 
 LEDGERS, LOSSES, MOVES = 1_000, 80, 19  # and one bookie that is empty: 100 in all
 Place = tuple[LedgerId, BookieId]
@@ -36,7 +38,7 @@ def promised(ledger_id: LedgerId, metadata: LedgerMetadata) -> Entries:
 
 async def audited(client: ClientNode, ledger_ids: Iterable[LedgerId], rules: Rules) -> UnitResult:
     zones = {record.bookie_id: record.zone for record in await client(client.client.admin.bookies())}
-    return await client(Inspector(client.client, zones, rules).audit(ledger_ids))
+    return await client(LedgerInspector(client.client, zones, rules).audit(ledger_ids))
 
 
 class Truth:
@@ -103,7 +105,7 @@ class Truth:
         unexpected = {(UNEXPECTED, *place, entry) for place in places for entry in self.held[place] - given[place]}
         return missing, unexpected
 
-    def told(self, findings: Iterable[Finding]) -> set[tuple[str, int, str, int]]:
+    def told(self, findings: Iterable[ReplicaFinding]) -> set[tuple[str, int, str, int]]:
         """The same of an audit: each range stands for the entries that are, or are not, this bookie's within it."""
         told = set()
         for one in findings:
@@ -222,6 +224,141 @@ def test_a_bookie_that_is_gone_is_unreachable_and_nothing_of_it_is_missing() -> 
     SimCluster("audit gone", bookies=5).run(story)
 
 
+def summarized(result: UnitResult, reads: str = sampling.NOTHING) -> summary.Summary:
+    """What the page, the JSON and the exit code would say."""
+    planned = plan.make(
+        uri="zk+hierarchical://zk:2181/ledgers",
+        started_ms=0,
+        options={},
+        rules=Rules(reads=reads),
+        zones={},
+        known=[],
+        ledger_ids=[LedgerId(0)],
+        wave_units=1,
+    )
+    return summary.summarize(planned, result.findings, result.figures, finished_ms=1)
+
+
+def test_an_open_ledger_of_which_most_bookies_are_dead_is_not_known() -> None:
+    """Its end cannot be had, so nothing of it was judged: that was called clean, and "Every replica is there"."""
+
+    async def story(cluster: SimCluster) -> None:
+        client, other = await cluster.client("auditor"), await cluster.client("writer")
+        writer = await other(other.client.create(ensemble_size=3, write_quorum=3, ack_quorum=2))
+        await other(writer.append_many([b"payload"] * 9))
+        for name in writer.metadata.segments[0].bookies[:2]:
+            cluster.bookies[name].crash()
+
+        result = await audited(client, [writer.id], Rules(grace_ms=0, second_look_ms=10))
+
+        told = summarized(result)
+        assert result.figures["ledgers", tally.UNSURE] == 1
+        assert [(one.kind, one.ledger, one.count) for one in result.findings] == [(tally.UNSURE, writer.id, 0)]
+        assert "no quorum says which entry is its last confirmed one" in result.findings[0].reason
+        assert (told["outcome"], summary.exit_code(told, [UNREACHABLE])) == ("not known", 6)
+        assert told["title"] == "Nothing could be looked at"
+
+    SimCluster("audit unsure", bookies=3).run(story)
+
+
+def test_young_ledgers_are_waited_for_and_those_that_stay_young_are_not_known() -> None:
+    async def story(cluster: SimCluster) -> None:
+        client, other = await cluster.client("auditor"), await cluster.client("writer")
+        quiet = await other(other.client.create())
+        await other(quiet.append(b"x"))
+        await other(quiet.close())
+        restless = await other(other.client.create())
+        stop = asyncio.Event()
+
+        async def change() -> None:
+            ledgers = other.client.shared.ledgers
+            while not stop.is_set():
+                stored, version = await ledgers.get(restless.id)
+                await ledgers.put(restless.id, stored, version)
+                await other.client.shared.pause(100)
+
+        changing = asyncio.ensure_future(other(change()))
+        result = await audited(client, [quiet.id, restless.id], Rules(grace_ms=500, second_look_ms=10))
+        stop.set()
+        await changing
+
+        assert result.figures["ledgers", tally.CLOSED] == 1
+        assert [(one.kind, one.ledger) for one in result.findings] == [(tally.YOUNG, restless.id)]
+        assert summarized(result)["outcome"] == "not known"
+
+    SimCluster("audit young", bookies=3).run(story)
+
+
+@pytest.mark.parametrize("reads", sampling.HOW)
+@pytest.mark.parametrize("spoilt", ["one entry", "all entries", "forgotten bytes"])
+def test_bytes_that_are_not_the_entry_are_found_when_they_are_read(reads: str, spoilt: str) -> None:
+    """The list of entries comes from the index alone: an entry log of zeros lists as well as any."""
+
+    async def story(cluster: SimCluster) -> None:
+        client = await cluster.client("auditor")
+        ledger_id, victim = await client(_rotten(client.client, spoilt))
+
+        result = await audited(client, [ledger_id], Rules(grace_ms=0, second_look_ms=10, reads=reads))
+
+        told = summarized(result, reads)
+        bad = {one for row in result.findings for one in range(row.first, row.last + 1)}
+        assert {(one.kind, one.bookie) for one in result.findings} <= {(CORRUPT, victim)}
+        match reads:
+            case sampling.NOTHING:
+                assert (told["outcome"], told["title"]) == ("whole", "Every replica is listed; bytes were not read")
+            case sampling.SAMPLE if spoilt != "one entry":
+                assert (told["outcome"], len(bad), told["copies"]["read"]) == ("damage", 1, 3)
+            case sampling.ALL:
+                assert (told["outcome"], told["copies"]["read"]) == ("damage", 3 * ROTTEN)
+                assert bad == ({4} if spoilt == "one entry" else set(range(ROTTEN)))
+                assert told["title"] == "Replicas are damaged"
+
+    SimCluster(f"audit bytes {spoilt}", bookies=3).run(story)
+
+
+ROTTEN = 10
+
+
+async def _rotten(client: Client, spoilt: str) -> tuple[LedgerId, BookieId]:
+    """A closed ledger of ROTTEN entries on three bookies, one of which has other bytes than it should."""
+    bookies = tuple(record.bookie_id for record in await client.admin.bookies())
+    metadata = new_ledger(ensemble_size=3, write_quorum=3, ack_quorum=3, bookies=bookies, ctoken=1)
+    ledger_id = await client.shared.ledgers.create(metadata.closed(EntryId(ROTTEN - 1), 7 * ROTTEN))
+    digest = Digest(DigestType.CRC32C, b"")
+    for entry in range(ROTTEN):
+        sealed = b"".join(digest.seal(ledger_id, EntryId(entry), entry - 1, 7 * (entry + 1), b"payload"))
+        for place, bookie_id in enumerate(bookies):
+            is_spoilt = place == 1 and (entry == 4 or spoilt != "one entry")
+            rotten = bytes(len(sealed)) if spoilt == "forgotten bytes" else sealed[:-1] + b"!"
+            header = sealed[:32]  # ids and LAC, which bookies look at
+            body = header + rotten[32:] if is_spoilt else sealed
+            await client.bookies.add(bookie_id, ledger_id, EntryId(entry), body, digest.master_key)
+    return ledger_id, bookies[1]
+
+
+def test_a_copy_that_is_listed_and_not_given_is_not_known() -> None:
+    async def story(cluster: SimCluster) -> None:
+        client = await cluster.client("auditor")
+        truth = Truth(cluster, client, 3)
+        await client(truth.write(3, quorum_min=3))
+        await truth.flush()
+        for volume in cluster.bookies["bookie-1"].node.image.volumes.values():
+            for path, file in volume.root.files(volume.path):
+                if "ledgers" in path and path.endswith(".log"):
+                    file.data[:] = file.durable[:] = bytes(len(file.data))
+
+        result = await audited(client, truth.metadata, Rules(grace_ms=0, second_look_ms=10, reads=sampling.ALL))
+
+        told = summarized(result, sampling.ALL)
+        assert {one.bookie for one in result.findings} == {"bookie-1"}
+        assert {one.kind for one in result.findings} <= {UNREACHABLE, CORRUPT}
+        assert told["outcome"] in ("not known", "damage")
+        assert "lists entry" in result.findings[0].reason
+        assert summary.exit_code(told, summary.ALL_KINDS) in (5, 6)
+
+    SimCluster("audit zeros", bookies=5).run(story)
+
+
 def test_a_bookie_in_the_middle_of_its_repair_is_never_called_missing_nor_clean() -> None:
     async def story(cluster: SimCluster) -> None:
         client, other = await cluster.client("auditor"), await cluster.client("writer")
@@ -281,12 +418,12 @@ def test_ledgers_of_which_nothing_can_be_said_are_counted_and_never_called_corru
         await mover
         young = await audited(client, truth.metadata, Rules(grace_ms=10**9))
 
-        assert result.findings == []
+        assert [(one.kind, one.ledger) for one in result.findings] == [("moved", moving), ("unreadable", absurd)]
         assert {state: result.figures["ledgers", state] for state in tally.STATES} == {
-            "closed": 0, "open": 0, "young": 0, "moved": 1, "gone": 1, "unreadable": 1,
+            "closed": 0, "open": 0, "unsure": 0, "young": 0, "moved": 1, "gone": 1, "unreadable": 1,
         }  # fmt: skip
         assert [key for key in result.figures if key[0] == "reasons" and "ledger ..." in key[1]]
-        assert young.findings == []
+        assert {(one.kind, one.count) for one in young.findings} == {("young", 0)}
         assert young.figures == {("ledgers", "young"): len(truth.metadata)}
 
     SimCluster("audit states", bookies=5).run(story)

@@ -14,8 +14,8 @@ import pytest
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId
-from bookie.client.evacuation import Evacuation
-from bookie.client.replication_lock import LockLost
+from bookie.client.repair.evacuation import Evacuation
+from bookie.client.repair.replication_lock import LockLost
 from bookie.ports.admin import State
 from bookie.sim import retirement, workload
 from bookie.sim.cluster import URI, BookieNode, ClientNode, SimCluster

@@ -11,12 +11,13 @@ from functools import partial
 
 import pytest
 
+from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
 from bookie.client import LedgerWriter
 from bookie.sim import workload
 from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 
 SEEDS = range(3)
 CRASHES = 8
@@ -55,7 +56,11 @@ class Promises:
 async def write(cluster: SimCluster, app: ClientNode, story: Story, random_: random.Random) -> None:
     """Ledgers one after the other, until it is calm; each ends as it should although bookies crashed under it."""
     while not story.is_calm:
-        writer = await app.client.create(deferred_sync=True)
+        try:
+            writer = await app.client.create(deferred_sync=True)
+        except errors.NotEnoughBookies:  # those that crashed are back when their last sessions have ended
+            await asyncio.sleep(1)
+            continue
         story.ledgers.append(writer.id)
         promises = Promises(cluster, writer)
         for number in range(random_.randint(5, 60)):
@@ -88,7 +93,7 @@ async def crash(cluster: SimCluster, story: Story, random_: random.Random) -> No
         for bookie in victims:
             await cluster.until(partial(is_in_memory_only, bookie), "something to lose")
         for bookie in victims:
-            bookie.crash(random_.choice((End.POWER_CUT, End.KILL)))
+            bookie.crash(random_.choice((ProcessEnd.POWER_CUT, ProcessEnd.KILL)))
         await asyncio.sleep(random_.random() * 2)
         for bookie in victims:
             bookie.start()

@@ -1,5 +1,5 @@
 """The accidents of BP-46, told step by step on whole clusters: what must not happen does not, and without the guard
-that prevents it, the simulator sees it happen. Names T1 to T14 are those of bp46.md 13.3.
+that prevents it, the simulator sees it happen. The names are spec/bp46.md#T1 to T14.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from bookie.base.units import NS_PER_MS
 from bookie.client import LedgerWriter
 from bookie.ports.admin import State
 from bookie.sim.cluster import ClientNode, SimCluster
-from bookie.sim.node import Defect, End
+from bookie.sim.node import Defect, ProcessEnd
 
 SEEDS = range(3)
-# A writer that tells its LAC would save the entry of T3 by another road; the accidents are about writers that cannot.
+# A writer that tells its LAC would save the entry of spec/bp46.md#T3 by another road; the accidents are about writers
+# that cannot.
 QUIET = {"explicit_lac_ms": 0, "request_timeout_ms": 4_000, "recovery_timeout_ms": 20_000}
 
 
@@ -92,7 +93,7 @@ async def recovery_begins_after_a_bookie_lost_an_acknowledged_entry(cluster: Sim
     cluster.hold("c1", "bookie-1")
     await append(cluster, c1, writer, b"E0")
     c1.crash()
-    cluster.bookies["bookie-0"].crash(End.KILL)
+    cluster.bookies["bookie-0"].crash(ProcessEnd.KILL)
     cluster.partition("bookie-2", "bookie-0")
     cluster.partition("bookie-2", "c2")
     cluster.bookies["bookie-0"].start()
@@ -124,7 +125,7 @@ def test_t3_without_limbo_the_simulator_sees_the_ledger_closed_before_an_acknowl
         SimCluster(seed, guard_limbo=False, **T3).run(recovery_begins_after_a_bookie_lost_an_acknowledged_entry)
 
 
-async def a_fence_outlives(cluster: SimCluster, *, how: End | None, idle_s: float) -> str:
+async def a_fence_outlives(cluster: SimCluster, *, how: ProcessEnd | None, idle_s: float) -> str:
     """A ledger is fenced and closed by recovery; every bookie that heard of it restarts; the old writer comes back."""
     c1, c2 = await cluster.client("c1"), await cluster.client("c2")
     writer = await c1(c1.client.create())
@@ -150,10 +151,13 @@ async def a_fence_outlives(cluster: SimCluster, *, how: End | None, idle_s: floa
 
 @pytest.mark.parametrize("seed", [7])
 @pytest.mark.parametrize("journaled", [True, False])
-@pytest.mark.parametrize("how", [End.KILL, End.POWER_CUT, None], ids=["kill", "power cut", "clean stop"])
+@pytest.mark.parametrize("how", [ProcessEnd.KILL, ProcessEnd.POWER_CUT, None], ids=["kill", "power cut", "clean stop"])
 @pytest.mark.parametrize("idle_s", [0.0, 60.0], ids=["at once", "after idle checkpoints"])
-def test_t1_t4_t5_a_fence_outlives_every_restart(seed: int, journaled: bool, how: End | None, idle_s: float) -> None:
-    """T1 (unflushed operations lost), T4 (idle checkpoint, then kill), T5 (clean stop)."""
+def test_t1_t4_t5_a_fence_outlives_every_restart(
+    seed: int, journaled: bool, how: ProcessEnd | None, idle_s: float
+) -> None:
+    """spec/bp46.md#T1 (unflushed operations lost), spec/bp46.md#T4 (idle checkpoint, then kill), spec/bp46.md#T5 (clean
+    stop)."""
     cluster = SimCluster(seed, journal_write_data=journaled, client=QUIET)
 
     assert cluster.run(lambda cluster: a_fence_outlives(cluster, how=how, idle_s=idle_s)) == "refused"
@@ -211,7 +215,7 @@ def test_a_recovery_does_not_spin_on_a_bookie_that_is_gone_and_still_registered(
         writer = await c1(c1.client.create())
         await append(cluster, c1, writer, b"E0")
         c1.crash()
-        cluster.bookies["bookie-1"].crash(End.KILL)
+        cluster.bookies["bookie-1"].crash(ProcessEnd.KILL)
         before = cluster.simulation.loop.steps
         assert (await c2(c2.client.open(writer.id))).last_entry == 0
         return cluster.simulation.loop.steps - before
@@ -227,7 +231,7 @@ def test_a_writer_gives_up_when_two_of_three_bookies_lost_its_ledger_and_refuse_
         writer = await c1(c1.client.create())
         await append(cluster, c1, writer, b"E0")
         for name in ("bookie-0", "bookie-1"):
-            cluster.bookies[name].crash(End.KILL)
+            cluster.bookies[name].crash(ProcessEnd.KILL)
             cluster.bookies[name].start()
             await cluster.until_ready(name)
         before = cluster.simulation.loop.time()
@@ -245,7 +249,7 @@ def test_a_bookie_outlives_a_metadata_store_that_falls_silent_at_any_time_after_
 
     async def story(cluster: SimCluster) -> None:
         bookie = cluster.bookies["bookie-1"]
-        bookie.crash(End.KILL)
+        bookie.crash(ProcessEnd.KILL)
         cluster.simulation.dials.metadata.latency_ns = 100 * NS_PER_MS
         bookie.start()
         await cluster.until(lambda: bookie.process is not None and bookie.process.port > 0, "the data port is open")

@@ -16,12 +16,12 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.faults import Dials
-from bookie.sim.node import Defect, End, Node, NodeCrashed, Simulation
+from bookie.sim.node import Defect, NodeCrashed, ProcessEnd, SimNode, Simulation
 from bookie.storage import dirs, restart
 from bookie.storage.collect import collector
 from bookie.storage.collect.compactor import Compactor
-from bookie.storage.collect.options import CompactionOptions, Rule
 from bookie.storage.collect.plan import Kind
+from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import Completion, EntryStore
 
@@ -58,7 +58,7 @@ class Model:
 class Client:
     """A random user of the store, in the node's own process."""
 
-    def __init__(self, node: Node, store: EntryStore, model: Model, random_: random.Random) -> None:
+    def __init__(self, node: SimNode, store: EntryStore, model: Model, random_: random.Random) -> None:
         self.node, self.store, self.model, self.random = node, store, model, random_
 
     async def work(self) -> None:
@@ -84,7 +84,7 @@ class Client:
         for key in [key for key in self.model.given if key[0] == gone]:
             del self.model.given[key]
         await collector.collect(self.store, is_absent)
-        options = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
+        options = CompactionOptions(entries_per_s=None, major=CompactionRule(0.99, 100_000_000))
         await Compactor(self.store, options, self.node.world.clock).compact(Kind.MAJOR)
 
     def step(self) -> None:
@@ -138,7 +138,7 @@ class Client:
         return done
 
 
-async def check(node: Node, store: EntryStore, model: Model, *, may_have_lost: bool) -> None:
+async def check(node: SimNode, store: EntryStore, model: Model, *, may_have_lost: bool) -> None:
     """Compare the store with the model: nothing durable is missing, nothing present is wrong. What was acknowledged
     and not durable may be missing when, and only when, the marker on the disk said that it may be."""
     violation = node.simulation.violation
@@ -222,7 +222,7 @@ def run_seed(
             node.begin()
             node.disk.faults.lies_about_sync = broken_disk
             operation = random_.choice((1, 30, 150, 600)) + random_.randrange(200)
-            node.crash_at_operation(operation, random_.choice((End.KILL, End.POWER_CUT)))
+            node.crash_at_operation(operation, random_.choice((ProcessEnd.KILL, ProcessEnd.POWER_CUT)))
             try:
                 await node.do(live(dataclasses.replace(options, journal_write_data=way)))
             except NodeCrashed:

@@ -9,32 +9,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import pytest
 
-from bookie.sim.run import Outcome, run_seed
+import seeds_support
+from bookie.sim.run import SeedOutcome, run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT, LONG = 5, 30
-RETIRING = 3
+RETIRING = DOUBLING = REPLICATING = 3
 # Without a guard of BP-46 a lost entry showed in every second of these seeds (limbo), in every sixth (fence).
 HUNT = 60
 
 
-def base_seed() -> int:
-    """SIM_SEED when given, else a number made from the commit; 0 outside a checkout."""
-    if text := os.environ.get("SIM_SEED"):
-        return int(text, 0)
-    result = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False)
-    return zlib.crc32(result.stdout.strip()) % 1_000_000 * 1000 if result.returncode == 0 else 0
+BASE = seeds_support.base_seed()
 
 
-BASE = base_seed()
-
-
-def check(outcome: Outcome, *, flags: str = "") -> None:
+def check(outcome: SeedOutcome, *, flags: str = "") -> None:
     print(outcome.line())
     assert outcome.defect is None, f"{outcome.defect}\nagain: python -m bookie.sim {outcome.seed:#x} {flags}--trace"
 
@@ -62,6 +54,31 @@ def test_fresh_seeds_keep_every_promise_while_bookies_retire() -> None:
         if count >= RETIRING and all(happened.values()):
             return
     raise AssertionError(f"nobody retired, or nothing was surplus: {happened}")
+
+
+def test_fresh_seeds_keep_every_promise_while_bookies_are_made_again_elsewhere() -> None:
+    """Cut off, stopped or alive, the old process comes back; in the end one of the two is the bookie."""
+    happened = {"twin took over": 0, "twin gave up": 0}
+    for count, seed in enumerate(range(BASE, BASE + 10 * DOUBLING), 1):
+        outcome = run_seed(seed, doubling=True)
+        check(outcome, flags="--twins ")
+        for what in happened:
+            happened[what] += outcome.broke.get(what, 0)
+        if count >= DOUBLING and all(happened.values()):
+            return
+    raise AssertionError(f"no second process took over, or none gave up: {happened}")
+
+
+def test_fresh_seeds_keep_every_promise_beside_auto_recovery_as_java_has_it() -> None:
+    """Its copies are not urgent, and nobody asks which life of a bookie took them."""
+    replicated = 0
+    for count, seed in enumerate(range(BASE, BASE + 10 * REPLICATING), 1):
+        outcome = run_seed(seed, replicating=True)
+        check(outcome, flags="--replicate ")
+        replicated += outcome.broke.get("replicated", 0)
+        if count >= REPLICATING and replicated:
+            return
+    raise AssertionError("nothing was replicated")
 
 
 @pytest.mark.slow

@@ -4,6 +4,9 @@ hostile clients   a bookie meets thousands of idle, cut and slow connections; th
 kills             writers note every acknowledged entry in a log of their own; each round kills one of four bookies with
                   kill -9 at a random moment and starts it again with journalWriteData on or off, as drawn; at the end
                   every noted entry is read back
+chaos             the same writers before bookies on machines and disks of their own: SIGSTOP, cut networks, ZooKeeper
+                  frozen and killed, full, slow and failing disks, clocks that jump, no memory and no descriptors left,
+                  kill -9, drawn one after the other; needs root
 storage engine    the engine alone under simulated kills and power cuts, seed after seed (`soak_storage`)
 
 One campaign that finds something does not keep the others from running. The last line sums up; exit code 1 if anything
@@ -23,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / folder) for folder in ("", "tests/support", "tests/cluster")]
 
+import chaos_support  # noqa: E402
 import hostile_support  # noqa: E402
 import local_support  # noqa: E402
 import soak_support  # noqa: E402
@@ -55,6 +59,23 @@ def kills(folder: Path, rounds: int, seed: int, rate_per_s: float) -> Result:
     return f"{rounds} kills, {verdict['verified']} entries: {'nothing lost' if is_good else 'LOST OR CHANGED'}", is_good
 
 
+def chaos(folder: Path, faults: int, seed: int, rate_per_s: float) -> Result:
+    if reason := chaos_support.why_not():
+        return f"chaos: NOT DONE, {reason}", True
+    began = time.monotonic()
+    with chaos_support.chaos(folder, seed=seed) as fleet:
+        fleet.start(rate_per_s)
+        for number in range(faults):
+            print(f"fault {number + 1}: {fleet.fault()}", flush=True)
+        verdict = fleet.verify()
+    print(f"{faults} faults in {time.monotonic() - began:.0f} s: {json.dumps(verdict)}", flush=True)
+    is_good = bool(verdict["clean"]) and verdict["verified"] > 0
+    return (
+        f"{faults} faults, {verdict['verified']} entries: {'nothing lost' if is_good else 'LOST OR CHANGED'}",
+        is_good,
+    )
+
+
 def engine(seed: int, seeds: int) -> Result:
     import soak_storage  # it imports the simulator, which the others need not
 
@@ -76,6 +97,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200, help="kills")
     parser.add_argument("--connections", type=int, default=10_000, help="idle hostile clients")
+    parser.add_argument("--faults", type=int, default=60, help="of the machines")
     parser.add_argument("--seeds", type=int, default=500, help="of the storage engine")
     parser.add_argument("--rate", type=float, default=300.0, help="entries per second")
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
@@ -84,12 +106,13 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        hostile_folder, kills_folder = Path(folder) / "hostile", Path(folder) / "kills"
-        hostile_folder.mkdir()
-        kills_folder.mkdir()
+        hostile_folder, kills_folder, chaos_folder = (Path(folder) / name for name in ("hostile", "kills", "chaos"))
+        for one in (hostile_folder, kills_folder, chaos_folder):
+            one.mkdir()
         campaigns: list[tuple[int, str, Callable[[], Result]]] = [
             (arguments.connections, "hostile clients", lambda: hostile(hostile_folder, arguments.connections)),
             (arguments.rounds, "kills", lambda: kills(kills_folder, arguments.rounds, seed, arguments.rate)),
+            (arguments.faults, "chaos", lambda: chaos(chaos_folder, arguments.faults, seed, arguments.rate)),
             (arguments.seeds, "storage engine", lambda: engine(seed, arguments.seeds)),
         ]
         results = [judged(name, campaign) for wanted, name, campaign in campaigns if wanted]

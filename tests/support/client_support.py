@@ -1,7 +1,7 @@
 """A fleet of model bookies on the simulated network, for tests of the client: they keep the protocol and obey a script.
 
-`FakeBookie` holds entries in memory, fences, checks keys, and answers as wire-protocol.md 7 says. Before that it asks
-its `script`, which may answer differently, say nothing (MUTE) or break the connection (BREAK).
+`FakeBookie` holds entries in memory, fences, checks keys, and answers as spec/wire.md#W26 to W37 say. Before that it
+asks its `script`, which may answer differently, say nothing (MUTE) or break the connection (BREAK).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class FakeBookie:
                 stream.write(session.pack_response(response))
 
     async def _poll(self, stream: ByteStream, request: messages.ReadRequest) -> None:
-        """A long poll: answered when the LAC moves, or when its time is up (wire 7.6)."""
+        """A long poll: answered when the LAC moves, or when its time is up (spec/wire.md#W34)."""
         assert request.timeout_ms is not None
         assert request.previous_lac is not None
         loop = self.fleet.machine.loop

@@ -32,6 +32,7 @@ from bookie.wire import availability, framing, messages, session, v2, v3
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import AddRequest, Buffer, ReadRequest, Request, Response
 from bookie.wire.sasl import DigestClient
+from client_session import ClientSession
 from fuzz_engine import Target
 
 T = TypeVar("T")
@@ -193,7 +194,7 @@ def scanner(data: bytes) -> None:
 
 def client_session(version: int, requests: list[Request]) -> Callable[[bytes], None]:
     def check(data: bytes) -> None:
-        client: session.ClientSession[int] = session.ClientSession(version)
+        client: ClientSession[int] = ClientSession(version)
         for number, request in enumerate(requests):
             client.send(request, number)
         told: list[int] = []

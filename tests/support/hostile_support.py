@@ -16,7 +16,7 @@ from bookie.base.errors import Status
 from bookie.base.units import MIB
 from bookie.wire import v3
 from bookie.wire.messages import Request, Response
-from bookie.wire.session import ClientSession
+from client_session import ClientSession
 
 DEADLINE_S = 60.0
 ANSWER_BYTES = 256 * 1024  # of each answer that a slow reader does not read

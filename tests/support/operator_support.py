@@ -3,27 +3,33 @@
 from dataclasses import replace
 from typing import Any
 
-from bookie_operator.evidence.facts import (
-    BookieCase,
-    Claimed,
-    ClaimFacts,
+from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.ports.admin import (
     Contents,
-    Marks,
-    Mount,
-    PersistentVolumeFacts,
-    PodFacts,
-    RepairFacts,
-    Report,
-    SentinelFacts,
+    MountProof,
+    MountReport,
+    RepairStatus,
+    Sentinel,
     State,
-    VolumeCase,
+    StorageReport,
+    Verdict,
     VolumeReport,
 )
+from bookie_operator.evidence.facts import (
+    BookieCase,
+    ClaimFacts,
+    ClaimMarks,
+    PersistentVolumeFacts,
+    PodFacts,
+    VolumeCase,
+)
+from bookie_operator.model import assignment, names
 from bookie_operator.model import cluster as clusters
-from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.status import BookieClusterStatus, VolumeRecord
 from bookie_operator.plan.observation import Leadership, Observation
+from bookie_operator.resources import fleet as fleet_of
+from bookie_operator.resources.common import Manifest
 
 NOW_MS = 1_800_000_000_000
 IMAGE = "bookie:test"
@@ -75,36 +81,49 @@ def volume_report(name: str, role: str, **changes: Any) -> VolumeReport:
     valid = VolumeReport(
         name=name,
         role=role,
-        mount=Mount.PROVEN,
+        path=f"/data/{name}",
+        mount=MountReport(MountProof.PROVEN, fsid=f"fs-{name}"),
         contents=Contents.VALID,
-        fsid=f"fs-{name}",
-        sentinel=SentinelFacts("data.ledgers.zone-a.0", "instance", 1),
+        sentinel=sentinel("data.ledgers.zone-a.0", 1),
     )
-    return replace(valid, **changes)
+    return changed(valid, **changes)
 
 
-def report(**changes: Any) -> Report:
+def changed(volume: VolumeReport, **changes: Any) -> VolumeReport:
+    """`volume` with other facts; `proof` and `fsid` are of its mount."""
+    of_mount = {name: changes.pop(name) for name in ("proof", "fsid") if name in changes}
+    return replace(volume, mount=replace(volume.mount, **of_mount), **changes)
+
+
+def sentinel(bookie_id: str, incarnation: int) -> Sentinel:
+    return Sentinel("instance", BookieId(bookie_id), "ledgers", "ledgers", Incarnation(incarnation), BootEpoch(1))
+
+
+def report(**changes: Any) -> StorageReport:
     """A bookie that serves its first incarnation."""
-    healthy = Report(
-        bookie_id="data.ledgers.zone-a.0",
+    healthy = StorageReport(
+        bookie_id=BookieId("data.ledgers.zone-a.0"),
         pod_uid="pod-1",
         state=State.SERVING,
-        claimed=Claimed.HEALTHY,
+        verdict=Verdict.HEALTHY,
+        reason="",
+        metadata_reachable=True,
         instance_id="instance",
         cookie_present=True,
         cookie_version=0,
-        incarnation=1,
-        boot_epoch=1,
+        incarnation=Incarnation(1),
+        boot_epoch=BootEpoch(1),
         ledgers_naming_me=5,
         volumes=tuple(volume_report(name, role) for role, name in ROLES),
         evidence_hash="report-hash",
         capabilities=CAPABILITIES,
+        garbage_held_ledgers=0,
     )
     return replace(healthy, **changes)
 
 
-def marks(claim_uid: str, fsid: str, *, incarnation: int = 1, pv_uid: str = "") -> Marks:
-    return Marks(incarnation, "data.ledgers.zone-a.0", "instance", fsid, pv_uid, claim_uid)
+def marks(claim_uid: str, fsid: str, *, incarnation: int = 1, pv_uid: str = "") -> ClaimMarks:
+    return ClaimMarks(incarnation, "data.ledgers.zone-a.0", "instance", fsid, pv_uid, claim_uid)
 
 
 def volume_case(name: str = "ledgers", role: str = "ledgers", **changes: Any) -> VolumeCase:
@@ -143,13 +162,13 @@ def replaced(case: VolumeCase) -> VolumeCase:
         case,
         claim=claim,
         pv=PersistentVolumeFacts(f"pv-{case.name}-2", f"pv-uid-{case.name}-2"),
-        report=replace(case.report, contents=Contents.EMPTY, sentinel=None, fsid=f"fs-{case.name}-2"),
+        report=changed(case.report, contents=Contents.EMPTY, sentinel=None, fsid=f"fs-{case.name}-2"),
     )
 
 
 def pod(name: str = "ledgers-zone-a-0", **changes: Any) -> PodFacts:
     ready = PodFacts(name, "pod-1", NOW_MS - 1_000, node="node-a", ip="10.0.0.1", is_ready=True, revision="rev-1")
-    return replace(ready, **changes)
+    return replace(ready, **({"has_certificates": True} | changes))
 
 
 def bookie_case(**changes: Any) -> BookieCase:
@@ -166,13 +185,19 @@ def bookie_case(**changes: Any) -> BookieCase:
     return replace(case, **changes)
 
 
+def unborn(case: BookieCase) -> BookieCase:
+    """`case` before anything of it existed."""
+    volumes = tuple(replace(one, claim=None, pv=None, report=None, recorded=None) for one in case.volumes)
+    return replace(case, pod=None, report=None, volumes=volumes)
+
+
 def lost_case(**report_changes: Any) -> BookieCase:
     """The first bookie of zone-a after all of its claims were replaced: it waits for a grant."""
     volumes = tuple(replaced(volume_case(name, role)) for role, name in ROLES)
     changes: dict[str, Any] = {
         "pod_uid": "pod-2",
         "state": State.WAITING_GRANT,
-        "claimed": Claimed.LOST,
+        "verdict": Verdict.LOST,
         "reason": "all volumes are empty under an existing cookie",
         "volumes": tuple(volume.report for volume in volumes),
     }
@@ -193,10 +218,10 @@ def sibling(pool: str, ordinal: int, **changes: Any) -> BookieCase:
                 f"claim-{volume}-{name}",
                 NOW_MS - 2_000,
                 pv_name=f"pv-{volume}-{name}",
-                marks=Marks(1, bookie_id, "instance", f"fs-{volume}", f"pv-{name}", f"claim-{volume}-{name}"),
+                marks=ClaimMarks(1, bookie_id, "instance", f"fs-{volume}", f"pv-{name}", f"claim-{volume}-{name}"),
             ),
             pv=PersistentVolumeFacts(f"pv-{volume}-{name}", f"pv-{name}"),
-            report=volume_report(volume, role, sentinel=SentinelFacts(bookie_id, "instance", 1)),
+            report=volume_report(volume, role, sentinel=sentinel(bookie_id, 1)),
             recorded=VolumeRecord(
                 pvc_uid=f"claim-{volume}-{name}",
                 pv_name=f"pv-{volume}-{name}",
@@ -229,6 +254,16 @@ def fleet(first: BookieCase | None = None, **others: BookieCase) -> tuple[Bookie
     )
 
 
+def rolled_out(**spec_changes: Any) -> dict[tuple[str, str], Manifest]:
+    """Every child as applied, and what the controllers say of them."""
+    found = {(one["kind"], one["metadata"]["name"]): one for one in fleet_of.everything(cluster(**spec_changes), IMAGE)}
+    for (kind, _), live in found.items():
+        if kind == "StatefulSet":
+            live["status"] = {"updateRevision": "rev-1"}
+    found[("Job", "ledgers-metadata")]["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    return found
+
+
 def observation(
     bookies: tuple[BookieCase, ...] | None = None,
     *,
@@ -243,6 +278,7 @@ def observation(
         now_ms=now_ms,
         leadership=Leadership("operator-1", epoch),
         image=IMAGE,
+        pools=assignment.assign(cluster(status, **(spec_changes or {})).spec, {}),
         bookies=bookies if bookies is not None else fleet(),
         has_marked_claims=True,
         operator_version="test",
@@ -250,4 +286,4 @@ def observation(
     return replace(seen, **changes)
 
 
-DONE = RepairFacts(phase="done", done=True, phase_one_ms=120, ledgers_done=3, entries_copied=90, bytes_copied=9_000)
+DONE = RepairStatus(phase="done", done=True, phase_one_ms=120, ledgers_done=3, entries_copied=90, bytes_copied=9_000)

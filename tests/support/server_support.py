@@ -7,11 +7,14 @@ from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import MIB
 from bookie.ports import World
+from bookie.server import lists
 from bookie.server.admission import Admission
+from bookie.server.boundary import Boundary
 from bookie.server.metrics import ServerMetrics
 from bookie.server.processor import Processor
 from bookie.server.readers import Readers
-from bookie.sim.node import Node, Simulation
+from bookie.server.unsent import Unsent
+from bookie.sim.node import SimNode, Simulation
 from bookie.storage import restart
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import EntryStore
@@ -42,7 +45,7 @@ KEY = DIGEST.master_key
 class Asker:
     """One connection's worth of questions."""
 
-    def __init__(self, node: Node, processor: Processor, admission: Admission) -> None:
+    def __init__(self, node: SimNode, processor: Processor, admission: Admission) -> None:
         self.node = node
         self.processor = processor
         self.admission = admission
@@ -50,6 +53,9 @@ class Asker:
         self.told: dict[int, int | None] = {}  # LastAddSynced, by add
         self._next_txn = 1
         self.slow_reads = 0
+        self.peer = "test"
+        self.queued_bytes = 0
+        self.takes_answers = True
         self.read_runs: list[list[EntryId]] = []  # which entries were answered together
 
     def reply(self, response: Outgoing) -> None:
@@ -75,6 +81,9 @@ class Asker:
 
     def slow_reads_ended(self, count: int) -> None:
         self.slow_reads -= count
+
+    def break_off(self) -> None:
+        raise AssertionError("an answer could not be made")
 
     def start_tls(self, request: StartTlsRequest) -> None:
         self.reply(StartTlsResponse(request.txn, request.version, Status.EBADREQ))
@@ -118,6 +127,30 @@ class Asker:
         return answer
 
 
+def not_expected(error: BaseException) -> None:
+    raise AssertionError(f"an error of ours: {error!r}") from error
+
+
+class StrictDoors:
+    """A test that does not expect an error of ours fails of it."""
+
+    def failed(self, door: str, error: Exception, peer: str = "") -> None:
+        raise AssertionError(f"an error of ours at door {door}: {error!r}") from error
+
+    def refused(self, door: str, reason: object, peer: str = "") -> None:
+        pass
+
+
+class MetDoors(StrictDoors):
+    """Remembers what was stopped."""
+
+    def __init__(self) -> None:
+        self.met: list[tuple[str, Exception]] = []
+
+    def failed(self, door: str, error: Exception, peer: str = "") -> None:
+        self.met.append((door, error))
+
+
 def body(entry_id: int, *, ledger_id: int = LEDGER, lac: int | None = None, payload: bytes = b"payload") -> bytes:
     """A sealed entry; its LAC is the entry before, unless told."""
     confirmed = entry_id - 1 if lac is None else lac
@@ -150,15 +183,18 @@ def run(
     simulation = Simulation(seed)
     metrics = ServerMetrics()
 
-    async def on_node(world: World, node: Node) -> None:
+    async def on_node(world: World, node: SimNode) -> None:
         def fail(error: Exception) -> None:
             raise AssertionError(f"the store stopped the node: {error}")
 
         store = await restart.open_store(storage, world, fail=fail)
-        readers = Readers()
+        boundary = Boundary(StrictDoors())
+        readers = Readers(boundary, Unsent(64 * MIB))
         node.spawn(readers.run(), "readers")
         admission = Admission(in_flight_bytes_max)
-        processor = Processor(store, readers, admission, metrics, world.clock)
+        listers = lists.listers(boundary, Unsent(64 * MIB))
+        node.spawn(listers.run(), "listers")
+        processor = Processor(store, readers, listers, admission, metrics, world.clock, boundary)
         asker = Asker(node, processor, admission)
         await story(asker, store)
         assert asker.slow_reads == 0, "every slow read that began has ended"

@@ -8,7 +8,7 @@ from pathlib import Path
 from bookie.cli import server_options, settings
 from bookie.cli.derive import HostLookup
 from bookie.cli.server_options import Effective
-from bookie.cli.settings import Settings
+from bookie.settings.values import Settings
 
 NEEDED = (
     "journalDirectories=/j\nledgerDirectories=/a,/b\nindexDirectories=/x,/y\n"

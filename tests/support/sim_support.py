@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from bookie.ports import Host, World
-from bookie.sim import chaos, clock, disk, disk_image, entropy, loop, metadata_store, network, ordered_store
+from bookie.sim import clock, disk, disk_image, entropy, loop, metadata_store, network, ordered_store
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class Machine:
         self.life = self.loop.director
         self.disk: disk.SimDisk
 
-    def begin(self, life: loop.Life | None = None, *, name: str | None = None) -> World:
+    def begin(self, life: loop.SimProcess | None = None, *, name: str | None = None) -> World:
         """The world of a new process (in the director's life unless another is given)."""
         self.life = life or self.loop.director
         host = name or self.name
@@ -41,7 +41,6 @@ class Machine:
             network=network.SimNetwork(self.fabric, self.life, host, node_clock),
             metadata_stores=metadata_store.SimMetadataStores(self.keeper, self.life, host),
             entropy=entropy.SimEntropy(host),
-            chaos=chaos.SimChaos(host, is_on=False, on_fire=lambda name: None),
             host=Host(name=host),
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import random
 import signal
@@ -16,14 +15,16 @@ from typing import Any
 
 import children
 import local_support
+import noted_support
 import wait_support
 from bookie.base import errors
-from bookie.cli.admin_client import AdminClient
+from bookie.ports.admin import State
+from bookie.rpc import calls
+from bookie.rpc.client import AdminClient
 from local_support import LocalBookie, LocalFleet
 
 BOOKIES = 4  # one more than an ensemble, so that a writer can do without the one that is repaired
 READY_TIMEOUT_S = 240.0
-VERIFY_TIMEOUT_S = 900.0
 GRACE = "openLedgerRereplicationGracePeriod=2000\n"  # ledgers left open are recovered soon, else rounds are long
 
 
@@ -71,7 +72,7 @@ class Soak:
         self._wait(lambda: self.acknowledged() > 100, "the first acknowledgements")
 
     def acknowledged(self) -> int:
-        return sum(path.read_bytes().count(b'["ack"') for path in self.log.glob("*")) if self.log.exists() else 0
+        return noted_support.acknowledged(self.log)
 
     def kill_one(self) -> Round:
         """Kill a bookie at a random moment, start it again with its journal on or off, wait until it is repaired."""
@@ -98,18 +99,8 @@ class Soak:
 
     def verify(self) -> dict[str, Any]:
         """End the writers, read everything back that they noted; return the verdict of `bookie workload verify`."""
-        arguments = ["--metadata-service-uri", self.fleet.uri, "--log", str(self.log), "--json"]
         self.end_writing()
-        told = subprocess.run(
-            [*local_support.BOOKIE, "workload", "verify", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=VERIFY_TIMEOUT_S,
-            check=False,
-        )
-        assert told.stdout.strip(), told.stderr
-        verdict: dict[str, Any] = json.loads(told.stdout)
-        return verdict
+        return noted_support.verdict(self.fleet.uri, self.log)
 
     def end_writing(self) -> None:
         if self._writers is not None:
@@ -133,7 +124,7 @@ class Soak:
         process = self._own[bookie.bookie_id]
         assert process.poll() is None, f"{bookie.bookie_id} ended: {children.tail(Path(bookie.facts['log']))}"
         with contextlib.suppress(errors.BookieError), AdminClient(bookie.admin) as admin:
-            return bool(admin.report().get("state") == "SERVING")
+            return admin.ask(calls.storage_report(fresh=True)).state is State.SERVING
         return False
 
     def _let_pass(self, seconds: float) -> None:

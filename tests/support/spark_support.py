@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import pickle
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import SparkContext
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -71,18 +71,14 @@ def _end_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
-def rows(
-    uri: str, *, schema: StructType | None = None, filters: Sequence[Filter] = (), **options: str
-) -> list[dict[str, Any]]:
+def rows(uri: str, *, schema: StructType | None = None, **options: str) -> list[dict[str, Any]]:
     """What Spark would read, without Spark: every step as it makes them, each object pickled where Spark pickles it."""
-    return [row for batch in batches(uri, schema=schema, filters=filters, **options) for row in batch.to_pylist()]
+    return [row for batch in batches(uri, schema=schema, **options) for row in batch.to_pylist()]
 
 
-def batches(
-    uri: str, *, schema: StructType | None = None, filters: Sequence[Filter] = (), **options: str
-) -> Iterator[pa.RecordBatch]:
+def batches(uri: str, *, schema: StructType | None = None, **options: str) -> Iterator[pa.RecordBatch]:
     """The same as record batches, checked against the schema that Spark compares them with."""
-    reader, planned, wanted = plan(uri, schema=schema, filters=filters, **options)
+    reader, planned, wanted = plan(uri, schema=schema, **options)
     expected = to_arrow_schema(wanted, timezone="UTC")
     for partition in planned:
         for batch in _batches_of(reader, partition):
@@ -102,13 +98,12 @@ def _batches_of(reader: DataSourceReader, partition: InputPartition) -> Iterator
 
 
 def plan(
-    uri: str, *, schema: StructType | None = None, filters: Sequence[Filter] = (), **options: str
+    uri: str, *, schema: StructType | None = None, **options: str
 ) -> tuple[DataSourceReader, list[InputPartition], StructType]:
     """A reader as it arrives in a task, and the partitions that were planned on the driver."""
     source = DefaultSource({"metadataserviceuri": uri, **{name.lower(): text for name, text in options.items()}})
     wanted = source.schema() if schema is None else schema
     reader = source.reader(wanted)
-    reader.pushFilters(list(filters))
     planned = reader.partitions()
     return pickle.loads(pickle.dumps(reader)), pickle.loads(pickle.dumps(planned)), wanted
 

@@ -18,8 +18,8 @@ from bookie.ports import World
 from bookie.runtime.world import open_world
 from bookie.storage import restart
 from bookie.storage.collect.compactor import Compactor
-from bookie.storage.collect.options import CompactionOptions, Rule
 from bookie.storage.collect.plan import Kind
+from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import EntryStore
 from storage_support import KEY, entry
@@ -96,7 +96,7 @@ class Writer:
 async def rewrite(store: EntryStore, world: World) -> None:
     """For ever: move every entry of a finished log to a new one, so that kills find compaction at work. A log without
     garbage counts, too: its header of 20 bytes is more than a millionth of it."""
-    options = CompactionOptions(entries_per_s=None, major=Rule(0.999_999, 100_000_000))
+    options = CompactionOptions(entries_per_s=None, major=CompactionRule(0.999_999, 100_000_000))
     compactor = Compactor(store, options, world.clock)
     while True:
         await compactor.compact(Kind.MAJOR)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.faults import Dials
-from bookie.sim.node import End, NodeCrashed, Simulation
+from bookie.sim.node import NodeCrashed, ProcessEnd, Simulation
 from bookie.storage import restart
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import EntryStore
@@ -96,7 +96,11 @@ class Bench:
         self.options = options(**changes)
 
     async def life(
-        self, work: Callable[[EntryStore], Awaitable[T]], *, end: End = End.EXIT, accept_loss: bool = False
+        self,
+        work: Callable[[EntryStore], Awaitable[T]],
+        *,
+        end: ProcessEnd = ProcessEnd.EXIT,
+        accept_loss: bool = False,
     ) -> T:
         """Start a process, open the store, await `work(store)`, end the process. Raises NodeCrashed when it died."""
         world = self.node.begin()
@@ -104,7 +108,7 @@ class Bench:
         async def run() -> T:
             store = await restart.open_store(self.options, world, fail=self.failures.append, accept_loss=accept_loss)
             result = await work(store)
-            if end is End.EXIT:
+            if end is ProcessEnd.EXIT:
                 self.was_clean = await store.close()
             return result
 
@@ -114,7 +118,7 @@ class Bench:
             if self.node.life is not None:
                 self.node.end(end)
 
-    async def dies(self, work: Callable[[EntryStore], Awaitable[Any]], *, operation: int, how: End) -> bool:
+    async def dies(self, work: Callable[[EntryStore], Awaitable[Any]], *, operation: int, how: ProcessEnd) -> bool:
         """A life whose power fails (or that is killed) at its n-th disk operation. False: it came to its end before."""
         begin = self.node.begin
 
@@ -162,7 +166,7 @@ class Bench:
         try:
             return await self.node.do(work)
         finally:
-            self.node.end(End.EXIT)
+            self.node.end(ProcessEnd.EXIT)
 
     async def read(self, store: EntryStore, ledger_id: int, entry_id: int) -> bytes:
         """Read as the server does: without waiting if that is possible."""

@@ -12,12 +12,15 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import wait_support
 
 JARS = ("zookeeper-3", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
+# Besides, for a server that speaks TLS (NettyServerCnxnFactory).
+NETTY_JARS = "netty-*"
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 SMALL_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 START_TIMEOUT_S = 30.0
@@ -28,14 +31,28 @@ TICK_MS = 500
 class ZooKeeper:
     """One server. `address` stays the same over restarts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        host: str = "127.0.0.1",
+        enter: Sequence[str] = (),
+        settings: Mapping[str, object] | None = None,
+        jvm: Sequence[str] = (),
+    ) -> None:
+        """`enter`: what goes before the command, where it is to run on a machine of its own at `host`. `settings`:
+        more lines of zoo.cfg; `jvm`: more options of Java."""
         self.folder = folder
+        self.host = host
         self.port = free_port()
+        self._enter = tuple(enter)
+        self.settings = dict(settings or {})
+        self._jvm = tuple(jvm)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def uri(self) -> str:
@@ -46,12 +63,13 @@ class ZooKeeper:
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = self.folder / "zoo.cfg"
         settings.write_text(
-            f"dataDir={self.folder}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\ntickTime={TICK_MS}\n"
+            f"dataDir={self.folder}/data\nclientPort={self.port}\nclientPortAddress={self.host}\ntickTime={TICK_MS}\n"
             "admin.enableServer=false\n4lw.commands.whitelist=srvr\nmaxClientCnxns=0\nfsync.warningthresholdms=60000\n"
+            + "".join(f"{name}={value}\n" for name, value in self.settings.items())
         )
         log = (self.folder / "zookeeper.log").open("ab")
         with log:
-            command = [_java(), *SMALL_JVM, "-cp", class_path(), MAIN_CLASS, str(settings)]
+            command = [*self._enter, _java(), *SMALL_JVM, *self._jvm, "-cp", class_path(), MAIN_CLASS, str(settings)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_support.wait_until(self._answers, f"ZooKeeper on port {self.port}", timeout_s=START_TIMEOUT_S)
 
@@ -78,7 +96,7 @@ class ZooKeeper:
             text = (self.folder / "zookeeper.log").read_text(errors="replace")
             raise AssertionError(f"ZooKeeper ended at once:\n{text[-2000:]}")
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+            with socket.create_connection((self.host, self.port), timeout=1) as connection:
                 # "ruok" says yes before it serves; "srvr" does not.
                 connection.sendall(b"srvr")
                 return connection.recv(64).startswith(b"Zookeeper version")
@@ -87,9 +105,9 @@ class ZooKeeper:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[ZooKeeper]:
-    """A server that is there inside the `with` block. `folder` is its own."""
-    server = ZooKeeper(folder)
+def running(folder: Path, **options: Any) -> Iterator[ZooKeeper]:
+    """A server that is there inside the `with` block. `folder` is its own; `options`: of `ZooKeeper`."""
+    server = ZooKeeper(folder, **options)
     server.start()
     try:
         yield server
@@ -105,7 +123,7 @@ def class_path() -> str:
     folder = Path(spec.origin).parent / "jars"
     found = [next(folder.glob(f"{name}*.jar"), None) for name in JARS]
     assert all(found), f"the ZooKeeper jars are not in {folder}"
-    return ":".join(str(jar) for jar in found)
+    return ":".join(str(jar) for jar in [*found, *sorted(folder.glob(NETTY_JARS))])
 
 
 def free_port() -> int:

@@ -1,70 +1,202 @@
 """Driver of garbage collection: forget ledgers that are proven gone, then drop entry logs that held only such.
 
-Must never delete on a doubt: a ledger in limbo, a store that is not proven yet, a metadata store that does not answer.
-A ledger directory that takes no writes any more is left as it is, to the restart; the others are collected beside it.
+Must never delete on a doubt (spec/bp46.md#S20): a ledger in limbo, a store that is not proven yet, a metadata store
+that does not answer, or one that suddenly lacks more than a day's worth of what is here (`brake`). A ledger directory
+that takes no writes any more is left as it is, to the restart; the others are collected beside it.
 """
 
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import dataclasses
+import logging
+from array import array
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from bookie.base import errors
+from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
-from bookie.storage.collect import plan, survey
+from bookie.storage.collect import brake, plan, survey
+from bookie.storage.collect.brake import Amount
+from bookie.storage.collect.daily import DailyCounts
+from bookie.storage.collect.undecided import Undecided
 from bookie.storage.partition import Partition
 from bookie.storage.store import EntryStore
+
+log = logging.getLogger(__name__)
 
 # Answers True only when the metadata store has confirmed that the ledger does not exist. Raises when it cannot tell.
 IsAbsent = Callable[[LedgerId], Awaitable[bool]]
 
+# Of what the brake holds, for people who want to look one up.
+_FIRST_COUNT = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What one run did."""
+    """What one run did, and what the brake kept of what the metadata store no longer has."""
 
     ledgers_seen: int
     ledgers_deleted: int
     logs_dropped: int
+    held: Amount = Amount()
+    held_first: tuple[LedgerId, ...] = ()
+    held_reason: str = ""  # "": the brake holds nothing
+    day: Amount = Amount()  # collected in the last day, this run included
+    allowed: Amount = Amount()  # may go in this day, beside what went before this run
 
 
-async def collect(store: EntryStore, is_absent: IsAbsent) -> Collected:
-    """One run over every ledger in directories that take writes. Raises what `is_absent` raises, before anything more
-    is deleted.
+@dataclass(frozen=True, slots=True)
+class _DeletedLedgers:
+    """What the metadata store no longer has of one ledger directory: eight bytes each, for there may be millions."""
+
+    partition: Partition
+    ledger_ids: "array[int]"
+    size_bytes: int
+
+    @property
+    def amount(self) -> Amount:
+        return Amount(len(self.ledger_ids), self.size_bytes)
+
+
+async def collect(
+    store: EntryStore,
+    is_absent: IsAbsent,
+    counts: DailyCounts | None = None,
+    undecided: Undecided | None = None,
+    *,
+    released: int = 0,
+    looks_only: bool = False,
+) -> Collected:
+    """One run over every ledger in directories that take writes. A ledger of which `is_absent` cannot tell is kept, in
+    `undecided`; when it can tell of none any more, what it raised is raised here, and no ledger is deleted.
+
+    First all that is gone is found; then the brake rules over all of it; then each is asked about again, and deleted.
+    `counts` None: without the brake. `released`: so many may go whatever the brake says, for a person said so; they
+    are not counted, or they would hold tomorrow's. `looks_only`: nothing goes.
 
     CRASH: logs are dropped only after the flush that made their ledgers' deletion durable; before it, the ledgers are
     back after a restart and the next run finds them again.
     """
-    seen = deleted = 0
-    async with contextlib.aclosing(_ledgers(store)) as ledgers:
+    if counts is not None:
+        counts.keep_time()
+    undecided = Undecided() if undecided is None else undecided
+    undecided.begin(all_due=looks_only or released > 0)
+    ask = _Asking(store, is_absent, undecided)
+    seen, found, here = 0, [], Amount()
+    try:
+        for partition in _that_take_writes(store):
+            count, gone, size_bytes = await _look(ask, partition)
+            seen += count
+            here = here.plus(Amount(count, size_bytes))
+            if gone.ledger_ids:
+                found.append(gone)
+        ask.check_answered()
+    except BookieError:
+        await _flush_and_drop(store)  # what is dead already needs nobody's answer
+        raise
+    done = Collected(seen, 0, 0) if counts is None else _ruled(store, found, here, counts)
+    if looks_only:
+        return done
+    if not done.held_reason or done.held.ledgers <= released:
+        deleted = await _delete(ask, found, None if done.held_reason else counts)
+        day = done.day if counts is None else counts.total()
+        done = Collected(seen, deleted, 0, day=day, allowed=done.allowed)
+    return dataclasses.replace(done, logs_dropped=await _flush_and_drop(store))
+
+
+class _Asking:
+    """One run's questions about single ledgers. One that nobody can answer costs that ledger alone."""
+
+    def __init__(self, store: EntryStore, is_absent: IsAbsent, undecided: Undecided) -> None:
+        self.store = store
+        self._is_absent = is_absent
+        self._undecided = undecided
+        self._last_error: BookieError | None = None
+
+    async def is_gone(self, ledger_id: LedgerId) -> bool | None:
+        """May it go? None: nobody can tell just now, or it is not its turn to be asked about. Raises what is no matter
+        of one ledger."""
+        if not self._undecided.is_due(ledger_id):
+            return None
+        try:
+            is_gone = _may_go(self.store, ledger_id) and await self._is_absent(ledger_id)
+        except BookieError as error:
+            if error.fatal:
+                raise
+            self._last_error = error
+            if self._undecided.failed(ledger_id, str(error) or type(error).__name__):
+                raise
+            return None
+        self._undecided.decided(ledger_id)
+        return is_gone and _may_go(self.store, ledger_id)
+
+    def check_answered(self) -> None:
+        """Raise what came instead of answers when there was none at all."""
+        if self._undecided.is_silent and self._last_error is not None:
+            raise self._last_error
+
+
+async def _look(ask: _Asking, partition: Partition) -> tuple[int, _DeletedLedgers, int]:
+    """(ledgers seen, those that are gone, bytes of all)."""
+    seen, gone = 0, array("q")
+    async with contextlib.aclosing(partition.table.walk()) as ledgers:
         async for ledger_id in ledgers:
-            facts = store.facts(ledger_id)
-            if facts is None or facts.is_limbo or store.is_doubtful:
-                continue
-            seen += 1
-            if await is_absent(ledger_id):
-                store.delete_ledger(ledger_id)
+            if _may_go(ask.store, ledger_id):
+                seen += 1
+                if await ask.is_gone(ledger_id):
+                    gone.append(ledger_id)
+    if not gone:
+        return seen, _DeletedLedgers(partition, gone, 0), 0
+    size_bytes, gone_bytes = await survey.sizes(partition, frozenset(map(LedgerId, gone)))
+    return seen, _DeletedLedgers(partition, gone, gone_bytes), size_bytes
+
+
+def _may_go(store: EntryStore, ledger_id: LedgerId) -> bool:
+    facts = store.facts(ledger_id)
+    return facts is not None and not facts.is_limbo and not store.is_doubtful
+
+
+def _ruled(store: EntryStore, found: Sequence[_DeletedLedgers], here: Amount, counts: DailyCounts) -> Collected:
+    """What the brake says of all that was found, before anything of it went."""
+    amount, day = brake.total(gone.amount for gone in found), counts.total()
+    ruling = brake.rule(amount, here, day, store.options.brake)
+    done = Collected(here.ledgers, 0, 0, day=day, allowed=ruling.allowed)
+    if not ruling.reason:
+        return done
+    first = [LedgerId(ledger_id) for gone in found for ledger_id in gone.ledger_ids[:_FIRST_COUNT]]
+    return dataclasses.replace(done, held=amount, held_first=tuple(first[:_FIRST_COUNT]), held_reason=ruling.reason)
+
+
+async def _delete(ask: _Asking, found: Sequence[_DeletedLedgers], counts: DailyCounts | None) -> int:
+    """Forget what was found, as far as it is still gone: since then a person may have put records back."""
+    deleted = 0
+    for gone in found:
+        if counts is not None:
+            counts.count(gone.partition.number, gone.amount)
+        for number in gone.ledger_ids:
+            ledger_id = LedgerId(number)
+            if await ask.is_gone(ledger_id):
+                ask.store.delete_ledger(ledger_id)
                 deleted += 1
+    return deleted
+
+
+async def _flush_and_drop(store: EntryStore) -> int:
+    """Make the deletions durable, then drop what they leave dead; how many logs."""
     try:
         await store.flush()
     except errors.PartitionFailed:
         # The others' checkpoints went on (`Checkpointer.checkpoint_all`). If one of those had no space, its deletions
         # may not be durable: the survey takes such ledgers for alive.
-        return Collected(seen, deleted, await drop_dead_logs(store))
+        return await drop_dead_logs(store)
     except errors.DiskFull:
         # Deletions are durable all the same where the index had space (`checkpoint`): what they leave dead makes room.
         dropped = await drop_dead_logs(store)
         if not dropped:
             raise
         await store.flush()
-        return Collected(seen, deleted, dropped)
-    return Collected(seen, deleted, await drop_dead_logs(store))
-
-
-async def _ledgers(store: EntryStore) -> AsyncGenerator[LedgerId, None]:
-    for partition in _that_take_writes(store):
-        async with contextlib.aclosing(partition.table.walk()) as found:
-            async for ledger_id in found:
-                yield ledger_id
+        return dropped
+    return await drop_dead_logs(store)
 
 
 def _that_take_writes(store: EntryStore) -> list[Partition]:
@@ -76,6 +208,12 @@ async def drop_dead_logs(store: EntryStore) -> int:
     dropped = 0
     for partition in _that_take_writes(store):
         for log_id in plan.dead(await survey.survey(partition)):
-            await survey.drop(partition, log_id)
-            dropped += 1
+            try:
+                await survey.drop(partition, log_id)
+            except errors.StorageFailed as error:
+                if error.fatal:
+                    raise
+                log.warning("entry log not removed log_id=%d reason=%s", log_id, error)
+            else:
+                dropped += 1
     return dropped

@@ -16,18 +16,22 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bookie.base import errors
 from bookie.base.throttle import Throttle
 from bookie.base.units import NS_PER_MS
 from bookie.ports.clock import Clock
 from bookie.ports.disk import Buffer
 from bookie.storage.collect import plan, survey
-from bookie.storage.collect.options import CompactionOptions
 from bookie.storage.collect.plan import Kind, LogUsage
-from bookie.storage.entrylog.logs import Place
+from bookie.storage.collect_options import CompactionOptions
+from bookie.storage.entrylog.logs import EntryPlace
 from bookie.storage.partition import Partition
 from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
+
+# What is the matter with the disks or the node, and with no log.
+_ENDS_A_RUN = (errors.DiskFull, errors.OutOfResources, errors.PartitionFailed)
 
 
 @dataclass(slots=True)
@@ -60,7 +64,8 @@ class Compactor:
         return None if kind is None else await self.compact(kind)
 
     async def compact(self, kind: Kind, *, is_forced: bool = False) -> Compacted:
-        """One run over all ledger directories. Raises DiskFull (the rest stays as it is), StorageFailed."""
+        """One run over all ledger directories. Raises DiskFull (the rest stays as it is), OutOfResources, and what the
+        node stops of."""
         now_ns = self._clock.monotonic_ns()
         self._last_ns[Kind.MINOR] = now_ns
         if kind is Kind.MAJOR:
@@ -82,15 +87,25 @@ class Compactor:
                 if until_ns is not None and self._clock.monotonic_ns() >= until_ns:
                     return done
                 if plan.fits(usage, self._store.disk_usage(partition.number), full=full):
-                    await self._compact_log(partition, usage, done)
+                    await self._compact_or_keep(partition, usage, done)
         return done
+
+    async def _compact_or_keep(self, partition: Partition, usage: LogUsage, done: Compacted) -> None:
+        """Compact one log; one that cannot be read is left, and keeps no other from being compacted."""
+        try:
+            await self._compact_log(partition, usage, done)
+        except errors.StorageFailed as error:
+            if error.fatal or isinstance(error, _ENDS_A_RUN):
+                raise
+            done.logs_damaged += 1
+            log.warning("entry log kept log_id=%d reason=%s", usage.log_id, error)
 
     async def _compact_log(self, partition: Partition, usage: LogUsage, done: Compacted) -> None:
         log_id, is_whole = usage.log_id, True
         async with contextlib.aclosing(survey.live_places(partition, log_id)) as pieces:
             async for piece in pieces:
                 await self._wait_for_turn(partition, piece)
-                bodies = await partition.logs.read_many(log_id, piece)
+                bodies = await _read(partition, log_id, piece)
                 copied, size, is_readable = keep_copies(partition, piece, bodies)
                 is_whole &= is_readable
                 done.entries += copied
@@ -99,17 +114,21 @@ class Compactor:
                 self._store.stats.compacted_bytes += size
         # Also when the log is kept: what could be copied is then no longer in a log that has bad spots.
         await self._store.flush()
+        if partition.table.quarantined and await survey.holds_quarantined(partition, log_id):
+            is_whole = False
         if not is_whole:
             done.logs_damaged += 1
-            log.warning("entry log kept, it holds entries that do not check log_id=%d", log_id)
+            log.warning(
+                "entry log kept, it holds entries that do not check, or more than the index knows log_id=%d", log_id
+            )
             return
         await survey.drop(partition, log_id)
         done.logs += 1
         done.bytes_freed += usage.total_bytes
         self._store.stats.logs_compacted += 1
 
-    async def _wait_for_turn(self, partition: Partition, piece: Sequence[Place]) -> None:
-        """As slowly as told, and never so that clients find the write cache full of copies."""
+    async def _wait_for_turn(self, partition: Partition, piece: Sequence[EntryPlace]) -> None:
+        """Wait, to copy as slowly as told, and never so that clients find the write cache full of copies."""
         now_ns = self._clock.monotonic_ns()
         size = sum(place.location.size for place in piece)
         await self._clock.sleep_until(max(self._bytes.take(size, now_ns), self._entries.take(len(piece), now_ns)))
@@ -118,7 +137,21 @@ class Compactor:
             await self._store.flush()
 
 
-def keep_copies(partition: Partition, piece: Sequence[Place], bodies: Sequence[Buffer | None]) -> tuple[int, int, bool]:
+async def _read(partition: Partition, log_id: int, piece: Sequence[EntryPlace]) -> Sequence[Buffer | None]:
+    """The bodies at `piece`; None for each that the disk does not give, or that does not check."""
+    try:
+        return await partition.logs.read_many(log_id, piece)
+    except errors.OutOfResources:
+        raise
+    except errors.StorageFailed as error:
+        if error.fatal or len(piece) == 1:
+            return [None] * len(piece)
+        return [body for place in piece for body in await _read(partition, log_id, [place])]
+
+
+def keep_copies(
+    partition: Partition, piece: Sequence[EntryPlace], bodies: Sequence[Buffer | None]
+) -> tuple[int, int, bool]:
     """Put those entries into the write cache that are still where they were read; (entries, bytes, all readable).
 
     One step that nothing can interrupt: a newer entry, here or in the index, is never replaced by the one read before.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bookie.ports.disk import Usage
-from bookie.storage.collect.options import CompactionOptions, Rule
+from bookie.storage.collect_options import CompactionOptions, CompactionRule
 
 
 class Kind(enum.Enum):
@@ -49,7 +49,7 @@ def candidates(logs: Iterable[LogUsage], threshold: float) -> list[LogUsage]:
     )
 
 
-def rule_of(kind: Kind, options: CompactionOptions) -> Rule:
+def rule_of(kind: Kind, options: CompactionOptions) -> CompactionRule:
     return options.minor if kind is Kind.MINOR else options.major
 
 

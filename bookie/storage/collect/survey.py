@@ -4,44 +4,82 @@ Only logs that are never written again are looked at: the index knows everything
 whose deletion is not durable yet: after a crash that one would be back.
 """
 
-from collections.abc import AsyncGenerator
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Container
 
 from bookie.base import errors
+from bookie.base.ids import LedgerId
 from bookie.base.units import MIB
 from bookie.storage.collect.plan import LogUsage
-from bookie.storage.entrylog.logs import Place, in_pieces
+from bookie.storage.entrylog.logs import EntryPlace, in_pieces
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
+
+log = logging.getLogger(__name__)
 
 # Of one piece of live entries: what one read fetches, and what waits in memory for the throttle.
 PIECE_BYTES = 1 * MIB
 
 
 async def survey(partition: Partition) -> list[LogUsage]:
-    """Every log that is never written again, ascending. Raises StorageFailed when one cannot be looked at."""
+    """Every log that is never written again, ascending. One that cannot be looked at counts as full of life: kept as
+    it is."""
     found = []
     for log_id in sorted(log_id for log_id in partition.logs.ids if log_id < partition.first_open_log):
-        live_bytes = ledgers = 0
-        async for uses in partition.index.walk_use(log_id):
-            for ledger_id, use in uses:
-                if partition.table.may_be_here(ledger_id):
-                    live_bytes += use.size
-                    ledgers += 1
         try:
-            total_bytes = await partition.logs.size_of(log_id) if ledgers else 0
-        except errors.CorruptFile:
-            total_bytes = live_bytes  # its head is damaged: nothing can be copied out of it
-        found.append(LogUsage(log_id, total_bytes, live_bytes, ledgers))
+            found.append(await _usage(partition, log_id))
+        except errors.StorageFailed as error:
+            if error.fatal:
+                raise
+            log.warning("entry log kept, it cannot be looked at log_id=%d reason=%s", log_id, error)
+            found.append(LogUsage(log_id, 1, 1, 1))
         await pause()
     return found
 
 
-async def live_places(partition: Partition, log_id: int) -> AsyncGenerator[list[Place], None]:
+async def _usage(partition: Partition, log_id: int) -> LogUsage:
+    live_bytes = ledgers = 0
+    async for uses in partition.index.walk_use(log_id):
+        for ledger_id, use in uses:
+            if partition.table.may_be_here(ledger_id):
+                live_bytes += use.size
+                ledgers += 1
+    try:
+        total_bytes = await partition.logs.size_of(log_id) if ledgers else 0
+    except errors.CorruptFile:
+        total_bytes = live_bytes  # its head is damaged: nothing can be copied out of it
+    return LogUsage(log_id, total_bytes, live_bytes, ledgers)
+
+
+async def sizes(partition: Partition, chosen: Container[LedgerId]) -> tuple[int, int]:
+    """Bytes that the logs hold of ledgers that are here: of all, and of the chosen. What was never flushed is in no
+    log yet; a log that cannot be looked at counts for nothing."""
+    total_bytes = chosen_bytes = 0
+    for log_id in sorted(partition.logs.ids):
+        with contextlib.suppress(errors.CorruptFile):
+            async for uses in partition.index.walk_use(log_id):
+                for ledger_id, use in uses:
+                    if partition.table.may_be_here(ledger_id):
+                        total_bytes += use.size
+                        chosen_bytes += use.size if ledger_id in chosen else 0
+    return total_bytes, chosen_bytes
+
+
+async def holds_quarantined(partition: Partition, log_id: int) -> bool:
+    """True when the log holds anything of a ledger of which the index may not know all that is there."""
+    async for uses in partition.index.walk_use(log_id):
+        if any(ledger_id in partition.table.quarantined for ledger_id, _ in uses):
+            return True
+    return False
+
+
+async def live_places(partition: Partition, log_id: int) -> AsyncGenerator[list[EntryPlace], None]:
     """What the index has in that log, in pieces of about `PIECE_BYTES`, each ascending by offset.
 
     Close it when you leave early (`contextlib.aclosing`).
     """
-    found: list[Place] = []
+    found: list[EntryPlace] = []
     size = 0
     async for uses in partition.index.walk_use(log_id):
         for ledger_id, use in uses:
@@ -50,7 +88,7 @@ async def live_places(partition: Partition, log_id: int) -> AsyncGenerator[list[
             async for rows in partition.index.walk_locations(ledger_id, use.first, use.last):
                 for entry_id, location in rows:
                     if location.log_id == log_id:
-                        found.append(Place(ledger_id, entry_id, location))
+                        found.append(EntryPlace(ledger_id, entry_id, location))
                         size += location.size
                 if size >= PIECE_BYTES:
                     for piece in in_pieces(sorted(found, key=_offset), PIECE_BYTES):
@@ -60,7 +98,7 @@ async def live_places(partition: Partition, log_id: int) -> AsyncGenerator[list[
         yield piece
 
 
-def _offset(place: Place) -> int:
+def _offset(place: EntryPlace) -> int:
     return place.location.offset
 
 

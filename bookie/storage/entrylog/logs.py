@@ -3,7 +3,8 @@
 Must never answer with bytes that do not check, nor turn a damaged or missing log into "no such entry".
 """
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bookie.base import errors
@@ -14,6 +15,8 @@ from bookie.storage import versions
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.location import Location
 
+log = logging.getLogger(__name__)
+
 SUFFIX = ".log"
 # One read fetches neighbours: what lies between costs less than another request, and a piece stays small in memory.
 SPAN_GAP_BYTES = 16 * KIB
@@ -22,7 +25,7 @@ SPAN_BYTES_MAX = 1 * MIB
 FILES_MAX = 256
 
 
-class Place(NamedTuple):
+class EntryPlace(NamedTuple):
     """An entry and where its record is."""
 
     ledger_id: LedgerId
@@ -39,9 +42,9 @@ def _record_size(location: Location) -> int:
     return log_format.RECORD_HEAD_SIZE + location.size
 
 
-def in_pieces(places: Sequence[Place], size_bytes_max: int) -> Iterator[list[Place]]:
+def in_pieces(places: Sequence[EntryPlace], size_bytes_max: int) -> Iterator[list[EntryPlace]]:
     """`places` in order, in pieces of at most so many bytes; a larger entry is a piece of its own."""
-    piece: list[Place] = []
+    piece: list[EntryPlace] = []
     size = 0
     for place in places:
         if piece and size + place.location.size > size_bytes_max:
@@ -58,9 +61,9 @@ def end_of(location: Location) -> int:
     return location.offset + _record_size(location)
 
 
-def _spans(places: Sequence[Place]) -> Iterator[list[Place]]:
+def _spans(places: Sequence[EntryPlace]) -> Iterator[list[EntryPlace]]:
     """Runs of `places` that lie so close together that one read fetches them all."""
-    span: list[Place] = []
+    span: list[EntryPlace] = []
     for place in places:
         if span and (
             place.location.offset - end_of(span[-1].location) > SPAN_GAP_BYTES
@@ -73,7 +76,7 @@ def _spans(places: Sequence[Place]) -> Iterator[list[Place]]:
         yield span
 
 
-def _bodies(data: bytes, start: int, places: Sequence[Place]) -> list[bytes | None]:
+def _bodies(data: bytes, start: int, places: Sequence[EntryPlace]) -> list[bytes | None]:
     """The bodies of records in `data`, which was read at `start`; None for one that does not check."""
     body_of = log_format.body_of
     return [
@@ -105,21 +108,28 @@ class EntryLogs:
         """Raise RefusedToStart when a log was written in another format than ours. Damage is not looked for."""
         for log_id in sorted(self.ids):
             path = path_of(self.directory, log_id)
-            file = await self.disk.open(path, read_only=True)
+            version = None
             try:
-                version = log_format.other_version(await file.pread(0, log_format.HEADER_SIZE))
-            finally:
-                await file.close()
+                file = await self.disk.open(path, read_only=True)
+                try:
+                    version = log_format.other_version(await file.pread(0, log_format.HEADER_SIZE))
+                finally:
+                    await file.close()
+            except errors.OutOfResources:
+                raise
+            except errors.StorageFailed as error:  # one log: its entries answer an I/O error, the others are served
+                log.error("entry log not readable path=%s reason=%s", path, error)
             if version is not None:
                 raise versions.refusal(path, version, log_format.VERSION)
 
     async def create(self, log_id: int) -> File:
         """Begin a log: its header is written, nothing is durable yet."""
         assert log_id not in self.ids
-        file = await self.disk.open(path_of(self.directory, log_id), create=True, exclusive=True, in_blocks=True)
+        path = path_of(self.directory, log_id)
+        file = await self._with_descriptor(lambda: self.disk.open(path, create=True, exclusive=True, in_blocks=True))
         try:
             await file.append([log_format.pack_head_block(log_id)])
-        except errors.DiskFull:
+        except (errors.DiskFull, errors.OutOfResources):
             await file.close()
             raise
         self.ids.add(log_id)
@@ -129,7 +139,7 @@ class EntryLogs:
     def read_nowait(self, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Buffer | None:
         """The entry's body, or None when the disk must be waited for. Raises CorruptFile."""
         file = self._files.get(location.log_id)
-        if file is None:
+        if file is None or end_of(location) > file.size:
             return None
         data = file.pread_nowait(location.offset, _record_size(location))
         if data is None:
@@ -141,7 +151,7 @@ class EntryLogs:
         (data,) = await self._pread_many(location.log_id, [(location.offset, _record_size(location))])
         return self._check(data, location, ledger_id, entry_id)
 
-    async def read_many(self, log_id: int, places: Sequence[Place]) -> list[bytes | None]:
+    async def read_many(self, log_id: int, places: Sequence[EntryPlace]) -> list[bytes | None]:
         """The bodies of entries of one log, `places` ascending by offset, with one read where they are neighbours and
         one hop for all. The caller bounds their bytes.
 
@@ -156,8 +166,8 @@ class EntryLogs:
             bodies += _bodies(data, start, span)
         return bodies
 
-    def read_many_nowait(self, log_id: int, places: Sequence[Place]) -> list[bytes | None] | None:
-        """The same for `places` of one span; None when the disk must be waited for."""
+    def read_many_nowait(self, log_id: int, places: Sequence[EntryPlace]) -> list[bytes | None] | None:
+        """Read the bodies of `places`, all of one span; None when the disk must be waited for."""
         file = self._files.get(log_id)
         if file is None:
             return None
@@ -173,7 +183,9 @@ class EntryLogs:
         self._reads[log_id] = self._reads.get(log_id, 0) + 1
         try:
             file = await self._open(log_id)
-            return await file.pread_many(spans)
+            # No more than there is: what a damaged location says may be more than the memory holds.
+            there = [(offset, min(size, max(0, file.size - offset))) for offset, size in spans]
+            return await file.pread_many(there)
         finally:
             self._reads[log_id] -= 1
             if not self._reads[log_id]:
@@ -184,10 +196,10 @@ class EntryLogs:
     def _check(self, data: bytes, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
         body = log_format.body_of(data, 0, location, ledger_id, entry_id)
         if body is None:
-            raise errors.CorruptFile(self.complaint(Place(ledger_id, entry_id, location)))
+            raise errors.CorruptFile(self.complaint(EntryPlace(ledger_id, entry_id, location)))
         return body
 
-    def complaint(self, place: Place) -> str:
+    def complaint(self, place: EntryPlace) -> str:
         """What is wrong with an entry whose record does not check, and what to do."""
         return (
             f"{path_of(self.directory, place.location.log_id)}: the record of entry {place.entry_id} of ledger"
@@ -202,7 +214,7 @@ class EntryLogs:
         path = path_of(self.directory, log_id)
         if log_id not in self.ids:
             raise errors.CorruptFile(f"{path} is missing, though the index points into it; run the integrity check")
-        file = await self.disk.open(path)
+        file = await self._with_descriptor(lambda: self.disk.open(path))
         if not log_format.is_header(await file.pread(0, log_format.HEADER_SIZE), log_id):
             await file.close()
             raise errors.CorruptFile(f"{path}: the header does not check; run the integrity check")
@@ -217,12 +229,25 @@ class EntryLogs:
 
     async def trim(self) -> None:
         """Close handles beyond the bound, those open for longest first, of those that nobody reads or writes now."""
-        while len(self._files) > FILES_MAX:
-            idle = (log_id for log_id in self._files if log_id < self.written_from and log_id not in self._reads)
-            log_id = next(idle, None)
-            if log_id is None:
-                return
+        while len(self._files) > FILES_MAX and await self._close_idle():
+            pass
+
+    async def _close_idle(self) -> bool:
+        """Close the handle that was open for longest, of those that nobody uses now; False: there is none."""
+        idle = (log_id for log_id in self._files if log_id < self.written_from and log_id not in self._reads)
+        log_id = next(idle, None)
+        if log_id is not None:
             await self._files.pop(log_id).close()
+        return log_id is not None
+
+    async def _with_descriptor(self, open_file: Callable[[], Awaitable[File]]) -> File:
+        """Open a file; without a descriptor left, in the place of one that nobody needs now."""
+        try:
+            return await open_file()
+        except errors.OutOfResources:
+            if not await self._close_idle():
+                raise
+            return await open_file()
 
     async def remove(self, log_id: int) -> None:
         """Remove a log that nothing points into, durably. Reads that are under way there come to their end."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from bookie.ports.disk import Buffer, File, bytes_to_block
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.entrylog.logs import EntryLogs
-from bookie.storage.run import Run
+from bookie.storage.run import EntryRun
 
 
 class LogWriter:
@@ -40,10 +40,10 @@ class LogWriter:
         self._began_id = self.current_id
         self._begun = []
 
-    async def append(self, runs: Sequence[Run]) -> tuple[int, list[list[bytes]]]:
+    async def append(self, runs: Sequence[EntryRun]) -> tuple[int, list[list[bytes]]]:
         """Write `runs` in order; return the log's id and, per run, its entries' packed locations. Durable after `sync`.
 
-        Raises DiskFull: nothing was written that a location points to; call `roll_back`.
+        Raises DiskFull, OutOfResources: nothing was written that a location points to; call `roll_back`.
         """
         file = await self._roll() if self._file is None or self._is_full(self._file) else self._file
         log_id = self.current_id

@@ -15,14 +15,14 @@ from bookie.storage.journal import format as journal_format
 Completion = Callable[[BookieError | None], None]
 
 
-class Mark(NamedTuple):
+class JournalPosition(NamedTuple):
     """A place in one journal: everything before it is in the state that carries the mark. (0, 0): nothing is."""
 
     file_id: int
     offset: int
 
 
-NOTHING = Mark(0, 0)
+NOTHING = JournalPosition(0, 0)
 
 
 class Group:
@@ -42,7 +42,7 @@ class Group:
         return self.start + self.size_bytes
 
 
-class Batcher:
+class GroupPacker:
     """Packs records into the pending group. Owned by the journal's writer; `put` is the hot path."""
 
     __slots__ = ("_seed", "pending")

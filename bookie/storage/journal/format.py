@@ -31,7 +31,7 @@ VERSION: Final = 3  # 1 had no ENTRIES, 2 no PADDING
 _HEADER: Final = struct.Struct(">8sIQ8sQ")
 _CRC: Final = struct.Struct(">I")
 _HEAD: Final = struct.Struct(">IIB3sqq")
-_ENTRY_ID: Final = struct.Struct(">q")  # at 8 in an entry (wire-protocol.md, DigestManager)
+_ENTRY_ID: Final = struct.Struct(">q")  # at 8 in an entry (spec/wire.md#W19)
 HEADER_SIZE: Final = _HEADER.size + _CRC.size
 RECORD_HEAD_SIZE: Final = _CRC.size + _HEAD.size
 _MARK: Final = b"BKR"
@@ -44,7 +44,7 @@ assert RECORD_HEAD_SIZE == 32
 # Kinds of record. Numbers are for ever.
 ENTRY: Final = 1  # body: the entry as the client sent it
 KEY: Final = 2  # body: the master key of a ledger seen for the first time
-FENCE: Final = 3  # body: the master key the fencing request carried (a fence of an unknown ledger makes the ledger; E2)
+FENCE: Final = 3  # body: the fence's key, which makes a ledger that is unknown (spec/storage.md#E2)
 LAC: Final = 4  # body: the explicit LAC as the client sent it
 ENTRIES: Final = 5  # body: entries of one ledger that came together; each names itself in its head
 PADDING: Final = 6  # body: zeros
@@ -59,7 +59,7 @@ class Header(NamedTuple):
     previous_end: int
 
 
-class Record(NamedTuple):
+class WholeRecord(NamedTuple):
     """One whole record; `end` is the offset after it."""
 
     kind: int
@@ -143,7 +143,7 @@ def pack_padding(seed: int, group_start: int, size: int) -> bytes:
     return pack_record(seed, group_start, PADDING, NO_LEDGER, NO_ENTRY, body) + body
 
 
-def expand(record: Record) -> Iterator[Record]:
+def expand(record: WholeRecord) -> Iterator[WholeRecord]:
     """The records that a record stands for: itself, one ENTRY for each of ENTRIES, none for PADDING.
 
     Raises BadInput when the body is not laid out so: written by something else than `pack_run`.
@@ -160,7 +160,7 @@ def expand(record: Record) -> Iterator[Record]:
         for size in sizes:
             entry = body[start : start + size]
             (entry_id,) = _ENTRY_ID.unpack_from(entry, 8)
-            yield Record(ENTRY, record.ledger_id, EntryId(entry_id), entry, record.end)
+            yield WholeRecord(ENTRY, record.ledger_id, EntryId(entry_id), entry, record.end)
             start += size
     except struct.error as error:
         raise BadInput(f"entries of ledger {record.ledger_id} that end early: {error}") from error
@@ -168,18 +168,19 @@ def expand(record: Record) -> Iterator[Record]:
         raise BadInput(f"entries of ledger {record.ledger_id} with {len(body) - start} bytes too many")
 
 
-def unpack_record(data: bytes, offset: int, seed: int) -> Record | None:
-    """Return the record at `offset`, or None when there is no whole, valid one. The body is a copy."""
+def unpack_record(data: bytes, offset: int, seed: int) -> WholeRecord | None:
+    """Return the record at `offset`, or None when there is no whole, valid one. The body is a copy. A kind that is none
+    of ours is for the reader to judge: a checksum that is right is no torn tail."""
     if offset + RECORD_HEAD_SIZE > len(data):
         return None
     size, group_start, kind, mark, ledger_id, entry_id = _HEAD.unpack_from(data, offset + 4)
     end = offset + RECORD_HEAD_SIZE + size
-    if mark != _MARK or kind not in KINDS or end > len(data) or not HEADER_SIZE <= group_start <= offset:
+    if mark != _MARK or end > len(data) or not HEADER_SIZE <= group_start <= offset:
         return None
     (crc,) = _CRC.unpack_from(data, offset)
     if google_crc32c.extend(seed, data[offset + 4 : end]) != crc:
         return None
-    return Record(kind, LedgerId(ledger_id), EntryId(entry_id), data[offset + RECORD_HEAD_SIZE : end], end)
+    return WholeRecord(kind, LedgerId(ledger_id), EntryId(entry_id), data[offset + RECORD_HEAD_SIZE : end], end)
 
 
 def is_synced_beyond(data: bytes, offset: int, seed: int) -> bool:

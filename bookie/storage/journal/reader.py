@@ -4,6 +4,7 @@ Must never skip a record that may have been acknowledged. A bad record ends the 
 when nothing after it proves that it had been synced (`format.is_synced_beyond`).
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,10 +13,13 @@ from bookie.ports.disk import Disk
 from bookie.storage import versions
 from bookie.storage.journal import files
 from bookie.storage.journal import format as journal_format
-from bookie.storage.journal.batch import NOTHING, Mark
-from bookie.storage.journal.format import Header, Record
+from bookie.storage.journal.batch import NOTHING, JournalPosition
+from bookie.storage.journal.format import Header, WholeRecord
 
-_ADVICE = "the bookie does not start on it: restore the file, or treat this volume as lost"
+_ADVICE = (
+    "the bookie does not start on it: restore the file, or the index volume, if that was set back; or take this volume"
+    " for lost: move its files away and start again, then the bookie asks for a grant and brings back what is missing"
+)
 
 
 @dataclass(slots=True)
@@ -30,8 +34,10 @@ class JournalFile:
     at: int = journal_format.FIRST_GROUP
     end: int = journal_format.FIRST_GROUP
 
-    def records(self, start: int) -> Iterator[Record]:
-        """Every whole record from `start` (0: the first one), entry by entry. Raises CorruptFile; sets `end`."""
+    def records(self, start: int) -> Iterator[WholeRecord]:
+        """Every whole record from `start` (0: the first one), entry by entry. Raises CorruptFile; sets `end`.
+
+        One of ENTRIES is yielded as it is when it cannot be taken apart."""
         seed = journal_format.seed_of(self.header)
         if start > len(self.data):
             raise errors.CorruptFile(
@@ -48,13 +54,14 @@ class JournalFile:
                     )
                 break
             try:
-                yield from journal_format.expand(record)
-            except errors.BadInput as error:
-                raise errors.CorruptFile(f"{self.path}: the record at offset {offset}: {error}; {_ADVICE}") from error
+                expanded = list(journal_format.expand(record))
+            except errors.BadInput:
+                expanded = [record]  # it checks, and is told by its kind as one that makes no sense
+            yield from expanded
             offset = record.end
         self.end = offset
 
-    def check_reaches(self, newest: Mark) -> None:
+    def check_reaches(self, newest: JournalPosition) -> None:
         """Raise CorruptFile when a mark says that more of this file was durable than `records` found."""
         if self.file_id == newest.file_id and self.end < newest.offset:
             raise errors.CorruptFile(
@@ -62,7 +69,9 @@ class JournalFile:
             )
 
 
-async def find_files(disk: Disk, directory: str, mark: Mark, newest: Mark, *, accept_loss: bool) -> list[int]:
+async def find_files(
+    disk: Disk, directory: str, mark: JournalPosition, newest: JournalPosition, *, accept_loss: bool
+) -> list[int]:
     """Ids to replay: from the mark's file on, without a gap, and at least to that of the newest mark, which proves
     that it was there. Raises CorruptFile when one is missing.
 
@@ -75,11 +84,12 @@ async def find_files(disk: Disk, directory: str, mark: Mark, newest: Mark, *, ac
     first = mark.file_id if mark != NOTHING else 1
     if mark == NOTHING and not ids:
         return []
-    expected = list(range(first, max(ids[-1] if ids else first, newest.file_id) + 1))
-    missing = sorted(set(expected) - set(ids))
-    if missing:
+    last = max(ids[-1] if ids else first, newest.file_id)
+    if len(ids) != last - first + 1:
+        there = set(ids)
+        missing = next(file_id for file_id in itertools.count(first) if file_id not in there)
         raise errors.CorruptFile(
-            f"{files.path_of(directory, missing[0])} is missing, and the last checkpoint does not cover it; {_ADVICE}"
+            f"{files.path_of(directory, missing)} is missing, and the last checkpoint does not cover it; {_ADVICE}"
         )
     return ids
 
@@ -92,7 +102,7 @@ async def load_file(
     is_last: bool,
     previous_end: int | None,
     accept_loss: bool,
-    newest: Mark = NOTHING,
+    newest: JournalPosition = NOTHING,
 ) -> JournalFile | None:
     """Read one file. None: it is the last and was never begun (its header is torn), so nothing was ever put in it.
 

@@ -1,26 +1,31 @@
 """The journal's owner: one task that writes groups and syncs each once. Only a finished sync runs completions.
 
-Must never: complete anything before the sync of its group returned; write a group before the one before it was synced
-(the format's proof of rot rests on it); touch a file again after a failed sync.
+Must never: complete anything before the sync of its group returned (spec/bp46.md#S12); write a group before the one
+before it was synced (the format's proof of rot rests on it); touch a file again after a failed sync.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
-from bookie.base.units import MIB
+from bookie.base.units import MIB, NS_PER_MS
+from bookie.ports.clock import Clock
 from bookie.ports.disk import Disk, File
 from bookie.ports.entropy import Entropy
 from bookie.storage.journal import files
 from bookie.storage.journal import format as journal_format
-from bookie.storage.journal.batch import NOTHING, Batcher, Completion, Group, Mark
+from bookie.storage.journal.batch import NOTHING, Completion, Group, GroupPacker, JournalPosition
 from bookie.storage.journal.format import Header
 from bookie.storage.stats import StorageStats
 
+log = logging.getLogger(__name__)
+
 # One group in flight and one pending of at most this, whatever the disk does meanwhile.
 PENDING_BYTES_MAX = 64 * MIB
+_SHORT_RETRY_NS = 50 * NS_PER_MS
 
 
 def _nobody_listens(error: BookieError) -> None:
@@ -38,6 +43,7 @@ class JournalWriter:
         disk: Disk,
         directory: str,
         entropy: Entropy,
+        clock: Clock,
         *,
         file_bytes_max: int,
         stats: StorageStats,
@@ -49,12 +55,13 @@ class JournalWriter:
         self.on_trouble: Callable[[BookieError], None] = _nobody_listens
         self._disk = disk
         self._entropy = entropy
+        self._clock = clock
         self._file_bytes_max = file_bytes_max
         self._stats = stats
         self._file: File | None = None
         self._file_id = 0
         self._next: Header | None = None  # the header of a file that the next group opens
-        self._batcher = Batcher(0, 0)
+        self._batcher = GroupPacker(0, 0)
         self._in_flight: Group | None = None
         self._wake = asyncio.Event()
         self._is_awake = False
@@ -65,7 +72,7 @@ class JournalWriter:
         """Begin file `file_id`; `previous_end` is the size of the file before it (0: there is none)."""
         header = self._new_header(file_id, previous_end)
         await self._begin(header)
-        self._batcher = Batcher(journal_format.seed_of(header), journal_format.FIRST_GROUP)
+        self._batcher = GroupPacker(journal_format.seed_of(header), journal_format.FIRST_GROUP)
 
     # ---- the hot path: no await, no file ----------------------------------------------------------------------------
 
@@ -77,7 +84,7 @@ class JournalWriter:
     def put_run(
         self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes], done: Completion
     ) -> None:
-        """The same for entries of one ledger."""
+        """Put one record for each of these entries of one ledger."""
         self._batcher.put_run(ledger_id, entry_ids, bodies, done)
         self._was_put()
 
@@ -113,7 +120,7 @@ class JournalWriter:
             while self._batcher.pending.count:
                 group, next_header = self._cut()
                 try:
-                    await self._write(group)
+                    await self._write_patiently(group)
                 except errors.DiskFull as error:
                     self._suspend(group, error)
                     break
@@ -138,6 +145,20 @@ class JournalWriter:
         self._in_flight = group
         return group, header
 
+    async def _write_patiently(self, group: Group) -> None:
+        """Without descriptors or memory nothing of the group was written: it waits, and those who asked with it."""
+        is_told = False
+        while True:
+            try:
+                await self._write(group)
+            except errors.OutOfResources as error:
+                if not is_told:
+                    log.warning("the journal waits reason=%s", error)
+                is_told = True
+                await self._clock.sleep_until(self._clock.monotonic_ns() + _SHORT_RETRY_NS)
+            else:
+                return
+
     async def _write(self, group: Group) -> None:
         if self._next is not None:
             await self._begin(self._next)
@@ -147,7 +168,7 @@ class JournalWriter:
         assert start == group.start, f"{self._file.path}: group written at {start}, packed for {group.start}"
 
     def _complete(self, group: Group) -> None:
-        self.synced = Mark(self._file_id, group.end)
+        self.synced = JournalPosition(self._file_id, group.end)
         self._in_flight = None
         stats = self._stats
         stats.journal_groups += 1
@@ -190,7 +211,7 @@ class JournalWriter:
         await self._disk.remove(files.path_of(self.directory, header.file_id))
         await self._begin(header)
         self._next = None
-        self._batcher = Batcher(journal_format.seed_of(header), journal_format.FIRST_GROUP)
+        self._batcher = GroupPacker(journal_format.seed_of(header), journal_format.FIRST_GROUP)
         self.is_suspended = False
 
     # ---- files ----------------------------------------------------------------------------------------------------
@@ -206,15 +227,19 @@ class JournalWriter:
         try:
             await file.append_and_sync([journal_format.pack_head_block(header)])
             await self._disk.sync_dir(self.directory)
+        except errors.OutOfResources:
+            await file.close()
+            await self._disk.remove(path)  # as if it had never been begun: that is tried again
+            raise
         except BookieError:  # a full disk is tried again and again
             await file.close()
             raise
         if self._file is not None:
             await self._file.close()
         self._file, self._file_id = file, header.file_id
-        self.synced = Mark(header.file_id, journal_format.FIRST_GROUP)
+        self.synced = JournalPosition(header.file_id, journal_format.FIRST_GROUP)
 
-    async def trim(self, mark: Mark) -> None:
+    async def trim(self, mark: JournalPosition) -> None:
         """Remove files that lie wholly before `mark`. CRASH: only after `mark` is durable; any subset may survive, and
         the directory is read from the mark on."""
         if mark.file_id == self._trimmed_to:

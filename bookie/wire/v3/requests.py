@@ -15,29 +15,29 @@ from bookie.wire.messages import (
     AddResponse,
     AuthRequest,
     BookieInfoRequest,
-    BookieInfoResponse,
     Buffer,
     ErrorResponse,
     ForceRequest,
-    ForceResponse,
     ListEntriesRequest,
-    ListEntriesResponse,
+    Outgoing,
     ReadLacRequest,
-    ReadLacResponse,
     ReadRequest,
-    ReadResponse,
     RefusedRequest,
     Request,
-    Response,
     StartTlsRequest,
     UnknownRequest,
     WriteLacRequest,
-    WriteLacResponse,
 )
 from bookie.wire.proto import bookkeeper_pb2 as proto
+from bookie.wire.refusals import refusal
 from bookie.wire.varint import varint
 
 VERSION = 3
+
+# A frame above this is looked at before it is parsed. Java's logging context is a few pairs.
+_LARGE_BYTES = 64 * 1024
+_FIELDS_MAX = 64
+_VARINT, _DELIMITED = 0, 2
 
 _parse_request = proto.Request.FromString
 
@@ -49,8 +49,10 @@ def unpack_request(view: Buffer) -> Request:
     """Return the request in one frame's payload; bytes fields are copies.
 
     Raises BadInput when it is not a whole Request: unknown operation numbers above 12 included, since a required
-    enum field with an unknown value counts as missing (wire-protocol.md 2).
+    enum field with an unknown value counts as missing (spec/wire.md#W5).
     """
+    if len(view) > _LARGE_BYTES:
+        _check_few_fields(view)
     try:
         # The parser takes any buffer; its stub says bytes.
         message = _parse_request(view)  # type: ignore[arg-type]
@@ -59,7 +61,7 @@ def unpack_request(view: Buffer) -> Request:
     header = message.header
     if header.operation == proto.ADD_ENTRY and header.version == VERSION:
         # Hot: no wrapper types, and no look for missing fields (as dear as parsing). An add that lacks its ids, its
-        # body or all of itself reads as one whose body is not that entry: a bad request (wire-protocol.md 4.1).
+        # body or all of itself reads as one whose body is not that entry: a bad request (spec/wire.md#W14).
         add = message.addRequest
         level = add.writeFlags
         if level & ~codes.WRITE_DEFERRED_SYNC:
@@ -77,6 +79,37 @@ def unpack_request(view: Buffer) -> Request:
             header.priority > 0,
         )
     return _unpack_rare_request(message)
+
+
+def _check_few_fields(view: Buffer) -> None:
+    """Raises BadInput for a large frame of many fields: only an add is large, and that is one field of it. Five MiB of
+    empty pairs of a request's context took the parser half a second and a hundred MiB."""
+    offset = 0
+    try:
+        for _ in range(_FIELDS_MAX):
+            tag, offset = _varint_at(view, offset)
+            if tag & 7 == _DELIMITED:
+                size, offset = _varint_at(view, offset)
+                offset += size
+            elif tag & 7 == _VARINT:
+                _, offset = _varint_at(view, offset)
+            else:
+                return  # no field of a request is of such a type: the parser says what it is
+            if offset >= len(view):
+                return
+    except IndexError:
+        return  # cut: the parser says so
+    raise BadInput(f"a v3 request of {len(view)} bytes with more than {_FIELDS_MAX} fields")
+
+
+def _varint_at(view: Buffer, offset: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = view[offset]
+        value |= (byte & 0x7F) << shift
+        offset, shift = offset + 1, shift + 7
+        if byte < 0x80 or shift > 63:
+            return value, offset
 
 
 def _unpack_rare_request(message: proto.Request) -> Request:
@@ -156,29 +189,15 @@ def _never(message: proto.Request) -> Request:
     raise AssertionError(f"an add that was neither read nor refused: txn {message.header.txnId}")
 
 
-def _refusal(message: proto.Request, operation: Operation, status: Status) -> Response:
+def _refusal(message: proto.Request, operation: Operation, status: Status) -> Outgoing:
     """The answer to a request that names a wrong version or has no sub-message; ids echo what is there, else 0."""
     txn = message.header.txnId
-    match operation:
-        case Operation.ADD_ENTRY:
-            add = message.addRequest
-            return AddResponse(txn, VERSION, status, LedgerId(add.ledgerId), EntryId(add.entryId))
-        case Operation.READ_ENTRY:
-            read = message.readRequest
-            return ReadResponse(txn, VERSION, status, LedgerId(read.ledgerId), EntryId(read.entryId))
-        case Operation.WRITE_LAC:
-            return WriteLacResponse(txn, VERSION, status, LedgerId(message.writeLacRequest.ledgerId))
-        case Operation.READ_LAC:
-            return ReadLacResponse(txn, VERSION, status, LedgerId(message.readLacRequest.ledgerId))
-        case Operation.FORCE_LEDGER:
-            return ForceResponse(txn, VERSION, status, LedgerId(message.forceLedgerRequest.ledgerId))
-        case Operation.GET_BOOKIE_INFO:
-            return BookieInfoResponse(txn, VERSION, status)
-        case Operation.GET_LIST_OF_ENTRIES_OF_LEDGER:
-            listed = message.getListOfEntriesOfLedgerRequest
-            return ListEntriesResponse(txn, VERSION, status, LedgerId(listed.ledgerId))
-        case _:
-            return ErrorResponse(txn, VERSION, operation, status)
+    if operation is Operation.ADD_ENTRY:
+        add = message.addRequest
+        return AddResponse(txn, VERSION, status, LedgerId(add.ledgerId), EntryId(add.entryId))
+    if operation in (Operation.AUTH, Operation.START_TLS):
+        return ErrorResponse(txn, VERSION, operation, status)
+    return refusal(_UNPACK_REQUEST[operation][1](message), status)
 
 
 # ---- requests, written ----------------------------------------------------------------------------------------------
@@ -192,7 +211,12 @@ def pack_request(request: Request) -> list[Buffer]:
     header = message.header
     header.version = proto.VERSION_THREE
     header.txnId = request.txn
-    _PACK_REQUEST[type(request)](message, request)
+    if isinstance(request, UnknownRequest):
+        header.operation = int(request.operation)  # type: ignore[assignment]  # the stub wants the enum wrapper
+    else:
+        operation, pack = _PACK_REQUEST[type(request)]
+        header.operation = int(operation)  # type: ignore[assignment]
+        pack(message, request)
     return framing.frame([message.SerializeToString()])
 
 
@@ -223,7 +247,6 @@ def _pack_add(request: AddRequest) -> list[Buffer]:
 
 
 def _pack_read(message: proto.Request, request: ReadRequest) -> None:
-    message.header.operation = proto.READ_ENTRY
     if request.is_high_priority:
         message.header.priority = codes.PRIORITY_HIGH
     read = message.readRequest
@@ -243,7 +266,6 @@ def _pack_read(message: proto.Request, request: ReadRequest) -> None:
 
 
 def _pack_write_lac(message: proto.Request, request: WriteLacRequest) -> None:
-    message.header.operation = proto.WRITE_LAC
     write = message.writeLacRequest
     write.ledgerId = request.ledger_id
     write.lac = request.lac
@@ -252,48 +274,37 @@ def _pack_write_lac(message: proto.Request, request: WriteLacRequest) -> None:
 
 
 def _pack_read_lac(message: proto.Request, request: ReadLacRequest) -> None:
-    message.header.operation = proto.READ_LAC
     message.readLacRequest.ledgerId = request.ledger_id
 
 
 def _pack_force(message: proto.Request, request: ForceRequest) -> None:
-    message.header.operation = proto.FORCE_LEDGER
     message.forceLedgerRequest.ledgerId = request.ledger_id
 
 
 def _pack_list(message: proto.Request, request: ListEntriesRequest) -> None:
-    message.header.operation = proto.GET_LIST_OF_ENTRIES_OF_LEDGER
     message.getListOfEntriesOfLedgerRequest.ledgerId = request.ledger_id
 
 
 def _pack_info(message: proto.Request, request: BookieInfoRequest) -> None:
-    message.header.operation = proto.GET_BOOKIE_INFO
     message.getBookieInfoRequest.requested = request.requested
 
 
 def _pack_auth(message: proto.Request, request: AuthRequest) -> None:
-    message.header.operation = proto.AUTH
     message.authRequest.authPluginName = request.plugin
     message.authRequest.payload = request.payload
 
 
 def _pack_start_tls(message: proto.Request, request: StartTlsRequest) -> None:
-    message.header.operation = proto.START_TLS
     message.startTLSRequest.SetInParent()
 
 
-def _pack_unknown(message: proto.Request, request: UnknownRequest) -> None:
-    message.header.operation = int(request.operation)  # type: ignore[assignment]  # the stub wants the enum wrapper
-
-
-_PACK_REQUEST: dict[type, Callable[[proto.Request, Any], None]] = {
-    ReadRequest: _pack_read,
-    WriteLacRequest: _pack_write_lac,
-    ReadLacRequest: _pack_read_lac,
-    ForceRequest: _pack_force,
-    ListEntriesRequest: _pack_list,
-    BookieInfoRequest: _pack_info,
-    AuthRequest: _pack_auth,
-    StartTlsRequest: _pack_start_tls,
-    UnknownRequest: _pack_unknown,
+_PACK_REQUEST: dict[type, tuple[Operation, Callable[[proto.Request, Any], None]]] = {
+    ReadRequest: (Operation.READ_ENTRY, _pack_read),
+    WriteLacRequest: (Operation.WRITE_LAC, _pack_write_lac),
+    ReadLacRequest: (Operation.READ_LAC, _pack_read_lac),
+    ForceRequest: (Operation.FORCE_LEDGER, _pack_force),
+    ListEntriesRequest: (Operation.GET_LIST_OF_ENTRIES_OF_LEDGER, _pack_list),
+    BookieInfoRequest: (Operation.GET_BOOKIE_INFO, _pack_info),
+    AuthRequest: (Operation.AUTH, _pack_auth),
+    StartTlsRequest: (Operation.START_TLS, _pack_start_tls),
 }

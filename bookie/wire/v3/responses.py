@@ -1,7 +1,7 @@
 """Responses of protocol version 3, read and written.
 
 Every answer carries its operation's sub-message, on errors too, and the same status outside and inside
-(wire-protocol.md 4.1); only `ErrorResponse` is a header alone.
+(spec/wire.md#W13); only `ErrorResponse` is a header alone.
 """
 
 from collections.abc import Callable
@@ -172,7 +172,12 @@ def pack_response(response: Response) -> list[Buffer]:
     header.version = proto.VERSION_THREE
     header.txnId = response.txn
     message.status = int(response.status)  # type: ignore[assignment]  # the stub wants the enum wrapper
-    _PACK[type(response)](message, response)
+    if isinstance(response, ErrorResponse):
+        header.operation = int(response.operation)  # type: ignore[assignment]
+    else:
+        operation, pack = _PACK[type(response)]
+        header.operation = int(operation)  # type: ignore[assignment]
+        pack(message, response)
     return framing.frame([message.SerializeToString()])
 
 
@@ -217,7 +222,6 @@ def _pack_read(response: ReadResponse) -> list[Buffer]:
 
 
 def _pack_synced_add(message: proto.Response, response: AddResponse) -> None:
-    message.header.operation = proto.ADD_ENTRY
     add = message.addResponse
     add.status = message.status
     add.ledgerId = response.ledger_id
@@ -227,13 +231,11 @@ def _pack_synced_add(message: proto.Response, response: AddResponse) -> None:
 
 
 def _pack_write_lac(message: proto.Response, response: WriteLacResponse) -> None:
-    message.header.operation = proto.WRITE_LAC
     message.writeLacResponse.status = message.status
     message.writeLacResponse.ledgerId = response.ledger_id
 
 
 def _pack_read_lac(message: proto.Response, response: ReadLacResponse) -> None:
-    message.header.operation = proto.READ_LAC
     read = message.readLacResponse
     read.status = message.status
     read.ledgerId = response.ledger_id
@@ -244,13 +246,11 @@ def _pack_read_lac(message: proto.Response, response: ReadLacResponse) -> None:
 
 
 def _pack_force(message: proto.Response, response: ForceResponse) -> None:
-    message.header.operation = proto.FORCE_LEDGER
     message.forceLedgerResponse.status = message.status
     message.forceLedgerResponse.ledgerId = response.ledger_id
 
 
 def _pack_list(message: proto.Response, response: ListEntriesResponse) -> None:
-    message.header.operation = proto.GET_LIST_OF_ENTRIES_OF_LEDGER
     listed = message.getListOfEntriesOfLedgerResponse
     listed.status = message.status
     listed.ledgerId = response.ledger_id
@@ -259,7 +259,6 @@ def _pack_list(message: proto.Response, response: ListEntriesResponse) -> None:
 
 
 def _pack_info(message: proto.Response, response: BookieInfoResponse) -> None:
-    message.header.operation = proto.GET_BOOKIE_INFO
     info = message.getBookieInfoResponse
     info.status = message.status
     if response.total_bytes is not None:
@@ -273,29 +272,22 @@ def _pack_info(message: proto.Response, response: BookieInfoResponse) -> None:
 
 
 def _pack_auth(message: proto.Response, response: AuthResponse) -> None:
-    message.header.operation = proto.AUTH
     message.authResponse.authPluginName = response.plugin
     message.authResponse.payload = response.payload
 
 
 def _pack_start_tls(message: proto.Response, response: StartTlsResponse) -> None:
-    message.header.operation = proto.START_TLS
     if response.status is Status.EOK:
         message.startTLSResponse.SetInParent()
 
 
-def _pack_error(message: proto.Response, response: ErrorResponse) -> None:
-    message.header.operation = int(response.operation)  # type: ignore[assignment]
-
-
-_PACK: dict[type, Callable[[proto.Response, Any], None]] = {
-    AddResponse: _pack_synced_add,
-    WriteLacResponse: _pack_write_lac,
-    ReadLacResponse: _pack_read_lac,
-    ForceResponse: _pack_force,
-    ListEntriesResponse: _pack_list,
-    BookieInfoResponse: _pack_info,
-    AuthResponse: _pack_auth,
-    StartTlsResponse: _pack_start_tls,
-    ErrorResponse: _pack_error,
+_PACK: dict[type, tuple[Operation, Callable[[proto.Response, Any], None]]] = {
+    AddResponse: (Operation.ADD_ENTRY, _pack_synced_add),
+    WriteLacResponse: (Operation.WRITE_LAC, _pack_write_lac),
+    ReadLacResponse: (Operation.READ_LAC, _pack_read_lac),
+    ForceResponse: (Operation.FORCE_LEDGER, _pack_force),
+    ListEntriesResponse: (Operation.GET_LIST_OF_ENTRIES_OF_LEDGER, _pack_list),
+    BookieInfoResponse: (Operation.GET_BOOKIE_INFO, _pack_info),
+    AuthResponse: (Operation.AUTH, _pack_auth),
+    StartTlsResponse: (Operation.START_TLS, _pack_start_tls),
 }

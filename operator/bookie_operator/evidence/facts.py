@@ -1,137 +1,20 @@
-"""The facts that evidence is made of: live objects and the bookie's own report, as plain values.
+"""The facts that evidence is made of: live objects as plain values, and the bookie's own report (`bookie.ports.admin`).
 
-The enums repeat admin.proto by name; the gateway translates, and words it does not know become UNSPECIFIED.
+What the bookie itself concludes is a Verdict; what we do is a Conclusion. We compare; we do not copy.
 """
 
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from bookie.ports.admin import Member, RepairStatus, StorageReport, VolumeReport
 from bookie_operator.model.status import VolumeRecord
 
-
-class State(Enum):
-    """The life of a bookie process (admin.proto, State)."""
-
-    STATE_UNSPECIFIED = 0
-    STARTING = 1
-    WAITING_GRANT = 2
-    HELD = 3
-    FENCING = 4
-    STAMPING = 5
-    REPLAYING = 6
-    REPAIRING = 7
-    SERVING = 8
-    READ_ONLY = 9
-    STOPPING = 10
-
-    @property
-    def serves(self) -> bool:
-        return self in (State.REPAIRING, State.SERVING, State.READ_ONLY)
-
-
-class Claimed(Enum):
-    """What the bookie itself concludes (admin.proto, Verdict). We compare; we do not copy."""
-
-    VERDICT_UNSPECIFIED = 0
-    HEALTHY = 1
-    BOOTSTRAP = 2
-    LOST = 3
-    STALE = 4
-    FOREIGN = 5
-    MOUNT_MISSING = 6
-    UNKNOWN_CONTENT = 7
-    COOKIE_MISSING = 8
-    UNCLEAN = 9
-    RESUME = 10
-
-
-class Mount(Enum):
-    PROOF_UNSPECIFIED = 0
-    PROVEN = 1
-    SHARED = 2
-    SUSPECT = 3
-    MISSING = 4
-    UNCHECKED = 5
-
-
-class Contents(Enum):
-    CONTENTS_UNSPECIFIED = 0
-    EMPTY = 1
-    VALID = 2
-    STALE_CONTENTS = 3
-    FOREIGN_CONTENTS = 4
-    UNKNOWN = 5
-    REGENERATING = 6
+# What a bookie said of its volumes longer ago than this proves nothing of them now; it is asked to look again before.
+LOOK_AGE_MS_MAX = 15 * 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class SentinelFacts:
-    bookie_id: str
-    instance_id: str
-    incarnation: int
-    grant_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeReport:
-    name: str
-    role: str
-    mount: Mount
-    contents: Contents
-    fsid: str = ""
-    reason: str = ""
-    sentinel: SentinelFacts | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """GetStorageReport of one bookie."""
-
-    bookie_id: str
-    pod_uid: str
-    state: State
-    claimed: Claimed
-    reason: str = ""
-    instance_id: str = ""
-    metadata_reachable: bool = True
-    cookie_present: bool = False
-    cookie_version: int = -1
-    cookie_digest: str = ""
-    incarnation: int = 0
-    boot_epoch: int = 0
-    ledgers_naming_me: int = -1
-    volumes: tuple[VolumeReport, ...] = ()
-    evidence_hash: str = ""
-    capabilities: tuple[str, ...] = ()
-    operator_epoch_seen: int = 0
-    grant_id: str = ""
-    read_only: bool = False
-
-    def volume(self, name: str) -> VolumeReport | None:
-        return next((volume for volume in self.volumes if volume.name == name), None)
-
-
-@dataclass(frozen=True, slots=True)
-class RepairFacts:
-    """GetRepairStatus of one bookie."""
-
-    phase: str = ""
-    phase_one_ms: int = 0
-    ledgers_member: int = 0
-    ledgers_fenced: int = 0
-    ledgers_limbo: int = 0
-    ledgers_pending: int = 0
-    ledgers_done: int = 0
-    entries_copied: int = 0
-    bytes_copied: int = 0
-    entries_pending: int = -1
-    bytes_per_second: float = 0.0
-    blocked: int = 0
-    done: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
+class ClaimMarks:
     """The identity record on a claim (annotations). `incarnation` present = the claim was initialised by us."""
 
     incarnation: int
@@ -148,9 +31,8 @@ class ClaimFacts:
     uid: str
     created_ms: int
     is_terminating: bool = False
-    is_bound: bool = True
     pv_name: str = ""
-    marks: Marks | None = None
+    marks: ClaimMarks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +54,27 @@ class PodFacts:
     is_ready: bool = False
     is_terminating: bool = False
     revision: str = ""
+    grace_s: int = 30  # its termination grace
+    has_ended: bool = False  # for good, by its kubelet's word
     problem: str = ""  # what the kubelet or scheduler says is wrong: "ImagePullBackOff: ..."
+    has_certificates: bool = False  # of the admin port; pods of releases before 0.1 have none
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """An admin port. `uid`: the cluster whose authority vouches for it; "" = without TLS: it is shown no secret."""
+
+    address: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    name: str
+    uid: str
+    is_ready: bool = True
+    ready_since_ms: int = 0
+    is_out_of_service: bool = False  # its taint: somebody says that it is powered off
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +119,21 @@ class VolumeCase:
 
 @dataclass(frozen=True, slots=True)
 class BookieCase:
-    """All that is known of one bookie."""
+    """All that is known of one bookie. `name`: of its pod; of one that no pod of ours may ever run, its id."""
 
-    name: str  # of the pod
+    name: str
     bookie_id: str
     pool: str
     zone: str | None
     volumes: tuple[VolumeCase, ...]
+    is_desired: bool = True  # the spec asks for it; otherwise it was found, and counts all the same
+    is_ours: bool = True  # its id is one that this cluster gives
+    other_claims: tuple[ClaimFacts, ...] = ()  # of its pod, by names that no volume of the spec has
+    member: Member | None = None  # what the metadata store knows; None when it knows nothing or was not read
     pod: PodFacts | None = None
-    report: Report | None = None
+    report: StorageReport | None = None
     report_problem: str = ""  # why there is no report, as a sentence
-    repair: RepairFacts | None = None
+    ended: frozenset[str] = frozenset()  # uids of its pods that ended: by their kubelet's word, or a person's
+    nodes: Mapping[str, NodeFacts | None] = field(default_factory=dict)  # those that were read; None: there is none
+    was_replaced_unwatched: bool = False  # the pod that we knew last went away before this operator began to watch
+    repair: RepairStatus | None = None

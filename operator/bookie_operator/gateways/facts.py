@@ -1,13 +1,16 @@
 """From raw Kubernetes objects to facts. Annotations and statuses are outside input: what cannot be read is absent."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from bookie.base.errors import BadInput
-from bookie_operator.evidence.facts import ClaimFacts, Marks, PersistentVolumeFacts, PodFacts
+from bookie_operator.evidence.facts import ClaimFacts, ClaimMarks, NodeFacts, PersistentVolumeFacts, PodFacts
 from bookie_operator.model import names
 from bookie_operator.model.values import parse_time
 
 Manifest = dict[str, Any]
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+_LAST_WORDS_MAX = 300  # of what a container said before it ended: the end of it has the error
 _WAITING_IS_NORMAL = ("ContainerCreating", "PodInitializing")
 
 
@@ -24,8 +27,56 @@ def pod(manifest: Manifest) -> PodFacts:
         is_ready=(conditions.get("Ready") or {}).get("status") == "True",
         is_terminating="deletionTimestamp" in metadata,
         revision=(metadata.get("labels") or {}).get("controller-revision-hash") or "",
+        grace_s=int((manifest.get("spec") or {}).get("terminationGracePeriodSeconds") or 30),
+        has_ended=has_ended(manifest),
         problem=_problem(status, conditions),
+        has_certificates=any(
+            volume.get("name") == names.ADMIN_VOLUME for volume in (manifest.get("spec") or {}).get("volumes") or ()
+        ),
     )
+
+
+def has_ended(pod: Manifest) -> bool:
+    """True when its kubelet said that this pod is over for good: terminal phase, and every container terminated.
+
+    A phase alone may be another controller's word; a terminated container alone may be started again.
+    """
+    status = pod.get("status") or {}
+    containers = status.get("containerStatuses") or ()
+    return (
+        status.get("phase") in ("Succeeded", "Failed")
+        and len(containers) > 0
+        and all("terminated" in (container.get("state") or {}) for container in containers)
+    )
+
+
+def node(manifest: Manifest) -> NodeFacts:
+    conditions = {entry["type"]: entry for entry in (manifest.get("status") or {}).get("conditions") or ()}
+    ready = conditions.get("Ready") or {}
+    since = ready.get("lastTransitionTime")
+    return NodeFacts(
+        name=manifest["metadata"]["name"],
+        uid=manifest["metadata"]["uid"],
+        is_ready=ready.get("status") == "True" and since is not None,
+        ready_since_ms=parse_time(since) if since is not None else 0,
+        is_out_of_service=any(
+            taint.get("key") == _OUT_OF_SERVICE for taint in (manifest.get("spec") or {}).get("taints") or ()
+        ),
+    )
+
+
+def config_maps(spec: object) -> set[str]:
+    """Names of the ConfigMaps that a pod of this spec reads, wherever in it they stand (volumes, projected, env)."""
+    if isinstance(spec, list):
+        return {name for one in spec for name in config_maps(one)}
+    if not isinstance(spec, dict):
+        return set()
+    here = {
+        one["name"]
+        for key in ("configMap", "configMapRef", "configMapKeyRef")
+        if isinstance(one := spec.get(key), dict) and isinstance(one.get("name"), str)
+    }
+    return here.union(*(config_maps(one) for one in spec.values()))
 
 
 def _problem(status: Manifest, conditions: dict[str, Manifest]) -> str:
@@ -34,12 +85,52 @@ def _problem(status: Manifest, conditions: dict[str, Manifest]) -> str:
     if scheduled.get("status") == "False":
         return f"{scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}"
     for container in status.get("containerStatuses") or ():
-        waiting = (container.get("state") or {}).get("waiting")
+        state = container.get("state") or {}
+        waiting, ended = state.get("waiting"), state.get("terminated")
+        last = _end((container.get("lastState") or {}).get("terminated") or {})
         if waiting and waiting.get("reason") not in _WAITING_IS_NORMAL:
-            last = ((container.get("lastState") or {}).get("terminated") or {}).get("exitCode")
-            exit_code = f" (last exit code {last})" if last is not None else ""
-            return f"{waiting.get('reason', 'Waiting')}: {waiting.get('message', '')}{exit_code}"
+            return f"{waiting.get('reason', 'Waiting')}: {waiting.get('message', '')}{last}"
+        if waiting and last:
+            return f"restarts{last}"
+        if ended and ended.get("exitCode"):
+            return f"{ended.get('reason', 'Error')}{_end(ended)}"
+    return f"{status.get('reason')}: {status.get('message', '')}" if status.get("reason") else ""
+
+
+def _end(terminated: Manifest) -> str:
+    """How a container ended last: its exit code, and its own last words; "" when it has not."""
+    if terminated.get("exitCode") is None:
+        return ""
+    words = " ".join(str(terminated.get("message") or terminated.get("reason") or "").split())[-_LAST_WORDS_MAX:]
+    return f" (last exit code {terminated['exitCode']}{': ' + words if words else ''})"
+
+
+def job_problem(manifest: Manifest) -> str:
+    """What the Job controller says of a Job that failed or cannot make its pods."""
+    for entry in (manifest.get("status") or {}).get("conditions") or ():
+        if entry.get("type") in ("Failed", "FailureTarget") and entry.get("status") == "True":
+            return f"{entry.get('reason', 'Failed')}: {entry.get('message', '')}"
     return ""
+
+
+def is_of_job(pod: Manifest, job: str) -> bool:
+    return any(
+        owner.get("kind") == "Job" and owner.get("name") == job
+        for owner in pod["metadata"].get("ownerReferences") or ()
+    )
+
+
+def newest_note(events: Iterable[Manifest]) -> str:
+    """The note of the newest event; "" when there is none."""
+
+    def when(event: Manifest) -> str:
+        series = event.get("series") or {}
+        return str(
+            series.get("lastObservedTime") or event.get("deprecatedLastTimestamp") or event.get("eventTime") or ""
+        )
+
+    newest = max(events, key=when, default=None)
+    return str(newest.get("note") or "") if newest is not None else ""
 
 
 def claim(manifest: Manifest) -> ClaimFacts:
@@ -49,18 +140,17 @@ def claim(manifest: Manifest) -> ClaimFacts:
         uid=metadata["uid"],
         created_ms=_created_ms(metadata),
         is_terminating="deletionTimestamp" in metadata,
-        is_bound=(manifest.get("status") or {}).get("phase") == "Bound",
         pv_name=(manifest.get("spec") or {}).get("volumeName") or "",
         marks=_marks(metadata.get("annotations") or {}),
     )
 
 
-def _marks(annotations: dict[str, str]) -> Marks | None:
+def _marks(annotations: dict[str, str]) -> ClaimMarks | None:
     """The identity record; a mangled incarnation still says "initialised": the careful reading."""
     incarnation = annotations.get(names.MARK_INCARNATION)
     if incarnation is None:
         return None
-    return Marks(
+    return ClaimMarks(
         incarnation=int(incarnation) if incarnation.isascii() and incarnation.isdigit() else 0,
         bookie_id=annotations.get(names.MARK_BOOKIE_ID, ""),
         instance_id=annotations.get(names.MARK_INSTANCE_ID, ""),

@@ -1,4 +1,4 @@
-"""The Kubernetes API as five verbs over raw JSON (kopf.md 2.4): live reads, server-side apply, nothing cached.
+"""The Kubernetes API as five verbs over raw JSON (spec/operator.md#K32): live reads, server-side apply, nothing cached.
 
 Each call has a deadline and no retry of its own: the queue retries whole passes. Absent is None; every other refusal is
 a KubeError that says what was asked and what the API server answered.
@@ -54,14 +54,17 @@ class Resource:
 RESOURCES: dict[str, Resource] = {
     names.KIND: Resource(f"/apis/{names.API_VERSION}", names.PLURAL),
     "StatefulSet": Resource("/apis/apps/v1", "statefulsets"),
+    "ControllerRevision": Resource("/apis/apps/v1", "controllerrevisions"),
     "Job": Resource("/apis/batch/v1", "jobs"),
     "PodDisruptionBudget": Resource("/apis/policy/v1", "poddisruptionbudgets"),
     "Service": Resource("/api/v1", "services"),
     "ConfigMap": Resource("/api/v1", "configmaps"),
+    "Secret": Resource("/api/v1", "secrets"),
     "ServiceAccount": Resource("/api/v1", "serviceaccounts"),
     "Pod": Resource("/api/v1", "pods"),
     "PersistentVolumeClaim": Resource("/api/v1", "persistentvolumeclaims"),
     "PersistentVolume": Resource("/api/v1", "persistentvolumes", is_namespaced=False),
+    "Node": Resource("/api/v1", "nodes", is_namespaced=False),
     "Event": Resource("/apis/events.k8s.io/v1", "events"),
     "Lease": Resource("/apis/coordination.k8s.io/v1", "leases"),
 }
@@ -72,8 +75,8 @@ class Kube(Protocol):
 
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None: ...
 
-    async def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
-        """All of one namespace ("" = of all), items only."""
+    async def list(self, kind: str, namespace: str, selector: str = "", *, fields: str = "") -> list[Manifest]:
+        """All of one namespace ("" = of all), items only; by labels (`selector`) and fields."""
         ...
 
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
@@ -84,6 +87,11 @@ class Kube(Protocol):
 
     async def replace(self, manifest: Manifest) -> Manifest:
         """PUT with the resourceVersion in `manifest` (409 when it moved)."""
+        ...
+
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str) -> None:
+        """Exactly that object (409 when it is another one or moved), and what it owns before it: it stays, marked as
+        terminating, until those are gone. Absent is done."""
         ...
 
 
@@ -102,8 +110,9 @@ class ApiServer:
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
         return await self._ask("GET", kind, namespace, name, absent_is_none=True)
 
-    async def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
-        query = {"labelSelector": selector} if selector else {}
+    async def list(self, kind: str, namespace: str, selector: str = "", *, fields: str = "") -> list[Manifest]:
+        wanted = {"labelSelector": selector, "fieldSelector": fields}
+        query = {name: value for name, value in wanted.items() if value}
         answer = await self._ask("GET", kind, namespace, "", query=query)
         assert answer is not None
         # Items of a list carry neither: given back, so that they compare with what we apply.
@@ -133,6 +142,15 @@ class ApiServer:
         metadata = manifest["metadata"]
         namespace = metadata.get("namespace", "")
         return _present(await self._ask("PUT", manifest["kind"], namespace, metadata["name"], body=manifest))
+
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str) -> None:
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Foreground",
+            "preconditions": {"uid": uid, "resourceVersion": resource_version},
+        }
+        await self._ask("DELETE", kind, namespace, name, body=options, absent_is_none=True)
 
     async def _ask(
         self,

@@ -7,17 +7,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from bookie.base.errors import BadInput
-from bookie_operator.model import checks
+from bookie_operator.model import checks, collisions
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import BookieClusterStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Which resource, in which version: enough to write its status under a precondition."""
+class ClusterRef:
+    """Which resource, in which version: enough to write its status under a precondition, and events about it."""
 
     namespace: str
     name: str
+    uid: str
     resource_version: str
 
 
@@ -32,10 +33,11 @@ class Cluster:
     annotations: Mapping[str, str]
     spec: BookieClusterSpec
     status: BookieClusterStatus
+    is_recalled: bool = False  # `status` has more than is stored in the resource: the record filled it up
 
     @property
-    def address(self) -> Address:
-        return Address(self.namespace, self.name, self.resource_version)
+    def ref(self) -> ClusterRef:
+        return ClusterRef(self.namespace, self.name, self.uid, self.resource_version)
 
 
 class SpecInvalid(BadInput):
@@ -48,7 +50,7 @@ def parse(manifest: Mapping[str, Any]) -> Cluster:
         spec = BookieClusterSpec.model_validate(manifest.get("spec") or {})
     except ValidationError as error:
         raise SpecInvalid("; ".join(_sentence(problem) for problem in error.errors()[:5])) from None
-    if problems := checks.problems(spec):
+    if problems := (*checks.problems(spec, manifest["metadata"]["name"]), *collisions.within(manifest)):
         raise SpecInvalid("; ".join(problems))
     metadata = manifest["metadata"]
     return Cluster(
@@ -64,10 +66,10 @@ def parse(manifest: Mapping[str, Any]) -> Cluster:
     )
 
 
-def address(manifest: Mapping[str, Any]) -> Address:
-    """The address of a resource whose spec may be unusable."""
+def ref(manifest: Mapping[str, Any]) -> ClusterRef:
+    """The reference to a resource whose spec may be unusable."""
     metadata = manifest["metadata"]
-    return Address(metadata["namespace"], metadata["name"], metadata["resourceVersion"])
+    return ClusterRef(metadata["namespace"], metadata["name"], metadata.get("uid", ""), metadata["resourceVersion"])
 
 
 def parse_status(status: object) -> BookieClusterStatus:

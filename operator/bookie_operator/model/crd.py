@@ -15,6 +15,7 @@ COLUMNS: tuple[tuple[str, str, str, int], ...] = (
     ("Writable", "integer", ".status.writableReplicas", 0),
     ("Limbo", "integer", ".status.limboBookies", 0),
     ("Held", "integer", ".status.heldBookies", 0),
+    ("Unseen", "integer", ".status.unseenBookies", 0),
     ("Healing", "string", ".status.healing", 0),
     ("Blocked", "string", ".status.blockedBy", 0),
     ("Age", "date", ".metadata.creationTimestamp", 0),
@@ -63,7 +64,7 @@ def definition() -> dict[str, Any]:
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": f"{names.PLURAL}.{names.GROUP}",
-            # Uninstalling a chart must never take clusters with it (operators.md 5.1, strimzi#4882).
+            # Uninstalling a chart must never take clusters with it (spec/operator.md#K22).
             "annotations": {"helm.sh/resource-policy": "keep"},
         },
         "spec": {

@@ -21,8 +21,8 @@ MANAGED_BY = "bookie-operator"
 COMPONENT_BOOKIE = "bookie"
 COMPONENT_METADATA = "metadata"
 
-# The durable identity record of a volume: on the claim, because status disappears with the resource (operators.md 2.3).
-# A claim without MARK_INCARNATION is expected to be empty; one that has it must never be empty.
+# The durable identity record of a volume: on the claim, because status disappears with the resource
+# (spec/operator.md#K18). A claim without MARK_INCARNATION is expected to be empty; one that has it must never be empty.
 MARK_INCARNATION = f"{GROUP}/incarnation"
 MARK_BOOKIE_ID = f"{GROUP}/bookie-id"
 MARK_INSTANCE_ID = f"{GROUP}/instance-id"
@@ -31,22 +31,50 @@ MARK_PV_UID = f"{GROUP}/pv-uid"
 MARK_CLAIM_UID = f"{GROUP}/claim-uid"  # a copied annotation betrays itself: it names another claim
 
 APPLIED_HASH = f"{GROUP}/applied-hash"  # of the desired object: drift is hash or leaf mismatch
-SETTINGS_HASH = f"{GROUP}/settings-hash"  # on the pod template: changed settings are a new revision
 # On a BookieCluster: comma list of evidence hashes that a person approved (regeneration: Manual).
 APPROVED_EVIDENCE = f"{GROUP}/approved-evidence"
+# The same of pod uids whose process a person knows to have ended (spec/operator.md#G12).
+CONFIRMED_ENDED = f"{GROUP}/confirmed-ended"
 
 POOL_DEFAULT = "default"  # the one pool of a cluster without zones
 DATA_ROOT = "/bookie"  # volumes are mounted at /bookie/<role>/<volume name>
 SETTINGS_DIR = "/etc/bookie"
-ADMIN_TOKEN_DIR = "/etc/bookie-admin"
-ADMIN_TOKEN_KEY = "token"
+METADATA_VOLUME = "bookie-metadata"
+METADATA_DIR = "/etc/bookie-metadata"
+# One name in every namespace, so that the operator's permissions can name it: Kubernetes has no prefixes there. Each
+# cluster of a namespace has keys of its own in it; authorities, with their keys, are in the operator's namespace alone.
+ADMIN_CERTIFICATES = "bookie-admin-certificates"
+ADMIN_AUTHORITIES = "bookie-operator-authorities"
+ADMIN_VOLUME = "bookie-admin-tls"
+ADMIN_TLS_DIR = "/etc/bookie-admin-tls"
+ADMIN_SOCKET = "/tmp/bookie-admin.sock"
 SETTINGS_FILE = "bookie.properties"
+_ORDINAL_DIGITS_MAX = 4
 RUN_AS = 10001  # user and group of bookie pods; any number but root's
 
 
 def bookie_id(namespace: str, cluster: str, pool: str, ordinal: int | str) -> str:
     """`{namespace}.{cluster}.{pool}.{ordinal}`: fixed for the life of the data, never derived from an address."""
     return f"{namespace}.{cluster}.{pool}.{ordinal}"
+
+
+def parse_bookie_id(namespace: str, cluster: str, bookie_id: str) -> tuple[str, int] | None:
+    """(pool, ordinal) of an id that this cluster gives; None for anybody else's."""
+    mine = f"{namespace}.{cluster}."
+    pool, _, ordinal = bookie_id.removeprefix(mine).rpartition(".")
+    return _place(pool, ordinal) if bookie_id.startswith(mine) and "." not in pool else None
+
+
+def parse_pod(cluster: str, pod_name: str) -> tuple[str, int] | None:
+    """(pool, ordinal) of a pod's name; None when no StatefulSet of this cluster makes such a pod."""
+    mine = f"{cluster}-"
+    pool, _, ordinal = pod_name.removeprefix(mine).rpartition("-")
+    return _place(pool, ordinal) if pod_name.startswith(mine) else None
+
+
+def _place(pool: str, ordinal: str) -> tuple[str, int] | None:
+    is_number = ordinal.isascii() and ordinal.isdigit() and (ordinal == "0" or not ordinal.startswith("0"))
+    return (pool, int(ordinal)) if pool and is_number and len(ordinal) <= _ORDINAL_DIGITS_MAX else None
 
 
 def stateful_set(cluster: str, pool: str) -> str:
@@ -70,8 +98,14 @@ def disruption_budget(cluster: str) -> str:
     return f"{cluster}-bookies"
 
 
-def settings(cluster: str) -> str:
-    return f"{cluster}-settings"
+def settings(cluster: str, digest: str) -> str:
+    """The ConfigMap of one content, over which `digest` is: another content is another object."""
+    return f"{cluster}-settings-{digest}"
+
+
+def record(cluster: str) -> str:
+    """The ConfigMap with what outlives the resource."""
+    return f"{cluster}-record"
 
 
 def service_account(cluster: str) -> str:

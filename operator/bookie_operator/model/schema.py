@@ -1,4 +1,4 @@
-"""From pydantic's JSON schema to a structural schema that the API server accepts (kopf.md, section 3).
+"""From pydantic's JSON schema to a structural schema that the API server accepts (spec/operator.md#K33).
 
 What pydantic says and CRDs refuse: $ref, title, anyOf with null, default: null, exclusiveMinimum as a number, const.
 """

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from bookie_operator.model import names, rules
+from bookie.base import quorums
+from bookie_operator.model import rules
 from bookie_operator.model.base import Model
 from bookie_operator.model.storage import BY_NAME, Quantity, Storage
 from bookie_operator.model.values import DURATION_PATTERN, parse_duration
@@ -18,8 +19,24 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 class Zone(Model):
     name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=20)
     node_selector: dict[str, Label] | None = Field(
-        default=None, max_length=8, description="Absent: {spec.placement.topologyKey: name}."
+        default=None,
+        max_length=8,
+        description="Labels of the nodes of this zone. When absent: {spec.placement.topologyKey: name}.",
     )
+
+
+class MetadataSecuritySpec(Model):
+    secret_name: str = Field(
+        min_length=1,
+        max_length=253,
+        description="The Secret, in this namespace, from which the bookies read jaas.conf (SASL; section Client, as in"
+        " Java), digest (Digest; USER:PASSWORD), ca.crt (TLS), tls.crt and tls.key (TLS Mutual).",
+    )
+    authentication: Literal["None", "SASL", "Digest"] = "SASL"
+    acls: bool = Field(
+        default=True, description="True: only that user may read and change what the bookies make in ZooKeeper."
+    )
+    tls: Literal["None", "Server", "Mutual"] = "None"
 
 
 class MetadataService(Model):
@@ -28,19 +45,27 @@ class MetadataService(Model):
     uri: str = Field(
         pattern=r"^zk(\+[a-z]+)?://[^/]+(/[A-Za-z0-9_.-]+)+$",
         max_length=512,
-        description="Such as zk+hierarchical://zk-0.zk:2181;zk-1.zk:2181/ledgers. Only the hosts may change later.",
+        description="Where the metadata store is, such as zk+hierarchical://zk-0.zk:2181;zk-1.zk:2181/ledgers. Only the"
+        " hosts may change later.",
     )
     expected_instance_id: str | None = Field(
-        default=None, max_length=64, description="When set, another instance id stops everything (WrongMetadataStore)."
+        default=None,
+        max_length=64,
+        description="When set, the operator grants nothing while the metadata store has another instance id.",
     )
     initialize: Literal["IfAbsent", "Never"] = Field(
-        default="Never", description="IfAbsent: a Job formats the metadata once, when there is none. Never repeated."
+        default="Never",
+        description="IfAbsent: a Job of the operator formats the metadata store if it is empty, and never again.",
     )
     session_timeout: Duration = "30s"
+    security: MetadataSecuritySpec | None = Field(
+        default=None,
+        description="How the bookies prove who they are to ZooKeeper. When absent they do not, and talk without TLS.",
+    )
 
 
 class Quorum(Model):
-    """What the clients use; the safety arithmetic of repairs is made from it."""
+    """The quorums that clients use. The operator computes from them how many bookies may be without data at once."""
 
     model_config = ConfigDict(json_schema_extra=rules.schema(rules.QUORUM))
 
@@ -55,25 +80,39 @@ class Regeneration(Enum):
     BOOKIE_LOCAL = "BookieLocal"
 
 
-class Repair(Model):
+class RepairSpec(Model):
     regeneration: Regeneration = Field(
         default=Regeneration.GATED,
-        description="Who may let an empty bookie take its identity back. Gated: the operator, when every gate is open."
-        " Manual: each waits for a person. BookieLocal: the bookie itself, without proof; for throw-away clusters.",
+        description="Who lets a bookie that lost its data take its identity back. Gated: the operator, when all gates"
+        " are open. Manual: a person approves each case. BookieLocal: the bookie itself, without proof, which only"
+        " throw-away clusters can afford.",
     )
     max_concurrent: int = Field(default=1, ge=1, le=8)
     max_per_day: int = Field(
-        default=3, ge=0, le=20, description="Brake: more regenerations than this in 24 h wait for a person."
+        default=3, ge=0, le=20, description="After so many regenerations in 24 hours the operator waits for a person."
     )
-    stabilization: Duration = Field(default="90s", description="The same verdict, three times, over this long.")
-    peer_grace: Duration = Field(default="10m", description="How long a grant waits for other bookies that are down.")
-    reattach_grace: Duration = Field(default="15m", description="How long a grant waits while the old volume exists.")
-    copy_rate: Quantity | None = Field(default=None, description="Bytes per second one bookie copies while it heals.")
+    stabilization: Duration = Field(
+        default="90s", description="The operator grants only what it has seen three times over this time."
+    )
+    peer_grace: Duration = Field(
+        default="10m", description="How long a grant waits for each other bookie that is down."
+    )
+    reattach_grace: Duration = Field(
+        default="15m", description="How long a grant waits while the old volume still exists."
+    )
+    copy_rate: Quantity | None = Field(
+        default=None, description="How many bytes per second a bookie copies while it heals."
+    )
 
 
 class Disruption(Model):
     pdb: bool = True
-    max_unavailable: int = Field(default=1, ge=0, le=8, description="Ceiling; 0 while data is at risk.")
+    max_unavailable: int = Field(
+        default=1,
+        ge=0,
+        le=8,
+        description="How many pods may be evicted at once. The operator sets 0 while a bookie is without its data.",
+    )
 
 
 class Toleration(Model):
@@ -86,7 +125,7 @@ class Toleration(Model):
 class Placement(Model):
     topology_key: str = Field(default="topology.kubernetes.io/zone", max_length=316)
     anti_affinity: Literal["Required", "Preferred", "None"] = Field(
-        default="Required", description="Bookies of one cluster on different hosts."
+        default="Required", description="Whether two bookies of this cluster must not, or should not, share a node."
     )
     zone_source: Literal["Static", "PodLabel"] = Field(
         default="Static",
@@ -102,7 +141,12 @@ class Placement(Model):
 
 class Resources(Model):
     requests: dict[str, Quantity] = Field(default={"cpu": "500m", "memory": "2Gi"}, max_length=8)
-    limits: dict[str, Quantity] = Field(default={}, max_length=8)
+    limits: dict[str, Quantity] = Field(
+        default={},
+        max_length=8,
+        description="Limits of each bookie's container. Without one for memory the operator sets what the caches and"
+        " clients of a bookie may take.",
+    )
     tmp_size: Quantity = "256Mi"
 
 
@@ -110,20 +154,28 @@ class Ports(Model):
     model_config = ConfigDict(json_schema_extra=rules.schema(rules.PORTS))
 
     data: Port = 3181
-    admin: Port = 3182
-    metrics: Port = 9100
+    admin: Port = Field(default=3182, description="Kubelets ask here for health. The bookie answers nothing else here.")
+    admin_tls: Port = Field(default=3184, description="The operator calls the bookies here, over mutual TLS.")
+    metrics: Port = 3183
+
+    def by_name(self) -> tuple[tuple[str, int], ...]:
+        return (("data", self.data), ("admin", self.admin), ("admin-tls", self.admin_tls), ("metrics", self.metrics))
 
 
-class Network(Model):
+class NetworkSpec(Model):
     ports: Ports = Ports()
     cluster_domain: str = Field(default="cluster.local", max_length=63, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")
 
 
 class Lifecycle(Model):
-    paused: bool = Field(default=False, description="Observe, report, keep the disruption budget; nothing else.")
+    paused: bool = Field(
+        default=False,
+        description="True: the operator observes, reports and keeps the disruption budget, and changes nothing else.",
+    )
     deletion_protection: bool = Field(
         default=True,
-        description="DELETE is refused (admission policy in the operator's chart).",
+        description="True: the API server refuses to delete this resource (by a policy of the operator's chart,"
+        " in the namespaces that the operator watches). The claims stay in any case; nothing protects them.",
     )
     termination_grace: Duration = "5m"
 
@@ -135,47 +187,37 @@ class PullSecret(Model):
 class BookieClusterSpec(Model):
     model_config = ConfigDict(json_schema_extra=rules.schema(rules.SPEC))
 
-    image: str | None = Field(default=None, max_length=512, description="Absent: the image of the operator's release.")
+    image: str | None = Field(
+        default=None, max_length=512, description="The bookies' image. When absent: that of the operator's release."
+    )
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     image_pull_secrets: tuple[PullSecret, ...] = Field(default=(), max_length=8, json_schema_extra=BY_NAME)
-    replicas: int = Field(ge=1, le=150, description="Bookies in all zones together.")
+    replicas: int = Field(ge=1, le=150, description="How many bookies all zones have together.")
     zones: tuple[Zone, ...] | None = Field(
         default=None,
         min_length=1,
         max_length=9,
         json_schema_extra=BY_NAME | rules.schema(rules.ZONES),
-        description="One StatefulSet each, split evenly, the first get the rest. Absent: one pool without a zone.",
+        description="The operator makes one StatefulSet for each zone and splits the bookies evenly. A zone keeps every"
+        " bookie that it ever had. When absent: one StatefulSet without a zone.",
     )
     metadata_service: MetadataService
     quorum: Quorum = Quorum()
     storage: Storage
-    repair: Repair = Repair()
+    repair: RepairSpec = RepairSpec()
     disruption: Disruption = Disruption()
     placement: Placement = Placement()
     resources: Resources = Resources()
     config: dict[str, Annotated[str, Field(max_length=1024)]] | None = Field(
-        default=None, max_length=200, description="More settings of the bookie, by the names of bk_server.conf."
+        default=None, max_length=200, description="More settings of the bookies, by their names in bk_server.conf."
     )
-    admin_token_secret: str | None = Field(
-        default=None,
-        max_length=253,
-        description="A Secret of this namespace whose key `token` callers of the admin port must know; the operator has"
-        " to be given the same one (values.adminToken of its chart).",
-    )
-    network: Network = Network()
+    network: NetworkSpec = NetworkSpec()
     lifecycle: Lifecycle = Lifecycle()
 
     @property
     def tolerance(self) -> int:
-        """How many bookies may be without their data at once: ackQuorum - 1 (operators.md 3.5, A - 1)."""
-        return self.quorum.ack_quorum - 1
-
-    def pools(self) -> tuple[tuple[str, Zone | None, int], ...]:
-        """(name, zone, replicas) of every pool. An even split; the first pools get one more."""
-        if self.zones is None:
-            return ((names.POOL_DEFAULT, None, self.replicas),)
-        each, rest = divmod(self.replicas, len(self.zones))
-        return tuple((zone.name, zone, each + (index < rest)) for index, zone in enumerate(self.zones))
+        """How many bookies may be without their data at once: ackQuorum - 1 (spec/operator.md#K12)."""
+        return quorums.tolerance(self.quorum.ack_quorum)
 
     @property
     def stabilization_ms(self) -> int:

@@ -1,8 +1,8 @@
-"""status of a BookieCluster: what the operator saw, concluded and promised (operators.md 2.3).
+"""status of a BookieCluster: what the operator saw, concluded and promised (spec/operator.md#K17).
 
 Written by server-side apply only when it differs from what is stored. It holds no heartbeat: a field that changed on
 each pass would make every pass cause the next one. It may be lost at any time (deleted resource): identity of volumes
-lives on the claims, and nothing here is the only evidence for anything but the old volumes of a shared disk.
+lives on the claims, and what else must not be forgotten is in the record (`resources/record.py`).
 """
 
 from pydantic import Field
@@ -26,12 +26,14 @@ class Condition(Model):
 
 class OperatorStatus(Model):
     version: str = ""
-    epoch: int = 0
+    epoch: int = 0  # how often this cluster's leader changed; in every grant
+    leader: str = ""  # the term that took this epoch
 
 
 class MetadataStatus(Model):
     initialized_at: str | None = None  # the Job ran, or bookies were seen serving: never initialise again
-    reachable: bool = True
+    uri: str | None = None  # the store that this is said of
+    reachable: bool | None = None  # by some bookie; absent: no bookie was seen
 
 
 class PoolStatus(Model):
@@ -45,17 +47,18 @@ class PoolStatus(Model):
 
 
 class Budget(Model):
-    """The arithmetic of disruption, shown openly."""
+    """How many bookies may be away, and how the operator computed it."""
 
     ack_quorum: int
     tolerance: int
     dataless: int
     unavailable: int
+    unseen: int = 0  # run, and give no report: in neither of the above
     effective_max_unavailable: int
 
 
 class VolumeRecord(Model):
-    """The identity of a volume when it was last seen valid: what a new volume is compared with."""
+    """The identity that the volume had when it was last valid. The operator compares each later volume with it."""
 
     pvc_uid: str
     pv_name: str = ""
@@ -86,7 +89,7 @@ class LedgerCounts(Model):
     done: int = 0
 
 
-class Progress(Model):
+class RepairProgress(Model):
     phase: str = ""
     percent: int = 0
     entries: int = 0
@@ -98,7 +101,7 @@ class Progress(Model):
 
 
 class Suspicion(Model):
-    """How often the same evidence was seen. `since_ms` in milliseconds, because stabilization may be seconds."""
+    """How often the operator saw the same evidence. sinceMs is in milliseconds, as stabilization may be seconds."""
 
     evidence: str
     observations: int
@@ -110,8 +113,8 @@ class ClosedGate(Model):
     message: str
 
 
-class Grant(Model):
-    """The write-ahead record of one grant (operators.md 3.6, step 3). It is here before the bookie hears of it."""
+class GrantRecord(Model):
+    """The record of one grant, written before the bookie hears of it, so that the next operator can send the same."""
 
     id: str
     bookie_id: str
@@ -127,10 +130,23 @@ class Grant(Model):
     issued_by: str
 
 
+class Process(Model):
+    """A process of this bookie that may still run: that of the live pod, or of a pod without proof of its end."""
+
+    pod_uid: str
+    node: str = ""
+    node_uid: str = ""
+    grace_s: int = 0  # the pod's termination grace, seconds
+    gone_since: str | None = None  # when its pod was first found gone
+
+
 class BookieStatus(Model):
+    """One bookie. Its name is its pod's, or its id where no pod of this cluster can run it."""
+
     name: str
     bookie_id: str
     pool: str
+    seen_in: tuple[str, ...] = ()  # Spec, Pod, Claim, Cookie, Registration, Record: why it is listed
     zone: str | None = None
     node: str | None = None
     pod_uid: str | None = None
@@ -139,25 +155,36 @@ class BookieStatus(Model):
     reason: str
     message: str = ""
     since: str
+    away_since: str | None = None  # when it was first seen not serving, in a row; absent while it serves
     incarnation: int = 0
+    counted: str | None = None  # WithoutData, Away, NotSeen: how the gates count it; absent: as serving or never lived
+    has_lived: bool = False  # it may hold data: a cookie, a mark on a claim or its service was seen, once
     boot_epoch: int = 0
     evidence: str | None = None
     volumes: tuple[VolumeStatus, ...] = Field(default=(), json_schema_extra=BY_NAME)
     ledgers: LedgerCounts | None = None
-    progress: Progress | None = None
+    progress: RepairProgress | None = None
     suspicion: Suspicion | None = None
     gates: tuple[ClosedGate, ...] = Field(default=(), json_schema_extra=BY_NAME)
-    grant: Grant | None = None
+    grant: GrantRecord | None = None
+    processes: tuple[Process, ...] | None = None  # absent: never looked (an older operator's status)
+    granted_by: str | None = None  # who allowed the present life, as the bookie's admin port knew him
+    garbage_held_ledgers: int | None = Field(
+        default=None,
+        description="How many ledgers the bookie keeps that the metadata store no longer has, because more are gone"
+        " than may go in a day. Absent while the bookie has not looked.",
+    )
 
 
 class HistoryEntry(Model):
-    """One regeneration. Also the memory of the brake (gate G8)."""
+    """One regeneration. The brake counts these: no more than repair.maxPerDay in a day."""
 
     grant_id: str
     bookie: str
     incarnation: int
     profile: str
     granted_at: str
+    given_by: str = ""  # an operator's process, or whoever the bookie says took its place
     finished_at: str | None = None
     result: str = "Granted"
     ledgers: int = 0
@@ -175,9 +202,14 @@ class BookieClusterStatus(Model):
     metadata: MetadataStatus | None = None
     replicas: int = 0
     ready_replicas: int = 0
-    writable_replicas: int = 0
-    limbo_bookies: int = 0
-    held_bookies: int = 0
+    # Of what was seen; absent when nobody was. `unseen_bookies` stands next to them.
+    writable_replicas: int | None = None
+    limbo_bookies: int | None = None
+    held_bookies: int | None = None
+    unseen_bookies: int | None = Field(
+        default=None,
+        description="How many bookies of the spec have volumes that nobody looked at lately.",
+    )
     selector: str = ""
     summary: str = ""
     healing: str | None = None
@@ -185,10 +217,15 @@ class BookieClusterStatus(Model):
     pools: tuple[PoolStatus, ...] = Field(default=(), json_schema_extra=BY_NAME)
     budget: Budget | None = None
     bookies: tuple[BookieStatus, ...] = Field(default=(), json_schema_extra=BY_NAME)
+    orphans: tuple[BookieStatus, ...] = Field(
+        default=(),
+        json_schema_extra=BY_NAME,
+        description="Bookies that the spec does not ask for and that may hold data. Every gate counts them.",
+    )
     history: tuple[HistoryEntry, ...] = ()
 
     def bookie(self, name: str) -> BookieStatus | None:
-        return next((entry for entry in self.bookies if entry.name == name), None)
+        return next((entry for entry in (*self.bookies, *self.orphans) if entry.name == name), None)
 
     def condition(self, kind: str) -> Condition | None:
         return next((entry for entry in self.conditions if entry.type == kind), None)

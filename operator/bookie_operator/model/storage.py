@@ -1,4 +1,4 @@
-"""spec.storage: which volumes a bookie has, by role, and how its journal is used (operators.md 2.1)."""
+"""spec.storage: which volumes a bookie has, by role, and how its journal is used (spec/operator.md#K15)."""
 
 from enum import Enum
 from typing import Annotated, Literal
@@ -21,24 +21,28 @@ class VolumeKind(Enum):
     LOCAL_DISK = "LocalDisk"
 
 
-class Volume(Model):
-    """One claim. No schema defaults here: they would make GitOps tools see drift inside a list (operators.md 2)."""
+class VolumeSpec(Model):
+    """One volume of each bookie, and the claim that asks for it."""
 
-    name: VolumeName = Field(description="Names the claim and the mount directory; cannot change.")
-    size: Quantity = Field(description="Requested size, such as 100Gi.")
+    # No defaults in here: GitOps tools would see drift inside the list for ever (spec/operator.md#K14).
+
+    name: VolumeName = Field(description="The claim and the mount directory are named after it. It cannot change.")
+    size: Quantity = Field(description="The size that the claim requests, such as 100Gi. It cannot change.")
     kind: VolumeKind | None = Field(
         default=None,
-        description="Claim (when absent): any volume that follows its claim. LocalDisk: a claim on a disk that stays"
-        " with its node.",
+        description="Claim, or absent: a volume that goes where its claim goes. LocalDisk: a disk that stays with its"
+        " node.",
     )
-    storage_class_name: str | None = Field(default=None, max_length=253, description="Absent: the default class.")
+    storage_class_name: str | None = Field(
+        default=None, max_length=253, description="The claim's storage class. When absent: the default one."
+    )
     access_mode: Literal["ReadWriteOncePod", "ReadWriteOnce"] | None = Field(
-        default=None, description="Absent: ReadWriteOncePod."
+        default=None, description="The claim's access mode. When absent: ReadWriteOncePod."
     )
     allow_shared_filesystem: bool | None = Field(
         default=None,
-        description="For local-path style provisioners, whose volumes share the node's disk and cannot be proven"
-        " mounted: a regeneration then also needs a changed PersistentVolume UID.",
+        description="True where volumes are directories on the node's disk (local-path provisioners): nobody can prove"
+        " that such a volume is mounted, so the operator calls it lost only when its PersistentVolume is another.",
     )
 
     @property
@@ -51,15 +55,15 @@ class Volume(Model):
 
 
 class VolumeSet(Model):
-    volumes: tuple[Volume, ...] = Field(min_length=1, max_length=16, json_schema_extra=BY_NAME)
+    volumes: tuple[VolumeSpec, ...] = Field(min_length=1, max_length=16, json_schema_extra=BY_NAME)
 
 
 class JournalVolumes(Model):
-    volumes: tuple[Volume, ...] = Field(min_length=1, max_length=4, json_schema_extra=BY_NAME)
+    volumes: tuple[VolumeSpec, ...] = Field(min_length=1, max_length=4, json_schema_extra=BY_NAME)
 
 
 class IndexVolumes(Model):
-    volumes: tuple[Volume, ...] = Field(default=(), max_length=4, json_schema_extra=BY_NAME)
+    volumes: tuple[VolumeSpec, ...] = Field(default=(), max_length=4, json_schema_extra=BY_NAME)
 
 
 class Storage(Model):
@@ -67,17 +71,20 @@ class Storage(Model):
 
     journal_write_data: bool = Field(
         default=True,
-        description="False: entries are not written to the journal and survive by replication alone (BP-46); a bookie"
-        " that stops uncleanly puts its open ledgers in limbo.",
+        description="False: bookies write no entries to the journal, and entries survive by replication alone (BP-46)."
+        ' A bookie that stops uncleanly then answers "unknown" for its open ledgers until it has repaired them.',
     )
     acknowledge_no_journal: Literal["IAcceptLossOnCorrelatedPowerFailure"] | None = Field(
-        default=None, description="Needed for journalWriteData: false over fewer than three zones."
+        default=None,
+        description="The signature that journalWriteData: false needs over fewer than three zones.",
     )
     journal: JournalVolumes
     ledgers: VolumeSet
-    index: IndexVolumes = Field(default=IndexVolumes(), description="Empty: the index lives on the ledger volumes.")
+    index: IndexVolumes = Field(
+        default=IndexVolumes(), description="Volumes of the index. When empty, the index is on the ledger volumes."
+    )
 
-    def by_role(self) -> tuple[tuple[str, Volume], ...]:
+    def by_role(self) -> tuple[tuple[str, VolumeSpec], ...]:
         """(role, volume) of every volume, in the order of mounting: journal, ledgers, index."""
         return tuple(
             (role, volume)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bookie_operator.model.status import Grant
+from bookie_operator.evidence.facts import Door
+from bookie_operator.model.status import GrantRecord
 from bookie_operator.resources.common import Manifest
 
 
@@ -15,6 +16,20 @@ class Apply:
 
     def __str__(self) -> str:
         return f"apply {self.manifest['kind']} {self.manifest['metadata']['name']}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteChild:
+    """Take away a child of ours. `uid` and `resource_version` are preconditions: what is there now, as we saw it."""
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"delete {self.kind} {self.name} ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +49,12 @@ class SendGrant:
     """Tell the bookie. Only after the status that holds `grant` was stored; repeated until the bookie moves."""
 
     bookie: str  # pod name
-    address: str  # of the admin port
-    grant: Grant
+    door: Door
+    grant: GrantRecord
     ttl_ms: int
 
     def __str__(self) -> str:
         return f"grant {self.grant.id} to {self.bookie} (incarnation {self.grant.new_incarnation})"
 
 
-Action = Apply | MarkClaim
+Action = Apply | DeleteChild | MarkClaim

@@ -1,14 +1,18 @@
-"""Owned children: which of them are missing or drifted, and what stands in the way of applying them."""
+"""Owned children: which are missing, drifted or have had their day, and what stands in the way of applying them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from bookie_operator.model import names
-from bookie_operator.plan.actions import Apply
+from bookie_operator.model import config, names
+from bookie_operator.plan import prune
+from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.observation import Observation
-from bookie_operator.resources import common, fleet
+from bookie_operator.resources import common, fleet, memory
 from bookie_operator.resources.common import Manifest
+
+# A fleet whose settings are wrong is not begun either: its metadata are not initialised.
+_MADE_FROM_CONFIG = ("ConfigMap", "Job", "StatefulSet")
 
 
 class MetadataStep(Enum):
@@ -28,37 +32,58 @@ class Obstacle:
 
 
 def metadata_step(observation: Observation) -> MetadataStep:
-    """Initialised once and never again: a record of ours, marked claims or an old fleet forbid a second time."""
+    """Initialised once and never again: a record of ours, marked claims or an old fleet forbid a second time.
+
+    But the record is of one store: where the hosts were corrected before any bookie has lived, it says nothing.
+    """
     cluster = observation.cluster
     record = cluster.status.metadata
     if cluster.spec.metadata_service.initialize == "Never" or observation.has_marked_claims:
         return MetadataStep.READY
-    if record is not None and record.initialized_at is not None:
+    is_moved = _is_moved(observation)
+    if not is_moved and record is not None and record.initialized_at is not None:
         return MetadataStep.READY
-    if any(kind == "StatefulSet" for kind, _ in observation.children):
+    if not is_moved and any(kind == "StatefulSet" for kind, _ in observation.children):
         return MetadataStep.READY
     job = observation.children.get(("Job", names.metadata_job(cluster.name)))
-    status = (job or {}).get("status") or {}
-    conditions = {entry["type"] for entry in status.get("conditions") or () if entry.get("status") == "True"}
-    if "Complete" in conditions or int(status.get("succeeded") or 0) > 0:
+    if job is None:
+        return MetadataStep.WAITING
+    is_as_wanted = prune.is_made_from(job, fleet.initializer(cluster, observation.image))
+    if prune.is_complete(job) and (is_as_wanted or not is_moved):
         return MetadataStep.READY
-    return MetadataStep.FAILED if "Failed" in conditions else MetadataStep.WAITING
+    return MetadataStep.FAILED if is_as_wanted and "Failed" in prune.conditions(job) else MetadataStep.WAITING
 
 
-def plan(observation: Observation, max_unavailable: int) -> tuple[tuple[Apply, ...], tuple[Obstacle, ...]]:
-    """What to apply, in order, and what cannot be. Paused: the disruption budget only."""
+def _is_moved(observation: Observation) -> bool:
+    """True when what was initialised is another store than the spec names now, and nobody has lived in it yet."""
+    status = observation.cluster.status
+    has_lived = status.instance_id is not None or any(one.incarnation > 0 for one in status.bookies)
+    known = status.metadata.uri if status.metadata is not None else None
+    return not has_lived and known is not None and known != observation.cluster.spec.metadata_service.uri
+
+
+def plan(
+    observation: Observation, max_unavailable: int
+) -> tuple[tuple[Apply | DeleteChild, ...], tuple[Obstacle, ...], tuple[str, ...]]:
+    """What to apply, in order, what to take away after that; what cannot be; and, paused, what is not applied although
+    it differs ("Kind name"): then the disruption budget alone is."""
     cluster = observation.cluster
     wanted = list(fleet.before_metadata(cluster, max_unavailable))
     obstacles: list[Obstacle] = []
+    if observation.record_problem:
+        obstacles.append(Obstacle("RecordUnreadable", observation.record_problem))
     step = metadata_step(observation)
     if step is MetadataStep.FAILED:
         obstacles.append(_initialisation_failed(cluster.namespace, cluster.name))
-    elif step is MetadataStep.WAITING:
+    if step is not MetadataStep.READY:
         wanted.append(fleet.initializer(cluster, observation.image))
     else:
-        wanted += (_never_smaller(observation, one) for one in fleet.stateful_sets(cluster, observation.image))
-    if cluster.spec.lifecycle.paused:
-        wanted = [one for one in wanted if one["kind"] == "PodDisruptionBudget"]
+        wanted += fleet.stateful_sets(cluster, observation.pools, observation.image)
+    stale = tuple(prune.stale(observation, {(one["kind"], one["metadata"]["name"]): one for one in wanted}))
+    if wrong := (*config.problems(cluster.spec), *memory.problems(cluster.spec)):
+        # What is there stays as it is, and so does what protects it; only the roll-out waits.
+        obstacles.append(Obstacle("SpecInvalid", "; ".join(wrong)))
+        wanted = [one for one in wanted if one["kind"] not in _MADE_FROM_CONFIG]
     applies: list[Apply] = []
     for manifest in wanted:
         live = observation.children.get((manifest["kind"], manifest["metadata"]["name"]))
@@ -66,21 +91,20 @@ def plan(observation: Observation, max_unavailable: int) -> tuple[tuple[Apply, .
         obstacles += conflicts
         if not conflicts and not _is_settled(manifest, live):
             applies.append(Apply(manifest))
-    return tuple(applies), tuple(obstacles)
+    if cluster.spec.lifecycle.paused:
+        protection = tuple(one for one in applies if one.manifest["kind"] == "PodDisruptionBudget")
+        withheld = [one.manifest for one in applies if one not in protection]
+        return protection, tuple(obstacles), tuple(f"{one['kind']} {one['metadata']['name']}" for one in withheld)
+    return (*applies, *stale), tuple(obstacles), ()
 
 
 def _is_settled(manifest: Manifest, live: Manifest | None) -> bool:
-    """A Job's template cannot change: the one that runs is the one that counts."""
-    return (manifest["kind"] == "Job" and live is not None) or common.is_applied(manifest, live)
-
-
-def _never_smaller(observation: Observation, manifest: Manifest) -> Manifest:
-    """Keep surplus replicas that somebody added by hand: taking a bookie away needs its ledgers moved first."""
-    live = observation.children.get(("StatefulSet", manifest["metadata"]["name"]))
-    running = int(((live or {}).get("spec") or {}).get("replicas") or 0)
-    if running <= manifest["spec"]["replicas"]:
-        return manifest
-    return common.marked(manifest | {"spec": manifest["spec"] | {"replicas": running}})
+    """True when there is nothing to apply. A Job's template and an immutable ConfigMap cannot change: `prune` takes a
+    wrong one away first, and the next pass makes it anew.
+    So does what is being deleted already."""
+    if live is not None and (manifest["kind"] in ("Job", "ConfigMap") or "deletionTimestamp" in live["metadata"]):
+        return True
+    return common.is_applied(manifest, live)
 
 
 def _conflicts(observation: Observation, manifest: Manifest, live: Manifest | None) -> Iterator[Obstacle]:
@@ -119,6 +143,7 @@ def _initialisation_failed(namespace: str, cluster: str) -> Obstacle:
     job = names.metadata_job(cluster)
     return Obstacle(
         "MetadataInitFailed",
-        f"Job {job} failed: read `kubectl -n {namespace} logs job/{job}`, clear the cause, then"
-        f" `kubectl -n {namespace} delete job {job}` to try again",
+        f"Job {job} failed: read `kubectl -n {namespace} logs job/{job}` and clear the cause. It is made anew when the"
+        f" spec is corrected, and tried again every {prune.JOB_RETRY_MS // 60_000} minutes; at once after"
+        f" `kubectl -n {namespace} delete job {job}`",
     )

@@ -1,4 +1,4 @@
-"""Identity on claims: which life of which bookie their volume holds (operators.md 2.3, "durable identity record").
+"""Identity on claims: which life of which bookie their volume holds (spec/operator.md#K18).
 
 Written only for what the bookie itself proved valid while it serves: sentinel and metadata store name the same
 incarnation, the report comes from the live pod, the claim is older than that pod.
@@ -6,8 +6,9 @@ incarnation, the report comes from the live pod, the claim is older than that po
 
 from collections.abc import Iterator
 
-from bookie_operator.evidence.facts import Contents, VolumeCase
-from bookie_operator.evidence.volume import Verdict
+from bookie.ports.admin import Contents
+from bookie_operator.evidence.facts import VolumeCase
+from bookie_operator.evidence.volume import Conclusion
 from bookie_operator.model import names
 from bookie_operator.model.status import VolumeRecord
 from bookie_operator.plan.actions import MarkClaim
@@ -26,7 +27,7 @@ def record(one: Assessed, volume: VolumeCase) -> VolumeRecord | None:
         pvc_uid=volume.claim.uid,
         pv_name=volume.claim.pv_name,
         pv_uid=volume.pv.uid if volume.pv is not None else (known.pv_uid if known is not None else ""),
-        fsid=volume.report.fsid,
+        fsid=volume.report.mount.fsid,
         incarnation=one.case.report.incarnation,
     )
 
@@ -65,7 +66,7 @@ def marks(one: Assessed) -> Iterator[MarkClaim]:
 
 def _is_proven(one: Assessed, volume: VolumeCase) -> bool:
     report, pod, claim = one.case.report, one.case.pod, volume.claim
-    if not one.stage.serves or one.evidence.verdict is not Verdict.HEALTHY:
+    if not one.stage.serves or one.evidence.conclusion is not Conclusion.HEALTHY:
         return False
     if report is None or pod is None or claim is None or volume.report is None or volume.report.sentinel is None:
         return False

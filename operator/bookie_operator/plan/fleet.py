@@ -27,19 +27,20 @@ _MOVING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FleetPlan:
     observation: Observation
     fleet: tuple[Assessed, ...]  # with new grants in it
     closed: dict[str, tuple[ClosedGate, ...]]  # by bookie, of those that wait for a grant
     actions: tuple[Action, ...]  # before the status is written
     sends: tuple[SendGrant, ...]  # after it was written
     obstacles: tuple[Obstacle, ...]
+    withheld: tuple[str, ...]  # "Kind name" of what differs from the spec and stays so while paused
     metadata: MetadataStep
     max_unavailable: int
     requeue_ms: int
 
 
-def decide(observation: Observation) -> Plan:
+def decide(observation: Observation) -> FleetPlan:
     """Same observation, same plan."""
     cluster = observation.cluster
     fleet = tuple(
@@ -48,26 +49,28 @@ def decide(observation: Observation) -> Plan:
             cluster.status.bookie(case.name),
             now_ms=observation.now_ms,
             stabilization_ms=cluster.spec.stabilization_ms,
+            healed=[entry.grant_id for entry in cluster.status.history if entry.result == "Healed"],
         )
         for case in observation.bookies
     )
-    # Nobody may take another bookie away while one is without its data (operators.md 3.5, last paragraph).
+    # Nobody may take another bookie away while one is without its data (spec/operator.md#K13).
     at_risk = any(one.is_dataless for one in fleet)
     max_unavailable = 0 if at_risk else cluster.spec.disruption.max_unavailable
-    applies, obstacles = children.plan(observation, max_unavailable)
+    changes, obstacles, withheld = children.plan(observation, max_unavailable)
     is_paused = cluster.spec.lifecycle.paused
     marks = () if is_paused else tuple(mark for one in fleet for mark in claims.marks(one))
     fleet, closed, sends = repair.decide(observation, fleet)
-    return Plan(
+    return FleetPlan(
         observation=observation,
         fleet=fleet,
         closed=closed,
-        actions=(*applies, *marks),
+        actions=(*changes, *marks),
         sends=sends,
         obstacles=obstacles,
+        withheld=withheld,
         metadata=children.metadata_step(observation),
         max_unavailable=max_unavailable,
-        requeue_ms=_requeue_ms(fleet, is_busy=bool(applies or marks or obstacles)),
+        requeue_ms=_requeue_ms(fleet, is_busy=bool(changes or marks or obstacles)),
     )
 
 

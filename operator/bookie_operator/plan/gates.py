@@ -1,23 +1,25 @@
-"""Gates between "this bookie is empty" and "it may take its identity back" (operators.md 3.5).
+"""Gates between "this bookie is empty" and "it may take its identity back" (spec/operator.md#G1 to G12).
 
 A closed gate is a name and one sentence. All closed gates are shown, not the first: the person on call sees the whole.
-Here: G1 Leader, G2 Metadata (instance id), G3 Identity, G4 Tolerance, G5 Peers, G6 OldVolume, G7 Concurrency,
-G8 Brake (per day), G9 Policy, G11 Capability, and Paused. G2's collapse detector, G8's zone rule and G10 come with the
+Here: Leader, Metadata (instance id), Identity, Tolerance, Peers, OldVolume, Concurrency, Brake (per day), Policy,
+Capability, OldProcess, and Paused. Metadata's collapse detector, Brake's zone rule and the tenth come with the
 operations that need them.
 """
 
 from collections.abc import Iterator
 
-from bookie_operator.evidence.volume import Verdict
+from bookie.ports.admin import OPERATOR_EPOCH_MAX
+from bookie_operator.evidence import processes
+from bookie_operator.evidence.volume import Conclusion
 from bookie_operator.model import names
 from bookie_operator.model.spec import Regeneration
 from bookie_operator.model.status import ClosedGate
-from bookie_operator.model.values import parse_duration, parse_time
+from bookie_operator.model.values import format_time, parse_duration, parse_time
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import OBSERVATIONS_NEEDED, Assessed
 
 DAY_MS = 24 * 3_600_000
-# What a bookie must be able to do before it is let loose on its ledgers (gate G11).
+# What a bookie must be able to do before it is let loose on its ledgers (spec/operator.md#G11).
 CAPABILITIES = ("regeneration", "limbo")
 
 
@@ -35,8 +37,13 @@ def closed(observation: Observation, fleet: tuple[Assessed, ...], candidate: Ass
         _brake(observation, candidate),
         _policy(observation, candidate),
         _capability(candidate),
+        _old_process(candidate),
     )
-    return tuple(ClosedGate(name=name, message=message) for check in checks for name, message in check)
+    found: dict[str, list[str]] = {}
+    for name, message in (pair for check in checks for pair in check):
+        found.setdefault(name, []).append(message)
+    # One entry for each gate: the API server takes no list with a name twice.
+    return tuple(ClosedGate(name=name, message="; ".join(messages)) for name, messages in found.items())
 
 
 def _paused(observation: Observation) -> Iterator[tuple[str, str]]:
@@ -48,6 +55,12 @@ def _leader(observation: Observation, candidate: Assessed) -> Iterator[tuple[str
     leadership, report = observation.leadership, candidate.case.report
     if not leadership.is_held:
         yield "G1-Leader", "this operator does not hold the lease"
+    elif report is not None and report.operator_epoch_seen > OPERATOR_EPOCH_MAX:
+        yield (
+            "G1-Leader",
+            f"the bookie believes in operator epoch {report.operator_epoch_seen}, which no operator gives: somebody"
+            " forged a grant under an older release. Update its image and delete its pod; the new release forgets it",
+        )
     elif report is not None and report.operator_epoch_seen > leadership.epoch:
         yield (
             "G1-Leader",
@@ -61,6 +74,11 @@ def _metadata(observation: Observation, candidate: Assessed) -> Iterator[tuple[s
     if report is None or not report.metadata_reachable:
         yield "G2-Metadata", "the bookie cannot reach the metadata store"
         return
+    if observation.members_problem:
+        yield (
+            "G2-Metadata",
+            f"no bookie listed cookies and registrations, so losses may be unknown: {observation.members_problem}",
+        )
     expected = cluster.spec.metadata_service.expected_instance_id or cluster.status.instance_id
     if expected and report.instance_id != expected:
         yield "G2-Metadata", f"the metadata store is instance {report.instance_id or '?'}, expected {expected}"
@@ -68,12 +86,12 @@ def _metadata(observation: Observation, candidate: Assessed) -> Iterator[tuple[s
 
 def _identity(candidate: Assessed) -> Iterator[tuple[str, str]]:
     """Proven: repairable verdict of every lost volume, mounts included, of exactly this pod, seen long enough."""
-    if candidate.evidence.verdict is not Verdict.LOST_VOLUME:
-        yield "G3-Identity", f"not proven lost: {candidate.evidence.finding.message}"
+    if candidate.evidence.conclusion is not Conclusion.LOST_VOLUME:
+        yield "G3-Identity", f"the loss is not proven: {candidate.evidence.finding.message}"
         return
     seen = candidate.suspicion
     if seen is None or seen.evidence != candidate.evidence.digest or seen.observations < OBSERVATIONS_NEEDED:
-        yield "G3-Identity", "the evidence was not seen often enough yet"
+        yield "G3-Identity", "the operator has not seen the same evidence often enough yet"
 
 
 def _tolerance(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterator[tuple[str, str]]:
@@ -82,29 +100,37 @@ def _tolerance(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterato
     if len(dataless) > tolerance:
         yield (
             "G4-Tolerance",
-            f"{len(dataless)} bookies without data ({', '.join(dataless)}), the ack quorum survives {tolerance}: bring"
-            " old disks back first; only a person may go on",
+            f"{len(dataless)} bookies are without data ({', '.join(dataless)}), and the ack quorum survives"
+            f" {tolerance}: bring old disks back first; only a person may go on",
         )
 
 
 def _peers(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterator[tuple[str, str]]:
-    """Others that are down may hold the only other copy: wait for them, for a while."""
+    """Others that are down may hold the only other copy: wait for them, for a while, each from when it was last seen
+    serving; who was waited for long enough opens nothing for another."""
     tolerance = observation.cluster.spec.tolerance
     dataless = sum(one.is_dataless for one in fleet)
     away = [one for one in fleet if one.is_unavailable]
     if not away or dataless + len(away) <= tolerance:
         return
-    since_ms = min(one.since_ms if one.since_ms is not None else observation.now_ms for one in away)
     grace = observation.cluster.spec.repair.peer_grace
-    if observation.now_ms < since_ms + parse_duration(grace):
-        yield (
-            "G5-Peers",
-            f"{', '.join(one.case.name for one in away)} not serving: waiting up to {grace} for its copies",
-        )
+    ends = {one.case.name: (one.away_since_ms or observation.now_ms) + parse_duration(grace) for one in away}
+    waited_for = {name: end for name, end in ends.items() if observation.now_ms < end}
+    if waited_for:
+        names = ", ".join(f"{name} until {format_time(end)}" for name, end in waited_for.items())
+        yield "G5-Peers", f"the grant waits {grace} for each bookie that does not serve, because of its copies: {names}"
 
 
 def _old_volume(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
-    """A released volume that is kept (reclaim policy Retain) still has the data: re-attaching beats copying."""
+    """A released volume that is kept (reclaim policy Retain) still has the data: re-attaching beats copying. So does a
+    claim that the spec's volumes do not name any more."""
+    for claim in candidate.case.other_claims:
+        if claim.marks is not None:
+            yield (
+                "G6-OldVolume",
+                f"claim {claim.name} holds data of this bookie, and no volume of the spec has that name: give the spec"
+                " the volumes it had, or delete the claim if its data is to be given up",
+            )
     for volume in candidate.case.volumes:
         if volume.recorded is None or not volume.is_replaced:
             continue
@@ -133,6 +159,8 @@ def _concurrency(
 
 def _brake(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
     """Regenerations of the last day. A second grant for the same new incarnation is the same regeneration."""
+    if observation.record_problem:
+        yield "G8-Brake", f"the operator does not know the past regenerations: {observation.record_problem}"
     limit = observation.cluster.spec.repair.max_per_day
     recent = {
         (entry.bookie, entry.incarnation)
@@ -144,8 +172,8 @@ def _brake(observation: Observation, candidate: Assessed) -> Iterator[tuple[str,
     if len(recent) >= limit:
         yield (
             "G8-Brake",
-            f"{len(recent)} regenerations in 24 h and spec.repair.maxPerDay is {limit}: find out why disks vanish, then"
-            " raise it",
+            f"there were {len(recent)} regenerations in 24 h and spec.repair.maxPerDay is {limit}: find out why disks"
+            " vanish, then raise it",
         )
 
 
@@ -162,8 +190,27 @@ def _policy(observation: Observation, candidate: Assessed) -> Iterator[tuple[str
         )
 
 
+def _old_process(candidate: Assessed) -> Iterator[tuple[str, str]]:
+    """An older process of this id that still runs acknowledges entries that the new life knows nothing of."""
+    member = candidate.case.member
+    if member is not None and member.is_registered:
+        yield (
+            "G12-OldProcess",
+            f"bookie {member.bookie_id} is registered in the metadata store, and not by the pod that waits: an older"
+            " process has a session there; stop it, or wait until the session has ended",
+        )
+    for doubt in processes.doubts(candidate.case, candidate.processes):
+        yield "G12-OldProcess", doubt
+
+
 def _capability(candidate: Assessed) -> Iterator[tuple[str, str]]:
     report = candidate.case.report
     missing = [word for word in CAPABILITIES if report is not None and word not in report.capabilities]
     if missing:
         yield "G11-Capability", f"this bookie's software does not know {', '.join(missing)}: update the image"
+    if candidate.case.pod is not None and not candidate.case.pod.has_certificates:
+        yield (
+            "G11-Capability",
+            "this pod is of a release without TLS on the admin port, and a grant never travels in clear: delete the"
+            " pod; it comes back with certificates",
+        )

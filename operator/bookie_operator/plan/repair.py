@@ -1,4 +1,4 @@
-"""Grants: issued for confirmed bookies whose gates are all open, repeated until the bookie moves (operators.md 3.6).
+"""Grants: issued for confirmed bookies whose gates are all open, repeated until the bookie moves (spec/operator.md#K6).
 
 The record goes into status first (write-ahead); the bookie hears of it only after the API server has it. Everything
 about a grant is made from the observation, so that a pass that is repeated after a crash makes the same one or finds
@@ -7,15 +7,15 @@ the stored one.
 
 from dataclasses import replace
 
-from bookie_operator.model.status import ClosedGate, Grant
+from bookie_operator.model.status import ClosedGate, GrantRecord
 from bookie_operator.model.values import format_time, parse_time
-from bookie_operator.plan import gates
+from bookie_operator.plan import doors, gates
 from bookie_operator.plan.actions import SendGrant
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed, Stage
 from bookie_operator.resources import common
 
-GRANT_TTL_MS = 5 * 60_000  # operators.md 3.4, Granted
+GRANT_TTL_MS = 5 * 60_000  # spec/operator.md#K9
 
 
 def decide(
@@ -49,13 +49,13 @@ def _candidates(fleet: tuple[Assessed, ...]) -> list[Assessed]:
     )
 
 
-def _issue(observation: Observation, candidate: Assessed) -> Grant:
+def _issue(observation: Observation, candidate: Assessed) -> GrantRecord:
     case, evidence = candidate.case, candidate.evidence
     assert case.pod is not None
     assert case.report is not None
     issued_at = format_time(observation.now_ms)
     identity = (observation.cluster.uid, case.bookie_id, case.pod.uid, evidence.digest, issued_at)
-    return Grant(
+    return GrantRecord(
         id=common.digest(identity),
         bookie_id=case.bookie_id,
         pod_uid=case.pod.uid,
@@ -71,8 +71,7 @@ def _issue(observation: Observation, candidate: Assessed) -> Grant:
     )
 
 
-def _send(observation: Observation, candidate: Assessed, grant: Grant) -> SendGrant:
+def _send(observation: Observation, candidate: Assessed, grant: GrantRecord) -> SendGrant:
     assert candidate.case.pod is not None
-    port = observation.cluster.spec.network.ports.admin
     ttl_ms = parse_time(grant.expires_at) - observation.now_ms
-    return SendGrant(candidate.case.name, f"{candidate.case.pod.ip}:{port}", grant, ttl_ms)
+    return SendGrant(candidate.case.name, doors.of(observation.cluster, candidate.case.pod), grant, ttl_ms)

@@ -1,16 +1,22 @@
-"""Where one bookie stands on the road of operators.md 3.4, from its evidence and what our status remembers."""
+"""Where one bookie stands on its road, from its evidence and what our status remembers (spec/operator.md#K10)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
+from bookie.ports.admin import Contents, MountProof, State, StorageReport, Verdict
 from bookie_operator.evidence import bookie as bookie_evidence
+from bookie_operator.evidence import processes
 from bookie_operator.evidence.bookie import Evidence
-from bookie_operator.evidence.facts import BookieCase, Claimed, Contents, Mount, Report, State
-from bookie_operator.evidence.volume import Verdict
-from bookie_operator.model.status import BookieStatus, Grant, Suspicion
+from bookie_operator.evidence.facts import BookieCase
+from bookie_operator.evidence.volume import Conclusion
+from bookie_operator.model.status import BookieStatus, GrantRecord, Process, Suspicion
 from bookie_operator.model.values import parse_time
 
 OBSERVATIONS_NEEDED = 3
+WITHOUT_DATA = "WithoutData"
+_SILENCE_MS = 60_000
+_BOOTSTRAP = "bootstrap-"  # what a first life has for a grant (bookie/integrity/gate.py)
 
 
 class Stage(Enum):
@@ -30,6 +36,7 @@ class Stage(Enum):
     SERVING = "Serving"
     READ_ONLY = "ReadOnly"
     STOPPING = "Stopping"
+    ELSEWHERE = "Elsewhere"  # registered, and no pod of ours: somebody else runs it
 
     @property
     def serves(self) -> bool:
@@ -56,43 +63,63 @@ class Assessed:
     previous: BookieStatus | None
     has_loss: bool  # a volume was lost and is not yet repaired
     suspicion: Suspicion | None = None
-    grant: Grant | None = None
+    grant: GrantRecord | None = None
+    away_since_ms: int | None = None  # since when nobody has seen it serve; None while it serves
+    processes: tuple[Process, ...] | None = None  # that may run now; None: nothing is known yet
 
     @property
     def incarnation(self) -> int:
-        """The highest incarnation that we know of; 0 = has never held data."""
-        seen = self.case.report.incarnation if self.case.report is not None else 0
-        return max(seen, self.previous.incarnation if self.previous is not None else 0)
+        """The highest incarnation that we know of; 0 = none was seen, yet it may have lived (`has_lived`)."""
+        seen: list[int] = [self.case.report.incarnation] if self.case.report is not None else []
+        seen += [self.previous.incarnation] if self.previous is not None else []
+        seen += [volume.claim.marks.incarnation for volume in self.case.volumes if volume.claim and volume.claim.marks]
+        return max(seen, default=0)
+
+    @property
+    def has_lived(self) -> bool:
+        """It may hold data, or may have held what is lost now."""
+        return _has_lived(self.case, self.previous)
 
     @property
     def is_dataless(self) -> bool:
-        """In L of operators.md 3.5: counted as having lost its data, also before it can say so itself."""
+        """Counted as having lost its data (spec/operator.md#K11), also before it can say so itself."""
         if self.stage in (Stage.SERVING, Stage.READ_ONLY, Stage.LIMBO):
             return False
         return self.has_loss
 
     @property
     def is_unavailable(self) -> bool:
-        """In U: presumed intact, and not there. A bookie that never held data is missed by nobody."""
-        return not self.stage.serves and not self.is_dataless and self.incarnation > 0
+        """Its data is presumed intact, and it is not there. Nobody misses a bookie that never held data."""
+        is_there = self.stage.serves or self.stage is Stage.ELSEWHERE
+        return not is_there and not self.is_dataless and self.has_lived
+
+    @property
+    def counted(self) -> str | None:
+        """How the gates count it, in one word."""
+        if self.is_dataless:
+            return WITHOUT_DATA
+        if self.is_unavailable:
+            return "NotSeen" if self.stage is Stage.UNREACHABLE else "Away"
+        return None
 
     @property
     def is_healing(self) -> bool:
-        """Between grant and the end of its repair (gate G7 counts these)."""
+        """Between grant and the end of its repair (spec/operator.md#G7 counts these)."""
         return self.stage in _HEALING and self.has_loss
 
-    @property
-    def since_ms(self) -> int | None:
-        """Since when it is in this stage; None when it was in another before."""
-        if self.previous is None or self.previous.state != self.stage.value:
-            return None
-        return parse_time(self.previous.since)
 
-
-def assess(case: BookieCase, previous: BookieStatus | None, *, now_ms: int, stabilization_ms: int) -> Assessed:
-    """Conclude about one bookie. `previous` is what our last status said; it may be lost."""
+def assess(
+    case: BookieCase,
+    previous: BookieStatus | None,
+    *,
+    now_ms: int,
+    stabilization_ms: int,
+    healed: Collection[str] = (),
+) -> Assessed:
+    """Conclude about one bookie. `previous` is what our last status said; it may be lost. `healed`: grants whose repair
+    we saw end."""
     evidence = bookie_evidence.weigh(case)
-    stage, reason, message = _stage(case, evidence, previous)
+    stage, reason, message = _stage(case, evidence, previous, healed)
     suspicion = None
     if stage is Stage.SUSPECTED:
         suspicion = _suspicion(evidence, previous, now_ms, stabilization_ms)
@@ -101,16 +128,46 @@ def assess(case: BookieCase, previous: BookieStatus | None, *, now_ms: int, stab
     grant = _grant(case, evidence, stage, previous, now_ms)
     if grant is not None and stage is Stage.CONFIRMED:
         stage = Stage.GRANTED
-    has_loss = _has_loss(case, stage, grant)
-    return Assessed(case, evidence, stage, reason, message, previous, has_loss, suspicion, grant)
+    has_loss = _has_loss(case, evidence, stage, grant, previous)
+    has_loss = has_loss or _is_blank(case, stage, previous, now_ms)
+    away_since_ms = _away_since_ms(stage, previous, now_ms)
+    return Assessed(
+        case,
+        evidence,
+        stage,
+        reason,
+        message,
+        previous,
+        has_loss,
+        suspicion,
+        grant,
+        away_since_ms,
+        processes.follow(case, previous, now_ms),
+    )
 
 
-def _stage(case: BookieCase, evidence: Evidence, previous: BookieStatus | None) -> tuple[Stage, str, str]:
+def _away_since_ms(stage: Stage, previous: BookieStatus | None, now_ms: int) -> int | None:
+    """Since when it was not seen serving. A crash loop goes through many stages; none of them begins this anew."""
+    if stage.serves:
+        return None
+    if previous is None or previous.away_since is None:
+        return now_ms
+    return parse_time(previous.away_since)
+
+
+def _stage(
+    case: BookieCase, evidence: Evidence, previous: BookieStatus | None, healed: Collection[str]
+) -> tuple[Stage, str, str]:
     finding = evidence.finding
     if not evidence.digest:
         return _without_report(case, evidence, previous)
     assert case.report is not None
-    stage = _reported(case.report, evidence.verdict, has_grant=previous is not None and previous.grant is not None)
+    has_grant = previous is not None and previous.grant is not None
+    # Its life began with a grant, and nobody saw it whole since: what it repairs now may be that loss (the record was
+    # deleted, say).
+    began = case.report.grant_id
+    is_unseen = bool(began) and not began.startswith(_BOOTSTRAP) and began not in healed
+    stage = _reported(case.report, evidence.conclusion, has_grant=has_grant or is_unseen)
     if stage in (Stage.SERVING, Stage.REPAIRING, Stage.LIMBO, Stage.FENCING, Stage.STAMPING, Stage.READ_ONLY):
         return stage, stage.value, case.report.reason
     return stage, finding.reason, finding.message
@@ -118,8 +175,10 @@ def _stage(case: BookieCase, evidence: Evidence, previous: BookieStatus | None) 
 
 def _without_report(case: BookieCase, evidence: Evidence, previous: BookieStatus | None) -> tuple[Stage, str, str]:
     """No report is never read as "empty": the bookie is missing or unreachable, and that is all we know."""
-    has_lived = previous is not None and previous.incarnation > 0
+    has_lived = _has_lived(case, previous)
     pod = case.pod
+    if pod is None and not case.is_desired:
+        return _found(case, evidence)
     if pod is None:
         return (Stage.MISSING if has_lived else Stage.PROVISIONING), "PodMissing", evidence.finding.message
     if pod.is_terminating:
@@ -130,10 +189,10 @@ def _without_report(case: BookieCase, evidence: Evidence, previous: BookieStatus
     return Stage.UNREACHABLE, evidence.finding.reason, evidence.finding.message
 
 
-def _reported(report: Report, verdict: Verdict, *, has_grant: bool) -> Stage:
-    if verdict in (Verdict.HELD, Verdict.MOUNT_MISSING):
+def _reported(report: StorageReport, conclusion: Conclusion, *, has_grant: bool) -> Stage:
+    if conclusion in (Conclusion.HELD, Conclusion.MOUNT_MISSING):
         return Stage.HELD
-    lost = has_grant or report.claimed in (Claimed.LOST, Claimed.RESUME)
+    lost = has_grant or report.verdict in (Verdict.LOST, Verdict.RESUME)
     match report.state:
         case State.SERVING:
             return Stage.SERVING
@@ -147,14 +206,14 @@ def _reported(report: Report, verdict: Verdict, *, has_grant: bool) -> Stage:
             return Stage.STAMPING
         case State.STOPPING:
             return Stage.STOPPING
-        case State.WAITING_GRANT if verdict is Verdict.LOST_VOLUME:
+        case State.WAITING_GRANT if conclusion is Conclusion.LOST_VOLUME:
             return Stage.SUSPECTED
         case _:
-            return Stage.BOOTSTRAPPING if verdict is Verdict.BOOTSTRAP else Stage.INSPECTING
+            return Stage.BOOTSTRAPPING if conclusion is Conclusion.BOOTSTRAP else Stage.INSPECTING
 
 
 def _suspicion(evidence: Evidence, previous: BookieStatus | None, now_ms: int, stabilization_ms: int) -> Suspicion:
-    """The same evidence, seen once more. Observations count at 0, half and the whole of the stabilization time, so
+    """Count the same evidence once more. Observations count at 0, half and the whole of the stabilization time, so
     that looking often is not looking long; a fact that changes starts again."""
     before = previous.suspicion if previous is not None else None
     if before is None or before.evidence != evidence.digest:
@@ -167,7 +226,7 @@ def _suspicion(evidence: Evidence, previous: BookieStatus | None, now_ms: int, s
 
 def _grant(
     case: BookieCase, evidence: Evidence, stage: Stage, previous: BookieStatus | None, now_ms: int
-) -> Grant | None:
+) -> GrantRecord | None:
     """The grant of record, while it still means something. A grant for other facts or another pod is void."""
     grant = previous.grant if previous is not None else None
     if grant is None:
@@ -181,17 +240,62 @@ def _grant(
     return grant
 
 
-def _has_loss(case: BookieCase, stage: Stage, grant: Grant | None) -> bool:
+def _found(case: BookieCase, evidence: Evidence) -> tuple[Stage, str, str]:
+    """A bookie that the spec does not ask for and that no pod of ours runs."""
+    if case.member is not None and case.member.is_registered:
+        return (
+            Stage.ELSEWHERE,
+            "Registered",
+            f"bookie {case.bookie_id} is registered; no pod of ours runs it",
+        )
+    if not case.is_ours:
+        text = f"bookie {case.bookie_id} has a cookie in this metadata store and is not registered: another fleet's"
+        return Stage.MISSING, "NotRegistered", f"{text}, or one that left without `bookie cluster recover-bookie`"
+    return Stage.MISSING, "NotInSpec", f"the spec does not ask for bookie {case.bookie_id}, and it may hold data"
+
+
+def _has_lived(case: BookieCase, previous: BookieStatus | None) -> bool:
+    """A cookie, a mark on a claim, a service that we saw: each says that there may be data."""
+    if previous is not None and (previous.has_lived or previous.incarnation > 0):
+        return True
+    if case.report is not None and case.report.incarnation > 0:
+        return True
+    if case.member is not None and case.member.has_cookie:
+        return True
+    claims = [volume.claim for volume in case.volumes] + list(case.other_claims)
+    return any(claim is not None and claim.marks is not None for claim in claims)
+
+
+def _has_loss(
+    case: BookieCase, evidence: Evidence, stage: Stage, grant: GrantRecord | None, previous: BookieStatus | None
+) -> bool:
     if grant is not None or stage in (Stage.SUSPECTED, Stage.CONFIRMED, Stage.GRANTED, Stage.REPAIRING):
         return True
+    if evidence.conclusion is Conclusion.BOOTSTRAP:
+        return False
     # What lies under a missing mount says nothing about the volume: it is presumed intact, and unavailable.
     empty = any(
         volume.report is not None
         and volume.report.contents in (Contents.EMPTY, Contents.REGENERATING)
-        and volume.report.mount in (Mount.PROVEN, Mount.SHARED)
+        and volume.report.mount.proof in (MountProof.PROVEN, MountProof.SHARED)
         for volume in case.volumes
     )
-    has_lived = any(volume.recorded is not None and volume.recorded.incarnation > 0 for volume in case.volumes)
     if stage is Stage.HELD:
         return empty
-    return any(volume.is_replaced for volume in case.volumes) or (empty and has_lived)
+    if any(volume.is_replaced for volume in case.volumes):
+        return True
+    return empty and _has_lived(case, previous)
+
+
+def _is_blank(case: BookieCase, stage: Stage, previous: BookieStatus | None, now_ms: int) -> bool:
+    """True when nobody can look, and a bookie that had data has a claim that is gone or was never marked."""
+    if case.report is not None or not _has_lived(case, previous):
+        return False
+    # A new bookie has a cookie a moment before its claims are marked, and before its kubelet says that the pod runs:
+    # one answer that is lost then, or a pod that is still called Pending, is no loss.
+    was_silent = previous is not None and previous.state == stage.value
+    silent_ms = now_ms - parse_time(previous.since) if previous is not None and was_silent else 0
+    is_new = case.pod is not None and not case.pod.problem and (previous is None or previous.incarnation == 0)
+    if (stage is Stage.UNREACHABLE or (stage is Stage.MISSING and is_new)) and silent_ms < _SILENCE_MS:
+        return False
+    return any(not volume.is_initialised for volume in case.volumes)

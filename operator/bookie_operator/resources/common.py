@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from bookie_operator.model import names, values
@@ -64,12 +65,29 @@ def is_applied(desired: Manifest, live: Manifest | None) -> bool:
     return live is not None and _contains(live, desired)
 
 
+def part(live: object, desired: object) -> object:
+    """What `live` has in the places that `desired` names; lists whole."""
+    if isinstance(live, dict) and isinstance(desired, dict):
+        return {key: part(live.get(key), value) for key, value in desired.items()}
+    return live
+
+
+def _has_in_order(live: Sequence[object], desired: Sequence[object]) -> bool:
+    """Every desired item is there, in order. Others between them are somebody else's: a mesh's container, a policy's
+    toleration, an admission's variable. An apply would leave them, or they would be put back: it would never end.
+    An item that we want no longer is another desired object, and that is told by its hash."""
+    rest = iter(live)
+    return all(any(_contains(one, wanted) for one in rest) for wanted in desired)
+
+
 def _contains(live: object, desired: object) -> bool:
     match desired:
         case _ if live is None and not desired:
             return True  # the API server drops empty maps, lists and false flags of some fields
         case dict():
             return isinstance(live, dict) and all(_contains(live.get(key), value) for key, value in desired.items())
+        case [dict(), *_]:
+            return isinstance(live, list) and _has_in_order(live, desired)
         case list():
             return (
                 isinstance(live, list)

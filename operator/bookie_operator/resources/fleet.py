@@ -1,5 +1,7 @@
 """All children of one cluster, in the order in which they are applied."""
 
+from bookie_operator.model import assignment
+from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.resources import common, metadata_job, services, settings, stateful_set
 
@@ -16,10 +18,9 @@ def initializer(cluster: Cluster, image: str) -> common.Manifest:
     return common.marked(metadata_job.metadata_job(cluster, image))
 
 
-def stateful_sets(cluster: Cluster, image: str) -> tuple[common.Manifest, ...]:
+def stateful_sets(cluster: Cluster, pools: tuple[BookiePool, ...], image: str) -> tuple[common.Manifest, ...]:
     return tuple(
-        common.marked(stateful_set.stateful_set(cluster, pool, zone, replicas, image))
-        for pool, zone, replicas in cluster.spec.pools()
+        common.marked(stateful_set.stateful_set(cluster, pool.name, pool.zone, pool.replicas, image)) for pool in pools
     )
 
 
@@ -27,4 +28,4 @@ def everything(cluster: Cluster, image: str) -> tuple[common.Manifest, ...]:
     """For `bookie-operator render`: what a quiet, healthy cluster has."""
     job = (initializer(cluster, image),) if cluster.spec.metadata_service.initialize == "IfAbsent" else ()
     quiet = before_metadata(cluster, cluster.spec.disruption.max_unavailable)
-    return (*quiet, *job, *stateful_sets(cluster, image))
+    return (*quiet, *job, *stateful_sets(cluster, assignment.assign(cluster.spec, {}), image))

@@ -1,12 +1,12 @@
 """The Job that formats a cluster's metadata once (metadataService.initialize: IfAbsent).
 
 A Job, not an init container: an init container would format again on each pod start, also after the metadata store
-had lost everything, and a new instance id would hide that (operators.md 1.B, row 22).
+had lost everything, and a new instance id would hide that (spec/operator.md#K26).
 """
 
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
-from bookie_operator.resources import common, pod
+from bookie_operator.resources import common, metadata_access, pod
 
 
 def metadata_job(cluster: Cluster, image: str) -> common.Manifest:
@@ -22,14 +22,16 @@ def metadata_job(cluster: Cluster, image: str) -> common.Manifest:
                 "name": "format",
                 "image": image,
                 "imagePullPolicy": want.image_pull_policy,
+                "terminationMessagePolicy": "FallbackToLogsOnError",
                 "command": ["bookie"],
                 "args": ["cluster", "init", "--if-missing", "--metadata-service-uri", want.metadata_service.uri],
                 "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
                 "securityContext": pod.container_security(),
-                "volumeMounts": [{"name": "bookie-tmp", "mountPath": "/tmp"}],
+                "env": metadata_access.environment(want),
+                "volumeMounts": [{"name": "bookie-tmp", "mountPath": "/tmp"}, *metadata_access.mounts(want)],
             }
         ],
-        "volumes": [{"name": "bookie-tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+        "volumes": [{"name": "bookie-tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *metadata_access.volumes(want)],
     }
     if want.image_pull_secrets:
         pod_spec["imagePullSecrets"] = [{"name": secret.name} for secret in want.image_pull_secrets]

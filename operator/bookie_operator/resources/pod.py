@@ -1,7 +1,8 @@
 """The pod of a bookie: restricted profile, no token, nothing writable but its volumes and a small /tmp.
 
 Identity reaches the process without a shell: the kubelet expands $(POD_NAME) and $(POD_INDEX) in the environment.
-Startup and liveness ask for the service `process` only: a bookie that waits for a grant is alive (operators.md 3.4).
+Startup and liveness ask for the service `process` only: a bookie that waits for a grant is alive
+(spec/operator.md#K25).
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import Zone
 from bookie_operator.model.values import parse_duration
-from bookie_operator.resources import common, settings
+from bookie_operator.resources import common, identity, memory, metadata_access, settings
 
 CONTAINER = "bookie"
 # Seconds from start until the admin port must answer; nothing but inspection comes before it.
@@ -28,12 +29,12 @@ def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str
         "securityContext": pod_security(),
         "containers": [_container(cluster, pool, zone, image)],
         "volumes": [
-            {"name": "bookie-settings", "configMap": {"name": names.settings(cluster.name)}},
+            {"name": "bookie-settings", "configMap": {"name": settings.name(cluster)}},
             {"name": "bookie-tmp", "emptyDir": {"sizeLimit": want.resources.tmp_size}},
+            identity.volume(cluster),
+            *metadata_access.volumes(want),
         ],
     }
-    if want.admin_token_secret is not None:
-        out["volumes"].append({"name": "bookie-admin", "secret": {"secretName": want.admin_token_secret}})
     if want.image_pull_secrets:
         out["imagePullSecrets"] = [{"name": secret.name} for secret in want.image_pull_secrets]
     return out | _placement(cluster, zone)
@@ -61,20 +62,16 @@ def container_security() -> dict[str, Any]:
 def _container(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str, Any]:
     want = cluster.spec
     ports = want.network.ports
-    resources: dict[str, Any] = {"requests": dict(want.resources.requests)}
-    if want.resources.limits:
-        resources["limits"] = dict(want.resources.limits)
+    resources = {"requests": dict(want.resources.requests), "limits": memory.limits(want)}
     return {
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": want.image_pull_policy,
+        "terminationMessagePolicy": "FallbackToLogsOnError",  # its last words stand in Ready
         "command": ["bookie"],
         "args": ["serve", "--config", f"{names.SETTINGS_DIR}/{names.SETTINGS_FILE}"],
         "env": _environment(cluster, pool, zone),
-        "ports": [
-            {"name": name, "containerPort": port, "protocol": "TCP"}
-            for name, port in (("data", ports.data), ("admin", ports.admin), ("metrics", ports.metrics))
-        ],
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.by_name()],
         "resources": resources,
         "securityContext": container_security(),
         "startupProbe": _probe(ports.admin, "process", period=2, failures=_STARTUP_SECONDS // 2),
@@ -83,19 +80,14 @@ def _container(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> di
         "volumeMounts": [
             {"name": "bookie-settings", "mountPath": names.SETTINGS_DIR, "readOnly": True},
             {"name": "bookie-tmp", "mountPath": "/tmp"},
-            *_admin_token_mount(cluster),
+            {"name": names.ADMIN_VOLUME, "mountPath": names.ADMIN_TLS_DIR, "readOnly": True},
+            *metadata_access.mounts(want),
             *(
                 {"name": volume.name, "mountPath": settings.directory(role, volume.name)}
                 for role, volume in want.storage.by_role()
             ),
         ],
     }
-
-
-def _admin_token_mount(cluster: Cluster) -> list[dict[str, Any]]:
-    if cluster.spec.admin_token_secret is None:
-        return []
-    return [{"name": "bookie-admin", "mountPath": names.ADMIN_TOKEN_DIR, "readOnly": True}]
 
 
 def _environment(cluster: Cluster, pool: str, zone: Zone | None) -> list[dict[str, Any]]:
@@ -113,10 +105,11 @@ def _environment(cluster: Cluster, pool: str, zone: Zone | None) -> list[dict[st
         field("NODE_NAME", "spec.nodeName"),
         {"name": "BOOKIE_BOOKIE_ID", "value": names.bookie_id(cluster.namespace, cluster.name, pool, "$(POD_INDEX)")},
         {"name": "BOOKIE_ADVERTISED_ADDRESS", "value": f"$(POD_NAME).{domain}"},
+        {"name": "BOOKIE_ADMIN_TLS_DIRECTORY", "value": names.ADMIN_TLS_DIR},
+        {"name": "BOOKIE_ADMIN_TLS_PORT", "value": str(cluster.spec.network.ports.admin_tls)},
+        # Also what `bookie` commands in this container look for: no port lets them in.
+        {"name": "BOOKIE_ADMIN_SOCKET", "value": names.ADMIN_SOCKET},
     ]
-    if cluster.spec.admin_token_secret is not None:
-        path = f"{names.ADMIN_TOKEN_DIR}/{names.ADMIN_TOKEN_KEY}"
-        out.append({"name": "BOOKIE_ADMIN_TOKEN_FILE", "value": path})
     if cluster.spec.placement.zone_source == "PodLabel":
         out.append(field("BOOKIE_ZONE", "metadata.labels['topology.kubernetes.io/zone']"))
     elif zone is not None:

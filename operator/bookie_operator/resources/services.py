@@ -6,7 +6,7 @@ from bookie_operator.resources import common
 
 
 def headless(cluster: Cluster) -> common.Manifest:
-    """Names for pods. Not-ready addresses too: a held bookie's admin port must be reachable (operators.md 4.1)."""
+    """Names for pods. Not-ready addresses too: a held bookie's admin port must be reachable (spec/operator.md#K24)."""
     ports = cluster.spec.network.ports
     return {
         "apiVersion": "v1",
@@ -17,8 +17,7 @@ def headless(cluster: Cluster) -> common.Manifest:
             "publishNotReadyAddresses": True,
             "selector": common.selector(cluster),
             "ports": [
-                {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
-                for name, port in (("data", ports.data), ("admin", ports.admin), ("metrics", ports.metrics))
+                {"name": name, "port": port, "targetPort": name, "protocol": "TCP"} for name, port in ports.by_name()
             ],
         },
     }

@@ -1,10 +1,10 @@
-"""The bookie's properties file. Keys are the bookie's own (cli/settings); what differs per pod comes by environment."""
+"""The bookie's properties file. The keys: bookie/settings/table.py. What differs per pod comes by environment."""
 
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import BookieClusterSpec, Regeneration
 from bookie_operator.model.values import parse_duration, parse_quantity
-from bookie_operator.resources import common
+from bookie_operator.resources import common, metadata_access
 
 _REGENERATION = {
     Regeneration.GATED: "gated",
@@ -44,6 +44,7 @@ def properties(spec: BookieClusterSpec) -> dict[str, str]:
         "volumeProof": "kubernetes",
         "shutdownTimeoutMs": str(max(1000, parse_duration(spec.lifecycle.termination_grace) - _SHUTDOWN_RESERVE_MS)),
     }
+    out |= metadata_access.settings(spec)
     shared = [directory(role, volume.name) for role, volume in storage.by_role() if volume.shares_filesystem]
     if shared:
         out["allowSharedFilesystem"] = ",".join(shared)
@@ -52,11 +53,23 @@ def properties(spec: BookieClusterSpec) -> dict[str, str]:
     return out
 
 
+def name(cluster: Cluster) -> str:
+    """The name of the ConfigMap that a pod of the present revision reads."""
+    return names.settings(cluster.name, common.digest(_data(cluster)))
+
+
 def config_map(cluster: Cluster) -> common.Manifest:
-    lines = [f"{key}={value}" for key, value in properties(cluster.spec).items()]
+    """Immutable, and named by its content: a container that restarts in its old pod reads what that pod began with,
+    never half of an edit. It is removed when no pod, revision or StatefulSet names it any more (plan/prune.py)."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": common.metadata(cluster, names.settings(cluster.name), names.COMPONENT_BOOKIE),
-        "data": {names.SETTINGS_FILE: "\n".join(lines) + "\n"},
+        "metadata": common.metadata(cluster, name(cluster), names.COMPONENT_BOOKIE),
+        "immutable": True,
+        "data": _data(cluster),
     }
+
+
+def _data(cluster: Cluster) -> dict[str, str]:
+    lines = [f"{key}={value}" for key, value in properties(cluster.spec).items()]
+    return {names.SETTINGS_FILE: "\n".join(lines) + "\n"}

@@ -1,4 +1,4 @@
-"""One StatefulSet per zone: with the operator gone, pods still come back (operators.md 4.1).
+"""One StatefulSet per zone: with the operator gone, pods still come back (spec/operator.md#K23).
 
 Parallel: a held bookie must not block its neighbours. OnDelete: the order of restarts is the operator's. Claims are
 retained by the StatefulSet whatever happens, and carry no owner: nothing but a person deletes one.
@@ -9,20 +9,14 @@ from typing import Any
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import Zone
-from bookie_operator.model.storage import Volume
-from bookie_operator.resources import common, pod, settings
+from bookie_operator.model.storage import VolumeSpec
+from bookie_operator.resources import common, pod
 
 
 def stateful_set(cluster: Cluster, pool: str, zone: Zone | None, replicas: int, image: str) -> common.Manifest:
     pool_label = {names.LABEL_POOL: pool}
     labels = common.labels(cluster, names.COMPONENT_BOOKIE) | pool_label
-    template = {
-        "metadata": {
-            "labels": labels,
-            "annotations": {names.SETTINGS_HASH: common.digest(settings.properties(cluster.spec))},
-        },
-        "spec": pod.spec(cluster, pool, zone, image),
-    }
+    template = {"metadata": {"labels": labels}, "spec": pod.spec(cluster, pool, zone, image)}
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -43,7 +37,7 @@ def stateful_set(cluster: Cluster, pool: str, zone: Zone | None, replicas: int, 
     }
 
 
-def _claim(volume: Volume, labels: dict[str, str]) -> dict[str, Any]:
+def _claim(volume: VolumeSpec, labels: dict[str, str]) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "accessModes": [volume.access_mode or "ReadWriteOncePod"],
         "resources": {"requests": {"storage": volume.size}},

@@ -1,145 +1,34 @@
-"""The conditions of operators.md 2.4 that this version can know. Reasons are a closed list (docs/OPERATOR.md).
+"""The conditions that this version can know (spec/operator.md#K19). Reasons are a closed list (docs/OPERATOR.md).
 
-kstatus reads Stalled and Reconciling; healing by itself raises neither, so that a dead disk at night does not turn
-every pipeline red. It shows in Degraded, DataAtRisk and RepairInProgress.
+True and False are said only of what this pass looked at; else Unknown, with the reason and how many. kstatus reads
+Stalled and Reconciling; healing by itself raises neither, so that a dead disk at night does not turn every pipeline
+red. It shows in Degraded, DataAtRisk and RepairInProgress.
 """
 
-from dataclasses import dataclass
-
-from bookie_operator.evidence.volume import Verdict
-from bookie_operator.model.status import Condition
-from bookie_operator.plan.fleet import Plan
+from bookie_operator.model import names
+from bookie_operator.plan.children import MetadataStep
+from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
+from bookie_operator.resources import memory
+from bookie_operator.status import data, rollout, truth
+from bookie_operator.status.sight import Sight, unknown
+from bookie_operator.status.truth import Truth
 
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """One condition before it has times."""
-
-    type: str
-    is_true: bool
-    reason: str
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The arithmetic that several conditions share."""
-
-    desired: int
-    living: int  # have held data at least once
-    writable: int
-    dataless: int
-    unavailable: int
-    held: tuple[Assessed, ...]
-
-    @classmethod
-    def of(cls, plan: Plan) -> "Counts":
-        return cls(
-            desired=plan.observation.cluster.spec.replicas,
-            living=sum(one.incarnation > 0 for one in plan.fleet),
-            writable=sum(one.stage.is_writable for one in plan.fleet),
-            dataless=sum(one.is_dataless for one in plan.fleet),
-            unavailable=sum(one.is_unavailable for one in plan.fleet),
-            held=tuple(one for one in plan.fleet if one.stage is Stage.HELD),
-        )
-
-
-def of(plan: Plan) -> tuple[Truth, ...]:
-    """All conditions, in the order in which they are shown."""
-    counts = Counts.of(plan)
-    stalled = _stalled(plan, counts)
-    return (
-        _ready(plan, counts, stalled),
-        _reconciling(plan, counts),
-        stalled,
-        _available(plan, counts),
-        _degraded(plan, counts),
-        _data_at_risk(plan, counts),
-        _repair_in_progress(plan),
-        _storage_healthy(plan),
-        _up_to_date(plan),
-        _limited_visibility(plan),
-    )
-
-
-def dated(truths: tuple[Truth, ...], before: tuple[Condition, ...], generation: int, now: str) -> tuple[Condition, ...]:
-    """`truths` as metav1.Conditions: lastTransitionTime moves only when the status flips."""
-    known = {condition.type: condition for condition in before}
-    return tuple(
-        Condition(
-            type=truth.type,
-            status="True" if truth.is_true else "False",
-            reason=truth.reason,
-            message=truth.message[:1024],
-            last_transition_time=(
-                known[truth.type].last_transition_time
-                if truth.type in known and (known[truth.type].status == "True") == truth.is_true
-                else now
-            ),
-            observed_generation=generation,
-        )
-        for truth in truths
-    )
-
-
-def _ready(plan: Plan, counts: Counts, stalled: Truth) -> Truth:
-    ensemble = plan.observation.cluster.spec.quorum.ensemble_size
-    reports = [one.case.report for one in plan.fleet if one.case.report is not None]
-    if stalled.is_true:
-        return Truth("Ready", False, "HumanNeeded", stalled.message)
-    if counts.living < counts.desired:
-        waiting = [f"{one.case.name}: {one.message or one.reason}" for one in plan.fleet if one.incarnation == 0]
-        return Truth(
-            "Ready",
-            False,
-            "Bootstrapping",
-            f"{counts.living} of {counts.desired} bookies are in service; {'; '.join(waiting[:3])}",
-        )
-    if reports and not any(report.metadata_reachable for report in reports):
-        return Truth("Ready", False, "MetadataUnavailable", "no bookie can reach the metadata store")
-    if counts.writable < ensemble:
-        return Truth(
-            "Ready", False, "NotEnoughWritable", f"{counts.writable} writable bookies, an ensemble needs {ensemble}"
-        )
-    return Truth("Ready", True, "Serving", f"{counts.writable} of {counts.desired} bookies take writes")
-
-
-def _reconciling(plan: Plan, counts: Counts) -> Truth:
-    if counts.living == 0:
-        return Truth("Reconciling", True, "Bootstrapping", "the fleet starts for the first time")
-    if counts.living < counts.desired:
-        return Truth("Reconciling", True, "ScalingUp", f"{counts.desired - counts.living} bookies are new")
-    if outdated := _outdated(plan):
-        return Truth("Reconciling", True, "RolloutInProgress", _rollout_hint(outdated))
-    return Truth("Reconciling", False, "Done", "the observed generation is rolled out")
-
-
-def _stalled(plan: Plan, counts: Counts) -> Truth:
-    if plan.obstacles:
-        first = plan.obstacles[0]
-        return Truth("Stalled", True, first.reason, first.message)
-    tolerance = plan.observation.cluster.spec.tolerance
-    if counts.dataless > max(tolerance, 0):
-        names = ", ".join(one.case.name for one in plan.fleet if one.is_dataless)
-        return Truth(
-            "Stalled",
-            True,
-            "AckQuorumBreached",
-            f"{counts.dataless} bookies are without data ({names}), the ack quorum survives {tolerance}: bring old"
-            " volumes back before anything else",
-        )
-    if counts.held:
-        first_held = counts.held[0]
-        return Truth(
-            "Stalled", True, "BookieHeld", f"{first_held.case.name}: {first_held.reason}: {first_held.message}"
-        )
-    for name, gates in plan.closed.items():
-        for gate in gates:
-            if gate.name in _HUMAN_GATES:
-                return Truth("Stalled", True, _HUMAN_GATES[gate.name], f"{name}: {gate.message}")
-    return Truth("Stalled", False, "Progressing", "")
-
+# All of them, in the order in which they are shown.
+TYPES = (
+    "Ready",
+    "Reconciling",
+    "Stalled",
+    "Available",
+    "Degraded",
+    "DataAtRisk",
+    "RepairInProgress",
+    "StorageHealthy",
+    "UpToDate",
+    "LimitedVisibility",
+    "MemoryBelowNeed",
+    "DeletionHeld",
+)
 
 # Gates that time does not open.
 _HUMAN_GATES = {
@@ -150,90 +39,143 @@ _HUMAN_GATES = {
 }
 
 
-def _available(plan: Plan, counts: Counts) -> Truth:
-    ensemble = plan.observation.cluster.spec.quorum.ensemble_size
-    is_enough = counts.writable >= ensemble
-    reason = "EnsembleWritable" if is_enough else "NotEnoughWritable"
-    return Truth("Available", is_enough, reason, f"{counts.writable} writable, {ensemble} needed")
-
-
-def _degraded(plan: Plan, counts: Counts) -> Truth:
-    healing = [one.case.name for one in plan.fleet if one.has_loss or one.stage is Stage.LIMBO]
-    down = [one.case.name for one in plan.fleet if one.is_unavailable]
-    if healing:
-        return Truth("Degraded", True, "Repairing", f"not fully copied: {', '.join(healing)}")
-    if down:
-        return Truth("Degraded", True, "BookieDown", f"not serving: {', '.join(down)}")
-    return Truth("Degraded", False, "FullRedundancy", "")
-
-
-def _data_at_risk(plan: Plan, counts: Counts) -> Truth:
-    tolerance = plan.observation.cluster.spec.tolerance
-    arithmetic = (
-        f"{counts.dataless} without data, {counts.unavailable} not serving; the ack quorum survives {tolerance}"
-    )
-    if counts.dataless > tolerance:
-        return Truth("DataAtRisk", True, "AckQuorumBreached", arithmetic)
-    if counts.dataless + counts.unavailable >= max(1, tolerance):
-        return Truth("DataAtRisk", True, "AtTolerance", arithmetic)
-    return Truth("DataAtRisk", False, "WithinTolerance", "")
-
-
-def _repair_in_progress(plan: Plan) -> Truth:
-    for one in plan.fleet:
-        if one.stage in (Stage.FENCING, Stage.STAMPING):
-            return Truth("RepairInProgress", True, "Fencing", f"{one.case.name}: {one.message or one.reason}")
-        if one.stage in (Stage.REPAIRING, Stage.LIMBO):
-            return Truth("RepairInProgress", True, "Repairing", f"{one.case.name}: {one.message or one.reason}")
-    return Truth("RepairInProgress", False, "Nothing", "")
-
-
-def _storage_healthy(plan: Plan) -> Truth:
-    for one in plan.fleet:
-        if one.evidence.verdict in (Verdict.HELD, Verdict.MOUNT_MISSING):
-            finding = one.evidence.finding
-            return Truth("StorageHealthy", False, finding.reason, f"{one.case.name}: {finding.message}")
-        if one.has_loss:
-            return Truth("StorageHealthy", False, "LostVolume", f"{one.case.name}: {one.message or one.reason}")
-    return Truth("StorageHealthy", True, "Proven", "")
-
-
-def _outdated(plan: Plan) -> list[str]:
-    """Pods that run an older revision than their StatefulSet's template."""
-    revisions = {
-        name: ((live.get("status") or {}).get("updateRevision") or "")
-        for (kind, name), live in plan.observation.children.items()
-        if kind == "StatefulSet"
-    }
-    return [
-        one.case.name
-        for one in plan.fleet
-        if one.case.pod is not None
-        and (revision := revisions.get(one.case.name.rsplit("-", 1)[0]))
-        and one.case.pod.revision != revision
-    ]
-
-
-def _rollout_hint(outdated: list[str]) -> str:
+def of(plan: FleetPlan) -> tuple[Truth, ...]:
+    sight = Sight.of(plan)
+    stalled = _stalled(plan, sight)
     return (
-        f"{', '.join(outdated)} run an older revision: delete one pod at a time (`kubectl delete pod {outdated[0]}`),"
-        " and wait until every bookie serves and Degraded is False before the next"
+        _ready(plan, sight, stalled),
+        rollout.reconciling(plan, sight),
+        stalled,
+        _available(plan, sight),
+        data.degraded(sight),
+        data.data_at_risk(plan, sight),
+        data.repair_in_progress(sight),
+        data.storage_healthy(sight),
+        rollout.up_to_date(plan, sight),
+        _limited_visibility(plan),
+        _memory_below_need(plan),
+        data.deletion_held(sight),
     )
 
 
-def _up_to_date(plan: Plan) -> Truth:
-    if outdated := _outdated(plan):
-        return Truth("UpToDate", False, "Updating", _rollout_hint(outdated))
-    return Truth("UpToDate", True, "Updated", "")
+def unseen(why: str) -> tuple[Truth, ...]:
+    """All conditions of a pass that could look at nothing."""
+    return tuple(unknown(kind, why) for kind in TYPES)
 
 
-def _limited_visibility(plan: Plan) -> Truth:
-    if plan.observation.can_read_volumes:
-        return Truth("LimitedVisibility", False, "EverythingReadable", "")
-    return Truth(
-        "LimitedVisibility",
-        True,
-        "NoPVRead",
-        "no permission to get persistentvolumes: volumes on shared disks can never be proven replaced, and old volumes"
-        " are not seen (chart value persistentVolumes.read)",
+def _ready(plan: FleetPlan, sight: Sight, stalled: Truth) -> Truth:
+    desired, ensemble = len(sight.desired), plan.observation.cluster.spec.quorum.ensemble_size
+    if stalled.is_true:
+        return Truth("Ready", False, "HumanNeeded", stalled.message)
+    if plan.metadata is not MetadataStep.READY:
+        said = plan.observation.said.get(f"Job {names.metadata_job(plan.observation.cluster.name)}", "it has not ended")
+        return Truth("Ready", False, "MetadataInitializing", f"the Job that formats the metadata: {said}")
+    if sight.living < desired:
+        told = truth.listed(_absence(plan, one) for one in sight.desired if not one.has_lived)
+        return Truth("Ready", False, "Bootstrapping", f"{sight.living} of {desired} bookies are in service; {told}")
+    if sight.metadata is False:
+        return Truth("Ready", False, "MetadataUnavailable", "no bookie can reach the metadata store")
+    told = truth.listed(_absence(plan, one) for one in sight.desired if not one.stage.is_writable)
+    if sight.writable + len(sight.silent) < ensemble:
+        counted = f"{sight.writable} bookies take writes, and an ensemble needs {ensemble}"
+        return Truth("Ready", False, "NotEnoughWritable", f"{counted}; {told}")
+    if sight.writable < ensemble:
+        return unknown(
+            "Ready", f"{sight.writable} bookies are seen to take writes, an ensemble needs {ensemble}; {told}"
+        )
+    counted = f"{sight.writable} of {desired} bookies take writes"
+    return Truth("Ready", True, "Serving", f"{counted}; {told}" if told else counted)
+
+
+def _absence(plan: FleetPlan, one: Assessed) -> str:
+    """Why a bookie is not there, in the words of whoever knows: scheduler, kubelet, quota, or the bookie itself."""
+    said = plan.observation.said.get(f"StatefulSet {names.stateful_set(plan.observation.cluster.name, one.case.pool)}")
+    told = f"{one.case.name}: {one.message or one.reason}"
+    return f"{told}: {said}" if one.case.pod is None and said else told
+
+
+def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
+    if plan.obstacles:
+        first = plan.obstacles[0]
+        return Truth("Stalled", True, first.reason, first.message)
+    tolerance = plan.observation.cluster.spec.tolerance
+    if len(sight.dataless) > max(tolerance, 0):
+        told = ", ".join(one.case.name for one in sight.dataless)
+        cluster = plan.observation.cluster
+        anew = ""
+        if all(one in sight.dataless for one in sight.desired):
+            kept = names.record(cluster.name)
+            anew = f" (a new fleet under an old name: delete this resource, its claims and ConfigMap {kept})"
+        return Truth(
+            "Stalled",
+            True,
+            "AckQuorumBreached",
+            f"{len(sight.dataless)} bookies are without data ({told}), and the ack quorum survives {tolerance}: bring"
+            f" old volumes back before anything else{anew}",
+        )
+    if sight.held:
+        first_held = sight.held[0]
+        return Truth(
+            "Stalled", True, "BookieHeld", f"{first_held.case.name}: {first_held.reason}: {first_held.message}"
+        )
+    if lost := [one for one in sight.every if not one.case.is_desired and one.case.is_ours and not _is_there(one)]:
+        return Truth("Stalled", True, "OrphanedBookies", _orphans_hint(lost))
+    for name, gates in plan.closed.items():
+        for gate in gates:
+            if gate.name in _HUMAN_GATES:
+                return Truth("Stalled", True, _HUMAN_GATES[gate.name], f"{name}: {gate.message}")
+    if sight.silent:
+        return unknown("Stalled", f"a bookie may be held that the operator cannot ask: {sight.blindness()}")
+    return Truth("Stalled", False, "Progressing", "")
+
+
+def _is_there(one: Assessed) -> bool:
+    return one.stage.serves or one.stage is Stage.ELSEWHERE
+
+
+def _orphans_hint(lost: list[Assessed]) -> str:
+    told = ", ".join(one.case.bookie_id for one in lost[:5])
+    return (
+        f"{told} may hold data and the spec asks for none of them: give the spec their zones and numbers again, or move"
+        f" their ledgers (`bookie cluster decommission {lost[0].case.bookie_id}`) and delete their claims"
     )
+
+
+def _available(plan: FleetPlan, sight: Sight) -> Truth:
+    ensemble = plan.observation.cluster.spec.quorum.ensemble_size
+    counted = f"{sight.writable} bookies take writes, and an ensemble needs {ensemble}"
+    if sight.writable >= ensemble:
+        return Truth("Available", True, "EnsembleWritable", counted)
+    if sight.writable + len(sight.silent) >= ensemble:
+        return unknown("Available", f"{counted}; {sight.blindness()}")
+    return Truth("Available", False, "NotEnoughWritable", counted)
+
+
+def _limited_visibility(plan: FleetPlan) -> Truth:
+    seen = plan.observation
+    if seen.can_read_volumes is False:
+        return Truth(
+            "LimitedVisibility",
+            True,
+            "NoPVRead",
+            "the operator may not read PersistentVolumes: it can neither prove that a volume on a shared disk was"
+            " replaced nor see old volumes (chart value persistentVolumes.read)",
+        )
+    if not seen.can_read_nodes:
+        return Truth(
+            "LimitedVisibility",
+            True,
+            "NoNodeRead",
+            "the operator may not read Nodes: it counts a pod that was deleted by force as running until a person says"
+            " that it ended (chart value nodes.read)",
+        )
+    if seen.can_read_volumes is None:
+        return unknown("LimitedVisibility", "there is no PersistentVolume yet that the operator could try to read")
+    return Truth("LimitedVisibility", False, "EverythingReadable", "")
+
+
+def _memory_below_need(plan: FleetPlan) -> Truth:
+    """A smaller limit than a bookie may need is the user's choice (it is enough for a light load), and never silent."""
+    if told := memory.shortage(plan.observation.cluster.spec):
+        return Truth("MemoryBelowNeed", True, "LimitBelowNeed", told)
+    return Truth("MemoryBelowNeed", False, "LimitCoversNeed", "")

@@ -1,114 +1,170 @@
 """The status of one pass."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from bookie_operator.evidence.facts import BookieCase, Contents, Mount, RepairFacts, VolumeCase
+from bookie.ports.admin import Contents, MountProof, RepairStatus
+from bookie_operator.evidence.facts import BookieCase, VolumeCase
 from bookie_operator.evidence.volume import Finding
 from bookie_operator.model import names
+from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.status import (
     HISTORY_MAX,
     BookieClusterStatus,
     BookieStatus,
     Budget,
-    Condition,
     HistoryEntry,
     LedgerCounts,
     MetadataStatus,
     OperatorStatus,
     PoolStatus,
-    Progress,
+    RepairProgress,
     VolumeStatus,
 )
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import claims
 from bookie_operator.plan.children import MetadataStep
-from bookie_operator.plan.fleet import Plan
+from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
 from bookie_operator.resources import common
-from bookie_operator.status import conditions
+from bookie_operator.status import conditions, truth
+from bookie_operator.status.sight import Sight
+from bookie_operator.status.truth import Truth
 
 
-def render(plan: Plan) -> BookieClusterStatus:
+def render(plan: FleetPlan) -> BookieClusterStatus:
     """What the status should be after `plan`; equal to the stored one when nothing changed."""
     observation = plan.observation
     cluster = observation.cluster
     before, now = cluster.status, format_time(observation.now_ms)
-    counts = conditions.Counts.of(plan)
-    bookies = tuple(_bookie(plan, one, now) for one in plan.fleet)
+    sight = Sight.of(plan)
+    entries = [(one, _bookie(plan, one, now)) for one in plan.fleet]
+    bookies = tuple(entry for one, entry in entries if one.case.is_desired)
     truths = conditions.of(plan)
-    stalled = next(truth for truth in truths if truth.type == "Stalled")
+    stalled = next(one for one in truths if one.type == "Stalled")
     return BookieClusterStatus(
         observed_generation=cluster.generation,
-        operator=OperatorStatus(version=observation.operator_version, epoch=observation.leadership.epoch),
+        operator=OperatorStatus(
+            version=observation.operator_version,
+            epoch=observation.leadership.epoch,
+            leader=observation.leadership.term,
+        ),
         phase=_phase(truths),
-        conditions=conditions.dated(truths, before.conditions, cluster.generation, now),
+        conditions=truth.dated(truths, before.conditions, cluster.generation, now),
         instance_id=before.instance_id or _instance_id(plan),
-        metadata=_metadata(plan, now),
+        metadata=_metadata(plan, sight, now),
         replicas=sum(one.case.pod is not None for one in plan.fleet),
         ready_replicas=sum(one.case.pod is not None and one.case.pod.is_ready for one in plan.fleet),
-        writable_replicas=counts.writable,
-        limbo_bookies=sum(
-            one.stage in (Stage.LIMBO, Stage.REPAIRING)
-            and one.case.repair is not None
-            and one.case.repair.ledgers_limbo > 0
-            for one in plan.fleet
+        writable_replicas=_counted(sight, sight.writable),
+        limbo_bookies=_counted(
+            sight,
+            sum(
+                one.stage in (Stage.LIMBO, Stage.REPAIRING)
+                and one.case.repair is not None
+                and one.case.repair.ledgers_limbo > 0
+                for one in plan.fleet
+            ),
         ),
-        held_bookies=len(counts.held),
+        held_bookies=_counted(sight, len(sight.held)),
+        unseen_bookies=len(sight.unlooked),
         selector=",".join(f"{key}={value}" for key, value in common.selector(cluster).items()),
-        summary=f"{sum(one.stage.serves for one in plan.fleet)}/{cluster.spec.replicas}",
-        healing=_healing(plan, bookies),
+        summary=_summary(sight),
+        healing=_healing(entries),
         blocked_by=_blocked_by(plan, stalled),
         pools=tuple(_pools(plan)),
         budget=Budget(
             ack_quorum=cluster.spec.quorum.ack_quorum,
             tolerance=cluster.spec.tolerance,
-            dataless=counts.dataless,
-            unavailable=counts.unavailable,
+            dataless=len(sight.dataless),
+            unavailable=len(sight.away),
+            unseen=len(sight.silent),
             effective_max_unavailable=plan.max_unavailable,
         ),
         bookies=bookies,
+        orphans=tuple(entry for one, entry in entries if not one.case.is_desired),
         history=_history(plan, now),
     )
 
 
 def first(before: BookieClusterStatus, generation: int, now_ms: int) -> BookieClusterStatus:
-    """The very first write for a new generation, before any child: nothing may look healthy yet (operators.md 5.6)."""
-    now = format_time(now_ms)
-    truths = [
-        conditions.Truth("Reconciling", True, "Bootstrapping", "the operator has seen this generation"),
-        conditions.Truth("Stalled", False, "Progressing", ""),
+    """The very first write for a new generation, before any child: nothing may look healthy yet
+    (spec/operator.md#K21)."""
+    begun = Truth("Reconciling", True, "Bootstrapping", "the operator has seen this generation")
+    known = {entry.type for entry in before.conditions}
+    unseen = [
+        one
+        for one in conditions.unseen("the operator has not looked yet")
+        if one.type not in known and one.type != begun.type
     ]
-    if before.condition("Ready") is None:
-        truths.insert(0, conditions.Truth("Ready", False, "Bootstrapping", "not started yet"))
-    replaced = {truth.type for truth in truths}
-    kept = tuple(condition for condition in before.conditions if condition.type not in replaced)
-    fresh = conditions.dated(tuple(truths), before.conditions, generation, now)
-    return before.model_copy(update={"observed_generation": generation, "conditions": fresh + kept})
+    return _said(before, generation, [begun, *unseen], now_ms)
 
 
-def refused(before: BookieClusterStatus, generation: int, message: str, now_ms: int) -> BookieClusterStatus:
+def refused(
+    before: BookieClusterStatus, generation: int, message: str, now_ms: int, reason: str = "SpecInvalid"
+) -> BookieClusterStatus:
     """For a spec that cannot be used: everything stays as it is, and a sentence says why."""
     truths = (
-        conditions.Truth("Ready", False, "HumanNeeded", message),
-        conditions.Truth("Reconciling", False, "SpecInvalid", message),
-        conditions.Truth("Stalled", True, "SpecInvalid", message),
+        Truth("Ready", False, "HumanNeeded", message),
+        Truth("Reconciling", False, reason, message),
+        Truth("Stalled", True, reason, message),
     )
-    kept = tuple(entry for entry in before.conditions if entry.type not in {truth.type for truth in truths})
-    dated: tuple[Condition, ...] = conditions.dated(truths, before.conditions, generation, format_time(now_ms))
-    return before.model_copy(
-        update={"observed_generation": generation, "conditions": dated + kept, "blocked_by": "SpecInvalid"}
+    return _blind(
+        before, generation, truths, f"the operator does not look while it cannot use the spec: {message}", now_ms
     )
 
 
-def _phase(truths: tuple[conditions.Truth, ...]) -> str:
-    by_type = {truth.type: truth for truth in truths}
+def forbidden(before: BookieClusterStatus, generation: int, message: str, now_ms: int) -> BookieClusterStatus:
+    """For a pass that the API server did not let read what it must: nothing is known any more."""
+    truths = (Truth("Stalled", True, "PermissionMissing", message),)
+    return _blind(before, generation, truths, f"the operator could not look: {message}", now_ms)
+
+
+def _blind(
+    before: BookieClusterStatus, generation: int, truths: tuple[Truth, ...], why: str, now_ms: int
+) -> BookieClusterStatus:
+    """`truths`, and "unknown" for all else: what was seen once is no evidence of now, nor are its counts."""
+    told = {one.type for one in truths}
+    unseen = [one for one in conditions.unseen(why) if one.type not in told]
+    counts = {"writable_replicas": None, "limbo_bookies": None, "held_bookies": None, "budget": None}
+    reached = before.metadata.model_copy(update={"reachable": None}) if before.metadata is not None else None
+    blank = before.model_copy(
+        update={
+            **counts,
+            "metadata": reached,
+            "summary": f"?/{len(before.bookies)}",
+            "phase": "Stalled",
+            "blocked_by": next(one.reason for one in truths if one.type == "Stalled"),
+        }
+    )
+    return _said(blank, generation, [*truths, *unseen], now_ms)
+
+
+def _said(before: BookieClusterStatus, generation: int, truths: list[Truth], now_ms: int) -> BookieClusterStatus:
+    fresh = truth.dated(truths, before.conditions, generation, format_time(now_ms))
+    every = {entry.type: entry for entry in (*before.conditions, *fresh)}
+    return before.model_copy(update={"observed_generation": generation, "conditions": tuple(every.values())})
+
+
+def _phase(truths: tuple[Truth, ...]) -> str:
+    by_type = {one.type: one for one in truths}
     for kind, word in (("Stalled", "Stalled"), ("RepairInProgress", "Healing"), ("Reconciling", "Reconciling")):
         if by_type[kind].is_true:
             return word
-    return "Serving" if by_type["Ready"].is_true else by_type["Ready"].reason
+    ready = by_type["Ready"]
+    return "Serving" if ready.is_true else "Unknown" if ready.is_true is None else ready.reason
 
 
-def _instance_id(plan: Plan) -> str | None:
+def _counted(sight: Sight, count: int) -> int | None:
+    """A count of what was seen; None when nobody was."""
+    return None if sight.is_blind and not count else count
+
+
+def _summary(sight: Sight) -> str:
+    serving = f"{sum(one.stage.serves for one in sight.every)}/{len(sight.desired)}"
+    return f"{serving} ({len(sight.silent)} not seen)" if sight.silent else serving
+
+
+def _instance_id(plan: FleetPlan) -> str | None:
     """Pinned from the first bookie that serves. Everyone must agree, or nothing is pinned."""
     seen = {
         one.case.report.instance_id
@@ -118,21 +174,24 @@ def _instance_id(plan: Plan) -> str | None:
     return seen.pop() if len(seen) == 1 else None
 
 
-def _metadata(plan: Plan, now: str) -> MetadataStatus:
+def _metadata(plan: FleetPlan, sight: Sight, now: str) -> MetadataStatus:
     before = plan.observation.cluster.status.metadata
-    reports = [one.case.report for one in plan.fleet if one.case.report is not None]
     initialized_at = before.initialized_at if before is not None else None
     if plan.metadata is MetadataStep.READY and initialized_at is None:
         initialized_at = now
+    uri = before.uri if before is not None else None
+    if plan.metadata is MetadataStep.READY:
+        uri = plan.observation.cluster.spec.metadata_service.uri
     return MetadataStatus(
         initialized_at=initialized_at,
-        reachable=any(report.metadata_reachable for report in reports) if reports else True,
+        uri=uri,
+        reachable=sight.metadata,
     )
 
 
-def _healing(plan: Plan, bookies: tuple[BookieStatus, ...]) -> str | None:
+def _healing(entries: list[tuple[Assessed, BookieStatus]]) -> str | None:
     words = []
-    for one, entry in zip(plan.fleet, bookies, strict=True):
+    for one, entry in entries:
         if one.stage is Stage.REPAIRING and entry.progress is not None:
             words.append(f"{one.case.name} {entry.progress.percent}%")
         elif one.has_loss or one.stage is Stage.LIMBO:
@@ -140,26 +199,30 @@ def _healing(plan: Plan, bookies: tuple[BookieStatus, ...]) -> str | None:
     return ", ".join(words) or None
 
 
-def _blocked_by(plan: Plan, stalled: conditions.Truth) -> str | None:
+def _blocked_by(plan: FleetPlan, stalled: Truth) -> str | None:
     for gates in plan.closed.values():
         if gates:
             return gates[0].name
     return stalled.reason if stalled.is_true else None
 
 
-def _pools(plan: Plan) -> list[PoolStatus]:
+def _pools(plan: FleetPlan) -> list[PoolStatus]:
+    """Those of the spec, and every other one that had bookies: `desired` is the memory of how many ids it has."""
+    observation = plan.observation
+    had = {pool.name: BookiePool(pool.name, None, pool.desired) for pool in observation.cluster.status.pools}
+    every = had | {pool.name: pool for pool in observation.pools}
     out = []
-    for pool, zone, replicas in plan.observation.cluster.spec.pools():
-        name = names.stateful_set(plan.observation.cluster.name, pool)
-        live: dict[str, Any] = plan.observation.children.get(("StatefulSet", name)) or {}
+    for name, pool in sorted(every.items()):
+        stateful_set = names.stateful_set(observation.cluster.name, name)
+        live: dict[str, Any] = observation.children.get(("StatefulSet", stateful_set)) or {}
         revision = (live.get("status") or {}).get("updateRevision") or ""
-        pods = [one.case.pod for one in plan.fleet if one.case.pool == pool and one.case.pod is not None]
+        pods = [one.case.pod for one in plan.fleet if one.case.pool == name and one.case.pod is not None]
         out.append(
             PoolStatus(
-                name=pool,
-                zone=zone.name if zone is not None else None,
-                stateful_set=name,
-                desired=replicas,
+                name=name,
+                zone=pool.zone.name if pool.zone is not None else None,
+                stateful_set=stateful_set,
+                desired=pool.replicas,
                 current=len(pods),
                 ready=sum(pod.is_ready for pod in pods),
                 updated=sum(bool(revision) and pod.revision == revision for pod in pods),
@@ -168,7 +231,7 @@ def _pools(plan: Plan) -> list[PoolStatus]:
     return out
 
 
-def _bookie(plan: Plan, one: Assessed, now: str) -> BookieStatus:
+def _bookie(plan: FleetPlan, one: Assessed, now: str) -> BookieStatus:
     case, before = one.case, one.previous
     report, repair = case.report, case.repair
     has_changed = before is None or before.state != one.stage.value
@@ -176,15 +239,19 @@ def _bookie(plan: Plan, one: Assessed, now: str) -> BookieStatus:
         name=case.name,
         bookie_id=case.bookie_id,
         pool=case.pool,
+        seen_in=tuple(_seen_in(case)) or ("Record",),
         zone=case.zone,
         node=case.pod.node or None if case.pod is not None else None,
         pod_uid=case.pod.uid if case.pod is not None else None,
         state=one.stage.value,
-        verdict=one.evidence.verdict.value,
+        verdict=one.evidence.conclusion.value,
         reason=one.reason,
         message=one.message[:512],
         since=now if before is None or has_changed else before.since,
+        away_since=format_time(one.away_since_ms) if one.away_since_ms is not None else None,
         incarnation=one.incarnation,
+        counted=one.counted,
+        has_lived=one.has_lived,
         boot_epoch=report.boot_epoch if report is not None else (before.boot_epoch if before is not None else 0),
         evidence=one.evidence.digest or None,
         volumes=tuple(_volume(one, index, volume) for index, volume in enumerate(case.volumes)),
@@ -193,13 +260,41 @@ def _bookie(plan: Plan, one: Assessed, now: str) -> BookieStatus:
         suspicion=one.suspicion,
         gates=plan.closed.get(case.name, ()),
         grant=one.grant,
+        processes=one.processes,
+        granted_by=_granted_by(one),
+        garbage_held_ledgers=_garbage_held(one),
     )
+
+
+def _garbage_held(one: Assessed) -> int | None:
+    held = one.case.report.garbage_held_ledgers if one.case.report is not None else -1
+    return held if held >= 0 else None
+
+
+def _granted_by(one: Assessed) -> str | None:
+    """A bookie that does not answer keeps the name that we know."""
+    if one.case.report is not None:
+        return one.case.report.granted_by or None
+    return one.previous.granted_by if one.previous is not None else None
+
+
+def _seen_in(case: BookieCase) -> Iterator[str]:
+    if case.is_desired:
+        yield "Spec"
+    if case.pod is not None:
+        yield "Pod"
+    if case.other_claims or any(volume.claim is not None for volume in case.volumes):
+        yield "Claim"
+    if case.member is not None and case.member.has_cookie:
+        yield "Cookie"
+    if case.member is not None and case.member.is_registered:
+        yield "Registration"
 
 
 def _volume(one: Assessed, index: int, volume: VolumeCase) -> VolumeStatus:
     finding: Finding | None = one.evidence.volumes[index] if one.evidence.volumes else None
-    mount = volume.report.mount if volume.report is not None else Mount.PROOF_UNSPECIFIED
-    contents = volume.report.contents if volume.report is not None else Contents.CONTENTS_UNSPECIFIED
+    mount = volume.report.mount.proof if volume.report is not None else MountProof.UNSPECIFIED
+    contents = volume.report.contents if volume.report is not None else Contents.UNSPECIFIED
     return VolumeStatus(
         name=volume.name,
         role=volume.role,
@@ -207,9 +302,9 @@ def _volume(one: Assessed, index: int, volume: VolumeCase) -> VolumeStatus:
         pvc_uid=volume.claim.uid if volume.claim is not None else None,
         pv_name=volume.claim.pv_name or None if volume.claim is not None else None,
         pv_uid=volume.pv.uid if volume.pv is not None else None,
-        mount=_word(mount.name) if volume.report is not None else None,
-        contents=_word(contents.name) if volume.report is not None else None,
-        verdict=finding.verdict.value if finding is not None else None,
+        mount=_word(mount.value) if volume.report is not None else None,
+        contents=_word(contents.value) if volume.report is not None else None,
+        verdict=finding.conclusion.value if finding is not None else None,
         reason=finding.reason if finding is not None else None,
         recorded=claims.record(one, volume),
     )
@@ -220,7 +315,7 @@ def _word(name: str) -> str:
     return name.removesuffix("_CONTENTS").title().replace("_", "")
 
 
-def _ledgers(repair: RepairFacts | None) -> LedgerCounts | None:
+def _ledgers(repair: RepairStatus | None) -> LedgerCounts | None:
     if repair is None:
         return None
     return LedgerCounts(
@@ -232,7 +327,7 @@ def _ledgers(repair: RepairFacts | None) -> LedgerCounts | None:
     )
 
 
-def percent(repair: RepairFacts) -> int:
+def percent(repair: RepairStatus) -> int:
     """How far a repair is, 0..100; by entries when the bookie knows how many are missing, else by ledgers."""
     if repair.done:
         return 100
@@ -243,11 +338,11 @@ def percent(repair: RepairFacts) -> int:
     return min(99, 100 * done // (done + rest)) if done + rest > 0 else 0
 
 
-def _progress(case: BookieCase) -> Progress | None:
+def _progress(case: BookieCase) -> RepairProgress | None:
     repair = case.repair
     if repair is None or not repair.phase:
         return None
-    return Progress(
+    return RepairProgress(
         phase=repair.phase,
         percent=percent(repair),
         entries=repair.entries_copied,
@@ -255,11 +350,11 @@ def _progress(case: BookieCase) -> Progress | None:
         bytes_per_second=int(repair.bytes_per_second),
         entries_pending=repair.entries_pending,
         phase_one_ms=repair.phase_one_ms,
-        blocked_ledgers=repair.blocked,
+        blocked_ledgers=len(repair.blocked),
     )
 
 
-def _history(plan: Plan, now: str) -> tuple[HistoryEntry, ...]:
+def _history(plan: FleetPlan, now: str) -> tuple[HistoryEntry, ...]:
     """Grants enter when they are issued and are closed when their record goes; the oldest finished ones fall out."""
     entries = {entry.grant_id: entry for entry in plan.observation.cluster.status.history}
     for one in plan.fleet:
@@ -271,16 +366,36 @@ def _history(plan: Plan, now: str) -> tuple[HistoryEntry, ...]:
                 incarnation=grant.new_incarnation,
                 profile=grant.profile,
                 granted_at=grant.issued_at,
+                given_by=f"operator {grant.issued_by}",
             )
+        if (by_hand := _given_elsewhere(one, now)) is not None and by_hand.grant_id not in entries:
+            entries[by_hand.grant_id] = by_hand
         if before is not None and before.id in entries and (grant is None or grant.id != before.id):
             entries[before.id] = _closed(entries[before.id], one, now)
     newest = sorted(entries.values(), key=lambda entry: (entry.granted_at, entry.grant_id))
     return tuple(newest[-HISTORY_MAX:])
 
 
+def _given_elsewhere(one: Assessed, now: str) -> HistoryEntry | None:
+    """A new life that began since the last pass: who gave the grant for it, when that was not one of ours."""
+    report, before = one.case.report, one.previous
+    if report is None or before is None or not 0 < before.incarnation < report.incarnation or not report.granted_by:
+        return None
+    return HistoryEntry(
+        grant_id=report.grant_id,
+        bookie=one.case.name,
+        incarnation=report.incarnation,
+        profile="ByHand",
+        granted_at=now,
+        given_by=report.granted_by,
+        finished_at=now,
+        result="ByHand",
+    )
+
+
 def _closed(entry: HistoryEntry, one: Assessed, now: str) -> HistoryEntry:
     is_healed = one.stage in (Stage.SERVING, Stage.READ_ONLY) and one.incarnation >= entry.incarnation
-    repair = one.case.repair or RepairFacts()
+    repair = one.case.repair or RepairStatus()
     return entry.model_copy(
         update={
             "finished_at": now,

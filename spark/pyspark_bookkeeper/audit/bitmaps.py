@@ -11,7 +11,7 @@ WINDOW = 1 << 22
 """Entries compared at once: the bitmaps of one bookie take half a megabyte, however long the ledger is."""
 
 RANGES_MAX = 10_000
-"""Of one bookie and ledger; what lies behind the last one is counted in it."""
+"""How many ranges of one bookie and ledger are told apart; the last one counts whatever lies behind it."""
 
 _FEW_GROUPS = 32  # as integers; more of them are drawn into a byte string first, which costs the same for each
 _ONES = re.compile("1+")
@@ -44,7 +44,7 @@ def repeated(pattern: int, period: int, count: int) -> int:
 def striped(size: int, quorum: int, index: int, first: int, last: int) -> int:
     """Return the entries of first..last (bit 0 = `first`) that the bookie at `index` of an ensemble of `size` holds.
 
-    Entry e goes to the bookies e, e + 1, ..., e + quorum - 1, all mod `size` (P7): to `index` iff
+    Entry e goes to the bookies e, e + 1, ..., e + quorum - 1, all mod `size` (CONFORMANCE.md#P7): to `index` iff
     (index - e) mod size < quorum.
     """
     count = last - first + 1

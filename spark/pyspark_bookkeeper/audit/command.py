@@ -1,7 +1,8 @@
 """`python -m pyspark_bookkeeper audit`: is every replica there?
 
 The summary, one JSON object, goes to stdout, everything said meanwhile to stderr, the rest to the folder of --output.
-Exit codes: 0 clean, 1 failed, 2 usage or bad input, 4 refused as unsafe, 5 findings.
+Exit codes: 0 whole (as far as it was looked at: `title` in the summary), 1 failed, 2 usage or bad input, 3 no such
+ledger, 4 refused as unsafe, 5 damage is proven, 6 not known.
 """
 
 import argparse
@@ -15,15 +16,18 @@ from pathlib import Path
 
 from bookie.base import errors
 from bookie.base.ids import LedgerId
-from pyspark_bookkeeper import fleet, ranges, session
-from pyspark_bookkeeper.audit import job, plan, report, summary
-from pyspark_bookkeeper.audit.compare import KINDS, MISSING, UNREACHABLE
+from pyspark_bookkeeper import client_settings, fleet, ranges, session
+from pyspark_bookkeeper.audit import job, plan, report, sampling, summary
+from pyspark_bookkeeper.audit.compare import UNEXPECTED
 from pyspark_bookkeeper.audit.inspector import Rules
 from pyspark_bookkeeper.audit.parts import Folder, write_whole
-from pyspark_bookkeeper.audit.plan import Plan
-from pyspark_bookkeeper.options import Connection
+from pyspark_bookkeeper.audit.plan import AuditPlan
+from pyspark_bookkeeper.options import ClusterConnection
 
-CLEAN, FAILED, USAGE, UNSAFE, FINDINGS = 0, 1, 2, 4, 5
+UNSAFE = 4
+FAIL_ON = [kind for kind in summary.ALL_KINDS if kind != UNEXPECTED]
+# What was begun longer ago tells of another fleet than today's.
+RESUME_MAX_H = 12
 PROGRAM = "audit"
 # The JVM only hands out tasks: a quick start is worth more to it than fast code. --conf goes above.
 QUICK_CONF = {
@@ -34,8 +38,10 @@ Tell = Callable[[str], None]
 
 _EPILOG = """
 The folder of --output has afterwards: findings/ (Parquet; a table for Spark), summary.json, report.html. An audit that
-was killed goes on where it was when it is started again with the same --output.
-Exit codes: 0 clean, 1 failed, 2 usage, 4 refused (the folder holds another audit), 5 something was found.
+was killed goes on where it was when it is started again with the same --output and the same options.
+Exit codes: 0 every replica is there, as far as it was looked at; 1 failed; 2 usage; 3 a ledger of --ledgers does not
+exist; 4 refused (the folder holds another audit); 5 damage is proven; 6 nothing is proven damaged, and something is not
+known: it could not be seen, or nothing was looked at.
 """
 
 
@@ -45,27 +51,51 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "audit", help="is every replica there?", description=__doc__, epilog=_EPILOG, formatter_class=raw
     )
     parser.add_argument(
-        "--metadata-service-uri", required=True, metavar="URI", help="of the fleet: zk+hierarchical://host:2181/ledgers"
+        "--metadata-service-uri",
+        required=True,
+        metavar="URI",
+        help="the metadata store of the fleet: zk+hierarchical://host:2181/ledgers",
     )
+    parser.add_argument(
+        "--client", action="append", default=[], metavar="NAME=VALUE",
+        help="a setting of the client library, as the source's bookkeeper.client.NAME (tlsTrustStore, saslUser, "
+        "metadataSettingsFile, ...); may be given again. Secrets are in files, on every executor",
+    )  # fmt: skip
     parser.add_argument("--output", required=True, type=Path, metavar="DIR", help="where findings and report go")
-    parser.add_argument("--again", action="store_true", help="DIR holds a finished audit: forget it, audit anew")
+    parser.add_argument(
+        "--again", action="store_true",
+        help="forget the audit in DIR if it is finished or began over 12 hours ago (for an audit every night there)",
+    )  # fmt: skip
     parser.add_argument("--ledgers", metavar="IDS", help='only these, as "1,5-9"')
     parser.add_argument(
-        "--grace-s", type=float, default=60.0, help="ledgers that changed within it are left alone (default 60)"
+        "--grace-s",
+        type=float,
+        default=60.0,
+        help="leave ledgers alone that changed within so many seconds (default 60)",
     )
     parser.add_argument(
-        "--second-look-s", type=float, default=2.0, help="what is found is looked at again after so long (default 2)"
+        "--second-look-s",
+        type=float,
+        default=2.0,
+        help="look again at what was found after so many seconds (default 2)",
     )
     parser.add_argument(
         "--ask", choices=("all", "named"), default="all",
-        help="all bookies about every ledger (finds forgotten copies), or those it names (cheaper in a large fleet)",
+        help="ask all bookies about every ledger (finds forgotten copies), or only those it names (cheaper)",
     )  # fmt: skip
     parser.add_argument(
-        "--fail-on", default=f"{MISSING},{UNREACHABLE}", metavar="KINDS",
-        help=f"kinds of findings that make exit code 5, of {', '.join(KINDS)} (default: missing,unreachable; copies "
-        "that nobody asked for are what writers leave behind when they change ensembles or die)",
+        "--read", choices=sampling.HOW, default=sampling.SAMPLE,
+        help="which copies to read and verify: of each ledger and bookie one (sample, default), all, or none; what a "
+        "bookie lists says nothing of the bytes",
     )  # fmt: skip
-    parser.add_argument("--master", default="local[*]", help="of Spark: local[*], k8s://https://... (default local[*])")
+    parser.add_argument(
+        "--fail-on", default=",".join(FAIL_ON), metavar="KINDS",
+        help=f"kinds of findings that make exit code 5 or 6, of {', '.join(summary.ALL_KINDS)} (default: all but "
+        "unexpected: copies that nobody asked for are what writers leave behind when they change ensembles or die)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--master", default="local[*]", help="the Spark master: local[*], k8s://https://... (default local[*])"
+    )
     parser.add_argument(
         "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark; may be given again"
     )
@@ -80,8 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Audit; return the exit code."""
     tell = functools.partial(_tell, time.monotonic())
     fail_on = [kind.strip() for kind in arguments.fail_on.split(",")]
-    if not set(fail_on) <= set(KINDS):
-        raise errors.BadInput(f"--fail-on {arguments.fail_on}: there are {', '.join(KINDS)}")
+    if not set(fail_on) <= set(summary.ALL_KINDS):
+        raise errors.BadInput(f"--fail-on {arguments.fail_on}: there are {', '.join(summary.ALL_KINDS)}")
     if (
         min(arguments.unit_ledgers, arguments.wave_units or 1) < 1
         or min(arguments.grace_s, arguments.second_look_s) < 0
@@ -93,10 +123,20 @@ def run(arguments: argparse.Namespace) -> int:
     if folder.summary.exists() and not arguments.again:
         print(f"{PROGRAM}: {arguments.output} holds a finished audit: give another folder, or --again", file=sys.stderr)
         return UNSAFE
-    connection = Connection(arguments.metadata_service_uri)
-    begun = None if arguments.again else folder.begun()
+    connection = _connection(arguments)
+    begun = None if folder.summary.exists() else folder.begun()
+    if begun is not None and arguments.again and _age_h(begun) >= RESUME_MAX_H:
+        tell(f"forgets the audit in {arguments.output}, begun {_age_h(begun):.0f} hours ago and never finished")
+        begun = None
     if begun is not None and begun.uri != connection.uri:
         print(f"{PROGRAM}: {arguments.output} holds an audit of {begun.uri}: give another folder", file=sys.stderr)
+        return UNSAFE
+    if begun is not None and (other := plan.difference(begun, _options(arguments))):
+        print(
+            f"{PROGRAM}: {arguments.output} holds an audit that was begun with {other}, and is not finished: give the "
+            "same options, or another folder",
+            file=sys.stderr,
+        )
         return UNSAFE
     try:
         planned = _audit(arguments, connection, folder, begun, tell)
@@ -105,9 +145,26 @@ def run(arguments: argparse.Namespace) -> int:
     return _conclude(folder, planned, fail_on, tell)
 
 
+def _options(arguments: argparse.Namespace) -> dict[str, str]:
+    """What decides what is looked at, and how."""
+    return {
+        "--ledgers": arguments.ledgers or "all",
+        "--grace-s": f"{arguments.grace_s:g}",
+        "--second-look-s": f"{arguments.second_look_s:g}",
+        "--ask": arguments.ask,
+        "--read": arguments.read,
+        "--unit-ledgers": str(arguments.unit_ledgers),
+        "--wave-units": str(arguments.wave_units or "as many as there are slots"),
+    }
+
+
+def _age_h(begun: AuditPlan) -> float:
+    return (time.time_ns() / 1_000_000 - begun.started_ms) / 3_600_000
+
+
 def _audit(
-    arguments: argparse.Namespace, connection: Connection, folder: Folder, begun: Plan | None, tell: Tell
-) -> Plan:
+    arguments: argparse.Namespace, connection: ClusterConnection, folder: Folder, begun: AuditPlan | None, tell: Tell
+) -> AuditPlan:
     planned = begun or _planned(arguments, connection)  # what is wrong with the address is told before Java starts
     conf = {**QUICK_CONF, **dict(pair.partition("=")[::2] for pair in arguments.conf)}
     with session.open_session("bookie audit", master=arguments.master, conf=conf) as spark:
@@ -123,7 +180,20 @@ def _audit(
     return planned
 
 
-def _planned(arguments: argparse.Namespace, connection: Connection) -> Plan:
+def _connection(arguments: argparse.Namespace) -> ClusterConnection:
+    """Raises BadInput."""
+    if wrong := [text for text in arguments.client if "=" not in text]:
+        raise errors.BadInput(f"--client {wrong[0]}: NAME=VALUE is wanted")
+    given = dict(text.split("=", 1) for text in arguments.client)
+    try:
+        client = client_settings.parse(given)
+    except ValueError as error:
+        raise errors.BadInput(f"--client: {error}") from None
+    client_settings.check(arguments.metadata_service_uri, client)
+    return ClusterConnection(arguments.metadata_service_uri, client)
+
+
+def _planned(arguments: argparse.Namespace, connection: ClusterConnection) -> AuditPlan:
     """The plan, but for the size of its waves, which is Spark's to say."""
     started_ms = time.time_ns() // 1_000_000
     ids: list[LedgerId] = list(fleet.ledger_ids(connection))
@@ -136,10 +206,12 @@ def _planned(arguments: argparse.Namespace, connection: Connection) -> Plan:
     return plan.make(
         uri=connection.uri,
         started_ms=started_ms,
+        options=_options(arguments),
         rules=Rules(
             grace_ms=round(arguments.grace_s * 1000),
             second_look_ms=round(arguments.second_look_s * 1000),
             asks_all=arguments.ask == "all",
+            reads=arguments.read,
         ),
         zones={record.bookie_id: record.zone for record in fleet.bookies(connection)},
         known=fleet.known_bookies(connection),
@@ -149,17 +221,17 @@ def _planned(arguments: argparse.Namespace, connection: Connection) -> Plan:
     )
 
 
-def _conclude(folder: Folder, planned: Plan, fail_on: Sequence[str], tell: Tell) -> int:
+def _conclude(folder: Folder, planned: AuditPlan, fail_on: Sequence[str], tell: Tell) -> int:
     findings, figures = folder.read(len(planned.waves()))
     told = summary.summarize(planned, findings, figures, finished_ms=time.time_ns() // 1_000_000)
-    is_clean = told["clean"] = summary.is_clean(told, fail_on)
-    write_whole(folder.report, report.page(told, is_clean=is_clean, where=str(folder.findings)).encode())
+    told["exitCode"], told["failOn"] = summary.exit_code(told, fail_on), list(fail_on)
+    write_whole(folder.report, report.page(told, where=str(folder.findings)).encode())
     text = json.dumps(told)
     write_whole(folder.summary, text.encode())
     tell(summary.sentence(told))
     tell(f"the report: {folder.report}")
     print(text, flush=True)
-    return CLEAN if is_clean else FINDINGS
+    return int(told["exitCode"])
 
 
 def _tell(began_s: float, text: str) -> None:

@@ -1,7 +1,7 @@
 """What the metadata promises of one ledger against what bookies say they hold: findings. Pure.
 
 A bookie that does not know is never taken for one that does not have: its replicas are `unreachable`, with the reason,
-and neither missing nor seen.
+and neither missing nor seen. A copy that is listed is believed to be there, unless it was read and was not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,15 +13,15 @@ from bookie.metadata.ledger import LedgerMetadata, Segment
 from pyspark_bookkeeper.audit import bitmaps, risk
 from pyspark_bookkeeper.audit.bitmaps import Group, Ranges
 
-MISSING, UNEXPECTED, UNREACHABLE = "missing", "unexpected", "unreachable"
-KINDS = (MISSING, UNEXPECTED, UNREACHABLE)
+MISSING, CORRUPT, UNEXPECTED, UNREACHABLE = "missing", "corrupt", "unexpected", "unreachable"
+KINDS = (MISSING, CORRUPT, UNEXPECTED, UNREACHABLE)
 
 ENTRIES_MAX = 1 << 36
-"""Of a ledger that can be audited: beyond it somebody's record is wrong, and bitmaps would never end."""
+"""The longest ledger that is audited: a record that claims more is wrong, and its bitmaps would never end."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class ReplicaFinding:
     """Entries first..last of a ledger, `count` of them, on one bookie. The replicas between that are not counted are
     either not this bookie's, or on another finding."""
 
@@ -46,10 +46,48 @@ Holding = Sequence[Group] | Unknown
 
 
 @dataclass(slots=True)
+class Bytes:
+    """What came of reading one bookie's copies: `read` of them, and those among them that are not what they should be.
+
+    `corrupt`: listed, and what was read is not the entry. `unread`: listed, and nobody knows; all from `unread_from` on
+    besides. Each with its reason: of many, the last one.
+    """
+
+    read: int = 0
+    corrupt: set[int] = field(default_factory=set)
+    unread: set[int] = field(default_factory=set)
+    unread_from: int | None = None
+    why_corrupt: str = ""
+    why_unread: str = ""
+
+    def __bool__(self) -> bool:
+        """True when there is something to tell."""
+        return bool(self.corrupt or self.unread or self.unread_from is not None)
+
+    def masks(self, start: int, stop: int) -> tuple[int, int]:
+        """(corrupt, unread) of start..stop-1 as bitmaps; bit 0 = `start`."""
+        corrupt, unread = _mask(self.corrupt, start, stop), _mask(self.unread, start, stop)
+        if self.unread_from is not None and self.unread_from < stop:
+            low = max(self.unread_from - start, 0)
+            unread |= bitmaps.ones(stop - start - low) << low
+        return corrupt, unread & ~corrupt
+
+
+def _mask(entries: set[int], start: int, stop: int) -> int:
+    mask = 0
+    for entry in entries:
+        if start <= entry < stop:
+            mask |= 1 << (entry - start)
+    return mask
+
+
+@dataclass(slots=True)
 class Replica:
     """One bookie's share of one ledger, in entries."""
 
     expected: int = 0
+    read: int = 0
+    corrupt: Ranges = field(default_factory=Ranges)
     missing: Ranges = field(default_factory=Ranges)
     unexpected: Ranges = field(default_factory=Ranges)
     unreachable: Ranges = field(default_factory=Ranges)
@@ -62,22 +100,22 @@ class Comparison:
 
     entries: int
     replicas: dict[BookieId, Replica]
-    reasons: dict[BookieId, str]
+    reasons: dict[tuple[BookieId, str], str]  # by bookie and kind
     replicas_min: int
     survivors: dict[str, int]
 
     @property
     def is_clean(self) -> bool:
-        """Nothing at all to tell."""
-        return not any(r.missing.count or r.unexpected.count or r.unreachable.count for r in self.replicas.values())
+        """True when there is nothing to tell."""
+        return not any(getattr(one, kind).count for one in self.replicas.values() for kind in KINDS)
 
-    def findings(self, ledger: int) -> Iterator[Finding]:
-        """By bookie, kind and first entry."""
+    def findings(self, ledger: int) -> Iterator[ReplicaFinding]:
+        """The findings, by bookie, kind and first entry."""
         for bookie, replica in sorted(self.replicas.items()):
             for kind in KINDS:
-                reason = self.reasons.get(bookie, "") if kind == UNREACHABLE else ""
+                reason = self.reasons.get((bookie, kind), "")
                 for first, last, count in getattr(replica, kind).found:
-                    yield Finding(ledger, bookie, kind, first, last, count, reason)
+                    yield ReplicaFinding(ledger, bookie, kind, first, last, count, reason)
 
 
 def compare(
@@ -87,12 +125,14 @@ def compare(
     zones: Mapping[BookieId, str],
     *,
     is_final: bool,
+    read: Mapping[BookieId, Bytes] | None = None,
     window: int = bitmaps.WINDOW,
 ) -> Comparison:
     """Compare entries 0..end-1 of a ledger; `is_final`: there are no others, so what is held beyond is unexpected.
 
     `end` is last entry + 1 of a closed ledger, LAC + 1 of an open one: nothing above that may be judged. `holdings` has
-    every bookie that the metadata names; others may be in it. Raises BadInput for ids that cannot be.
+    every bookie that the metadata names; others may be in it. `read`: what came of reading copies that are listed.
+    Raises BadInput for ids that cannot be.
     """
     groups = [group for held in holdings.values() if not isinstance(held, Unknown) for group in held]
     held_end = max((group[1] + group[2] for group in groups), default=0)
@@ -103,12 +143,17 @@ def compare(
     result = Comparison(
         entries=end,
         replicas={bookie: Replica() for bookie in holdings},
-        reasons={bookie: held.reason for bookie, held in holdings.items() if isinstance(held, Unknown)},
+        reasons={(b, UNREACHABLE): held.reason for b, held in holdings.items() if isinstance(held, Unknown)},
         replicas_min=whole,
         survivors=dict.fromkeys(sorted({zones.get(b, risk.NO_ZONE) for b in holdings if metadata.names(b)}), whole),
     )
+    read = read or {}
+    for bookie, found in read.items():
+        result.replicas[bookie].read = found.read
+        result.reasons[bookie, CORRUPT] = found.why_corrupt
+        result.reasons[bookie, UNREACHABLE] = found.why_unread
     for start in range(0, stop, window):
-        _window(result, metadata, holdings, zones, start, min(start + window, stop))
+        _window(result, metadata, holdings, read, zones, start, min(start + window, stop))
     return result
 
 
@@ -116,6 +161,7 @@ def _window(
     result: Comparison,
     metadata: LedgerMetadata,
     holdings: Mapping[BookieId, Holding],
+    read: Mapping[BookieId, Bytes],
     zones: Mapping[BookieId, str],
     start: int,
     stop: int,
@@ -134,6 +180,11 @@ def _window(
             replica.missing.add(should & ~has if has != should else 0, should, start)
             replica.unexpected.add(has & ~should if has != should else 0, has, start)
             seen[bookie] = should & has
+            if found := read.get(bookie):
+                corrupt, unread = found.masks(start, stop)
+                replica.corrupt.add(should & has & corrupt, should, start)
+                replica.unreachable.add(should & has & unread, should, start)
+                seen[bookie] &= ~(corrupt | unread)
     if start >= end:
         return
     if any(seen[bookie] != should for bookie, should in wanted.items()):

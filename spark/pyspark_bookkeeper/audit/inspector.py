@@ -3,12 +3,13 @@
 What may be said of a ledger, and when: its record is read before the bookies are asked and, if there is anything to
 tell, again afterwards: one that moved meanwhile proves nothing, and the ledger is looked at anew. Told is what a
 second look finds, some time later, among the entries that the first one judged, so that copies still on their way are
-not called missing. Nothing is written, recovered or fenced.
+not called missing. Ledgers too young for a word are looked at again when they have their age; what is still not known
+then is counted as that. Nothing is written, recovered or fenced.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bookie.base import errors
@@ -16,11 +17,13 @@ from bookie.base.errors import Answer, BookieError
 from bookie.base.ids import BookieId, LedgerId
 from bookie.client import Client
 from bookie.client.admin import LedgerRecord
-from pyspark_bookkeeper.audit import compare, tally
-from pyspark_bookkeeper.audit.compare import Finding, Holding, Unknown
+from pyspark_bookkeeper.audit import compare, sampling, tally
+from pyspark_bookkeeper.audit.compare import Holding, ReplicaFinding, Unknown
+from pyspark_bookkeeper.audit.sampling import Chosen, Sampler
 from pyspark_bookkeeper.audit.tally import Figures
 
 LEDGERS_AT_ONCE = 64  # per task: with E = 3 some 200 requests on their way, which no bookie notices
+YOUNG_WAIT_MAX_MS = 60_000  # for ledgers to come of age, in each unit; with a longer grace time they stay young
 LOOKS_MAX = 3  # at a ledger whose record moves
 SILENT_AFTER = 3  # requests in a row without an answer: the bookie is not asked again in this unit
 
@@ -28,16 +31,17 @@ SILENT_AFTER = 3  # requests in a row without an answer: the bookie is not asked
 @dataclass(frozen=True, slots=True)
 class Rules:
     """`grace_ms`: a ledger whose record changed within it is left alone. `asks_all`: also bookies that the ledger does
-    not name, which is how forgotten replicas are found."""
+    not name, which is how forgotten replicas are found. `reads`: which copies are read, one of `sampling.HOW`."""
 
     grace_ms: int = 60_000
     second_look_ms: int = 2_000
     asks_all: bool = True
+    reads: str = sampling.NOTHING
 
 
 @dataclass(slots=True)
 class UnitResult:
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ReplicaFinding] = field(default_factory=list)
     figures: Figures = field(default_factory=Counter)
 
 
@@ -46,39 +50,67 @@ class _Look:
     """What one look at a ledger gave: figures to count, and findings, if any, among entries 0..end-1."""
 
     figures: Figures
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ReplicaFinding, ...] = ()
     end: int = 0
+    bad: Chosen = field(default_factory=dict)  # the copies that were read and were not what they should be
+    unknown: str = ""  # one of tally.UNKNOWN
+    why: str = ""
+
+    def rows(self, ledger_id: LedgerId) -> Iterator[ReplicaFinding]:
+        """The findings; and, of a ledger that is not known, a row that says so."""
+        if self.unknown:
+            yield ReplicaFinding(ledger_id, "", self.unknown, 0, -1, 0, self.why)
+        yield from self.findings
 
 
-class Inspector:
+def _skipped(state: str, why: str = "") -> _Look:
+    return _Look(tally.skipped(state, why), unknown=state if state in tally.UNKNOWN else "", why=why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """What an earlier look judged: no entry from `end` on (None: as far as the ledger is confirmed), and of what was
+    read only `bad` (None: choose anew)."""
+
+    end: int | None = None
+    bad: Chosen | None = None
+
+
+class LedgerInspector:
     """`zones`: the registered bookies, each with its zone."""
 
     def __init__(self, client: Client, zones: Mapping[BookieId, str], rules: Rules) -> None:
         self._client = client
         self._zones = zones
         self._rules = rules
+        self._sampler = Sampler(client, rules.reads)
         self._unanswered: Counter[BookieId] = Counter()
 
     async def audit(self, ledger_ids: Iterable[LedgerId]) -> UnitResult:
         """Audit a unit of ledgers. Raises MetadataError when the metadata store does not answer."""
-        looks = await self._look_at_all(dict.fromkeys(ledger_ids))
-        suspects = {ledger_id: look.end for ledger_id, look in looks.items() if look.findings}
+        looks = await self._look_at_all({ledger_id: _Again() for ledger_id in ledger_ids})
+        if young := [ledger_id for ledger_id, look in looks.items() if look.unknown == tally.YOUNG]:
+            await self._client.shared.pause(min(self._rules.grace_ms, YOUNG_WAIT_MAX_MS))
+            looks |= await self._look_at_all({ledger_id: _Again() for ledger_id in young})
+        suspects = {ledger_id: _Again(look.end, look.bad) for ledger_id, look in looks.items() if look.findings}
         if suspects:
             await self._client.shared.pause(self._rules.second_look_ms)
-            looks |= await self._look_at_all(suspects)
+            again = await self._look_at_all(suspects)
+            for ledger_id, look in again.items():  # the second one read again what was bad, and nothing else
+                _keep_read(look.figures, looks[ledger_id].figures)
+            looks |= again
         result = UnitResult(figures=tally.total(look.figures for look in looks.values()))
-        for _, look in sorted(looks.items()):
-            result.findings += look.findings
+        for ledger_id in sorted(looks):
+            result.findings += looks[ledger_id].rows(ledger_id)
         return result
 
-    async def _look_at_all(self, ends: Mapping[LedgerId, int | None]) -> dict[LedgerId, _Look]:
-        """`ends`: judge no entry from there on; None: as far as the ledger is confirmed."""
+    async def _look_at_all(self, ledgers: Mapping[LedgerId, _Again]) -> dict[LedgerId, _Look]:
         looks: dict[LedgerId, _Look] = {}
-        remaining = iter(ends.items())
+        remaining = iter(ledgers.items())
 
         async def work() -> None:
-            for ledger_id, end_max in remaining:
-                looks[ledger_id] = await self._look(ledger_id, end_max)
+            for ledger_id, again in remaining:
+                looks[ledger_id] = await self._look(ledger_id, again)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -88,48 +120,55 @@ class Inspector:
             raise several.exceptions[0] from None
         return looks
 
-    async def _look(self, ledger_id: LedgerId, end_max: int | None) -> _Look:
+    async def _look(self, ledger_id: LedgerId, again: _Again) -> _Look:
         try:
             for _ in range(LOOKS_MAX):
-                look = await self._look_once(ledger_id, end_max)
+                look = await self._look_once(ledger_id, again)
                 if look is not None:
                     return look
         except errors.LedgerMissing:
-            return _Look(tally.skipped(tally.GONE))
+            return _skipped(tally.GONE)
         except errors.BadInput as error:
-            return _Look(tally.skipped(tally.UNREADABLE, f"ledger {ledger_id}: {error}"))
-        return _Look(tally.skipped(tally.MOVED))
+            return _skipped(tally.UNREADABLE, f"ledger {ledger_id}: {error}")
+        return _skipped(tally.MOVED)
 
-    async def _look_once(self, ledger_id: LedgerId, end_max: int | None) -> _Look | None:
-        """None: the record moved under what was found."""
+    async def _look_once(self, ledger_id: LedgerId, again: _Again) -> _Look | None:
+        """Look once. None: the record changed meanwhile, so that what was found proves nothing."""
         admin = self._client.admin
         record = await admin.record(ledger_id)
         metadata = record.metadata
         if self._client.shared.world.clock.wall_ms() - record.modified_ms < self._rules.grace_ms:
-            return _Look(tally.skipped(tally.YOUNG))
+            return _skipped(tally.YOUNG)
         # Asked first: what is confirmed now is on an ack quorum by the time bookies say what they hold.
-        confirmed_end = await self._end(ledger_id, record)
-        end = confirmed_end if end_max is None else min(confirmed_end, end_max)
+        confirmed_end, why_unsure = await self._end(ledger_id, record)
+        end = confirmed_end if again.end is None else min(confirmed_end, again.end)
         named = dict.fromkeys(bookie for segment in metadata.segments for bookie in segment.bookies)
         asked = list(dict.fromkeys([*named, *self._zones])) if self._rules.asks_all else list(named)
         answers = await asyncio.gather(*(self._ask(bookie, ledger_id) for bookie in asked))
         holdings = dict(zip(asked, answers, strict=True))
         is_final = metadata.is_closed and end == confirmed_end
-        comparison = compare.compare(metadata, end, holdings, self._zones, is_final=is_final)
+        read = await self._sampler.read(ledger_id, metadata, end, holdings, again.bad)
+        comparison = compare.compare(metadata, end, holdings, self._zones, is_final=is_final, read=read)
         if not comparison.is_clean and (await admin.record(ledger_id)).version != record.version:
             return None
-        state = tally.CLOSED if metadata.is_closed else tally.OPEN
+        state = tally.UNSURE if why_unsure else tally.CLOSED if metadata.is_closed else tally.OPEN
         figures = tally.of(comparison, state, write_quorum=metadata.write_quorum)
-        return _Look(figures, tuple(comparison.findings(ledger_id)), end)
+        if why_unsure:
+            figures.update(tally.reason(why_unsure))
+        bad = {bookie: found for bookie, found in read.items() if found}
+        findings = tuple(comparison.findings(ledger_id))
+        return _Look(figures, findings, end, bad, tally.UNSURE if why_unsure else "", why_unsure)
 
-    async def _end(self, ledger_id: LedgerId, record: LedgerRecord) -> int:
-        """The number of entries that may be judged. Without a quorum that tells the LAC: those of sealed segments."""
+    async def _end(self, ledger_id: LedgerId, record: LedgerRecord) -> tuple[int, str]:
+        """The number of entries that may be judged; and, without a quorum that tells the LAC, why these are only those
+        of sealed segments."""
         try:
-            return await self._client.admin.last_confirmed(ledger_id, record.metadata) + 1
+            return await self._client.admin.last_confirmed(ledger_id, record.metadata) + 1, ""
         except errors.MetadataError:
             raise
-        except BookieError:
-            return record.metadata.last_segment.first_entry
+        except BookieError as error:
+            why = f"ledger {ledger_id} is open, and no quorum says which entry is its last confirmed one: {error}"
+            return record.metadata.last_segment.first_entry, why
 
     async def _ask(self, bookie_id: BookieId, ledger_id: LedgerId) -> Holding:
         if self._unanswered[bookie_id] >= SILENT_AFTER:
@@ -146,6 +185,12 @@ class Inspector:
                 return Unknown(_said(bookie_id, error))
         self._unanswered[bookie_id] = 0
         return groups
+
+
+def _keep_read(figures: Figures, first: Figures) -> None:
+    """Take the figures of the first look for what was read: the second one read only what was bad."""
+    for key in [key for key in {**figures, **first} if key[-1] == "read"]:
+        figures[key] = first[key]
 
 
 def _silent(bookie_id: BookieId) -> str:

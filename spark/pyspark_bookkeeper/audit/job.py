@@ -13,10 +13,10 @@ from bookie.base.ids import BookieId
 from pyspark_bookkeeper import fleet, ranges
 from pyspark_bookkeeper.audit import plan
 from pyspark_bookkeeper.audit.compare import MISSING, UNREACHABLE
-from pyspark_bookkeeper.audit.inspector import Inspector, Rules, UnitResult
+from pyspark_bookkeeper.audit.inspector import LedgerInspector, Rules, UnitResult
 from pyspark_bookkeeper.audit.parts import Folder
-from pyspark_bookkeeper.audit.plan import Plan, Unit
-from pyspark_bookkeeper.options import Connection
+from pyspark_bookkeeper.audit.plan import AuditPlan, Unit
+from pyspark_bookkeeper.options import ClusterConnection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RunWave = Callable[[Sequence[Unit]], Sequence[UnitResult]]
 
 
-def run(planned: Plan, folder: Folder, run_wave: RunWave, tell: Callable[[str], None]) -> None:
+def run(planned: AuditPlan, folder: Folder, run_wave: RunWave, tell: Callable[[str], None]) -> None:
     """Do the waves that are not there yet. Raises what a task raises, as Spark wraps it."""
     waves = planned.waves()
     todo = [number for number in range(len(waves)) if not folder.has_wave(number)]
@@ -42,7 +42,7 @@ def run(planned: Plan, folder: Folder, run_wave: RunWave, tell: Callable[[str], 
         tell(f"{ledgers} of {total} ledgers, {findings} findings, {rate:.0f} ledgers/s, {left_s:.0f} s to go")
 
 
-def on_spark(spark: "SparkSession", connection: Connection, planned: Plan) -> RunWave:
+def on_spark(spark: "SparkSession", connection: ClusterConnection, planned: AuditPlan) -> RunWave:
     """A wave as one Spark job with one task per unit."""
     context = spark.sparkContext
     task = functools.partial(audit_unit, connection, planned.zones, planned.rules)
@@ -54,10 +54,10 @@ def on_spark(spark: "SparkSession", connection: Connection, planned: Plan) -> Ru
     return run_wave
 
 
-def audit_unit(connection: Connection, zones: Mapping[BookieId, str], rules: Rules, unit: Unit) -> UnitResult:
+def audit_unit(connection: ClusterConnection, zones: Mapping[BookieId, str], rules: Rules, unit: Unit) -> UnitResult:
     """What a task does, with the client of its process."""
     ledger_ids = plan.parse_ids(unit[1])
-    return fleet.client(connection).run(lambda client: Inspector(client, zones, rules).audit(ledger_ids))
+    return fleet.client(connection).run(lambda client: LedgerInspector(client, zones, rules).audit(ledger_ids))
 
 
 def _count(units: Sequence[Unit]) -> int:

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from bookie.base import errors
 from pyspark_bookkeeper.audit import plan, tally
-from pyspark_bookkeeper.audit.compare import Finding
+from pyspark_bookkeeper.audit.compare import ReplicaFinding
 from pyspark_bookkeeper.audit.inspector import UnitResult
-from pyspark_bookkeeper.audit.plan import Plan
+from pyspark_bookkeeper.audit.plan import AuditPlan
 from pyspark_bookkeeper.audit.tally import Figures
 
 SCHEMA = pa.schema(
@@ -47,7 +47,7 @@ class Folder:
         self.summary = path / "summary.json"
         self.report = path / "report.html"
 
-    def begun(self) -> Plan | None:
+    def begun(self) -> AuditPlan | None:
         """The plan of the audit that was begun here, None without one. Raises BadInput when it cannot be read."""
         return plan.load(self.plan.read_text()) if self.plan.exists() else None
 
@@ -57,7 +57,7 @@ class Folder:
         for path in (self.plan, self.summary, self.report, *self.findings.glob("wave-*.parquet")):
             path.unlink(missing_ok=True)
 
-    def begin(self, planned: Plan) -> None:
+    def begin(self, planned: AuditPlan) -> None:
         """Write the plan down. Raises StorageFailed when nothing can be written there."""
         try:
             self.findings.mkdir(parents=True, exist_ok=True)
@@ -81,14 +81,14 @@ class Folder:
         pq.write_table(table, sink, compression="zstd")
         write_whole(self._part(wave), sink.getvalue().to_pybytes())
 
-    def read(self, waves: int) -> tuple[list[Finding], Figures]:
+    def read(self, waves: int) -> tuple[list[ReplicaFinding], Figures]:
         """All findings and the sum of the figures of waves 0..waves-1."""
-        findings: list[Finding] = []
+        findings: list[ReplicaFinding] = []
         figures: list[Figures] = []
         for wave in range(waves):
             table = pq.read_table(self._part(wave))
             figures.append(tally.flat(json.loads(table.schema.metadata[FIGURES_KEY])))
-            findings += [Finding(**row) for row in table.to_pylist()]
+            findings += [ReplicaFinding(**row) for row in table.to_pylist()]
         return findings, tally.total(figures)
 
     def _part(self, wave: int) -> Path:

@@ -14,20 +14,22 @@ from pyspark_bookkeeper import option_values, ranges
 from pyspark_bookkeeper.audit.inspector import Rules
 from pyspark_bookkeeper.ranges import Ranges
 
-FORMAT = 1
+FORMAT = 2
 UNIT_LEDGERS = 500  # half a second of work; a task costs 20 to 90 ms before its first request
 WAVE_UNITS_PER_SLOT = 4  # so that the slot that ends first waits for an eighth of a wave at most
 
 Unit = tuple[int, str]
-"""Its number, and its ledgers as text: "1-400,402"."""
+"""The number of a unit, and its ledgers as text: "1-400,402"."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """`zones`: the bookies registered at the start; `known`: those with a cookie, registered or not."""
+class AuditPlan:
+    """`zones`: the bookies registered at the start; `known`: those with a cookie, registered or not. `options`: what
+    was asked for, by the names of the command line: who goes on with it must ask for the same."""
 
     uri: str
     started_ms: int
+    options: dict[str, str]
     rules: Rules
     zones: dict[BookieId, str]
     known: tuple[BookieId, ...]
@@ -44,24 +46,31 @@ def make(
     *,
     uri: str,
     started_ms: int,
+    options: dict[str, str],
     rules: Rules,
     zones: dict[BookieId, str],
     known: Iterable[BookieId],
     ledger_ids: Sequence[LedgerId],
     unit_ledgers: int = UNIT_LEDGERS,
     wave_units: int,
-) -> Plan:
+) -> AuditPlan:
     """`ledger_ids` ascending."""
     units = [ledger_ids[start : start + unit_ledgers] for start in range(0, len(ledger_ids), unit_ledgers)]
     texts = tuple(map(format_ids, units))
-    return Plan(uri, started_ms, rules, zones, tuple(known), len(ledger_ids), texts, wave_units)
+    return AuditPlan(uri, started_ms, options, rules, zones, tuple(known), len(ledger_ids), texts, wave_units)
 
 
-def dump(plan: Plan) -> str:
+def difference(plan: AuditPlan, options: dict[str, str]) -> str:
+    """What `options` ask for and the plan does not, or the other way round; "" when they are the same."""
+    names = [name for name in plan.options if plan.options[name] != options.get(name)]
+    return ", ".join(f"{name} {plan.options[name]} (now {options.get(name)})" for name in names)
+
+
+def dump(plan: AuditPlan) -> str:
     return json.dumps({"format": FORMAT, **asdict(plan)}, indent=1)
 
 
-def load(text: str) -> Plan:
+def load(text: str) -> AuditPlan:
     """Raises BadInput."""
     try:
         record = json.loads(text)
@@ -69,7 +78,7 @@ def load(text: str) -> Plan:
             raise errors.BadInput("the plan was written by another version: start the audit in another folder")
         record["rules"] = Rules(**record["rules"])
         record["known"], record["units"] = tuple(record["known"]), tuple(record["units"])
-        return Plan(**record)
+        return AuditPlan(**record)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.BadInput(f"the plan cannot be read ({error}): start the audit in another folder") from None
 

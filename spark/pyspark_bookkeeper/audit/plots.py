@@ -54,13 +54,14 @@ def ledgers_by_replicas(summary: Summary) -> str:
 
 
 def copies_by_bookie(summary: Summary) -> str:
-    """What each bookie should hold: seen, missing, not to be seen."""
-    parts = [Part("seen", GOOD), Part("missing", BAD), Part("not to be seen", FAIR)]
+    """What each bookie should hold: listed, missing or corrupt, not to be seen."""
+    parts = [Part("listed", GOOD), Part("missing or corrupt", BAD), Part("not to be seen", FAIR)]
     rows = []
     for name, bookie in summary["bookies"].items():
-        missing, unknown = bookie["missing"], bookie["unreachable"]
+        missing, unknown = bookie["missing"] + bookie["corrupt"], bookie["unreachable"]
         zone = f" ({bookie['zone']})" if bookie["zone"] else ""
-        note = f"{missing:,} missing" if missing else f"{unknown:,} not seen" if unknown else f"{bookie['expected']:,}"
+        bad = "damaged" if bookie["corrupt"] else "missing"
+        note = f"{missing:,} {bad}" if missing else f"{unknown:,} not seen" if unknown else f"{bookie['expected']:,}"
         rows.append(Row(name + zone, (bookie["expected"] - missing - unknown, missing, unknown), note))
     return chart("Copies that each bookie must hold", parts, rows, unit="copies")
 

@@ -14,25 +14,26 @@ from pyspark_bookkeeper.audit.summary import Summary
 
 STYLE = Path(__file__).with_name("report.css")
 FIGURES = (plots.ledgers_by_replicas, plots.copies_by_bookie, plots.risk_by_zone)
+LINE = {summary.WHOLE: "", summary.DAMAGE: "bad", summary.NOT_KNOWN: "wait"}
 WHY_SKIPPED = {
-    tally.YOUNG: "their records changed within the grace time",
+    tally.UNSURE: "too few bookies said which entry is confirmed last: only older segments were audited",
+    tally.YOUNG: "their records changed within the grace time, and again while the audit waited",
     tally.MOVED: "their records changed at every look",
-    tally.GONE: "they were deleted meanwhile",
+    tally.GONE: "they were deleted meanwhile: nothing is promised",
     tally.UNREADABLE: "their records cannot be read: look at them first",
 }
 
 
-def page(told: Summary, *, is_clean: bool, where: str = "") -> str:
+def page(told: Summary, *, where: str = "") -> str:
     """`where`: the folder that has all findings."""
     took_s = (told["finishedMs"] - told["startedMs"]) / 1000
     when = dt.datetime.fromtimestamp(told["startedMs"] / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    title = _title(told, is_clean=is_clean)
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Audit: {html.escape(summary.sentence(told))}</title><style>\n{STYLE.read_text()}</style>",
-        f"<h1>{title}</h1>",
+        f"<h1>{html.escape(told['title'])}</h1>",
         f"<p class=soft>Audit of {html.escape(told['metadataServiceUri'])}, begun {when}, {took_s:.1f} s</p>",
-        f"<p class='line{'' if is_clean else ' bad'}'>{html.escape(summary.sentence(told))}</p>",
+        f"<p class='line {LINE[told['outcome']]}'>{html.escape(summary.sentence(told))}</p>",
         _facts(told),
         *(f"<figure>{figure(told)}</figure>" for figure in FIGURES),
         *_reasons(told),
@@ -46,19 +47,16 @@ def page(told: Summary, *, is_clean: bool, where: str = "") -> str:
     return "\n".join(parts) + "\n"
 
 
-def _title(told: Summary, *, is_clean: bool) -> str:
-    if is_clean:
-        return "Every replica is there"
-    return "Replicas are missing" if told["copies"]["missing"] else "Not every replica could be seen"
-
-
 def _facts(told: Summary) -> str:
     ledgers, copies = told["ledgers"], told["copies"]
     facts = [
-        (ledgers[tally.CLOSED] + ledgers[tally.OPEN], "ledgers audited", ""),
+        (summary.audited(told), "ledgers looked at", ""),
+        (sum(ledgers[state] for state in tally.UNKNOWN), "ledgers not known", "wait"),
         (told["entries"], "entries", ""),
         (copies["expected"], "copies promised", ""),
+        (copies["read"], "copies read", ""),
         (copies["missing"], "copies missing", "bad"),
+        (copies["corrupt"], "copies corrupt", "bad"),
         (copies["unreachable"], "copies not to be seen", "wait"),
         (copies["unexpected"], "copies unexpected", ""),
     ]
@@ -68,7 +66,7 @@ def _facts(told: Summary) -> str:
 
 def _reasons(told: Summary) -> Iterator[str]:
     if told["reasons"]:
-        yield "<h2>Why copies could not be seen</h2>"
+        yield "<h2>Why copies and ledgers are not known, or damaged</h2>"
         ordered = sorted(told["reasons"].items(), key=lambda item: -item[1])
         yield _table(
             ("reason", "ledgers"), (_text(reason) + _number(count) for reason, count in ordered), numbers_from=1
@@ -78,13 +76,13 @@ def _reasons(told: Summary) -> Iterator[str]:
 def _skipped(told: Summary) -> Iterator[str]:
     skipped = [(state, told["ledgers"][state]) for state in WHY_SKIPPED if told["ledgers"][state]]
     if skipped:
-        yield "<h2>Not audited</h2>"
+        yield "<h2>Ledgers not known, or gone</h2>"
         rows = (_text(WHY_SKIPPED[state]) + _number(count) for state, count in skipped)
         yield _table(("why", "ledgers"), rows, numbers_from=1)
 
 
 def _bookies(told: Summary) -> str:
-    heads = ("bookie", "zone", "registered", "promised", "missing", "not seen", "unexpected")
+    heads = ("bookie", "zone", "registered", "promised", "read", "missing", "corrupt", "not seen", "unexpected")
     return _table(
         heads,
         (
@@ -92,7 +90,9 @@ def _bookies(told: Summary) -> str:
             + _text(bookie["zone"])
             + _text("yes" if bookie["registered"] else "no")
             + _number(bookie["expected"])
+            + _number(bookie["read"])
             + _number(bookie["missing"], "missing")
+            + _number(bookie["corrupt"], "corrupt")
             + _number(bookie["unreachable"], "unreachable")
             + _number(bookie["unexpected"])
             for name, bookie in told["bookies"].items()
@@ -120,6 +120,8 @@ def _findings(told: Summary, where: str) -> str:
 
 
 def _entries(one: dict[str, Any]) -> str:
+    if one["last"] < one["first"]:
+        return ""  # a ledger, and nothing of it
     return str(one["first"]) if one["first"] == one["last"] else f"{one['first']} to {one['last']}"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from bookie.base.ids import BookieId
 
 NO_ZONE = ""
-"""Of bookies that are not registered, or registered without a zone: together, as if one failure took them all."""
+"""The zone of bookies that have none, or are not registered: as if one failure took them all."""
 
 
 def fewest(holders: Iterable[int], entries: int, most: int) -> int:

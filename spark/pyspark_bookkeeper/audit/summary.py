@@ -1,36 +1,41 @@
 """The audit in one JSON object: what the command prints, what the report is drawn from. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pyspark_bookkeeper.audit import tally
-from pyspark_bookkeeper.audit.compare import KINDS, Finding
-from pyspark_bookkeeper.audit.plan import Plan
+from pyspark_bookkeeper.audit.compare import CORRUPT, KINDS, MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding
+from pyspark_bookkeeper.audit.plan import AuditPlan
 from pyspark_bookkeeper.audit.tally import Figures
 
 EXAMPLES_MAX = 100
 
+WHOLE, DAMAGE, NOT_KNOWN = "whole", "damage", "not known"
+EXIT_DAMAGE, EXIT_NOT_KNOWN = 5, 6
+UNKNOWN_KINDS = (UNREACHABLE, *tally.UNKNOWN)
+ALL_KINDS = (*KINDS, *tally.UNKNOWN)
+
 Summary = dict[str, Any]
 
 
-def summarize(plan: Plan, findings: Sequence[Finding], figures: Figures, *, finished_ms: int) -> Summary:
+def summarize(plan: AuditPlan, findings: Sequence[ReplicaFinding], figures: Figures, *, finished_ms: int) -> Summary:
     """`bookies` has every bookie that is registered, has a cookie, or is named by a ledger that was audited."""
     tree = tally.nested(figures)
     told = tree.get("bookies", {})
     names = sorted({*told, *plan.zones, *plan.known})
-    return {
+    summary: Summary = {
         "metadataServiceUri": plan.uri,
         "startedMs": plan.started_ms,
         "finishedMs": finished_ms,
         "ledgers": {name: tree.get("ledgers", {}).get(name, 0) for name in (*tally.STATES, *KINDS)},
         "entries": tree.get("entries", 0),
-        "copies": {name: tree.get("copies", {}).get(name, 0) for name in ("expected", *KINDS)},
-        "findings": {kind: sum(one.kind == kind for one in findings) for kind in KINDS},
+        "copies": {name: tree.get("copies", {}).get(name, 0) for name in ("expected", "read", *KINDS)},
+        "findings": {kind: sum(one.kind == kind for one in findings) for kind in ALL_KINDS},
         "bookies": {
             name: {
                 "zone": plan.zones.get(name, ""),
                 "registered": name in plan.zones,
-                **{what: told.get(name, {}).get(what, 0) for what in ("expected", *KINDS)},
+                **{what: told.get(name, {}).get(what, 0) for what in ("expected", "read", *KINDS)},
             }
             for name in names
         },
@@ -38,10 +43,12 @@ def summarize(plan: Plan, findings: Sequence[Finding], figures: Figures, *, fini
         "zones": tree.get("zones", {}),
         "reasons": tree.get("reasons", {}),
         "examples": [_row(one) for one in _worst_first(findings)[:EXAMPLES_MAX]],
+        "reads": plan.rules.reads,
     }
+    return {"outcome": outcome(summary), "title": title(summary), **summary}
 
 
-def _row(one: Finding) -> dict[str, Any]:
+def _row(one: ReplicaFinding) -> dict[str, Any]:
     return {
         "kind": one.kind,
         "ledger": one.ledger,
@@ -53,21 +60,64 @@ def _row(one: Finding) -> dict[str, Any]:
     }
 
 
-def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    rank = {"missing": 0, "unreachable": 1, "unexpected": 2}
+def _worst_first(findings: Sequence[ReplicaFinding]) -> list[ReplicaFinding]:
+    rank = {kind: place for place, kind in enumerate((MISSING, CORRUPT, UNREACHABLE, *tally.UNKNOWN, UNEXPECTED))}
     return sorted(findings, key=lambda one: (rank[one.kind], -one.count, one))
 
 
-def is_clean(summary: Summary, fail_on: Sequence[str]) -> bool:
-    """Nothing of these kinds was found, and no record was unreadable."""
-    return not any(summary["findings"][kind] for kind in fail_on) and not summary["ledgers"][tally.UNREADABLE]
+# ---- what may be said ------------------------------------------------------------------------------------------------
+
+
+def audited(summary: Summary) -> int:
+    """Ledgers that were looked at to their end."""
+    return int(summary["ledgers"][tally.CLOSED] + summary["ledgers"][tally.OPEN])
+
+
+def outcome(summary: Summary) -> str:
+    """One of three: WHOLE is said of nothing that was not looked at, and DAMAGE outweighs what is not known."""
+    if any(summary["findings"][kind] for kind in (MISSING, CORRUPT)):
+        return DAMAGE
+    return NOT_KNOWN if _is_unknown(summary, UNKNOWN_KINDS) else WHOLE
+
+
+def exit_code(summary: Summary, fail_on: Collection[str]) -> int:
+    """`fail_on`: the kinds that count."""
+    if any(summary["findings"][kind] for kind in (MISSING, CORRUPT, UNEXPECTED) if kind in fail_on):
+        return EXIT_DAMAGE
+    return EXIT_NOT_KNOWN if _is_unknown(summary, fail_on) else 0
+
+
+def _is_unknown(summary: Summary, kinds: Collection[str]) -> bool:
+    """The exit code of an audit that looked at nothing: it is never whole, whatever somebody accepts."""
+    return not audited(summary) or any(summary["findings"][kind] for kind in UNKNOWN_KINDS if kind in kinds)
+
+
+def title(summary: Summary) -> str:
+    """The outcome in a few words, and no more than was seen."""
+    copies, findings = summary["copies"], summary["findings"]
+    match outcome(summary):
+        case "damage":
+            what = "missing" if findings[MISSING] else "damaged"
+            what += " and damaged" if findings[MISSING] and findings[CORRUPT] else ""
+            rest = "; not everything could be seen" if _is_unknown(summary, UNKNOWN_KINDS) else ""
+            return f"Replicas are {what}{rest}"
+        case "not known":
+            return "Not every replica could be seen" if audited(summary) else "Nothing could be looked at"
+    if not copies["expected"]:
+        return "Every ledger is empty: no replica is promised"
+    if copies["read"] >= copies["expected"]:
+        return "Every replica is there: all were read"
+    read = f"{copies['read']:,} of {copies['expected']:,} were read" if copies["read"] else "bytes were not read"
+    return f"Every replica is listed; {read}"
 
 
 def sentence(summary: Summary) -> str:
     """The audit in one line, for people."""
     ledgers, copies = summary["ledgers"], summary["copies"]
-    audited = ledgers[tally.CLOSED] + ledgers[tally.OPEN]
-    text = f"{audited:,} ledgers, {copies['expected']:,} copies: {copies['missing']:,} missing"
-    text += f", {copies['unreachable']:,} not to be seen, {copies['unexpected']:,} unexpected"
-    skipped = [f"{ledgers[state]:,} {state}" for state in tally.STATES[2:] if ledgers[state]]
-    return text + (f"; not audited: {', '.join(skipped)}" if skipped else "")
+    text = (
+        f"{title(summary)}. {audited(summary):,} ledgers, {copies['expected']:,} copies: {copies['missing']:,} missing"
+    )
+    text += f", {copies['corrupt']:,} corrupt, {copies['unreachable']:,} not to be seen"
+    text += f", {copies['unexpected']:,} unexpected"
+    unknown = [f"{ledgers[state]:,} {state}" for state in tally.UNKNOWN if ledgers[state]]
+    return text + (f"; ledgers not known: {', '.join(unknown)}" if unknown else "")

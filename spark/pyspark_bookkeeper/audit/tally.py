@@ -4,6 +4,7 @@ ledgers/<state>            how each ledger was dealt with, one of STATES
 ledgers/<kind>             ledgers with findings of that kind
 entries                    of the audited ledgers
 copies/<expected | kind>   entries times replicas
+copies/read                copies whose bytes were read
 bookies/<id>/<same>        the same for one bookie
 replicas/<whole>/<seen>    ledgers by the replicas seen of their weakest entry, of so many promised
 zones/<zone>/<left>        ledgers by what the loss of that zone would leave of it: 0, 1 or 2 (and more)
@@ -15,15 +16,17 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark_bookkeeper.audit.compare import KINDS, Comparison
+from pyspark_bookkeeper.audit.compare import CORRUPT, KINDS, UNREACHABLE, Comparison
 
 Figures = Counter[tuple[str, ...]]
 
-CLOSED, OPEN = "closed", "open"
-YOUNG, MOVED, GONE, UNREADABLE = "young", "moved", "gone", "unreadable"
-STATES = (CLOSED, OPEN, YOUNG, MOVED, GONE, UNREADABLE)
-"""The first two were audited. `young`: changed within the grace time; `moved`: changed at every look; `gone`: deleted
-meanwhile; `unreadable`: nobody can say what it should be."""
+CLOSED, OPEN, GONE = "closed", "open", "gone"
+UNSURE, YOUNG, MOVED, UNREADABLE = "unsure", "young", "moved", "unreadable"
+UNKNOWN = (UNSURE, YOUNG, MOVED, UNREADABLE)
+STATES = (CLOSED, OPEN, GONE, *UNKNOWN)
+"""`closed` and `open` were audited, `gone` deleted meanwhile. The others are not known. `unsure`: too few bookies say
+how far it is confirmed, so only what is before its last ensemble was looked at; `young`: changed within the grace time;
+`moved`: changed at every look; `unreadable`: nobody can say what it should be."""
 
 REASONS_MAX = 50
 
@@ -33,14 +36,20 @@ def of(comparison: Comparison, state: str, *, write_quorum: int) -> Figures:
     figures: Figures = Counter({("ledgers", state): 1, ("entries",): comparison.entries})
     kinds: set[str] = set()
     for bookie, replica in comparison.replicas.items():
-        counts = {"expected": replica.expected, **{kind: getattr(replica, kind).count for kind in KINDS}}
+        counts = {
+            "expected": replica.expected,
+            "read": replica.read,
+            **{kind: getattr(replica, kind).count for kind in KINDS},
+        }
         for name, count in counts.items():
             if count:
                 figures["copies", name] += count
                 figures["bookies", bookie, name] += count
                 kinds.add(name)
         if replica.unreachable.count:
-            figures.update(reason(comparison.reasons[bookie]))
+            figures.update(reason(comparison.reasons[bookie, UNREACHABLE]))
+        if replica.corrupt.count:
+            figures.update(reason(comparison.reasons[bookie, CORRUPT]))
     for kind in kinds.intersection(KINDS):
         figures["ledgers", kind] += 1
     if comparison.entries:
@@ -57,7 +66,7 @@ def skipped(state: str, why: str = "") -> Figures:
 
 def reason(sentence: str) -> Figures:
     """A reason, without what differs from ledger to ledger."""
-    return Counter({("reasons", re.sub(r"ledger \d+", "ledger ...", sentence)): 1})
+    return Counter({("reasons", re.sub(r"(ledger|entry) \d+", r"\1 ...", sentence)): 1})
 
 
 def total(parts: Iterable[Figures]) -> Figures:

@@ -16,7 +16,7 @@ import local_support
 from bookie import blocking
 from bookie.base import errors
 from bookie.client import DigestType, LedgerWriter
-from bookie.client.appender import Target
+from bookie.client.write.seat import Seat
 from bookie.connect import connect
 from local_support import LocalFleet
 
@@ -82,7 +82,7 @@ def test_a_recoverer_fences_a_live_writer_and_keeps_all_it_acknowledged(fleet: L
 def test_our_bookies_say_in_their_answers_what_is_on_disk_meanwhile_so_that_the_lac_moves_without_a_force(
     fleet: LocalFleet,
 ) -> None:
-    """BP-14, D16: LastAddSynced in the answers to deferred adds."""
+    """BP-14, CONFORMANCE.md#D16: LastAddSynced in the answers to deferred adds."""
 
     async def story() -> None:
         async with connect(fleet.uri) as client:
@@ -212,5 +212,5 @@ def test_a_writer_with_deferred_sync_outlives_the_restart_of_a_bookie_that_was_k
         asyncio.run(story(fleet))
 
 
-def seat_of(writer: LedgerWriter, bookie_id: str) -> Target:
-    return next(target for target in writer._appender.targets if target.bookie_id == bookie_id)
+def seat_of(writer: LedgerWriter, bookie_id: str) -> Seat:
+    return next(seat for seat in writer._appender.seats if seat.bookie_id == bookie_id)

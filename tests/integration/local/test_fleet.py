@@ -19,7 +19,7 @@ import wait_support
 from bookie.base.errors import Status
 from bookie.rpc import admin_pb2, admin_pb2_grpc
 from bookie.wire.messages import Request, Response
-from bookie.wire.session import ClientSession
+from client_session import ClientSession
 from local_support import LocalBookie, LocalFleet
 
 pytestmark = pytest.mark.slow
@@ -167,3 +167,22 @@ def test_a_missing_java_is_told() -> None:
 
     assert done.returncode == 2
     assert "JAVA_HOME is /nowhere" in done.stderr
+
+
+def test_a_second_fleet_in_a_running_folder_is_refused_and_touches_nothing(fleet: LocalFleet) -> None:
+    config = Path(str(fleet.bookies[0].facts["config"]))
+    before = config.read_bytes()
+
+    second = subprocess.run(
+        [*local_support.BOOKIE, "local", "--data", str(config.parent), "--bookies", "3"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+    assert second.returncode == 1
+    assert f"another `bookie local` runs in {config.parent}" in second.stderr
+    assert "choose another --data" in second.stderr
+    assert config.read_bytes() == before
+    assert not (config.parent / "bookie-3.conf").exists()

@@ -29,6 +29,14 @@ async def dial(network: TcpNetwork, port: int) -> ByteStream:
     return await network.dial(Address(HOST, port), SystemClock().monotonic_ns() + DEADLINE_S * NS_PER_S)
 
 
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(100 * DEADLINE_S):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"not in {DEADLINE_S} s")
+
+
 async def fill(stream: ByteStream) -> int:
     """Write until the other side takes no more; return how much was written."""
     sent = 0
@@ -122,5 +130,44 @@ def test_a_name_that_does_not_resolve_is_unavailable() -> None:
     async def story(network: TcpNetwork) -> None:
         with pytest.raises(errors.BookieUnavailable, match=r"nowhere\.invalid:3181"):
             await network.dial(Address("nowhere.invalid", 3181), SystemClock().monotonic_ns() + DEADLINE_S * NS_PER_S)
+
+    run(story)
+
+
+def test_what_all_streams_hold_that_nobody_has_taken_is_bounded_and_none_of_it_is_lost() -> None:
+    count, size = 100, 2 * MIB
+
+    async def story(network: TcpNetwork) -> None:
+        may_read, received = asyncio.Event(), []
+
+        async def on_connect(stream: ByteStream) -> None:
+            await may_read.wait()
+            found = 0
+            while chunk := await stream.read():
+                found += len(chunk)
+            received.append(found)
+
+        listener = await network.listen(Address(HOST, 0), on_connect)
+        others = TcpNetwork(SystemClock())
+        streams = [await dial(others, listener.port) for _ in range(count)]
+        for stream in streams:
+            stream.write([bytes(size)])
+        before, held = -1, 0
+        while held != before:  # as much as comes
+            before = held
+            await asyncio.sleep(0.3)
+            held = network._live.ahead_bytes
+        may_read.set()
+        await until(lambda: not any(stream.unsent_bytes for stream in streams))
+        for stream in streams:
+            stream.close()
+        await until(lambda: len(received) == count)
+
+        assert 32 * MIB < held < 64 * MIB + count * MIB // 4
+        assert received == [size] * count
+        assert network._live.ahead_bytes == 0
+        await listener.close()
+        await others.close()
+        await network.close()
 
     run(story)

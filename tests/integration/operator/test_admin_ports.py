@@ -1,6 +1,8 @@
 """The gateway to bookies over real gRPC: translation both ways, and every failure as "unreachable"."""
 
 import asyncio
+import datetime as dt
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -8,11 +10,16 @@ import grpc
 import grpc.aio
 import pytest
 
+from bookie.ports.admin import Contents, MountProof, RepairStatus, State, StorageReport, Verdict
 from bookie.rpc import admin_pb2 as proto
 from bookie.rpc import admin_pb2_grpc
-from bookie_operator.evidence.facts import Claimed, Contents, Mount, RepairFacts, Report, SentinelFacts, State
-from bookie_operator.gateways.bookies import AdminPorts, BookieUnreachable, GrantAnswer
-from bookie_operator.model.status import Grant
+from bookie.rpc.calls import GrantAnswer
+from bookie.rpc.client import AdminCredentials
+from bookie_operator.certificates import authority as authorities
+from bookie_operator.certificates import leaf
+from bookie_operator.evidence.facts import Door
+from bookie_operator.gateways.bookies import AdminPorts, BookieUnreachable
+from bookie_operator.model.status import GrantRecord
 
 T = TypeVar("T")
 
@@ -41,7 +48,7 @@ REPORT = proto.StorageReport(
         proto.VolumeReport(name="journal", role="journal", contents=proto.EMPTY, reason="own words"),
     ],
 )
-GRANT = Grant(
+GRANT = GrantRecord(
     id="g",
     bookie_id="b",
     pod_uid="p",
@@ -61,7 +68,7 @@ class Bookie(admin_pb2_grpc.AdminServicer):
     """Answers as told, and keeps the grant it got."""
 
     def __init__(self) -> None:
-        self.granted: proto.Grant | None = None
+        self.granted: proto.GrantRecord | None = None
         self.fresh: list[bool] = []
 
     async def GetStorageReport(self, request: Any, context: Any) -> proto.StorageReport:
@@ -77,14 +84,28 @@ class Bookie(admin_pb2_grpc.AdminServicer):
             yield proto.RepairStatus(phase="two", entries_copied=percent, blocked=[proto.BlockedLedger(ledger_id=1)])
 
 
-def with_bookie(bookie: Bookie, ask: Callable[[AdminPorts, str], Awaitable[T]]) -> T:
+UID = "uid-of-a"
+NOW = dt.datetime.now(dt.UTC)
+AUTHORITY = authorities.renewed(None, "admin", NOW, os.urandom)
+
+
+def ports_with_identity() -> AdminPorts:
+    ports = AdminPorts()
+    shown = leaf.client(AUTHORITY, leaf.operator_name(UID, "ns"), "process", NOW, os.urandom)
+    ports.use(UID, AdminCredentials(shown.certificate, shown.key, AUTHORITY.bundle(), leaf.server_name(UID)))
+    return ports
+
+
+def with_bookie(bookie: Bookie, ask: Callable[[AdminPorts, Door], Awaitable[T]], *, uid: str = UID) -> T:
     async def story() -> T:
         server = grpc.aio.server()
         admin_pb2_grpc.add_AdminServicer_to_server(bookie, server)
-        port = server.add_insecure_port("127.0.0.1:0")
+        made = leaf.server(AUTHORITY, UID, NOW, os.urandom)
+        credentials = grpc.ssl_server_credentials([(made.key, made.certificate)], AUTHORITY.bundle(), True)
+        secure, plain = server.add_secure_port("127.0.0.1:0", credentials), server.add_insecure_port("127.0.0.1:0")
         await server.start()
         try:
-            return await ask(AdminPorts(), f"127.0.0.1:{port}")
+            return await ask(ports_with_identity(), Door(f"127.0.0.1:{secure if uid else plain}", uid))
         finally:
             await server.stop(None)
 
@@ -94,28 +115,34 @@ def with_bookie(bookie: Bookie, ask: Callable[[AdminPorts, str], Awaitable[T]]) 
 def test_a_report_comes_across_word_by_word() -> None:
     bookie = Bookie()
 
-    found: Report = with_bookie(bookie, lambda ports, at: ports.report(at, fresh=True))
+    found: StorageReport = with_bookie(bookie, lambda ports, at: ports.report(at, fresh=True))
 
-    assert (found.bookie_id, found.pod_uid, found.state, found.claimed) == (
+    assert (found.bookie_id, found.pod_uid, found.state, found.verdict) == (
         "data.ledgers.zone-a.0",
         "pod-1",
         State.WAITING_GRANT,
-        Claimed.LOST,
+        Verdict.LOST,
     )
     assert (found.cookie_version, found.incarnation, found.ledgers_naming_me) == (3, 2, 7)
     assert (found.evidence_hash, found.capabilities, found.operator_epoch_seen) == ("hash", ("limbo",), 5)
     index, journal = found.volumes
-    assert (index.mount, index.contents, index.fsid, index.reason) == (Mount.SHARED, Contents.REGENERATING, "f", "why")
-    assert index.sentinel == SentinelFacts("b", "i", 2, "g")
-    assert (journal.mount, journal.contents, journal.sentinel) == (Mount.PROOF_UNSPECIFIED, Contents.EMPTY, None)
-    assert journal.reason == "own words"
+    assert (index.mount.proof, index.contents, index.mount.fsid, index.why) == (
+        MountProof.SHARED,
+        Contents.REGENERATING,
+        "f",
+        "why",
+    )
+    assert index.sentinel is not None
+    assert (index.sentinel.bookie_id, index.sentinel.incarnation, index.sentinel.grant_id) == ("b", 2, "g")
+    assert (journal.mount.proof, journal.contents, journal.sentinel) == (MountProof.UNSPECIFIED, Contents.EMPTY, None)
+    assert journal.why == "own words"
     assert bookie.fresh == [True]
 
 
 def test_the_present_is_the_first_word_of_the_repair_stream() -> None:
-    found: RepairFacts = with_bookie(Bookie(), lambda ports, at: ports.repair(at))
+    found: RepairStatus = with_bookie(Bookie(), lambda ports, at: ports.repair(at))
 
-    assert (found.phase, found.entries_copied, found.blocked) == ("two", 1, 1)
+    assert (found.phase, found.entries_copied, len(found.blocked)) == ("two", 1, 1)
 
 
 def test_a_grant_names_what_the_bookie_must_find_again() -> None:
@@ -135,14 +162,14 @@ def test_words_of_a_newer_bookie_are_unspecified_not_an_error() -> None:
         async def GetStorageReport(self, request: Any, context: Any) -> proto.StorageReport:
             return proto.StorageReport(state=99, verdict=99)  # type: ignore[arg-type]
 
-    found: Report = with_bookie(Newer(), lambda ports, at: ports.report(at, fresh=False))
+    found: StorageReport = with_bookie(Newer(), lambda ports, at: ports.report(at, fresh=False))
 
-    assert (found.state, found.claimed) == (State.STATE_UNSPECIFIED, Claimed.VERDICT_UNSPECIFIED)
+    assert (found.state, found.verdict) == (State.UNSPECIFIED, None)
 
 
 def test_nobody_there_is_unreachable_with_the_address() -> None:
     with pytest.raises(BookieUnreachable, match=r"127\.0\.0\.1:1\b"):
-        asyncio.run(AdminPorts().report("127.0.0.1:1", fresh=False))
+        asyncio.run(AdminPorts().report(Door("127.0.0.1:1"), fresh=False))
 
 
 def test_an_answer_that_is_an_error_is_unreachable_too() -> None:
@@ -163,3 +190,35 @@ def test_a_stream_that_ends_before_its_first_word_is_unreachable() -> None:
 
     with pytest.raises(BookieUnreachable, match="before the first word"):
         with_bookie(Mute(), lambda ports, at: ports.repair(at))
+
+
+def test_a_pod_of_before_is_looked_at_in_plain_and_shown_nothing() -> None:
+    class Curious(Bookie):
+        shown: tuple[Any, ...] = ()
+
+        async def GetStorageReport(self, request: Any, context: Any) -> proto.StorageReport:
+            self.shown = tuple(key for key, _ in context.invocation_metadata() if key == "authorization")
+            return REPORT
+
+    bookie = Curious()
+
+    assert with_bookie(bookie, lambda ports, at: ports.report(at, fresh=False), uid="").bookie_id == REPORT.bookie_id
+    assert bookie.shown == ()
+    with pytest.raises(AssertionError, match="never travels in clear"):
+        with_bookie(bookie, lambda ports, at: ports.grant(at, GRANT, 60_000), uid="")
+    assert bookie.granted is None
+
+
+def test_a_pod_of_before_that_wants_a_token_is_unreachable_and_the_sentence_says_what_to_do() -> None:
+    class Token(Bookie):
+        async def GetStorageReport(self, request: Any, context: Any) -> proto.StorageReport:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "this admin port wants a token it knows")
+            raise AssertionError
+
+    with pytest.raises(BookieUnreachable, match="delete it, it comes back with certificates"):
+        with_bookie(Token(), lambda ports, at: ports.report(at, fresh=False), uid="")
+
+
+def test_without_an_identity_for_a_cluster_nothing_is_asked() -> None:
+    with pytest.raises(BookieUnreachable, match="no certificate for cluster another"):
+        with_bookie(Bookie(), lambda ports, at: ports.report(Door(at.address, "another"), fresh=False))

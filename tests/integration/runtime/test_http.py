@@ -1,12 +1,14 @@
 """The small HTTP server on real sockets: one request, one answer, every bound kept."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import pytest
 
 from bookie.base import errors
-from bookie.ports.http import Answer, Request
+from bookie.base.units import MIB
+from bookie.ports.http import Handler, HttpAnswer, HttpRequest
 from bookie.ports.network import Address
 from bookie.runtime import http
 
@@ -14,11 +16,13 @@ LOOPBACK = Address("127.0.0.1", 0)
 Ask = Callable[[bytes], Awaitable[bytes]]
 
 
-async def echo(request: Request) -> Answer:
+async def echo(request: HttpRequest) -> HttpAnswer:
     if request.path == "/broken":
         raise errors.StorageFailed("no disk")
-    told = f"{request.method} {request.path} {dict(request.query)} {request.body!r} {request.is_local}"
-    return Answer(200, told.encode())
+    if request.path == "/wrong":
+        raise RecursionError("ours")
+    told = f"{request.method} {request.path} {dict(request.query)} {request.body!r} {request.caller}"
+    return HttpAnswer(200, told.encode())
 
 
 def answer_to(data: bytes, *, ends: bool = False) -> bytes:
@@ -46,7 +50,7 @@ def test_a_request_reaches_the_handler_whole() -> None:
 
     assert told.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"Connection: close" in told
-    assert told.endswith(b"PUT /a b {'x': '1', 'y': 'two'} b'body' True")
+    assert told.endswith(b"PUT /a b {'x': '1', 'y': 'two'} b'body' local")
 
 
 @pytest.mark.parametrize(
@@ -60,6 +64,12 @@ def test_a_request_reaches_the_handler_whole() -> None:
         (b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 501),
         (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n", 431),
         (b"GET /broken HTTP/1.1\r\n\r\n", 500),
+        (b"GET /wrong HTTP/1.1\r\n\r\n", 500),
+        (b"GET //[ HTTP/1.1\r\n\r\n", 400),
+        (b"GET //[::1 HTTP/1.1\r\n\r\n", 400),
+        (b"PUT / HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 413),
+        (b"GET /?" + b"&".join(b"a=1" for _ in range(500)) + b" HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 101 + b"\r\n", 431),
     ],
 )
 def test_what_cannot_be_answered_is_told_why(data: bytes, status: int) -> None:
@@ -70,17 +80,94 @@ def test_a_request_that_ends_in_the_middle_is_let_go() -> None:
     assert answer_to(b"GET / HT", ends=True) == b""
 
 
-def test_more_connections_than_are_sane_are_turned_away() -> None:
-    async def story() -> bytes:
-        async with http.serve(echo, LOOPBACK) as port:
-            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(64)]
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            told = await reader.read()
-            for _, each in [*idle, (reader, writer)]:
-                each.close()
-            return told
+HALF = b"GET / HTTP/1.1\r\nHost: "
+WHOLE = b"GET / HTTP/1.1\r\n\r\n"
+OURS = "127.0.9.9"  # where the callers are that these servers know
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-    assert asyncio.run(story()).startswith(b"HTTP/1.1 503 ")
+
+async def asks(port: int, data: bytes, host: str) -> Client:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0), limit=2**26)
+    writer.write(data)
+    return reader, writer
+
+
+async def told_at_once(port: int, host: str, data: bytes = WHOLE) -> bytes:
+    reader, writer = await asks(port, data, host)
+    async with asyncio.timeout(4):  # less than any of our own deadlines
+        told = await reader.read(13)
+    writer.close()
+    return told
+
+
+async def let_wait(clients: Iterable[Client], port: int, hosts: Sequence[str]) -> list[bytes]:
+    """What callers from `hosts` are told beside `clients`."""
+    try:
+        return [await told_at_once(port, host) for host in hosts]
+    finally:
+        for _, writer in clients:
+            writer.transport.abort()
+
+
+def serving(handler: Handler = echo) -> contextlib.AbstractAsyncContextManager[int]:
+    return http.serve(handler, Address("0.0.0.0", 0), known=http.Known(frozenset({OURS})))
+
+
+@pytest.mark.parametrize("addresses", [1, 3, 100])
+def test_whoever_has_asked_is_answered_however_many_have_not(addresses: int) -> None:
+    """24 halves of requests from each of three addresses shut out everybody, for 5 s at a time."""
+
+    async def story() -> tuple[list[bytes], int]:
+        async with serving() as port:
+            hosts = [f"127.0.1.{number}" for number in range(1, addresses + 1)]
+            halves = [await asks(port, HALF, host) for host in hosts for _ in range(max(4, 90 // addresses))]
+            told = [await told_at_once(port, host) for host in ("127.0.2.1", hosts[0], hosts[-1], OURS, "127.0.2.1")]
+            still_open = sum(not reader.at_eof() for reader, _ in halves)
+            await let_wait(halves, port, [])
+            return told, still_open
+
+    told, still_open = asyncio.run(story())
+    assert told == [b"HTTP/1.1 200 "] * 5
+    assert 0 < still_open <= (24 if addresses == 1 else 64)
+
+
+def test_whoever_takes_no_answer_keeps_nobody_out_either() -> None:
+    async def much(request: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(200, bytes(8 * MIB if request.path == "/much" else 0))
+
+    async def story() -> list[bytes]:
+        async with serving(much) as port:
+            deaf = []
+            for number in range(90):
+                reader, writer = await asks(port, b"GET /much HTTP/1.1\r\n\r\n", f"127.0.1.{number % 3 + 1}")
+                writer.transport.pause_reading()  # type: ignore[attr-defined]
+                deaf.append((reader, writer))
+            return await let_wait(deaf, port, ["127.0.2.1", "127.0.1.1", OURS])
+
+    assert asyncio.run(story()) == [b"HTTP/1.1 200 "] * 3
+
+
+def test_no_stranger_takes_the_place_of_whom_we_know() -> None:
+    """A slow probe of this machine; a stranger's of the same age goes."""
+
+    async def story() -> tuple[bytes, bytes, int]:
+        async with serving() as port:
+            known, stranger = await asks(port, HALF, OURS), await asks(port, HALF, "127.0.1.1")
+            halves = [await asks(port, HALF, f"127.0.1.{1 + number % 100}") for number in range(300)]
+            told = []
+            for reader, writer in (known, stranger):
+                writer.write(b"here\r\n\r\n")
+                try:
+                    told.append(await reader.read(13))
+                except ConnectionResetError:
+                    told.append(b"")
+            still_open = sum(not reader.at_eof() for reader, _ in halves)
+            await let_wait([known, stranger, *halves], port, [])
+            return told[0], told[1], still_open
+
+    known, stranger, still_open = asyncio.run(story())
+    assert (known, stranger) == (b"HTTP/1.1 200 ", b"")
+    assert still_open <= 64
 
 
 def test_a_port_in_use_is_told() -> None:

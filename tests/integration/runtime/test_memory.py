@@ -53,3 +53,13 @@ def test_holes_between_what_lives_go_back_to_the_system(monkeypatch: pytest.Monk
 
     asyncio.run(story())
     assert len(kept) > 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("2147483648\n", 1 << 31), ("max\n", None), ("9223372036854771712\n", None), ("", None)]
+)
+def test_a_container_s_limit_is_what_the_kernel_says(text: str, limit: int | None, tmp_path: Path) -> None:
+    told = tmp_path / "memory.max"
+    told.write_text(text)
+
+    assert memory.limit_bytes([str(tmp_path / "nobody"), str(told)]) == limit

@@ -1,7 +1,10 @@
 """`bookie serve` with a file kept for Java: it registers as Java's bookie would, answers its admin paths, and ends."""
 
+import contextlib
 import json
+import re
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
 import children
 import local_support
@@ -18,7 +22,10 @@ import wait_support
 import zookeeper_support
 from bookie import blocking
 from bookie.base import errors
+from bookie.base.ids import BookieId
 from bookie.cli import main
+from bookie.metadata import registration
+from bookie.metadata.registration import BookieServiceInfo
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +37,9 @@ ENDS_WITHIN_S = 10.0
 class Served:
     """One `bookie serve` process with its settings file."""
 
-    def __init__(self, folder: Path, servers: str, **changed: str) -> None:
+    def __init__(
+        self, folder: Path, servers: str, *, asks_for_ports: bool = True, asks_for_http: bool = True, **changed: str
+    ) -> None:
         self.port, self.http_port, admin, metrics = (zookeeper_support.free_port() for _ in range(4))
         self.log = folder / "bookie.log"
         theirs = TEMPLATE.read_text().replace("/data/", f"{folder}/")
@@ -45,8 +54,11 @@ class Served:
             **changed,
         }
         lines = [line for line in theirs.splitlines() if line.partition("=")[0] not in changes]
+        if not asks_for_http:
+            del changes["httpServerPort"]
         lines += [f"{name}={value}" for name, value in changes.items()]
-        lines += ["listeningAddress=127.0.0.1", f"adminPort={admin}", f"metricsPort={metrics}"]
+        lines += ["listeningAddress=127.0.0.1"]
+        lines += [f"adminPort={admin}", f"metricsPort={metrics}"] if asks_for_ports else []
         settings = folder / "bk_server.conf"
         settings.write_text("\n".join(lines) + "\n")
         with self.log.open("ab") as talk:
@@ -147,3 +159,64 @@ def test_a_bookie_forced_read_only_is_never_chosen_and_stays_so(tmp_path: Path, 
         assert f"path=/ledgers/available/127.0.0.1:{served.port}" not in served.log.read_text()
     finally:
         children.end(served.process, timeout_s=20)
+
+
+def test_ports_that_nobody_asked_for_never_keep_a_bookie_from_starting(
+    tmp_path: Path, zookeeper: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # One Java file for several bookies of a machine: one says an admin port, which another would have chosen itself.
+    with contextlib.ExitStack() as taken:
+        port = low_port(taken)
+        (tmp_path / "1").mkdir()
+        (tmp_path / "2").mkdir()
+        with contextlib.suppress(OSError):  # somebody has it already
+            taken.enter_context(listener(8080))
+        first = Served(tmp_path / "1", zookeeper, asks_for_ports=False, adminPort=str(port + 10_000))
+        taken.callback(children.end, first.process, timeout_s=20)
+        first.wait_ready()
+
+        second = Served(tmp_path / "2", zookeeper, asks_for_ports=False, asks_for_http=False, bookiePort=str(port))
+        taken.callback(children.end, second.process, timeout_s=20)
+        wait_support.wait_until(lambda: "serving bookie_id=" in second.log.read_text(), "it serves", timeout_s=90)
+        said = second.log.read_text()
+        found = re.search(r"httpServerPort is not set and 8080 is taken: it is (\d+)", said)
+        assert found is not None
+        second.http_port = int(found.group(1))
+        second.wait_ready()
+        registered = registered_at(zookeeper, f"127.0.0.1:{port}")
+        assert [one.port for one in registered.endpoints] == [port, second.http_port]
+
+        for key, above in (("adminPort", 10_000), ("metricsPort", 20_000)):
+            assert f"{key} is not set and {port + above} is taken: it is " in said
+        assert main.main(["node", "show", "--config", str(tmp_path / "2" / "bk_server.conf")]) == 2
+        assert f"is 127.0.0.1:{first.port}, not 127.0.0.1:{port}: add --admin" in capsys.readouterr().err
+        found = re.search(r"adminPort is not set and \d+ is taken: it is (\d+)", said)
+        assert found is not None
+        assert main.main(["node", "show", "--admin", f"127.0.0.1:{found.group(1)}", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["bookieId"] == f"127.0.0.1:{port}"
+
+
+def registered_at(zookeeper: str, bookie_id: str) -> BookieServiceInfo:
+    client = KazooClient(zookeeper)
+    client.start()
+    try:
+        return registration.load_service_info(BookieId(bookie_id), client.get(f"/ledgers/available/{bookie_id}")[0])
+    finally:
+        client.stop()
+        client.close()
+
+
+def low_port(taken: contextlib.ExitStack) -> int:
+    """A free port, so low that those derived from it exist; that of its metrics is in use from now on."""
+    for port in range(21_000, 31_000, 7):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            held.enter_context(listener(port)).close()
+            held.enter_context(listener(port + 10_000)).close()
+            held.enter_context(listener(port + 20_000))
+            taken.push(held.pop_all())
+            return port
+    raise AssertionError("no free port")
+
+
+def listener(port: int) -> socket.socket:
+    return socket.create_server(("127.0.0.1", port))

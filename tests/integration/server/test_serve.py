@@ -7,6 +7,7 @@ import pytest
 
 import local_support
 import zookeeper_support
+from bookie.cli import main
 from bookie.local import layout
 
 pytestmark = pytest.mark.slow
@@ -43,3 +44,26 @@ def test_a_metadata_store_without_a_cluster_is_told_with_the_command_that_makes_
 
     assert done.returncode == 1
     assert "bookie cluster init" in done.stderr.strip().splitlines()[-1]
+
+
+def test_a_cluster_is_not_made_beside_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (bookie,) = layout.plan(tmp_path, 1, None)
+    sentinel = Path(bookie.volumes["ledgers"]) / "BOOKIE"
+    with zookeeper_support.running(tmp_path / "zookeeper") as zookeeper:
+        layout.write_config(bookie, zookeeper.uri, journal_write_data=True, regeneration="gated")
+        sentinel.write_text("it is ours")
+        config = ["--config", str(bookie.config)]
+
+        assert main.main(["cluster", "init", *config]) == 4
+        assert main.main(["cluster", "init", "--if-missing", *config]) == 4
+        for command in (["cluster", "show"], ["ledger", "list"], ["cookie", "list"], ["metadata", "acl"]):
+            assert main.main([*command, *config]) == 1
+
+        said = capsys.readouterr().err
+        assert said.count(f"{bookie.volumes['ledgers']} ({bookie.config}:") == 6
+        assert said.count("restore its metadata store from a backup") == 6
+        assert "cluster init" not in said
+        sentinel.unlink()
+        assert main.main(["cluster", "init", *config]) == 0
+        sentinel.write_text("it is ours")
+        assert main.main(["cluster", "init", "--if-missing", *config]) == 0

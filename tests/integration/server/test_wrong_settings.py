@@ -101,7 +101,7 @@ def make(folder: Path, **contents: str) -> None:
         (f"{SASL}saslJaasFile=@/jaas", {}, "saslJaasFile @/jaas cannot be read: No such file"),
         (f"{SASL}saslJaasFile=@/jaas", {"jaas": "A { };"}, "saslJaasFile @/jaas has no section Bookie"),
         ("adminTokenFile=@/token", {"token": " "}, "adminTokenFile @/token holds no token"),
-        ("zkEnableSecurity=true", {}, "zkEnableSecurity=true: this bookie writes no access control lists"),
+        ("zkEnableSecurity=true", {}, "zkEnableSecurity=true without a user: nobody could own what is made"),
     ],
 )
 def test_settings_that_cannot_be_are_a_usage_error_before_anything_begins(

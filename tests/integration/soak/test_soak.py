@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+import chaos_support
 import hostile_support
 import local_support
 import soak_support
@@ -31,3 +32,16 @@ def test_hostile_clients_cost_little_and_others_are_served(tmp_path: pathlib.Pat
         print(seen)
 
     assert not list(seen.problems())
+
+
+def test_nothing_acknowledged_is_lost_whatever_befalls_a_machine(tmp_path: pathlib.Path) -> None:
+    if reason := chaos_support.why_not():
+        pytest.skip(reason)  # the whole of it is about real machines, which not every user may make
+    with chaos_support.chaos(tmp_path, seed=3) as fleet:
+        fleet.start(200.0)
+        for name in ("SIGSTOP", "cut from ZooKeeper", "disk full", "descriptors short"):
+            print(fleet.fault(name))
+        verdict = fleet.verify()
+
+    assert verdict["clean"], verdict
+    assert verdict["verified"] == verdict["acknowledged"] > 300

@@ -4,13 +4,13 @@ import datetime as dt
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
 from pyspark.sql.types import LongType, StructField, StructType
 
 import spark_ledgers
@@ -19,12 +19,13 @@ from bookie import blocking
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.blocking import BlockingClient
-from bookie.client import DigestType
+from bookie.client import Client, DigestType
+from bookie.ports.metadata_store import ANY_VERSION
 from local_support import LocalFleet
 from pyspark_bookkeeper import fleet as clients
 from pyspark_bookkeeper import options, schema
 from pyspark_bookkeeper.batch import EntryPartition, EntryReader
-from pyspark_bookkeeper.options import Connection
+from pyspark_bookkeeper.options import ClusterConnection
 from pyspark_bookkeeper.partitions import Piece
 from spark_ledgers import payload
 
@@ -97,7 +98,7 @@ def test_a_query_for_ids_fetches_no_entry(fleet: LocalFleet, client: BlockingCli
     found = [row for part in planned for row in spark_support.rows_of(reader, part)]
 
     assert found == [{"ledger_id": ledger, "entry_id": entry} for entry in range(1_000)]
-    assert not clients.is_connected(Connection(fleet.uri))
+    assert not clients.is_connected(ClusterConnection(fleet.uri))
 
 
 # ---- which entries ---------------------------------------------------------------------------------------------------
@@ -119,23 +120,6 @@ def test_an_offset_behind_the_end_is_data_loss(fleet: LocalFleet, client: Blocki
         entries(fleet, ledger, endingOffsets=beyond)
 
     assert len(entries(fleet, ledger, endingOffsets=beyond, failOnDataLoss="false")) == 10
-
-
-def test_pushed_filters_narrow_what_is_planned(fleet: LocalFleet, client: BlockingClient) -> None:
-    one, other = spark_ledgers.write(client, 10), spark_ledgers.write(client, 10)
-    both = f"{one},{other}"
-
-    of_one = spark_support.rows(fleet.uri, ledgers=both, filters=[EqualTo(("ledger_id",), one)])
-    of_entries = spark_support.rows(
-        fleet.uri, ledgers=both, filters=[GreaterThanOrEqual(("entry_id",), 3), LessThan(("entry_id",), 5)]
-    )
-    of_neither = spark_support.rows(fleet.uri, ledgers=both, filters=[In(("ledger_id",), (other + 1_000,))])
-
-    assert {row["ledger_id"] for row in of_one} == {one}
-    assert sorted((row["ledger_id"], row["entry_id"]) for row in of_entries) == [
-        (ledger, entry) for ledger in (one, other) for entry in (3, 4)
-    ]
-    assert of_neither == []
 
 
 def test_ledgers_are_selected_by_what_their_writers_said_of_them(fleet: LocalFleet, client: BlockingClient) -> None:
@@ -249,7 +233,7 @@ def test_a_ledger_deleted_while_it_is_read_is_told_unless_losses_are_accepted(
     lenient, _, _ = spark_support.plan(fleet.uri, ledgers=str(ledger), failOnDataLoss="false")
     client.delete(ledger)
 
-    with pytest.raises(errors.LedgerMissing, match=f"ledger {ledger} was deleted while it was read"):
+    with pytest.raises(errors.LedgerMissing, match=f"ledger {ledger} was deleted after the query was planned"):
         list(strict.read(planned[0]))
     assert list(lenient.read(planned[0])) == []
 
@@ -264,7 +248,7 @@ def test_a_ledger_whose_entries_go_while_they_are_read_was_deleted(fleet: LocalF
 
     client.delete(ledger)
 
-    with pytest.raises(errors.LedgerMissing, match=f"ledger {ledger} was deleted while it was read"):
+    with pytest.raises(errors.LedgerMissing, match=f"ledger {ledger} was deleted after the query was planned"):
         list(rows)
 
 
@@ -332,6 +316,84 @@ def test_a_file_of_ids_that_is_none_is_told(fleet: LocalFleet, tmp_path: Path) -
         spark_support.rows(fleet.uri, ledgerIdsFrom=str(path))
 
 
+@pytest.mark.parametrize("policy", ["fail", "skip", "emit"])
+def test_an_entry_whose_good_replica_is_only_out_of_reach_is_an_error_whatever_is_done_about_corrupt_ones(
+    fleet: LocalFleet, client: BlockingClient, closed_port: int, policy: str
+) -> None:
+    """Unknown is never a skip: the other copy is whole, and comes back with its bookie."""
+    bookies = [BookieId(one.bookie_id) for one in fleet.bookies[:2]]
+    ledger = spark_ledgers.plant(
+        client,
+        bookies,
+        5,
+        lambda entry, bookie, body: spark_ledgers.flip_bit(body) if (entry, bookie) == (3, bookies[1]) else body,
+    )
+    assert len(entries(fleet, ledger, onCorrupt=policy, startingOffsets="earliest")) == 5
+    spark_ledgers.point_at(client, ledger, BookieId(f"127.0.0.1:{closed_port}"))
+
+    with pytest.raises(errors.BookieError, match=f"ledger {ledger} entry 3 cannot be read now: .*another replica is"):
+        read(fleet, ledger, onCorrupt=policy)
+
+
+def test_what_the_options_leave_out_is_told(
+    fleet: LocalFleet, client: BlockingClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    bookies = [BookieId(one.bookie_id) for one in fleet.bookies[:2]]
+
+    def spoil(entry: int, _: BookieId, body: bytes) -> bytes | None:
+        return spark_ledgers.flip_bit(body) if entry in (2, 3) else None if entry == 5 else body
+
+    ledger = spark_ledgers.plant(client, bookies, 7, spoil)
+
+    assert entries(fleet, ledger, onCorrupt="skip", failOnDataLoss="false") == [0, 1, 4, 6]
+    assert f"3 entries are left out, as the options allow; the first: ledger {ledger} entry 2: " in caplog.text
+
+
+@pytest.fixture
+def unreadable(client: BlockingClient) -> Iterator[LedgerId]:
+    """A ledger whose record somebody overwrote with what is no record."""
+    ledger = spark_ledgers.write(client, 3, custom={"app": b"spoilt"})
+
+    async def spoil(one: Client) -> None:
+        ledgers = one.shared.ledgers
+        await ledgers.store.put(ledgers.path(ledger), b"no record at all", ANY_VERSION)
+
+    client.run(spoil)
+    yield ledger
+    client.delete(ledger)
+
+
+def test_one_record_that_nobody_can_read_does_not_fail_a_query_over_the_fleet(
+    fleet: LocalFleet, client: BlockingClient, unreadable: LedgerId, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = spark_ledgers.write(client, 2, custom={"app": b"beside"})
+
+    found = spark_support.rows(fleet.uri, ledgerFilter="app=beside")
+
+    assert {row["ledger_id"] for row in found} == {whole}
+    assert "1 ledgers are left out, since their metadata cannot be read" in caplog.text
+    assert f"the first is ledger {unreadable}: " in caplog.text
+    rows = {row["ledger_id"]: row for row in spark_support.rows(fleet.uri, view="ledgers")}
+    assert rows[unreadable]["state"] == "UNREADABLE"
+    assert rows[unreadable]["ensemble_size"] is None
+    (told,) = [
+        row["error"]
+        for row in spark_support.rows(fleet.uri, view="ledgers", columns="ledger_id,error")
+        if row["ledger_id"] == unreadable
+    ]
+    assert told
+    assert spark_support.rows(fleet.uri, view="replicas", ledgerFilter="app=beside")
+
+
+def test_a_record_that_nobody_can_read_fails_the_query_that_names_it_or_wants_it_to(
+    fleet: LocalFleet, unreadable: LedgerId
+) -> None:
+    for given in ({"ledgers": str(unreadable)}, {"onUnreadableLedger": "fail", "ledgerFilter": "app=none"}):
+        for view in ("entries", "ledgers", "replicas"):
+            with pytest.raises(errors.BadInput, match=f"the metadata of ledger {unreadable} cannot be read"):
+                spark_support.rows(fleet.uri, view=view, **given)
+
+
 # ---- metadata views --------------------------------------------------------------------------------------------------
 
 
@@ -339,7 +401,7 @@ def test_the_view_of_ledgers_tells_their_metadata(fleet: LocalFleet, client: Blo
     ledger = spark_ledgers.write(client, 5, custom={"app": b"views"})
     metadata = client.metadata(ledger)
 
-    (row,) = spark_support.rows(fleet.uri, view="ledgers", filters=[EqualTo(("ledger_id",), ledger)])
+    (row,) = spark_support.rows(fleet.uri, view="ledgers", ledgers=str(ledger))
 
     assert (row["state"], row["last_entry"], row["length"], row["digest"]) == ("CLOSED", 4, 100, "CRC32C")
     assert (row["ensemble_size"], row["write_quorum"], row["ack_quorum"]) == (3, 2, 2)
@@ -374,20 +436,20 @@ def test_the_view_of_bookies_tells_zones_and_disks(fleet: LocalFleet) -> None:
 
 
 def test_all_tasks_of_a_process_share_one_client(fleet: LocalFleet) -> None:
-    ours = clients.client(Connection(fleet.uri))
+    ours = clients.client(ClusterConnection(fleet.uri))
 
-    assert clients.client(Connection(fleet.uri)) is ours
-    other = clients.client(Connection(fleet.uri, (("request_timeout_ms", 7_000),)))
+    assert clients.client(ClusterConnection(fleet.uri)) is ours
+    other = clients.client(ClusterConnection(fleet.uri, (("request_timeout_ms", 7_000),)))
     assert other is not ours
     other.close()
-    assert clients.client(Connection(fleet.uri, (("request_timeout_ms", 7_000),))) is not other
+    assert clients.client(ClusterConnection(fleet.uri, (("request_timeout_ms", 7_000),))) is not other
 
 
 FORKING = """
 import os, sys
 from pyspark_bookkeeper import fleet
-from pyspark_bookkeeper.options import Connection
-connection = Connection(sys.argv[1])
+from pyspark_bookkeeper.options import ClusterConnection
+connection = ClusterConnection(sys.argv[1])
 parents = fleet.client(connection)
 ledgers = list(parents.ledgers())
 child = os.fork()
@@ -423,7 +485,7 @@ def test_bookies_answer_what_they_hold_many_questions_at_once(fleet: LocalFleet,
     questions = [(BookieId(one.bookie_id), ledger) for ledger in ledgers for one in fleet.bookies]
     nobody = BookieId("127.0.0.1:1")
 
-    held = list(clients.list_entries(Connection(fleet.uri), [*questions, (nobody, ledgers[0])]))
+    held = list(clients.list_entries(ClusterConnection(fleet.uri), [*questions, (nobody, ledgers[0])]))
 
     assert [(bookie, ledger) for bookie, ledger, _ in held] == [*questions, (nobody, ledgers[0])]
     assert [runs for _, _, runs in held[:-1]] == [[(0, 9)]] * 9
@@ -432,7 +494,7 @@ def test_bookies_answer_what_they_hold_many_questions_at_once(fleet: LocalFleet,
 
 def test_a_snapshot_takes_ids_from_a_listing_of_the_same_client(fleet: LocalFleet, client: BlockingClient) -> None:
     """The ids come from an iterator that asks the very loop on which the records are read."""
-    connection = Connection(fleet.uri)
+    connection = ClusterConnection(fleet.uri)
     ledger = spark_ledgers.write(client, 1)
 
     found = {one: version for one, _, version in clients.snapshot(connection, clients.ledger_ids(connection))}

@@ -12,10 +12,11 @@ import pytest
 import pyspark_bookkeeper
 import spark_ledgers
 import spark_support
+from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.blocking import BlockingClient
 from local_support import LocalFleet
-from pyspark_bookkeeper import failures
+from pyspark_bookkeeper import DefaultSource, failures
 from spark_ledgers import payload
 
 if TYPE_CHECKING:
@@ -24,15 +25,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def load(spark: "SparkSession", fleet: LocalFleet, **options: Any) -> "DataFrame":
     return spark.read.format("bookkeeper").options(metadataServiceUri=fleet.uri, **options).load()
-
-
-def plan_of(frame: "DataFrame") -> str:
-    return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
 # ---- what users type -------------------------------------------------------------------------------------------------
@@ -87,31 +83,13 @@ def test_the_schema_of_the_query_is_all_that_is_built(
     assert {row.last_add_confirmed for row in frame.collect()} == {99}
 
 
-@pytest.mark.parametrize("is_on", [True, False])
-def test_filters_on_ids_give_the_same_rows_pushed_down_or_not(
-    spark: "SparkSession", fleet: LocalFleet, client: BlockingClient, is_on: bool
-) -> None:
-    ledgers = [spark_ledgers.write(client, 50) for _ in range(3)]
-    spark.conf.set(PUSHDOWN, str(is_on).lower())
-    try:
-        frame = load(spark, fleet, ledgers=",".join(map(str, ledgers)))
-        asked = frame.where(f"ledger_id IN ({ledgers[0]}, {ledgers[2]}) AND entry_id >= 48 AND length(value) > 0")
-
-        found = sorted((row.ledger_id, row.entry_id) for row in asked.collect())
-
-        assert found == [(ledger, entry) for ledger in (ledgers[0], ledgers[2]) for entry in (48, 49)]
-        assert ("ledger_id#" in plan_of(asked).partition("Filter")[2].partition("\n")[0]) is not is_on
-    finally:
-        spark.conf.set(PUSHDOWN, "true")
-
-
-def test_a_filter_that_leaves_nothing_gives_no_rows(
+def test_a_query_that_selects_nothing_gives_no_rows(
     spark: "SparkSession", fleet: LocalFleet, client: BlockingClient
 ) -> None:
     """Spark asks for a partition of its own making then."""
     ledger = spark_ledgers.write(client, 5)
 
-    assert load(spark, fleet, ledgers=ledger).where("entry_id > 10").collect() == []
+    assert load(spark, fleet, ledgers=ledger, startingOffsets=f'{{"{ledger}": 5}}').collect() == []
 
 
 def test_the_metadata_views_are_tables_too(spark: "SparkSession", fleet: LocalFleet, client: BlockingClient) -> None:
@@ -133,9 +111,9 @@ def test_a_worker_keeps_its_client_from_task_to_task(spark: "SparkSession", flee
 
     def ask(_: object) -> tuple[int, int]:
         from pyspark_bookkeeper import fleet as clients
-        from pyspark_bookkeeper.options import Connection
+        from pyspark_bookkeeper.options import ClusterConnection
 
-        return os.getpid(), id(clients.client(Connection(uri)))
+        return os.getpid(), id(clients.client(ClusterConnection(uri)))
 
     answers = [spark.sparkContext.parallelize([0], 1).map(ask).collect()[0] for _ in range(5)]
 
@@ -193,6 +171,34 @@ def test_a_task_that_fails_tells_the_ledger_and_the_entry(
     )
     shown = load(spark, fleet, ledgers=rotten, onCorrupt="emit").where("error IS NOT NULL").collect()
     assert [(row.entry_id, row.value) for row in shown] == [(3, None)]
+
+
+def test_a_dataframe_is_planned_once_and_says_so_when_a_ledger_is_gone(
+    spark: "SparkSession", fleet: LocalFleet, client: BlockingClient
+) -> None:
+    ledger = spark_ledgers.write(client, 5, custom={"app": b"planned"})
+    frame = load(spark, fleet, ledgerFilter="app=planned")
+    assert frame.count() == 5
+
+    spark_ledgers.write(client, 7, custom={"app": b"planned"})
+    client.delete(ledger)
+
+    assert told(lambda: frame).startswith(f"ledger {ledger} was deleted after the query was planned: load() the Data")
+    assert load(spark, fleet, ledgerFilter="app=planned").count() == 7
+
+
+def test_what_the_source_cannot_do_is_told_in_a_sentence(spark: "SparkSession", fleet: LocalFleet) -> None:
+    source = DefaultSource({"metadataserviceuri": fleet.uri})
+    frame = spark.range(3).selectExpr("id AS ledger_id")
+
+    for refused in (source.streamReader, lambda schema: source.streamWriter(schema, False)):
+        with pytest.raises(errors.BadInput, match=r"bookkeeper source: ledgers are (read in batches|only read): "):
+            refused(source.schema())
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # Spark has many
+        frame.write.format("bookkeeper").mode("append").options(metadataServiceUri=fleet.uri).save()
+    assert (
+        failures.sentence(caught.value) == "bookkeeper source: ledgers are only read: write them with bookie.blocking"
+    )
 
 
 # ---- programs --------------------------------------------------------------------------------------------------------

@@ -15,12 +15,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 import children
 import local_support
@@ -31,7 +33,11 @@ from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.wire.digest import Digest, DigestType
 from local_support import LocalFleet
+from pyspark_bookkeeper.audit import plan
+from pyspark_bookkeeper.audit.inspector import Rules
+from pyspark_bookkeeper.audit.parts import Folder
 
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "audit.yaml"
 LEDGERS, ENTRIES = 1_000, 6
 LOST, MOVED = 80, 20
 TIMEOUT_S = 240.0
@@ -187,6 +193,8 @@ def test_a_killed_audit_run_again_finds_every_planted_loss_and_nothing_else(flee
     assert told == json.loads((output / "summary.json").read_text())
     assert told["ledgers"]["closed"] >= LEDGERS
     assert told["ledgers"]["open"] >= 1
+    assert (told["outcome"], told["exitCode"]) == ("damage", 5)
+    assert 0 < told["copies"]["read"] < told["copies"]["expected"]
     assert told["copies"]["missing"] == sum(row[5] for row in planted.rows if row[0] == "missing")
     assert "Replicas are missing" in (output / "report.html").read_text()
 
@@ -197,10 +205,104 @@ def test_a_killed_audit_run_again_finds_every_planted_loss_and_nothing_else(flee
 
 
 @pytest.mark.slow
+def test_an_unfinished_audit_goes_on_with_the_same_options_only(fleet: LocalFleet, tmp_path: Path) -> None:
+    output = tmp_path / "audit"
+    begun = plan.make(
+        uri=fleet.uri,
+        started_ms=time.time_ns() // 1_000_000,
+        options={"--ledgers": "1-2", "--grace-s": "0", "--second-look-s": "1", "--ask": "all", "--read": "all"},
+        rules=Rules(),
+        zones={},
+        known=[],
+        ledger_ids=[LedgerId(1)],
+        wave_units=1,
+    )
+    Folder(output).begin(begun)
+
+    done = run(command(fleet.uri, output, "--ledgers", "1-2", "--read", "none"))
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "was begun with --read all (now none), and is not finished: give the same options" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_nightly_example_works_every_night_whatever_became_of_the_fleet(tmp_path: Path) -> None:
+    """Same folder, three nights: all are there; one bookie is gone; two are, and nobody can tell where the open ledger
+    ends. A fleet of its own, to which nobody else writes."""
+    (job,) = [one for one in yaml.safe_load_all(EXAMPLE.read_text()) if one["kind"] == "Job"]
+    words = job["spec"]["template"]["spec"]["containers"][0]["args"][2:]
+    output = tmp_path / "latest"
+    nights = []
+    with local_support.fleet(tmp_path / "data", tmp_path / "log", bookies=3) as night:
+        write_some(night.uri, open_ledgers=1)
+        nights.append(audited_night(night, words, output))
+        for lost in night.bookies[:2]:
+            os.kill(lost.pid, signal.SIGKILL)
+            nights.append(audited_night(night, words, output))
+
+    whole, one_gone, two_gone = nights
+    assert (whole["exitCode"], whole["outcome"]) == (0, "whole")
+    assert whole["title"].startswith("Every replica is listed; ")
+    assert (one_gone["exitCode"], one_gone["outcome"]) == (6, "not known")
+    assert one_gone["copies"]["unreachable"] > 0
+    assert two_gone["ledgers"]["unsure"] == 1
+    assert (two_gone["exitCode"], two_gone["outcome"]) == (6, "not known")
+    assert "Not every replica could be seen" in (output / "report.html").read_text()
+    kinds = {row["kind"] for row in pq.read_table(output / "findings").to_pylist()}
+    assert kinds == {"unreachable", "unsure"}
+
+
+def write_some(uri: str, *, open_ledgers: int = 0) -> None:
+    """Closed ledgers on all of three bookies, and some whose writers are gone."""
+    with blocking.connect(uri) as client:
+        for _ in range(5):
+            with client.create() as writer:
+                writer.append_many([b"payload" * 100] * 20)
+        for _ in range(open_ledgers):
+            client.create().append_many([b"open"] * 3)
+
+
+def audited_night(fleet: LocalFleet, words: list[str], output: Path) -> dict[str, Any]:
+    """The command of the example, in this fleet and folder; what it says on stdout and by its exit code agree."""
+    ours = {"--metadata-service-uri": fleet.uri, "--output": str(output), "--master": "local[2]", "--grace-s": "0"}
+    argv = [sys.executable, "-m", *(f"{word.split('=')[0]}={ours.get(word.split('=')[0], word.partition('=')[2])}"
+                                     if "=" in word else word for word in words)]  # fmt: skip
+    done = run([*argv, "--second-look-s=0.5"])
+    assert done.stdout, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == told["exitCode"], done.stderr
+    assert told["title"] in done.stderr
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reads", ["none", "sample", "all"])
+def test_entry_logs_of_zeros_are_found_by_who_reads_and_nobody_else_says_fine(tmp_path: Path, reads: str) -> None:
+    with local_support.fleet(tmp_path / "data", tmp_path / "log", bookies=3) as zeroed:
+        write_some(zeroed.uri)
+        for bookie in zeroed.bookies:
+            flush = [sys.executable, "-m", "bookie", "node", "checkpoint", "--admin", bookie.admin]
+            subprocess.run(flush, check=True, capture_output=True, timeout=60)
+            for log in bookie.ledgers.rglob("*.log"):
+                with log.open("r+b") as file:
+                    file.write(bytes(log.stat().st_size))
+
+        done = run(command(zeroed.uri, tmp_path / "audit", "--read", reads))
+
+    told = json.loads(done.stdout)
+    if reads == "none":
+        assert (told["exitCode"], told["title"]) == (0, "Every replica is listed; bytes were not read")
+    else:
+        assert told["exitCode"] in (5, 6), told
+        assert told["outcome"] in ("damage", "not known")
+    assert "Every replica is there" not in (tmp_path / "audit" / "report.html").read_text()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
-        (["--fail-on", "rust"], 2, "there are missing, unexpected, unreachable"),
+        (["--fail-on", "rust"], 2, "there are missing, corrupt, unexpected, unreachable, unsure, young"),
         (["--ledgers", "9-5"], 2, "is empty"),
         (["--ledgers", "seven"], 2, "seven"),
         (["--unit-ledgers", "0"], 2, "at least 1"),

@@ -48,7 +48,7 @@ def test_entries_facts_and_runs_come_back_from_disk(tmp_path: Path) -> None:
                 if body is None:
                     body = await store.read(LedgerId(1), EntryId(number))
                 assert bytes(body) == entry(1, number)
-            assert store.entry_runs(LedgerId(2)) == [(0, 2999)]
+            assert await store.entry_ranges(LedgerId(2)) == [(0, 2999)]
             facts = store.facts(LedgerId(2))
             assert facts is not None
             assert facts.is_fenced

@@ -1,43 +1,25 @@
 """The operator's driver against a small world: it builds, heals, and survives its own death after any write."""
 
 import asyncio
-import pickle
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 import operator_world_support as worlds
+from bookie.ports.admin import OPERATOR_EPOCH_MAX, MountProof, State
 from bookie_operator.crash import CrashPoint
-from bookie_operator.evidence.facts import Mount
 from bookie_operator.execute import LostLease
 from bookie_operator.gateways.kube import KubeError
+from bookie_operator.status import conditions
 from operator_world_support import Crashed, World
 
 LOST = "ledgers-zone-b-0"
 PASSES = 30  # seconds; a heal takes about fifteen
 
 
-def clone(world: World) -> World:
-    return pickle.loads(pickle.dumps(world))  # type: ignore[no-any-return]
-
-
 def die(_: int) -> NoReturn:
     raise Crashed
-
-
-@pytest.fixture(scope="module")
-def built() -> World:
-    """A fleet in service, as an operator made it from nothing."""
-    world = worlds.world()
-    asyncio.run(world.run(world.operator(), passes=12))
-    assert world.is_quiet(), world.status()
-    return world
-
-
-@pytest.fixture
-def world(built: World) -> World:
-    return clone(built)
 
 
 def test_a_cluster_comes_from_nothing_to_service(world: World) -> None:
@@ -102,6 +84,7 @@ def test_the_story_is_told_in_events(world: World) -> None:
 
     told = list(dict.fromkeys(reason for reason in world.events() if reason != "RepairProgress"))
     assert told == [
+        "VolumesLost",
         "VolumeIdentityChanged",
         "EmptyVolumeSuspected",
         "RegenerationGranted",
@@ -110,6 +93,34 @@ def test_the_story_is_told_in_events(world: World) -> None:
         "RepairStarted",
         "RepairCompleted",
     ]
+
+
+def test_a_loss_that_an_operator_died_before_telling_is_told_by_the_next_one_and_once(
+    world: World, tmp_path: Path
+) -> None:
+    world.bookie(LOST).state = worlds.State.HELD
+    crash = CrashPoint(1, str(tmp_path), die)  # right after the status, before any event
+
+    crashes = asyncio.run(world.run(world.operator(crash), passes=4, crash=crash))
+    for _ in range(3):
+        asyncio.run(world.run(world.operator(), passes=2))
+
+    assert crashes == 1
+    assert world.events().count("BookieHeld") == 1
+
+
+def test_a_bookie_that_begins_to_serve_while_it_is_looked_at_warns_nobody() -> None:
+    """The cookie was read before it was made, and the volumes after: seen on a real cluster, for every new bookie."""
+    world = worlds.world()
+    asyncio.run(world.run(world.operator(), passes=2))
+    world.overtaken = set(world.cookies)
+    assert world.overtaken
+
+    asyncio.run(world.run(world.operator(), passes=8))
+
+    assert world.overtaken == set()
+    assert world.is_quiet()
+    assert "BookieHeld" not in world.events()
 
 
 def test_the_claims_carry_the_new_life(world: World) -> None:
@@ -124,7 +135,7 @@ def test_the_claims_carry_the_new_life(world: World) -> None:
 
 
 def writes_of_a_heal(built: World) -> int:
-    world = clone(built)
+    world = worlds.clone(built)
     world.lose(LOST)
     world.writes.clear()
     asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
@@ -137,8 +148,9 @@ def test_a_crash_after_any_write_of_the_heal_converges(built: World, tmp_path: P
     assert count > 10
 
     for after in range(1, count + 1):
-        world = clone(built)
+        world = worlds.clone(built)
         world.lose(LOST)
+        world.step_ms = 10_000  # an operator that did not see the pod end waits for what its node proves
         crash = CrashPoint(after, str(tmp_path), die)
         crashes = asyncio.run(world.run(world.operator(crash), passes=PASSES + 10, crash=crash, until_quiet=True))
 
@@ -161,6 +173,33 @@ def test_a_crash_after_any_write_of_the_first_build_converges(tmp_path: Path) ->
         asyncio.run(world.run(world.operator(crash), passes=16, crash=crash))
 
         assert world.is_quiet(), f"crash after write {after}"
+
+
+def test_lives_of_one_and_two_writes_heal_a_fleet(world: World, tmp_path: Path) -> None:
+    """As tests/e2e/test_operator_crash.py does with real processes: no promise may cost a life more than it has."""
+    world.lose(LOST)
+    lives = 0
+
+    while lives < 80 and not (world.status().history and world.is_quiet()):
+        crash = CrashPoint(1 + lives % 2, str(tmp_path / f"{lives}"), die)
+        (tmp_path / f"{lives}").mkdir()
+        asyncio.run(live(world, crash))
+        lives += 1
+
+    assert world.is_quiet(), world.status().bookies
+    assert [one.result for one in world.status().history] == ["Healed"]
+
+
+async def live(world: World, crash: CrashPoint) -> None:
+    """One operator's life: until it dies, for ten passes at most."""
+    operator = world.operator(crash)
+    for _ in range(10):
+        try:
+            await operator.reconcile(worlds.KEY)
+        except Crashed:
+            return
+        finally:
+            world.settle()
 
 
 def test_an_operator_that_dies_between_record_and_grant_leaves_a_grant_that_the_next_one_sends(world: World) -> None:
@@ -203,7 +242,7 @@ def test_a_pod_that_restarts_after_the_record_voids_the_grant(world: World) -> N
 
 def test_an_unmounted_volume_is_held_for_ever_and_never_granted(world: World) -> None:
     world.lose(LOST)
-    world.mount = Mount.MISSING
+    world.mount = MountProof.MISSING
 
     asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
 
@@ -235,14 +274,102 @@ def test_a_second_loss_of_the_same_bookie_is_a_new_case_with_a_new_grant(world: 
     assert [grant.new_incarnation for grant in world.accepted] == [2, 3]
 
 
-def test_a_lease_that_began_anew_catches_up_with_what_bookies_have_seen(world: World) -> None:
-    world.epoch_seen = 50
+def test_pods_of_a_release_without_tls_are_seen_and_granted_nothing_until_they_are_replaced(world: World) -> None:
+    """The upgrade: the operator first, then the pods, one at a time; a loss in between waits for its pod's turn."""
+    pods = [one.name for one in world.status().bookies]
+    for pod in pods:
+        world.make_older(pod)
+    asyncio.run(world.run(world.operator(), passes=5))
+    assert [one.state for one in world.status().bookies] == ["Serving"] * len(pods)
+
+    world.lose(LOST)
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=1))
+    world.make_older(LOST)
+    asyncio.run(world.run(operator, passes=PASSES))
+    entry = world.status().bookie(LOST)
+    assert entry is not None
+    assert ([gate.name for gate in entry.gates], world.accepted) == (["G11-Capability"], [])
+
+    for pod in (LOST, *(one for one in pods if one != LOST)):
+        world.kill(pod)
+        asyncio.run(world.run(operator, passes=PASSES, until_quiet=True))
+
+    assert world.is_quiet()
+    assert len(world.accepted) == 1
+    assert all(address.endswith(":3184") for address in world.bookies)
+
+
+@pytest.mark.parametrize("seen", [50, 2**31 - 2, 2**31 + 7, OPERATOR_EPOCH_MAX - 1, OPERATOR_EPOCH_MAX])
+def test_a_cluster_goes_on_after_the_epoch_that_its_bookies_have_seen(world: World, seen: int) -> None:
+    """Also where a forged grant moved it, under a release that believed refused ones."""
+    world.epoch_seen = seen
     world.lose(LOST)
 
     asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
 
     assert world.is_quiet()
-    assert world.accepted[0].epoch == 51
+    assert world.accepted[0].epoch == min(seen + 1, OPERATOR_EPOCH_MAX)
+    assert world.status().operator.epoch == world.accepted[0].epoch
+
+
+def test_an_epoch_that_no_operator_gives_is_not_followed_and_stops_no_pass(world: World) -> None:
+    world.epoch_seen = 2**64 - 1
+    world.lose(LOST)
+
+    asyncio.run(world.run(world.operator(), passes=PASSES))
+
+    entry = world.status().bookie(LOST)
+    assert entry is not None
+    assert [gate.name for gate in entry.gates] == ["G1-Leader"]
+    assert "Update its image" in entry.gates[0].message
+    assert world.status().operator.epoch < 10
+    world.epoch_seen = 0  # the new release reads such a record as none
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
+    assert world.is_quiet()
+
+
+def test_every_leader_takes_the_next_epoch_of_the_cluster_and_keeps_it(world: World) -> None:
+    epochs = []
+    for _ in range(3):
+        operator = world.operator()
+        asyncio.run(world.run(operator, passes=2))
+        first = world.status().operator
+        asyncio.run(world.run(operator, passes=2))
+        assert world.status().operator == first
+        epochs.append(first.epoch)
+
+    assert epochs == [epochs[0], epochs[0] + 1, epochs[0] + 2]
+
+
+def test_a_heal_names_who_granted_it_in_the_status_the_history_and_an_event(world: World) -> None:
+    world.lose(LOST)
+
+    asyncio.run(world.run(world.operator(), passes=PASSES, until_quiet=True))
+
+    entry, (past,) = world.status().bookie(LOST), world.status().history
+    assert entry is not None
+    assert (entry.granted_by, past.given_by) == ("certificate: operator-2", "operator operator-2")
+    assert "operator operator-2 granted incarnation 2" in world.note("RegenerationGranted")
+    assert "granted by certificate: operator-2" in world.note("CookieRegenerated")
+
+
+def test_a_grant_that_somebody_else_gave_is_in_the_history_and_a_warning() -> None:
+    world = worlds.world(repair={"regeneration": "Manual"})
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=12))
+    world.lose(LOST)
+    asyncio.run(world.run(operator, passes=10))
+    bookie = world.bookie(LOST)
+    assert bookie.state is State.WAITING_GRANT
+
+    bookie.grant_id, bookie.granted_by, bookie.state = "cli-1", "local: ada@bookie", State.FENCING
+    asyncio.run(world.run(operator, passes=PASSES, until_quiet=True))
+
+    (past,) = world.status().history
+    assert (past.grant_id, past.bookie, past.incarnation) == ("cli-1", LOST, 2)
+    assert (past.given_by, past.result) == ("local: ada@bookie", "ByHand")
+    assert "local: ada@bookie granted incarnation 2" in world.note("RegenerationGrantedByHand")
 
 
 def test_an_edit_that_lands_during_a_pass_stops_the_grant_of_that_pass(world: World) -> None:
@@ -306,6 +433,34 @@ def test_what_the_api_server_will_never_take_is_said_not_repeated_in_silence() -
     assert "StatefulSet ledgers-zone-a" in stalled.message
 
 
+def test_an_operator_that_may_not_read_pods_says_that_nothing_is_known(world: World) -> None:
+    world.forbidden = "Pod"
+
+    asyncio.run(world.run(world.operator(), passes=2))
+
+    found = {one.type: one.status for one in world.status().conditions}
+    assert found == dict.fromkeys(conditions.TYPES, "Unknown") | {"Stalled": "True"}
+    world.forbidden = ""
+    asyncio.run(world.run(world.operator(), passes=2))
+    assert world.is_quiet()
+
+
+def test_what_a_quota_refuses_is_said_in_ready() -> None:
+    world = worlds.world()
+    world.over_quota = "ledgers-zone-a"
+    for note, when in (("exceeded quota: small", "2027-01-15T08:00:09Z"), ("an older word", "2027-01-15T08:00:01Z")):
+        regarding = {"kind": "StatefulSet", "name": "ledgers-zone-a"}
+        event = {"kind": "Event", "metadata": {"name": note}, "reason": "FailedCreate", "regarding": regarding}
+        world.put(event | {"note": note, "eventTime": when})
+
+    asyncio.run(world.run(world.operator(), passes=8))
+
+    ready = world.status().condition("Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("False", "Bootstrapping")
+    assert "pod ledgers-zone-a-0 does not exist: exceeded quota: small" in ready.message
+
+
 def test_a_bookie_that_does_not_answer_is_unreachable_and_gets_nothing(world: World) -> None:
     world.bookie(LOST).is_reachable = False
 
@@ -336,7 +491,35 @@ def test_a_cluster_that_is_gone_is_forgotten(world: World) -> None:
     world.writes.clear()
 
     assert asyncio.run(world.operator().reconcile(worlds.KEY)) is None
-    assert world.writes == []
+    assert world.writes == ["Secret/bookie-operator-authorities"]  # without this cluster's entry
+
+
+PEER = "ledgers-zone-c-0"
+
+
+def crash_loop(world: World, seconds: int) -> int:
+    """A peer's pod is made again and again, sometimes answering without serving, under operators that come and go;
+    how many grants were accepted meanwhile."""
+    operator = world.operator()
+    before = len(world.accepted)
+    for second in range(seconds):
+        world.kill(PEER)
+        asyncio.run(world.run(operator, passes=1))  # missing
+        world.bookie(PEER).is_reachable = second % 3 == 0
+        world.bookie(PEER).state = worlds.State.STARTING
+        asyncio.run(world.run(operator, passes=1))  # unreachable, or inspecting
+        if second % 10 == 9:
+            operator = world.operator()
+    return len(world.accepted) - before
+
+
+def test_a_grant_waits_for_a_peer_that_crash_loops_and_not_longer_than_its_grace(world: World) -> None:
+    world.edit(repair={"stabilization": "6s", "peerGrace": "40s"})
+    world.lose(LOST)
+
+    early, late = crash_loop(world, 12), crash_loop(world, 20)
+
+    assert (early, late) == (0, 1)
 
 
 def test_an_operator_that_lost_its_lease_writes_nothing(world: World) -> None:

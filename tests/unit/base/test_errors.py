@@ -1,4 +1,4 @@
-"""The table of wire status and quorum meaning (BP-46 rows B4, B5)."""
+"""The table of wire status and quorum meaning (CONFORMANCE.md#B4, B5)."""
 
 from bookie.base import errors
 

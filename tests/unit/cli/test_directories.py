@@ -12,16 +12,16 @@ import pytest
 from bookie.base import errors
 from bookie.cli import directories
 from bookie.runtime import place
-from bookie.runtime.place import Place
+from bookie.runtime.place import PathFacts
 from settings_support import NEEDED, build, load
 
 
-def problems(folder: Path, seen: dict[str, Place] | None = None, **changed: str) -> list[str]:
+def problems(folder: Path, seen: dict[str, PathFacts] | None = None, **changed: str) -> list[str]:
     """What is told of three directories below `folder` ("@"), or others. `seen`: not as they really are, but so."""
     values = {"journalDirectories": "@/j", "ledgerDirectories": "@/l", "indexDirectories": "@/i", **changed}
     text = "".join(f"{name}={value}\n" for name, value in values.items()).replace("@", str(folder))
 
-    def look(path: str) -> Place:
+    def look(path: str) -> PathFacts:
         return (seen or {}).get(path) or place.look(path, inside="current", lock="LOCK")
 
     before = sorted(folder.rglob("*"))
@@ -81,22 +81,22 @@ def test_what_can_be_no_directory_is_told_with_its_setting(
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (Place("/r", is_read_only=True), "is on a file system that is mounted read-only: look at its disk"),
+        (PathFacts("/r", is_read_only=True), "is on a file system that is mounted read-only: look at its disk"),
         (
-            Place("/r/x", is_there=False, above="/r", is_read_only=True),
+            PathFacts("/r/x", is_there=False, above="/r", is_read_only=True),
             "is not there, and /r is on a file system that is",
         ),
-        (Place("/r", above="/r", denied="/r/current/LOCK"), "who may not write to /r/current/LOCK: chown -R"),
+        (PathFacts("/r", above="/r", denied="/r/current/LOCK"), "who may not write to /r/current/LOCK: chown -R"),
         (
-            Place("/r/x", is_there=False, above="/r", denied="/r"),
+            PathFacts("/r/x", is_there=False, above="/r", denied="/r"),
             "user 'bookie' may not make it in /r: mount its volume",
         ),
-        (Place("/r", is_there=False, denied="/r"), "who may not write to /r"),
-        (Place("/r", is_there=False, leads_nowhere="/l"), "whose target is not there"),
+        (PathFacts("/r", is_there=False, denied="/r"), "who may not write to /r"),
+        (PathFacts("/r", is_there=False, leads_nowhere="/l"), "whose target is not there"),
     ],
 )
 def test_what_is_not_ours_to_write_is_told_unless_it_may_be_a_volume_that_is_not_mounted_yet(
-    tmp_path: Path, facts: Place, reason: str
+    tmp_path: Path, facts: PathFacts, reason: str
 ) -> None:
     seen = {f"{tmp_path}/l": facts}
 
@@ -140,7 +140,7 @@ def test_what_somebody_else_keeps_to_himself_is_seen(closed: tuple[str, ...], de
             seen = place.look(str(folder), inside="current", lock="LOCK")
             below = place.look(f"{folder}/below/it", inside="current", lock="LOCK")
 
-        assert seen == Place(str(folder), above=str(folder), denied=str(folder / denied) if denied else "")
+        assert seen == PathFacts(str(folder), above=str(folder), denied=str(folder / denied) if denied else "")
         assert (below.is_there, below.above) == (False, str(folder))
         assert below.denied == (str(folder) if denied == "." else "")
         folder.chmod(0o777)

@@ -6,9 +6,10 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.units import MIB
-from bookie.cli import derive, java_names, setting_table
+from bookie.cli import derive
 from bookie.cli.derive import HostLookup, Wanted
 from bookie.ports.network import Address
+from bookie.settings import java_names, table
 from settings_support import LOOKUP, NEEDED, build, load
 
 JAVA_FILE = Path(__file__).parent / "bk_server.conf"
@@ -53,7 +54,7 @@ def test_a_name_nobody_knows_is_told_with_the_one_that_may_be_meant(tmp_path: Pa
 
 
 def test_no_name_is_both_ours_and_without_meaning() -> None:
-    ours = set(setting_table.BY_NAME)
+    ours = set(table.BY_NAME)
 
     assert not ours & java_names.WITHOUT_MEANING
     assert not ours & set(java_names.REFUSED)

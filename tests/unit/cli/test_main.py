@@ -1,5 +1,6 @@
 """Exit codes and how errors are told (STYLE.md, 13)."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import sys
 import pytest
 
 from bookie.base import errors
-from bookie.cli import main
+from bookie.cli import main, workload
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,65 @@ def test_who_is_not_let_in_hears_of_both_ways_in(
     assert told.startswith("bookie: bookie b0 answered EUA")
     assert "--password" in told
     assert "--config" in told
+
+
+def test_help_begins_with_what_the_program_is_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main.main(["--help"])
+
+    after_usage = capsys.readouterr().out.split("\n\n")[1].lower()
+    assert after_usage.startswith("run bookies"), after_usage
+    assert "bookie local" in after_usage
+
+
+def verbs_of(noun: str) -> list[argparse.ArgumentParser]:
+    parser = main.parser_for([noun])
+    found = [parser]
+    for each in found:
+        for action in each._actions:
+            if isinstance(action, argparse._SubParsersAction) and (each is not parser or noun in action.choices):
+                found += [action.choices[noun]] if each is parser else action.choices.values()
+    return found[1:]
+
+
+@pytest.mark.parametrize("noun", list(main.COMMANDS))
+def test_every_command_says_in_a_sentence_what_it_does_and_explains_each_flag(noun: str) -> None:
+    for parser in verbs_of(noun):
+        assert parser.description is not None, parser.prog
+        assert parser.description[0].isupper(), parser.prog
+        assert parser.description.endswith("."), parser.prog
+        assert len(parser.description.split()) >= 3, parser.prog
+        for action in parser._actions:
+            assert action.help or isinstance(action, argparse._SubParsersAction), (parser.prog, action.dest)
+
+
+def test_help_of_all_commands_imports_none_of_them() -> None:
+    script = "import sys; from bookie.cli import main; main.parser_for(['--help']); print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+
+    assert "bookie.cli.main" in loaded
+    assert [name for name in loaded if name.startswith(("bookie.client", "bookie.server", "grpc", "kazoo"))] == []
+
+
+@pytest.mark.parametrize("verb", ["run", "write", "verify", "survey", "fenced"])
+def test_every_verb_of_workload_that_needs_a_cluster_takes_its_security_from_a_settings_file(verb: str) -> None:
+    (parser,) = (each for each in verbs_of("workload") if each.prog == f"bookie workload {verb}")
+
+    assert {"--config", "--metadata-service-uri"} <= {flag for each in parser._actions for flag in each.option_strings}
+
+
+def test_a_writer_process_is_given_what_its_run_was_given() -> None:
+    words = ["workload", "run", "--log", "/log", "--metadata-service-uri", "zk+null://h/l", "--config", "/bookie.conf"]
+    run = workload.run_of(main.parser_for(words).parse_args(words))
+
+    assert run.cluster == ("--metadata-service-uri", "zk+null://h/l", "--config", "/bookie.conf")
+
+
+def test_serve_hears_stop_signals_before_it_imports_the_bookie() -> None:
+    script = "import sys, bookie.cli.serve; print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+
+    late = ("bookie.client", "bookie.server", "bookie.storage", "bookie.runtime.world", "grpc", "kazoo")
+    assert [name for name in loaded if name.startswith(late)] == []

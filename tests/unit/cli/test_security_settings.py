@@ -96,3 +96,39 @@ def test_commands_reach_bookies_as_a_bookie_with_these_settings_does() -> None:
 def test_what_would_protect_nothing_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
         options_of(tmp_path, text)
+
+
+TLS = "tlsProviderFactoryClass=org.apache.bookkeeper.tls.TLSContextFactory\ntlsKeyStore=/k.jks\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "taken", "left_out"),
+    [
+        ("TLSv1.2,TLSv1.1", ("TLSv1.2",), "TLSv1.1"),
+        (
+            "TLSv1.3, TLSv1.2 ,TLSv1.1,TLSv1,SSLv3,SSLv2Hello",
+            ("TLSv1.2", "TLSv1.3"),
+            "TLSv1.1, TLSv1, SSLv3, SSLv2Hello",
+        ),
+        ("TLSv1.4,TLSv1.3", ("TLSv1.3",), "TLSv1.4"),
+        ("TLSv1.3", ("TLSv1.3",), ""),
+    ],
+)
+def test_versions_of_tls_that_cannot_be_had_are_left_out_with_a_warning(
+    tmp_path: Path, asked: str, taken: tuple[str, ...], left_out: str
+) -> None:
+    found = options_of(tmp_path, f"{TLS}tlsEnabledProtocols={asked}\n")
+
+    assert found.tls is not None
+    assert found.tls.protocols == taken
+    assert found.peer_tls is not None
+    assert found.peer_tls.protocols == taken
+    loaded = settings.load(argparse.Namespace(config=str(tmp_path / "bk_server.conf")), {})
+    assert [f"tlsEnabledProtocols: {left_out} cannot be had" in warning for warning in loaded.warnings] == [
+        True
+    ] * bool(left_out)
+
+
+def test_versions_of_tls_of_which_none_can_be_had_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"tlsEnabledProtocols: TLSv1.1, TLSv1; TLSv1.2 and TLSv1.3 are possible"):
+        options_of(tmp_path, f"{TLS}tlsEnabledProtocols=TLSv1.1,TLSv1\n")

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from bookie.base import errors
-from bookie.cli import setting_table
+from bookie.cli.derive import HostLookup
 from bookie.integrity.options import IntegrityOptions
+from bookie.settings import table
 from settings_support import NEEDED, build, load
 
 
@@ -87,14 +88,14 @@ def test_what_is_missing_is_named_with_the_way_to_set_it() -> None:
 
 
 def test_all_problems_of_all_kinds_are_told_together_with_their_origin(tmp_path: Path) -> None:
-    text = NEEDED + "bookiePort=many\njournalWriteData=perhaps\nzkEnableSecurity=true\n"
+    text = NEEDED + "bookiePort=many\njournalWriteData=perhaps\nskipReplayJournalInvalidRecord=true\n"
 
     with pytest.raises(errors.BadInput) as caught:
         build(load(text, folder=tmp_path))
 
     assert f"bookiePort is 'many' ({tmp_path}/bk.conf:5)" in str(caught.value)
     assert "journalWriteData is 'perhaps'" in str(caught.value)
-    assert f"{tmp_path}/bk.conf:7: zkEnableSecurity=true: " in str(caught.value)
+    assert f"{tmp_path}/bk.conf:7: skipReplayJournalInvalidRecord=true: " in str(caught.value)
 
 
 def test_problems_of_every_part_are_told_together(tmp_path: Path) -> None:
@@ -109,11 +110,38 @@ def test_problems_of_every_part_are_told_together(tmp_path: Path) -> None:
         assert part in str(caught.value)
 
 
+def test_a_text_of_the_wrong_kind_hides_no_other_problem(tmp_path: Path) -> None:
+    text = NEEDED.replace("/x,/y", "/x") + (
+        "gcWaitTime=abc\nskipReplayJournalInvalidRecord=true\nreadOnlyModeEnabled=false\ndiskUsageThreshold=high\n"
+        "diskUsageLwmThreshold=0.97\nadminPort=2000\nmetricsPort=2000\n"
+    )
+    alone = HostLookup({"": "127.0.0.1"}.__getitem__, str)
+
+    with pytest.raises(errors.BadInput) as caught:
+        build(load(text, folder=tmp_path), alone)
+
+    told = str(caught.value)
+    for part in (
+        "gcWaitTime is 'abc'",
+        "skipReplayJournalInvalidRecord=true",
+        "diskUsageThreshold is 'high'",
+        "readOnlyModeEnabled=false wants",
+        "a loopback address",
+        "1 index directories for 2",
+        "are both 2000",
+    ):
+        assert part in told
+    assert "diskUsageLwmThreshold" not in told  # it is above the default, which nobody said
+
+
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
         ("adminPort=3181", "bookiePort and adminPort are both 3181"),
-        ("httpServerEnabled=true\nhttpServerPort=9100", "metricsPort and httpServerPort are both 9100"),
+        (
+            "metricsPort=9100\nhttpServerEnabled=true\nhttpServerPort=9100",
+            "metricsPort and httpServerPort are both 9100",
+        ),
         ("httpServerEnabled=true\nhttpServerPort=70000", "httpServerPort is 70000, not between 0 and 65535"),
         ("advertisedAddress=bk-1:3181", r"advertisedAddress is 'bk-1:3181', not a host's name or address"),
         ("diskUsageThreshold=0.8\ndiskUsageLwmThreshold=0.9", r"diskUsageLwmThreshold \(0.9\) is above"),
@@ -134,7 +162,8 @@ def test_unsafe_combinations_are_refused(tmp_path: Path, lines: str, told: str) 
     "lines",
     [
         "bookiePort=0\nadminPort=0\nmetricsPort=0",
-        "httpServerPort=9100",  # not enabled
+        "metricsPort=9100\nhttpServerPort=9100",  # not enabled
+        "httpServerEnabled=true\nhttpServerPort=13181",  # where adminPort would be, which nobody asked for
         "diskUsageThreshold=0.9\ndiskUsageLwmThreshold=0.9",
         "permittedStartupUsers=bookie",
         "dataIntegrityStampMissingCookies=true\nregeneration=gated",
@@ -167,7 +196,7 @@ def test_a_value_may_go_on_in_the_next_line(tmp_path: Path) -> None:
 
 
 def test_every_name_makes_its_own_flag_and_variable() -> None:
-    settings = setting_table.SETTINGS
+    settings = table.SETTINGS
 
     assert len({setting.flag for setting in settings}) == len(settings)
     assert len({setting.variable for setting in settings}) == len(settings)
@@ -286,3 +315,17 @@ def test_a_line_that_is_not_understood_may_hold_a_password_and_is_not_shown_whol
     assert "bk.conf:1: 'tlsKeyStorePassword' ... is not of the form name=value" in str(refused.value)
     assert "hunter2" not in str(refused.value)
     assert "x" * 41 not in str(refused.value)
+
+
+def test_ports_that_nobody_asked_for_follow_the_data_port_and_give_way(tmp_path: Path) -> None:
+    def ports(lines: str) -> tuple[int, int]:
+        built = build(load(f"{NEEDED}{lines}\n", folder=tmp_path))
+        return built.admin.port, built.metrics.port
+
+    assert ports("bookiePort=3181") == (13181, 23181)
+    assert ports("bookiePort=3182") == (13182, 23182)  # another bookie of this machine, with the same file
+    assert ports("bookiePort=0") == (0, 0)
+    assert ports("bookiePort=60000") == (0, 0)
+    assert ports("bookiePort=3181\nadminPort=3182\nmetricsPort=9100") == (3182, 9100)
+    assert ports("bookiePort=3181\nadminPort=23181") == (23181, 0)
+    assert ports("bookiePort=3181\nhttpServerEnabled=true\nhttpServerPort=13181") == (0, 23181)

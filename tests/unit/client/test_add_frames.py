@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
-from bookie.client import add_frames
-from bookie.client.add_frames import AddFrames
+from bookie.client.net import add_frames
+from bookie.client.net.add_frames import AddFrames
 from bookie.wire import v2, v3
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import AddRequest, AddResponse

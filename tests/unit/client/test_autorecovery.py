@@ -1,4 +1,4 @@
-"""Java's auto-recovery through its records (metadata.md 8): the forms are those of ZkLedgerUnderreplicationManager."""
+"""Java's auto-recovery through its records (spec/metadata.md#M30): the forms are Java's."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -7,11 +7,12 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
-from bookie.client.autorecovery import AutoRecovery
+from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.metadata import paths, repair
 from bookie.metadata.repair import Underreplicated
 from bookie.ports.metadata_store import MetadataStore
 from sim_support import Machine
+from story_support import story
 
 ROOT = "/ledgers"
 AT = f"{ROOT}/underreplication"
@@ -30,78 +31,72 @@ def tell(story: Callable[[AutoRecovery, MetadataStore], Coroutine[Any, Any, None
     machine.run(whole)
 
 
-def test_marks_are_listed_by_id_with_who_works_on_them() -> None:
-    async def story(recovery: AutoRecovery, store: MetadataStore) -> None:
-        for ledger_id, missing in ((LARGE, ("b2:1",)), (LedgerId(12_345), ("b1:1", "b2:1"))):
-            record = Underreplicated(tuple(map(BookieId, missing)), 1_700_000_000_000)
-            path = paths.underreplicated_ledger(ROOT, ledger_id)
-            await store.create(path, repair.dump_underreplicated(record), parents=True)
-        await store.create(f"{AT}/ledgers/0000/0000/0000/0007/urL0000000007", b"", parents=True)
-        await store.create(f"{AT}/locks/urL0000012345", b'bookieId: "node-1.example"\n', parents=True)
+@story(tell)
+async def test_marks_are_listed_by_id_with_who_works_on_them(recovery: AutoRecovery, store: MetadataStore) -> None:
+    for ledger_id, missing in ((LARGE, ("b2:1",)), (LedgerId(12_345), ("b1:1", "b2:1"))):
+        record = Underreplicated(tuple(map(BookieId, missing)), 1_700_000_000_000)
+        path = paths.underreplicated_ledger(ROOT, ledger_id)
+        await store.create(path, repair.dump_underreplicated(record), parents=True)
+    await store.create(f"{AT}/ledgers/0000/0000/0000/0007/urL0000000007", b"", parents=True)
+    await store.create(f"{AT}/locks/urL0000012345", b'bookieId: "node-1.example"\n', parents=True)
 
-        found = [marked async for marked in recovery.marked()]
+    found = [marked async for marked in recovery.marked()]
 
-        assert [marked.ledger_id for marked in found] == [7, 12_345, LARGE]
-        assert found[0].record == Underreplicated((), -1)
-        assert (found[1].record.missing, found[1].holder) == (("b1:1", "b2:1"), "node-1.example")
-        assert (found[2].record.marked_ms, found[2].holder) == (1_700_000_000_000, "")
-
-    tell(story)
+    assert [marked.ledger_id for marked in found] == [7, 12_345, LARGE]
+    assert found[0].record == Underreplicated((), -1)
+    assert (found[1].record.missing, found[1].holder) == (("b1:1", "b2:1"), "node-1.example")
+    assert (found[2].record.marked_ms, found[2].holder) == (1_700_000_000_000, "")
 
 
-def test_a_cluster_in_which_it_never_ran_has_nothing_to_do_and_is_on() -> None:
-    async def story(recovery: AutoRecovery, store: MetadataStore) -> None:
-        assert [marked async for marked in recovery.marked()] == []
-        assert await recovery.auditor() is None
-        assert await recovery.delay_s() is None
-        assert await recovery.is_enabled()
-
-    tell(story)
-
-
-def test_the_lowest_vote_is_the_auditor_by_number_not_by_text() -> None:
-    async def story(recovery: AutoRecovery, store: MetadataStore) -> None:
-        for name, bookie in (("V_0000000010", "late:1"), ("V_0000000009", "early:1")):
-            await store.create(f"{AT}/auditorelection/{name}", f'bookieId: "{bookie}"\n'.encode(), parents=True)
-
-        assert await recovery.auditor() == "early:1"
-
-    tell(story)
+@story(tell)
+async def test_a_cluster_in_which_it_never_ran_has_nothing_to_do_and_is_on(
+    recovery: AutoRecovery, store: MetadataStore
+) -> None:
+    assert [marked async for marked in recovery.marked()] == []
+    assert await recovery.auditor() is None
+    assert await recovery.delay_s() is None
+    assert await recovery.is_enabled()
 
 
-def test_the_switch_is_a_node_that_stands_while_it_is_off() -> None:
-    async def story(recovery: AutoRecovery, store: MetadataStore) -> None:
-        assert await recovery.set_enabled(enabled=False) is True
-        assert (await store.get(f"{AT}/disable")).data == b""
-        assert await recovery.set_enabled(enabled=False) is False
-        assert await recovery.set_enabled(enabled=True) is True
-        assert await recovery.is_enabled()
+@story(tell)
+async def test_the_lowest_vote_is_the_auditor_by_number_not_by_text(
+    recovery: AutoRecovery, store: MetadataStore
+) -> None:
+    for name, bookie in (("V_0000000010", "late:1"), ("V_0000000009", "early:1")):
+        await store.create(f"{AT}/auditorelection/{name}", f'bookieId: "{bookie}"\n'.encode(), parents=True)
 
-    tell(story)
-
-
-def test_an_audit_is_asked_for_by_writing_the_delay_that_is_there() -> None:
-    async def story(recovery: AutoRecovery, store: MetadataStore) -> None:
-        with pytest.raises(errors.NobodyAudits, match=r"no auditor.*start Java's auto-recovery"):
-            await recovery.trigger_audit()
-        await store.create(f"{AT}/auditorelection/V_0000000001", b'bookieId: "a:1"\n', parents=True)
-        await recovery.set_delay_s(45)
-        before = await store.get(f"{AT}/lostBookieRecoveryDelay")
-
-        assert await recovery.trigger_audit() == "a:1"
-
-        after = await store.get(f"{AT}/lostBookieRecoveryDelay")
-        assert (after.data, after.version) == (b"45", before.version + 1)
-        await recovery.set_enabled(enabled=False)
-        with pytest.raises(errors.NobodyAudits, match=r"switched off.*bookie autorecovery enable"):
-            await recovery.trigger_audit()
-
-    tell(story)
+    assert await recovery.auditor() == "early:1"
 
 
-def test_a_delay_below_zero_is_refused() -> None:
-    async def story(recovery: AutoRecovery, store: MetadataStore) -> None:
-        with pytest.raises(errors.BadInput, match="not below 0"):
-            await recovery.set_delay_s(-1)
+@story(tell)
+async def test_the_switch_is_a_node_that_stands_while_it_is_off(recovery: AutoRecovery, store: MetadataStore) -> None:
+    assert await recovery.set_enabled(enabled=False) is True
+    assert (await store.get(f"{AT}/disable")).data == b""
+    assert await recovery.set_enabled(enabled=False) is False
+    assert await recovery.set_enabled(enabled=True) is True
+    assert await recovery.is_enabled()
 
-    tell(story)
+
+@story(tell)
+async def test_an_audit_is_asked_for_by_writing_the_delay_that_is_there(
+    recovery: AutoRecovery, store: MetadataStore
+) -> None:
+    with pytest.raises(errors.NobodyAudits, match=r"no auditor.*start Java's auto-recovery"):
+        await recovery.trigger_audit()
+    await store.create(f"{AT}/auditorelection/V_0000000001", b'bookieId: "a:1"\n', parents=True)
+    await recovery.set_delay_s(45)
+    before = await store.get(f"{AT}/lostBookieRecoveryDelay")
+
+    assert await recovery.trigger_audit() == "a:1"
+
+    after = await store.get(f"{AT}/lostBookieRecoveryDelay")
+    assert (after.data, after.version) == (b"45", before.version + 1)
+    await recovery.set_enabled(enabled=False)
+    with pytest.raises(errors.NobodyAudits, match=r"switched off.*bookie autorecovery enable"):
+        await recovery.trigger_audit()
+
+
+@story(tell)
+async def test_a_delay_below_zero_is_refused(recovery: AutoRecovery, store: MetadataStore) -> None:
+    with pytest.raises(errors.BadInput, match="not below 0"):
+        await recovery.set_delay_s(-1)

@@ -53,7 +53,7 @@ async def append(fleet: Fleet, client: Client) -> Prepared:
         pushed = writer._appender.adds.last_pushed + 1
         await appended(writer, 3, start=pushed)
         assert writer.last_confirmed == pushed + 2
-        assert not writer._room._waiters
+        assert not writer._limit._waiters
         await intact(fleet, writer.id, pushed + 3)
 
     return appended(writer, 20, start=5), after

@@ -1,4 +1,4 @@
-"""One connection and the link around it: correlation, deadlines, breaks, back-off (wire 9.1, 9.2, 9.5)."""
+"""One connection and the link around it: correlation, deadlines, breaks, back-off (spec/wire.md#W42, W43, W46)."""
 
 import asyncio
 import itertools
@@ -12,15 +12,16 @@ from bookie.base import errors
 from bookie.base.errors import BookieError, Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import ClientOptions
-from bookie.client.add_frames import AddFrames
-from bookie.client.calls import AddBatch, Call
-from bookie.client.connection import Connection
+from bookie.client.net.add_frames import AddFrames
+from bookie.client.net.calls import AddBatch, Call
+from bookie.client.net.connection import Connection
 from bookie.wire import messages, session, v2, v3
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.framing import FRAME_LIMIT_BYTES
 from bookie.wire.messages import Buffer, Response
 from client_support import BREAK, MUTE, Fleet, obey, tell
 from sim_support import Machine
+from story_support import story
 
 LEDGER = LedgerId(7)
 
@@ -87,191 +88,177 @@ def send(connection: Connection, txn: int, answers: Answers, timeout_ms: int = 5
     connection.send(Call(request, connection.version, answers, txn, timeout_ms))
 
 
-def test_requests_of_one_turn_leave_in_one_write() -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        for txn in (1, 2, 3):
-            send(connection, txn, answers)
-        assert not wire.writes
-        await asyncio.sleep(0.01)
+@story(run)
+async def test_requests_of_one_turn_leave_in_one_write(wire: Wire, connection: Connection, answers: Answers) -> None:
+    for txn in (1, 2, 3):
+        send(connection, txn, answers)
+    assert not wire.writes
+    await asyncio.sleep(0.01)
 
-        assert wire.writes == [b"".join(b"".join(read_frame(txn)) for txn in (1, 2, 3))]
-
-    run(story)
+    assert wire.writes == [b"".join(b"".join(read_frame(txn)) for txn in (1, 2, 3))]
 
 
-def test_answers_in_any_order_and_any_chunks_find_their_requests() -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        for txn in (1, 2, 3):
-            send(connection, txn, answers)
-        for byte in answer(3) + answer(1) + answer(2, Status.ENOENTRY):
-            wire.says(bytes([byte]))
-        await asyncio.sleep(0.01)
+@story(run)
+async def test_answers_in_any_order_and_any_chunks_find_their_requests(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
+    for txn in (1, 2, 3):
+        send(connection, txn, answers)
+    for byte in answer(3) + answer(1) + answer(2, Status.ENOENTRY):
+        wire.says(bytes([byte]))
+    await asyncio.sleep(0.01)
 
-        assert [context for context, _ in answers.got] == [3, 1, 2]
-        assert isinstance(answers.got[2][1], errors.NoSuchEntry)
-
-    run(story)
+    assert [context for context, _ in answers.got] == [3, 1, 2]
+    assert isinstance(answers.got[2][1], errors.NoSuchEntry)
 
 
-def test_an_answer_to_another_operation_or_to_nobody_is_dropped() -> None:
+@story(run)
+async def test_an_answer_to_another_operation_or_to_nobody_is_dropped(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
     """Wire 9.2: key = (txn, operation)."""
 
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        send(connection, 1, answers)
-        wire.says(b"".join(v3.pack_response(messages.AddResponse(1, 3, Status.EOK, LEDGER, EntryId(1)))))
-        wire.says(answer(99))
-        await asyncio.sleep(0.01)
-        assert not answers.got
+    send(connection, 1, answers)
+    wire.says(b"".join(v3.pack_response(messages.AddResponse(1, 3, Status.EOK, LEDGER, EntryId(1)))))
+    wire.says(answer(99))
+    await asyncio.sleep(0.01)
+    assert not answers.got
 
-        wire.says(answer(1))
-        await asyncio.sleep(0.01)
-        assert len(answers.got) == 1
-
-    run(story)
+    wire.says(answer(1))
+    await asyncio.sleep(0.01)
+    assert len(answers.got) == 1
 
 
-def test_a_request_that_is_not_answered_times_out_alone_and_a_late_answer_is_dropped() -> None:
+@story(run)
+async def test_a_request_that_is_not_answered_times_out_alone_and_a_late_answer_is_dropped(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
     """Wire 9.3: the connection stays open."""
 
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        send(connection, 1, answers, timeout_ms=1_000)
-        send(connection, 2, answers, timeout_ms=10_000)
-        await asyncio.sleep(0.9)
-        assert not answers.got
-        await asyncio.sleep(0.7)
-        assert [(context, type(said)) for context, said in answers.got] == [(1, errors.RequestTimedOut)]
+    send(connection, 1, answers, timeout_ms=1_000)
+    send(connection, 2, answers, timeout_ms=10_000)
+    await asyncio.sleep(0.9)
+    assert not answers.got
+    await asyncio.sleep(0.7)
+    assert [(context, type(said)) for context, said in answers.got] == [(1, errors.RequestTimedOut)]
 
-        wire.says(answer(1) + answer(2))
-        await asyncio.sleep(0.01)
-        assert [context for context, _ in answers.got] == [1, 2]
-        assert not wire.is_closed
-
-    run(story)
+    wire.says(answer(1) + answer(2))
+    await asyncio.sleep(0.01)
+    assert [context for context, _ in answers.got] == [1, 2]
+    assert not wire.is_closed
 
 
 @pytest.mark.parametrize("end", [b"", b"\x00\x00\x00\x00", b"\xff\xff\xff\xff", b"\x00\x00\x00\x03abc"])
-def test_a_connection_that_ends_or_talks_nonsense_fails_everything_outstanding(end: bytes) -> None:
+@story(run)
+async def test_a_connection_that_ends_or_talks_nonsense_fails_everything_outstanding(
+    wire: Wire, connection: Connection, answers: Answers, *, end: bytes
+) -> None:
     """Wire 9.5; one cause, one error: BookieUnavailable."""
 
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        send(connection, 1, answers)
-        send(connection, 2, answers)
-        wire.says(end)
-        await asyncio.sleep(0.01)
+    send(connection, 1, answers)
+    send(connection, 2, answers)
+    wire.says(end)
+    await asyncio.sleep(0.01)
 
-        assert [(context, type(said)) for context, said in answers.got] == [
-            (1, errors.BookieUnavailable),
-            (2, errors.BookieUnavailable),
+    assert [(context, type(said)) for context, said in answers.got] == [
+        (1, errors.BookieUnavailable),
+        (2, errors.BookieUnavailable),
+    ]
+    assert wire.is_closed
+    send(connection, 3, answers)
+    await asyncio.sleep(0.01)
+    assert isinstance(answers.got[-1][1], errors.BookieUnavailable)
+
+
+@story(tell)
+async def test_requests_wait_for_the_connection_and_then_go_in_order(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        asks = [
+            client.shared.pool.ask(BookieId("b0"), messages.ReadRequest(0, 3, LEDGER, EntryId(number)))
+            for number in range(5)
         ]
-        assert wire.is_closed
-        send(connection, 3, answers)
-        await asyncio.sleep(0.01)
-        assert isinstance(answers.got[-1][1], errors.BookieUnavailable)
+        await asyncio.wait(asks)
 
-    run(story)
+        assert [read.entry_id for read in fleet["b0"].asked(messages.ReadRequest)] == list(range(5))
+        assert all(isinstance(ask.exception(), errors.NoSuchLedger) for ask in asks)
 
 
-def test_requests_wait_for_the_connection_and_then_go_in_order() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            asks = [
-                client.shared.pool.ask(BookieId("b0"), messages.ReadRequest(0, 3, LEDGER, EntryId(number)))
-                for number in range(5)
-            ]
-            await asyncio.wait(asks)
-
-            assert [read.entry_id for read in fleet["b0"].asked(messages.ReadRequest)] == list(range(5))
-            assert all(isinstance(ask.exception(), errors.NoSuchLedger) for ask in asks)
-
-    tell(story)
-
-
-def test_a_bookie_that_cannot_be_dialed_is_left_alone_for_the_back_off_and_found_again_after_it() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            await fleet["b0"].stop()
-
-            async def ask() -> BookieError:
-                with pytest.raises(errors.BookieError) as caught:
-                    await client.bookies.read(BookieId("b0"), LEDGER, EntryId(0))
-                return caught.value
-
-            began_ns = fleet.machine.loop.now_ns
-            assert all([isinstance(await ask(), errors.BookieUnavailable) for _ in range(50)])
-            assert fleet.machine.loop.now_ns - began_ns < 1_000_000_000
-            await fleet["b0"].start()
-            await asyncio.sleep(6)
-
-            assert isinstance(await ask(), errors.NoSuchLedger)
-
-    tell(story)
-
-
-def test_a_bookie_that_moved_is_found_at_its_new_address() -> None:
-    """Kubernetes gives a restarted pod a new address under the old bookie id (metadata 6.2)."""
-
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            assert client.shared.watcher.address(BookieId("b0")) == ("b0", 3181)
-            await fleet["b0"].stop()
-            await fleet["b0"].start(port=4181)
-            await fleet.until(lambda: client.shared.watcher.address(BookieId("b0")) == ("b0", 4181), "the new address")
-
-            with pytest.raises(errors.NoSuchLedger):
-                await client.bookies.read(BookieId("b0"), LEDGER, EntryId(0))
-
-    tell(story)
-
-
-def test_read_only_bookies_are_dialed_and_not_chosen() -> None:
-    async def story(fleet: Fleet) -> None:
+@story(tell)
+async def test_a_bookie_that_cannot_be_dialed_is_left_alone_for_the_back_off_and_found_again_after_it(
+    fleet: Fleet,
+) -> None:
+    async with fleet.client() as client:
         await fleet["b0"].stop()
-        await fleet["b0"].start(read_only=True)
-        async with fleet.client() as client:
-            with pytest.raises(errors.NotEnoughBookies, match="there are 2"):
-                await client.create()
-            with pytest.raises(errors.NoSuchLedger):
+
+        async def ask() -> BookieError:
+            with pytest.raises(errors.BookieError) as caught:
                 await client.bookies.read(BookieId("b0"), LEDGER, EntryId(0))
-            assert [record.is_read_only for record in await client.admin.bookies()] == [True, False, False]
+            return caught.value
 
-    tell(story)
+        began_ns = fleet.machine.loop.now_ns
+        assert all([isinstance(await ask(), errors.BookieUnavailable) for _ in range(50)])
+        assert fleet.machine.loop.now_ns - began_ns < 1_000_000_000
+        await fleet["b0"].start()
+        await asyncio.sleep(6)
 
-
-def test_cancelling_a_call_forgets_its_answer_and_nothing_else() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            fleet["b0"].script = lambda request: MUTE
-            call = asyncio.ensure_future(client.bookies.read(BookieId("b0"), LEDGER, EntryId(0)))
-            await asyncio.sleep(0.1)
-            call.cancel()
-            await asyncio.wait([call])
-            fleet["b0"].script = obey
-
-            with pytest.raises(errors.NoSuchLedger):
-                await client.bookies.read(BookieId("b0"), LEDGER, EntryId(0))
-
-    tell(story)
+        assert isinstance(await ask(), errors.NoSuchLedger)
 
 
-def test_leaving_the_client_ends_everything_it_began() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            fleet["b0"].script = lambda request: BREAK
-            writer = await client.create()
-            pending = writer.append_nowait(b"x")
-            await asyncio.sleep(0.1)
-        await asyncio.wait([pending])
+@story(tell)
+async def test_a_bookie_that_moved_is_found_at_its_new_address(fleet: Fleet) -> None:
+    """Kubernetes gives a restarted pod a new address under the old bookie id (spec/metadata.md#M24)."""
 
-        assert len(asyncio.all_tasks()) <= 1 + len(
-            [t for t in asyncio.all_tasks() if "connection from" in t.get_name()]
-        )
+    async with fleet.client() as client:
+        assert client.shared.watcher.address(BookieId("b0")) == ("b0", 3181)
+        await fleet["b0"].stop()
+        await fleet["b0"].start(port=4181)
+        await fleet.until(lambda: client.shared.watcher.address(BookieId("b0")) == ("b0", 4181), "the new address")
 
-    tell(story)
+        with pytest.raises(errors.NoSuchLedger):
+            await client.bookies.read(BookieId("b0"), LEDGER, EntryId(0))
+
+
+@story(tell)
+async def test_read_only_bookies_are_dialed_and_not_chosen(fleet: Fleet) -> None:
+    await fleet["b0"].stop()
+    await fleet["b0"].start(read_only=True)
+    async with fleet.client() as client:
+        with pytest.raises(errors.NotEnoughBookies, match="there are 2"):
+            await client.create()
+        with pytest.raises(errors.NoSuchLedger):
+            await client.bookies.read(BookieId("b0"), LEDGER, EntryId(0))
+        assert [record.is_read_only for record in await client.admin.bookies()] == [True, False, False]
+
+
+@story(tell)
+async def test_cancelling_a_call_forgets_its_answer_and_nothing_else(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        fleet["b0"].script = lambda request: MUTE
+        call = asyncio.ensure_future(client.bookies.read(BookieId("b0"), LEDGER, EntryId(0)))
+        await asyncio.sleep(0.1)
+        call.cancel()
+        await asyncio.wait([call])
+        fleet["b0"].script = obey
+
+        with pytest.raises(errors.NoSuchLedger):
+            await client.bookies.read(BookieId("b0"), LEDGER, EntryId(0))
+
+
+@story(tell)
+async def test_leaving_the_client_ends_everything_it_began(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        fleet["b0"].script = lambda request: BREAK
+        writer = await client.create()
+        pending = writer.append_nowait(b"x")
+        await asyncio.sleep(0.1)
+    await asyncio.wait([pending])
+
+    assert len(asyncio.all_tasks()) <= 1 + len([t for t in asyncio.all_tasks() if "connection from" in t.get_name()])
 
 
 def test_unusable_options_are_all_told_at_once() -> None:
     with pytest.raises(errors.BadInput) as caught:
-        ClientOptions("nonsense", request_timeout_ms=0, long_poll_ms=10)
+        ClientOptions("nonsense", request_timeout_ms=0, long_poll_ms=-1)
 
     for word in ("nonsense", "request_timeout_ms", "long_poll_ms"):
         assert word in str(caught.value)
@@ -333,24 +320,24 @@ def test_the_answers_to_a_turn_of_adds_are_told_at_once_in_one_piece_or_in_many(
     run(story, version=version)
 
 
-def test_answers_to_adds_come_in_any_order_and_between_others() -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        one, other = Owner(), Owner()
-        first, second = one.batch([0, 1, 2]), other.batch([7])
-        connection.send_adds(first)
-        connection.send_adds(second)
-        send(connection, 1_000, answers)
-        zero, middle, last = map(framed, first.adds)
+@story(run)
+async def test_answers_to_adds_come_in_any_order_and_between_others(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
+    one, other = Owner(), Owner()
+    first, second = one.batch([0, 1, 2]), other.batch([7])
+    connection.send_adds(first)
+    connection.send_adds(second)
+    send(connection, 1_000, answers)
+    zero, middle, last = map(framed, first.adds)
 
-        wire.says(last + framed(next(iter(second.adds))) + answer(1_000) + middle)
-        await asyncio.sleep(0.01)
-        assert (one.acked, other.acked, len(answers.got)) == ([2, 1], [7], 1)
+    wire.says(last + framed(next(iter(second.adds))) + answer(1_000) + middle)
+    await asyncio.sleep(0.01)
+    assert (one.acked, other.acked, len(answers.got)) == ([2, 1], [7], 1)
 
-        wire.says(zero + zero)
-        await asyncio.sleep(0.01)
-        assert one.acked == [2, 1, 0]
-
-    run(story)
+    wire.says(zero + zero)
+    await asyncio.sleep(0.01)
+    assert one.acked == [2, 1, 0]
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -372,20 +359,20 @@ def test_an_add_that_is_refused_is_told_to_its_owner_and_no_other(version: int, 
     run(story, version=version)
 
 
-def test_a_done_add_in_another_form_than_the_usual_counts_too() -> None:
+@story(run)
+async def test_a_done_add_in_another_form_than_the_usual_counts_too(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
     """A status of its own length is legal protobuf, though nobody writes it (header, then the rest)."""
 
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        owner = Owner()
-        batch = owner.batch([5])
-        connection.send_adds(batch)
-        usual = next(iter(batch.adds))
-        wire.says(framed(usual.replace(b"\x10\x00\xaa\x06", b"\x10\x80\x00\xaa\x06")))
-        await asyncio.sleep(0.01)
+    owner = Owner()
+    batch = owner.batch([5])
+    connection.send_adds(batch)
+    usual = next(iter(batch.adds))
+    wire.says(framed(usual.replace(b"\x10\x00\xaa\x06", b"\x10\x80\x00\xaa\x06")))
+    await asyncio.sleep(0.01)
 
-        assert owner.acked == [5]
-
-    run(story)
+    assert owner.acked == [5]
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -410,37 +397,37 @@ def test_adds_that_are_not_answered_in_time_fail_their_owner_once_and_are_forgot
     run(story, version=version)
 
 
-def test_adds_that_were_answered_do_not_stay_in_memory() -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        owner = Owner()
-        for turn in range(40):
-            batch = owner.batch(range(turn * 100, turn * 100 + 100))
-            connection.send_adds(batch)
-            wire.says(b"".join(map(framed, batch.adds)))
-            await asyncio.sleep(0.05)
+@story(run)
+async def test_adds_that_were_answered_do_not_stay_in_memory(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
+    owner = Owner()
+    for turn in range(40):
+        batch = owner.batch(range(turn * 100, turn * 100 + 100))
+        connection.send_adds(batch)
+        wire.says(b"".join(map(framed, batch.adds)))
+        await asyncio.sleep(0.05)
 
-        assert len(owner.acked) == 4_000
-        assert not connection._adds
-        assert len(connection._deadlines) <= 6
-
-    run(story)
+    assert len(owner.acked) == 4_000
+    assert not connection._adds
+    assert len(connection._deadlines) <= 6
 
 
-def test_a_connection_that_breaks_tells_every_owner_of_adds_once() -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        one, other = Owner(), Owner()
-        for number in range(3):
-            connection.send_adds(one.batch([number]))
-        connection.send_adds(other.batch([9]))
-        wire.says(b"")
-        await asyncio.sleep(0.01)
-        assert [len(owner.errors) for owner in (one, other)] == [1, 1]
+@story(run)
+async def test_a_connection_that_breaks_tells_every_owner_of_adds_once(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
+    one, other = Owner(), Owner()
+    for number in range(3):
+        connection.send_adds(one.batch([number]))
+    connection.send_adds(other.batch([9]))
+    wire.says(b"")
+    await asyncio.sleep(0.01)
+    assert [len(owner.errors) for owner in (one, other)] == [1, 1]
 
-        connection.send_adds(one.batch([10]))
-        await asyncio.sleep(0.01)
-        assert isinstance(one.errors[1], errors.BookieUnavailable)
-
-    run(story)
+    connection.send_adds(one.batch([10]))
+    await asyncio.sleep(0.01)
+    assert isinstance(one.errors[1], errors.BookieUnavailable)
 
 
 # ---- version 2: answers without transaction ids ----------------------------------------------------------------------
@@ -455,69 +442,69 @@ def v2_answer(entry_id: int, status: Status = Status.EOK) -> bytes:
     return b"".join(v2.pack_response(messages.ReadResponse(0, 2, status, LEDGER, EntryId(entry_id), body)))
 
 
-def test_on_v2_a_second_question_of_the_same_entry_waits_for_the_answer_to_the_first() -> None:
+@story(run, version=2)
+async def test_on_v2_a_second_question_of_the_same_entry_waits_for_the_answer_to_the_first(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
     """Wire 9.2 and trap 8: a plain read and a fencing one cannot be told apart by their answers."""
 
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        connection.send(Call(v2_read(5), 2, answers, "plain", 5_000))
-        connection.send(Call(v2_read(5, fencing=True), 2, answers, "fencing", 5_000))
-        connection.send(Call(v2_read(6), 2, answers, "other", 5_000))
-        await asyncio.sleep(0.01)
-        assert b"".join(wire.writes) == b"".join(v2.pack_request(v2_read(5)) + v2.pack_request(v2_read(6)))
+    connection.send(Call(v2_read(5), 2, answers, "plain", 5_000))
+    connection.send(Call(v2_read(5, fencing=True), 2, answers, "fencing", 5_000))
+    connection.send(Call(v2_read(6), 2, answers, "other", 5_000))
+    await asyncio.sleep(0.01)
+    assert b"".join(wire.writes) == b"".join(v2.pack_request(v2_read(5)) + v2.pack_request(v2_read(6)))
 
-        wire.says(v2_answer(5, Status.ENOENTRY))
-        await asyncio.sleep(0.01)
-        assert [context for context, _ in answers.got] == ["plain"]
-        assert wire.writes[-1] == b"".join(v2.pack_request(v2_read(5, fencing=True)))
-        wire.says(v2_answer(5))
-        await asyncio.sleep(0.01)
-        assert [context for context, _ in answers.got] == ["plain", "fencing"]
-
-    run(story, version=2)
+    wire.says(v2_answer(5, Status.ENOENTRY))
+    await asyncio.sleep(0.01)
+    assert [context for context, _ in answers.got] == ["plain"]
+    assert wire.writes[-1] == b"".join(v2.pack_request(v2_read(5, fencing=True)))
+    wire.says(v2_answer(5))
+    await asyncio.sleep(0.01)
+    assert [context for context, _ in answers.got] == ["plain", "fencing"]
 
 
-def test_on_v2_the_late_answer_to_a_plain_read_is_not_taken_for_proof_of_fencing() -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        connection.send(Call(v2_read(5), 2, answers, "plain", 500))
-        await asyncio.sleep(1.5)
-        assert [type(said) for _, said in answers.got] == [errors.RequestTimedOut]
-        connection.send(Call(v2_read(5, fencing=True), 2, answers, "fencing", 5_000))
+@story(run, version=2)
+async def test_on_v2_the_late_answer_to_a_plain_read_is_not_taken_for_proof_of_fencing(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
+    connection.send(Call(v2_read(5), 2, answers, "plain", 500))
+    await asyncio.sleep(1.5)
+    assert [type(said) for _, said in answers.got] == [errors.RequestTimedOut]
+    connection.send(Call(v2_read(5, fencing=True), 2, answers, "fencing", 5_000))
 
-        wire.says(v2_answer(5, Status.ENOENTRY))
-        await asyncio.sleep(0.01)
-        assert len(answers.got) == 1
-        wire.says(v2_answer(5, Status.EIO))
-        await asyncio.sleep(0.01)
+    wire.says(v2_answer(5, Status.ENOENTRY))
+    await asyncio.sleep(0.01)
+    assert len(answers.got) == 1
+    wire.says(v2_answer(5, Status.EIO))
+    await asyncio.sleep(0.01)
 
-        assert [type(said) for _, said in answers.got[1:]] == [errors.StorageFailed]
-
-    run(story, version=2)
-
-
-def test_on_v2_a_question_that_waits_for_anothers_answer_times_out_too() -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        connection.send(Call(v2_read(5), 2, answers, "first", 1_000))
-        connection.send(Call(v2_read(5), 2, answers, "second", 1_000))
-        await asyncio.sleep(1.6)
-
-        assert [(context, type(said)) for context, said in answers.got] == [
-            ("first", errors.RequestTimedOut),
-            ("second", errors.RequestTimedOut),
-        ]
-
-    run(story, version=2)
+    assert [type(said) for _, said in answers.got[1:]] == [errors.StorageFailed]
 
 
-def test_on_v2_an_add_that_a_recovery_of_this_client_sends_again_ends_the_writers_hope() -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        writer, recovery = Owner(), Owner()
-        connection.send_adds(writer.batch([0, 1], version=2))
-        again = recovery.batch([1], version=2)
-        connection.send_adds(again)
-        wire.says(framed(next(iter(again.adds))))
-        await asyncio.sleep(0.01)
+@story(run, version=2)
+async def test_on_v2_a_question_that_waits_for_anothers_answer_times_out_too(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
+    connection.send(Call(v2_read(5), 2, answers, "first", 1_000))
+    connection.send(Call(v2_read(5), 2, answers, "second", 1_000))
+    await asyncio.sleep(1.6)
 
-        assert (recovery.acked, writer.acked) == ([1], [])
-        assert [type(error) for error in writer.errors] == [errors.RequestTimedOut]
+    assert [(context, type(said)) for context, said in answers.got] == [
+        ("first", errors.RequestTimedOut),
+        ("second", errors.RequestTimedOut),
+    ]
 
-    run(story, version=2)
+
+@story(run, version=2)
+async def test_on_v2_an_add_that_a_recovery_of_this_client_sends_again_ends_the_writers_hope(
+    wire: Wire, connection: Connection, answers: Answers
+) -> None:
+    writer, recovery = Owner(), Owner()
+    connection.send_adds(writer.batch([0, 1], version=2))
+    again = recovery.batch([1], version=2)
+    connection.send_adds(again)
+    wire.says(framed(next(iter(again.adds))))
+    await asyncio.sleep(0.01)
+
+    assert (recovery.acked, writer.acked) == ([1], [])
+    assert [type(error) for error in writer.errors] == [errors.RequestTimedOut]

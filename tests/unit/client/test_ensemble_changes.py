@@ -1,4 +1,5 @@
-"""Ensemble changes when more goes wrong at a time, and when they are put off (P19, P20; delayEnsembleChange)."""
+"""Ensemble changes when more goes wrong at a time, and when they are put off (CONFORMANCE.md#P19, P20;
+delayEnsembleChange)."""
 
 import asyncio
 
@@ -11,6 +12,7 @@ from bookie.client import Client, LedgerWriter
 from bookie.wire import messages
 from bookie.wire.messages import Request
 from client_support import BREAK, MUTE, Fleet, obey, tell
+from story_support import story
 
 
 def ensemble(writer: LedgerWriter) -> list[str]:
@@ -33,35 +35,45 @@ async def is_whole(client: Client, fleet: Fleet, writer: LedgerWriter, entries: 
 
 
 @pytest.mark.parametrize("failure", [Status.EIO, BREAK])
-def test_two_bookies_that_fail_at_once_are_both_replaced(failure: Status | str) -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append_many([b"x"] * 10)
-            for victim in ensemble(writer)[:2]:
-                fleet[victim].script = lambda request: failure
-            victims = ensemble(writer)[:2]
+@story(tell, zones="abcabc")
+async def test_two_bookies_that_fail_at_once_are_both_replaced(fleet: Fleet, *, failure: Status | str) -> None:
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append_many([b"x"] * 10)
+        for victim in ensemble(writer)[:2]:
+            fleet[victim].script = lambda request: failure
+        victims = ensemble(writer)[:2]
 
-            await writer.append_many([b"x"] * 10)
-            await fleet.until(lambda: not set(victims) & set(ensemble(writer)), "both to be replaced")
-            await is_whole(client, fleet, writer, 20)
-
-    tell(story, zones="abcabc")
+        await writer.append_many([b"x"] * 10)
+        await fleet.until(lambda: not set(victims) & set(ensemble(writer)), "both to be replaced")
+        await is_whole(client, fleet, writer, 20)
 
 
-def test_all_bookies_of_an_ensemble_that_fail_at_once_are_replaced() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            first = ensemble(writer)
-            for victim in first:
-                fleet[victim].script = lambda request: BREAK if isinstance(request, messages.AddRequest) else None
+@story(tell, zones="abcabc")
+async def test_a_bookie_that_holds_a_strangers_key_for_the_ledger_is_replaced(fleet: Fleet) -> None:
+    """Who speaks first sets a ledger's key on a bookie (BookKeeper); a stranger who does must not end the ledger."""
 
-            assert await writer.append_many([b"x"] * 10) == range(10)
-            await is_whole(client, fleet, writer, 10)
-            assert len(writer.metadata.segments) == 1, "nothing was confirmed before: replaced in place"
+    async with fleet.client() as client:
+        writer = await client.create()
+        victim = ensemble(writer)[1]
+        fleet[victim].script = lambda request: Status.EUA
 
-    tell(story, zones="abcabcabc")
+        assert await writer.append_many([b"x"] * 10) == range(10)
+        await fleet.until(lambda: victim not in ensemble(writer), "it to be replaced")
+        await is_whole(client, fleet, writer, 10)
+
+
+@story(tell, zones="abcabcabc")
+async def test_all_bookies_of_an_ensemble_that_fail_at_once_are_replaced(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await client.create()
+        first = ensemble(writer)
+        for victim in first:
+            fleet[victim].script = lambda request: BREAK if isinstance(request, messages.AddRequest) else None
+
+        assert await writer.append_many([b"x"] * 10) == range(10)
+        await is_whole(client, fleet, writer, 10)
+        assert len(writer.metadata.segments) == 1, "nothing was confirmed before: replaced in place"
 
 
 def test_a_replacement_that_fails_while_it_is_sent_what_it_lacks_is_replaced_in_turn() -> None:
@@ -88,112 +100,100 @@ def test_a_replacement_that_fails_while_it_is_sent_what_it_lacks_is_replaced_in_
     tell(story, zones="abcabc")
 
 
-def test_a_bookie_that_fails_while_a_change_is_being_written_is_replaced_by_the_next_change() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append_many([b"x"] * 10)
-            first, second = ensemble(writer)[:2]
-            put = client.shared.ledgers.put
+@story(tell, zones="abcabc")
+async def test_a_bookie_that_fails_while_a_change_is_being_written_is_replaced_by_the_next_change(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append_many([b"x"] * 10)
+        first, second = ensemble(writer)[:2]
+        put = client.shared.ledgers.put
 
-            async def slow_put(*arguments: object) -> int:
-                fleet[second].break_connections()
-                await asyncio.sleep(1)
-                return await put(*arguments)  # type: ignore[arg-type]
+        async def slow_put(*arguments: object) -> int:
+            fleet[second].break_connections()
+            await asyncio.sleep(1)
+            return await put(*arguments)  # type: ignore[arg-type]
 
-            client.shared.ledgers.put = slow_put  # type: ignore[method-assign,assignment]
-            fleet[first].script = lambda request: Status.EIO
-            await writer.append_many([b"x"] * 10)
-            client.shared.ledgers.put = put  # type: ignore[method-assign]
-            await fleet.until(lambda: first not in ensemble(writer), "the change", timeout_s=120)
-            await is_whole(client, fleet, writer, 20)
-
-    tell(story, zones="abcabc")
+        client.shared.ledgers.put = slow_put  # type: ignore[method-assign,assignment]
+        fleet[first].script = lambda request: Status.EIO
+        await writer.append_many([b"x"] * 10)
+        client.shared.ledgers.put = put  # type: ignore[method-assign]
+        await fleet.until(lambda: first not in ensemble(writer), "the change", timeout_s=120)
+        await is_whole(client, fleet, writer, 20)
 
 
-def test_with_delayed_changes_a_bookie_that_restarts_costs_no_segment() -> None:
+@story(tell, zones="abcabc")
+async def test_with_delayed_changes_a_bookie_that_restarts_costs_no_segment(fleet: Fleet) -> None:
     """delayEnsembleChange: while the ack quorum can be met without it."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(delay_ensemble_change=True) as client:
-            writer = await client.create()
-            for victim in ensemble(writer):
-                await writer.append_many([b"x"] * 5)
-                await fleet[victim].stop()
-                await writer.append_many([b"x"] * 5)
-                await fleet[victim].start()
-                before = len(fleet[victim].ids(writer.id))
-                for _ in range(100):
-                    await writer.append(b"x")
-                    if len(fleet[victim].ids(writer.id)) > before:
-                        break
-                    await asyncio.sleep(0.1)
-
-            assert len(writer.metadata.segments) == 1
-            await is_whole(client, fleet, writer, writer.last_confirmed + 1)
-
-    tell(story, zones="abcabc")
-
-
-def test_with_delayed_changes_the_ensemble_changes_as_soon_as_the_ack_quorum_needs_it() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(delay_ensemble_change=True, request_timeout_ms=60_000) as client:
-            writer = await client.create()
+    async with fleet.client(delay_ensemble_change=True) as client:
+        writer = await client.create()
+        for victim in ensemble(writer):
             await writer.append_many([b"x"] * 5)
-            victims = ensemble(writer)[:2]
-            await fleet[victims[0]].stop()
+            await fleet[victim].stop()
             await writer.append_many([b"x"] * 5)
-            assert len(writer.metadata.segments) == 1
-            await fleet[victims[1]].stop()
+            await fleet[victim].start()
+            before = len(fleet[victim].ids(writer.id))
+            for _ in range(100):
+                await writer.append(b"x")
+                if len(fleet[victim].ids(writer.id)) > before:
+                    break
+                await asyncio.sleep(0.1)
 
-            await writer.append_many([b"x"] * 5)
-            assert len(writer.metadata.segments) == 2
-            await is_whole(client, fleet, writer, 15)
-
-    tell(story, zones="abcabc")
-
-
-def test_with_delayed_changes_a_bookie_that_became_read_only_is_replaced_at_once() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(delay_ensemble_change=True) as client:
-            writer = await client.create()
-            victim = ensemble(writer)[0]
-            fleet[victim].script = lambda request: Status.EREADONLY
-            await writer.append_many([b"x"] * 5)
-            await fleet.until(lambda: victim not in ensemble(writer), "the change")
-
-    tell(story, zones="abca")
+        assert len(writer.metadata.segments) == 1
+        await is_whole(client, fleet, writer, writer.last_confirmed + 1)
 
 
-def test_a_silent_bookie_does_not_hold_up_a_change_of_another_slot() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(request_timeout_ms=60_000) as client:
-            writer = await client.create()
-            silent, victim = ensemble(writer)[:2]
-            fleet[silent].script = lambda request: MUTE
-            fleet[victim].script = lambda request: Status.EIO
+@story(tell, zones="abcabc")
+async def test_with_delayed_changes_the_ensemble_changes_as_soon_as_the_ack_quorum_needs_it(fleet: Fleet) -> None:
+    async with fleet.client(delay_ensemble_change=True, request_timeout_ms=60_000) as client:
+        writer = await client.create()
+        await writer.append_many([b"x"] * 5)
+        victims = ensemble(writer)[:2]
+        await fleet[victims[0]].stop()
+        await writer.append_many([b"x"] * 5)
+        assert len(writer.metadata.segments) == 1
+        await fleet[victims[1]].stop()
 
-            assert await writer.append_many([b"x"] * 5) == range(5)
-            fleet[silent].script = obey
-            assert victim not in ensemble(writer)
-
-    tell(story, zones="abca")
+        await writer.append_many([b"x"] * 5)
+        assert len(writer.metadata.segments) == 2
+        await is_whole(client, fleet, writer, 15)
 
 
-def test_a_ledger_may_be_given_its_id() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            for chosen in (7_000_000_000, 2**63 - 1, 0):
-                async with await client.create(ledger_id=chosen) as writer:  # type: ignore[arg-type]
-                    await writer.append(b"x")
-                assert writer.id == chosen
-                async with await client.open(writer.id) as reader:
-                    assert reader.last_entry == 0
-            with pytest.raises(errors.LedgerExists, match="ledger 7000000000 exists already"):
-                await client.create(ledger_id=7_000_000_000)  # type: ignore[arg-type]
-            for bad in (-1, 2**63):
-                with pytest.raises(errors.BadInput, match="has no place"):
-                    await client.create(ledger_id=bad)  # type: ignore[arg-type]
-            assert [ledger async for ledger in client.ledgers()] == [0, 7_000_000_000, 2**63 - 1]
+@story(tell, zones="abca")
+async def test_with_delayed_changes_a_bookie_that_became_read_only_is_replaced_at_once(fleet: Fleet) -> None:
+    async with fleet.client(delay_ensemble_change=True) as client:
+        writer = await client.create()
+        victim = ensemble(writer)[0]
+        fleet[victim].script = lambda request: Status.EREADONLY
+        await writer.append_many([b"x"] * 5)
+        await fleet.until(lambda: victim not in ensemble(writer), "the change")
 
-    tell(story)
+
+@story(tell, zones="abca")
+async def test_a_silent_bookie_does_not_hold_up_a_change_of_another_slot(fleet: Fleet) -> None:
+    async with fleet.client(request_timeout_ms=60_000) as client:
+        writer = await client.create()
+        silent, victim = ensemble(writer)[:2]
+        fleet[silent].script = lambda request: MUTE
+        fleet[victim].script = lambda request: Status.EIO
+
+        assert await writer.append_many([b"x"] * 5) == range(5)
+        fleet[silent].script = obey
+        assert victim not in ensemble(writer)
+
+
+@story(tell)
+async def test_a_ledger_may_be_given_its_id(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        for chosen in (7_000_000_000, 2**63 - 1, 0):
+            async with await client.create(ledger_id=chosen) as writer:  # type: ignore[arg-type]
+                await writer.append(b"x")
+            assert writer.id == chosen
+            async with await client.open(writer.id) as reader:
+                assert reader.last_entry == 0
+        with pytest.raises(errors.LedgerExists, match="ledger 7000000000 exists already"):
+            await client.create(ledger_id=7_000_000_000)  # type: ignore[arg-type]
+        for bad in (-1, 2**63):
+            with pytest.raises(errors.BadInput, match="ledger_id must be 0 to"):
+                await client.create(ledger_id=bad)  # type: ignore[arg-type]
+        assert [ledger async for ledger in client.ledgers()] == [0, 7_000_000_000, 2**63 - 1]

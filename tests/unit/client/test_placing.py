@@ -6,6 +6,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.client import Client
 from client_support import Fleet, tell
+from story_support import story
 
 
 async def zones_used(client: Client, times: int = 20) -> set[tuple[str, ...]]:
@@ -18,68 +19,58 @@ async def zones_used(client: Client, times: int = 20) -> set[tuple[str, ...]]:
     return used
 
 
-def test_bookies_say_their_zone_themselves() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            assert await zones_used(client) == {("a", "b")}
-
-    tell(story, zones="aabb")
+@story(tell, zones="aabb")
+async def test_bookies_say_their_zone_themselves(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        assert await zones_used(client) == {("a", "b")}
 
 
-def test_settings_and_the_record_of_pulsar_say_it_for_them_and_changes_are_followed() -> None:
-    async def story(fleet: Fleet) -> None:
-        record = b'{"default": {"b0": {"rack": "/r1"}, "b1": {"rack": "/r1"}, "b2": {"rack": "/r2"}}}'
-        await fleet.store.create("/bookies", record)
-        async with fleet.client(rack_mapping_path="/bookies", locations={"b3": "/r2"}) as client:
-            assert await zones_used(client) == {("/r1", "/r2")}
+@story(tell, zones="aaaa")
+async def test_settings_and_the_record_of_pulsar_say_it_for_them_and_changes_are_followed(fleet: Fleet) -> None:
+    record = b'{"default": {"b0": {"rack": "/r1"}, "b1": {"rack": "/r1"}, "b2": {"rack": "/r2"}}}'
+    await fleet.store.create("/bookies", record)
+    async with fleet.client(rack_mapping_path="/bookies", locations={"b3": "/r2"}) as client:
+        assert await zones_used(client) == {("/r1", "/r2")}
 
-            await fleet.store.put("/bookies", b'{"default": {"b0": {"rack": "/r7"}}}', 0)
-            watcher = client.shared.watcher
-            await fleet.until(lambda: watcher.zones()[BookieId("b0")] == "/r7", "the new record")
-            await fleet.store.put("/bookies", b"nonsense", 1)
-            watcher.refresh()
-            await fleet.until(lambda: True, "a look")
-            assert watcher.zones()[BookieId("b0")] == "/r7"
-
-    tell(story, zones="aaaa")
+        await fleet.store.put("/bookies", b'{"default": {"b0": {"rack": "/r7"}}}', 0)
+        watcher = client.shared.watcher
+        await fleet.until(lambda: watcher.zones()[BookieId("b0")] == "/r7", "the new record")
+        await fleet.store.put("/bookies", b"nonsense", 1)
+        watcher.refresh()
+        await fleet.until(lambda: True, "a look")
+        assert watcher.zones()[BookieId("b0")] == "/r7"
 
 
-def test_zones_that_are_a_must_keep_a_ledger_from_being_created_without_them() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(zones_per_write_quorum_min=3) as client:
-            with pytest.raises(errors.NotEnoughBookies, match="in 3 zones"):
-                await client.create()
-
-    tell(story, zones="aabb")
+@story(tell, zones="aabb")
+async def test_zones_that_are_a_must_keep_a_ledger_from_being_created_without_them(fleet: Fleet) -> None:
+    async with fleet.client(zones_per_write_quorum_min=3) as client:
+        with pytest.raises(errors.NotEnoughBookies, match="in 3 zones"):
+            await client.create()
 
 
-def test_a_bookie_in_quarantine_is_taken_only_when_there_is_no_other_and_forgiven_in_time() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(quarantine_ms=10_000) as client:
-            bad = BookieId("b3")  # the only one in its zone
-            client.shared.pool.quarantine(bad, errors.StorageFailed("for the test"))
-            ensembles = [(await client.create()).metadata.last_segment.bookies for _ in range(10)]
-            assert not any(bad in ensemble for ensemble in ensembles)
-            wide = await client.create(ensemble_size=4, write_quorum=3, ack_quorum=2)
-            assert bad in wide.metadata.last_segment.bookies
+@story(tell, zones="aaab")
+async def test_a_bookie_in_quarantine_is_taken_only_when_there_is_no_other_and_forgiven_in_time(fleet: Fleet) -> None:
+    async with fleet.client(quarantine_ms=10_000) as client:
+        bad = BookieId("b3")  # the only one in its zone
+        client.shared.pool.quarantine(bad, errors.StorageFailed("for the test"))
+        ensembles = [(await client.create()).metadata.last_segment.bookies for _ in range(10)]
+        assert not any(bad in ensemble for ensemble in ensembles)
+        wide = await client.create(ensemble_size=4, write_quorum=3, ack_quorum=2)
+        assert bad in wide.metadata.last_segment.bookies
 
-            await fleet.machine.loop.sleep_ns(10_100_000_000)
-            assert all([bad in (await client.create()).metadata.last_segment.bookies for _ in range(5)])
-
-    tell(story, zones="aaab")
+        await fleet.machine.loop.sleep_ns(10_100_000_000)
+        assert all([bad in (await client.create()).metadata.last_segment.bookies for _ in range(5)])
 
 
-def test_bookies_with_more_room_get_more_ledgers() -> None:
-    async def story(fleet: Fleet) -> None:
-        for bookie, free in zip(fleet.bookies, (1, 1, 1, 3), strict=True):
-            bookie.free_bytes = free << 30
-        async with fleet.client(weigh_by_free_space=True) as client:
-            await fleet.until(lambda: len(client.shared.free_space.free_bytes) == 4, "what bookies say")
-            chosen: list[BookieId] = []
-            for _ in range(300):
-                writer = await client.create(ensemble_size=1, write_quorum=1, ack_quorum=1)
-                chosen += writer.metadata.last_segment.bookies
+@story(tell, zones="aaaa")
+async def test_bookies_with_more_room_get_more_ledgers(fleet: Fleet) -> None:
+    for bookie, free in zip(fleet.bookies, (1, 1, 1, 3), strict=True):
+        bookie.free_bytes = free << 30
+    async with fleet.client(weigh_by_free_space=True) as client:
+        await fleet.until(lambda: len(client.shared.free_space.free_bytes) == 4, "what bookies say")
+        chosen: list[BookieId] = []
+        for _ in range(300):
+            writer = await client.create(ensemble_size=1, write_quorum=1, ack_quorum=1)
+            chosen += writer.metadata.last_segment.bookies
 
-            assert 110 < chosen.count(BookieId("b3")) < 190
-
-    tell(story, zones="aaaa")
+        assert 110 < chosen.count(BookieId("b3")) < 190

@@ -1,4 +1,5 @@
-"""LedgerReader against model bookies: replicas, digests, LAC, tailing (wire 10.5, 10.6; B9-B11, P18)."""
+"""LedgerReader against model bookies: replicas, digests, LAC, tailing (spec/wire.md#W59, W63; CONFORMANCE.md#B9 to B11,
+P18)."""
 
 import asyncio
 import contextlib
@@ -11,6 +12,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.wire import messages
 from client_support import BREAK, MUTE, Fleet, tell
+from story_support import story
 
 
 async def closed_ledger(client: Client, count: int, **options: object) -> LedgerId:
@@ -20,180 +22,162 @@ async def closed_ledger(client: Client, count: int, **options: object) -> Ledger
 
 
 @pytest.mark.parametrize("digest", list(DigestType))
-def test_what_was_written_is_read_with_its_ids_and_lengths(digest: DigestType) -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            ledger_id = await closed_ledger(client, 3, digest_type=digest, password=b"secret")
+@story(tell)
+async def test_what_was_written_is_read_with_its_ids_and_lengths(fleet: Fleet, *, digest: DigestType) -> None:
+    async with fleet.client() as client:
+        ledger_id = await closed_ledger(client, 3, digest_type=digest, password=b"secret")
 
-            reader = await client.open(ledger_id, b"secret")
-            entries = await reader.read(0, reader.last_entry)
+        reader = await client.open(ledger_id, b"secret")
+        entries = await reader.read(0, reader.last_entry)
 
-            assert entries == [(0, b"entry 0", 7), (1, b"entry 1", 14), (2, b"entry 2", 21)]
-
-    tell(story)
+        assert entries == [(0, b"entry 0", 7), (1, b"entry 1", 14), (2, b"entry 2", 21)]
 
 
-def test_a_wrong_password_is_refused_before_any_bookie_is_asked() -> None:
+@story(tell)
+async def test_a_wrong_password_is_refused_before_any_bookie_is_asked(fleet: Fleet) -> None:
     """Wire 10.4, step 1."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            ledger_id = await closed_ledger(client, 1, password=b"secret")
-            for bookie in fleet.bookies:
-                bookie.requests.clear()
+    async with fleet.client() as client:
+        ledger_id = await closed_ledger(client, 1, password=b"secret")
+        for bookie in fleet.bookies:
+            bookie.requests.clear()
 
-            for opened in (client.open, client.open_no_recovery):
-                with pytest.raises(errors.Unauthorized):
-                    await opened(ledger_id, b"guess")
+        for opened in (client.open, client.open_no_recovery):
+            with pytest.raises(errors.Unauthorized):
+                await opened(ledger_id, b"guess")
 
-            assert not any(bookie.requests for bookie in fleet.bookies)
-            assert (await client.open(ledger_id, administrative=True)).last_entry == 0
-
-    tell(story)
+        assert not any(bookie.requests for bookie in fleet.bookies)
+        assert (await client.open(ledger_id, administrative=True)).last_entry == 0
 
 
 @pytest.mark.parametrize("failure", [Status.ENOENTRY, Status.EIO, Status.EUNKNOWNLEDGERSTATE, MUTE, BREAK])
-def test_one_good_replica_is_enough(failure: Status | str) -> None:
-    """B9."""
+@story(tell)
+async def test_one_good_replica_is_enough(fleet: Fleet, *, failure: Status | str) -> None:
+    """CONFORMANCE.md#B9."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            ledger_id = await closed_ledger(client, 20)
-            for bad in ("b0", "b2"):
-                fleet[bad].script = lambda request: failure
+    async with fleet.client() as client:
+        ledger_id = await closed_ledger(client, 20)
+        for bad in ("b0", "b2"):
+            fleet[bad].script = lambda request: failure
 
-            reader = await client.open(ledger_id)
+        reader = await client.open(ledger_id)
 
-            assert [entry.entry_id for entry in await reader.read(0, 19)] == list(range(20))
-
-    tell(story)
+        assert [entry.entry_id for entry in await reader.read(0, 19)] == list(range(20))
 
 
-def test_a_replica_with_a_flipped_bit_is_passed_over() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            ledger_id = await closed_ledger(client, 3)
-            for rotten in ("b0", "b1"):
-                for key, body in list(fleet[rotten].entries.items()):
-                    fleet[rotten].entries[key] = body[:-1] + bytes([body[-1] ^ 1])
+@story(tell)
+async def test_a_replica_with_a_flipped_bit_is_passed_over(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await closed_ledger(client, 3)
+        for rotten in ("b0", "b1"):
+            for key, body in list(fleet[rotten].entries.items()):
+                fleet[rotten].entries[key] = body[:-1] + bytes([body[-1] ^ 1])
 
-            reader = await client.open(ledger_id)
+        reader = await client.open(ledger_id)
 
-            assert [entry.payload for entry in await reader.read(0, 2)] == [b"entry 0", b"entry 1", b"entry 2"]
-
-    tell(story)
+        assert [entry.payload for entry in await reader.read(0, 2)] == [b"entry 0", b"entry 1", b"entry 2"]
 
 
-def test_the_error_is_no_only_when_every_replica_said_no() -> None:
-    """B10, B11."""
+@story(tell)
+async def test_the_error_is_no_only_when_every_replica_said_no(fleet: Fleet) -> None:
+    """CONFORMANCE.md#B10, B11."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            ledger_id = await closed_ledger(client, 1)
-            reader = await client.open(ledger_id)
-            for bookie in fleet.bookies:
-                bookie.entries.clear()
+    async with fleet.client() as client:
+        ledger_id = await closed_ledger(client, 1)
+        reader = await client.open(ledger_id)
+        for bookie in fleet.bookies:
+            bookie.entries.clear()
 
-            with pytest.raises(errors.NoSuchEntry):
-                await reader.read(0, 0)
-            fleet["b1"].limbo.add(ledger_id)
-            with pytest.raises(errors.UnknownLedgerState) as caught:
-                await reader.read(0, 0)
+        with pytest.raises(errors.NoSuchEntry):
+            await reader.read(0, 0)
+        fleet["b1"].limbo.add(ledger_id)
+        with pytest.raises(errors.UnknownLedgerState) as caught:
+            await reader.read(0, 0)
 
-            assert caught.value.answer is Answer.UNKNOWN
-
-    tell(story)
+        assert caught.value.answer is Answer.UNKNOWN
 
 
-def test_a_silent_replica_is_given_company_after_the_speculative_time_out() -> None:
+@story(tell)
+async def test_a_silent_replica_is_given_company_after_the_speculative_time_out(fleet: Fleet) -> None:
     """Wire 10.5, step 4."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(speculative_read_ms=200) as client:
-            ledger_id = await closed_ledger(client, 3)
-            reader = await client.open(ledger_id)
-            fleet["b0"].script = lambda request: MUTE
-            began_ns = fleet.machine.loop.now_ns
+    async with fleet.client(speculative_read_ms=200) as client:
+        ledger_id = await closed_ledger(client, 3)
+        reader = await client.open(ledger_id)
+        fleet["b0"].script = lambda request: MUTE
+        began_ns = fleet.machine.loop.now_ns
 
-            await reader.read(0, 2)
-            once_ns = fleet.machine.loop.now_ns
-            await reader.read(0, 2)
+        await reader.read(0, 2)
+        once_ns = fleet.machine.loop.now_ns
+        await reader.read(0, 2)
 
-            assert once_ns - began_ns < 1_000_000_000
-            assert fleet.machine.loop.now_ns - once_ns < 100_000_000, "from then on it is asked last"
-
-    tell(story)
+        assert once_ns - began_ns < 1_000_000_000
+        assert fleet.machine.loop.now_ns - once_ns < 100_000_000, "from then on it is asked last"
 
 
-def test_entries_beyond_the_last_confirmed_are_refused() -> None:
+@story(tell)
+async def test_entries_beyond_the_last_confirmed_are_refused(fleet: Fleet) -> None:
     """Wire 10.5, step 1."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            ledger_id = await closed_ledger(client, 3)
-            reader = await client.open(ledger_id)
+    async with fleet.client() as client:
+        ledger_id = await closed_ledger(client, 3)
+        reader = await client.open(ledger_id)
 
-            for first, last in ((0, 3), (-1, 1), (2, 1)):
-                with pytest.raises(errors.BadInput, match="up to 2 are confirmed"):
-                    await reader.read(first, last)
-
-    tell(story)
-
-
-def test_reading_ahead_is_bounded_and_stops_with_the_consumer() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(prefetch_entries_max=8) as client:
-            ledger_id = await closed_ledger(client, 100)
-            reader = await client.open(ledger_id)
-            for bookie in fleet.bookies:
-                bookie.requests.clear()
-
-            async with contextlib.aclosing(reader.read_stream(0, 99)) as stream:  # type: ignore[type-var]
-                async for entry in stream:
-                    if entry.entry_id == 10:
-                        break
-
-            asked = sum(len(bookie.asked(messages.ReadRequest)) for bookie in fleet.bookies)
-            assert asked <= 11 + 8
-
-    tell(story)
+        for first, last in ((0, 3), (3, 3), (2, 0)):
+            with pytest.raises(errors.BadInput, match="up to 2 are confirmed"):
+                await reader.read(first, last)
+        with pytest.raises(errors.BadInput, match="first must be 0 to"):
+            await reader.read(-1, 1)
 
 
-def test_opening_without_recovery_disturbs_nobody() -> None:
-    """P18."""
+@story(tell)
+async def test_reading_ahead_is_bounded_and_stops_with_the_consumer(fleet: Fleet) -> None:
+    async with fleet.client(prefetch_entries_max=8) as client:
+        ledger_id = await closed_ledger(client, 100)
+        reader = await client.open(ledger_id)
+        for bookie in fleet.bookies:
+            bookie.requests.clear()
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client, fleet.client("reader") as other:
-            writer = await client.create()
-            for _ in range(5):
-                await writer.append(b"x")
+        async with contextlib.aclosing(reader.read_stream(0, 99)) as stream:  # type: ignore[type-var]
+            async for entry in stream:
+                if entry.entry_id == 10:
+                    break
 
-            reader = await other.open_no_recovery(writer.id)
-
-            assert reader.last_confirmed >= 3  # the last entry's header says so at least
-            assert not any(bookie.fenced for bookie in fleet.bookies)
-            assert await writer.append(b"more") == 5
-            await fleet.until(lambda: all(b.lac(writer.id) == 5 for b in fleet.bookies), "the explicit LAC")
-            assert await reader.read_last_confirmed() == 5
-            await reader.close()
-
-    tell(story)
+        asked = sum(len(bookie.asked(messages.ReadRequest)) for bookie in fleet.bookies)
+        assert asked <= 11 + 8
 
 
-def test_a_lac_that_too_few_bookies_can_tell_is_an_error_and_not_a_guess() -> None:
-    """B13 for plain LAC reads."""
+@story(tell)
+async def test_opening_without_recovery_disturbs_nobody(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P18."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append_many([b"x"] * 5)
-            for bad in ("b0", "b2"):
-                fleet[bad].script = lambda request: Status.EIO
+    async with fleet.client() as client, fleet.client("reader") as other:
+        writer = await client.create()
+        for _ in range(5):
+            await writer.append(b"x")
 
-            with pytest.raises(errors.QuorumNotReached):
-                await client.open_no_recovery(writer.id)
+        reader = await other.open_no_recovery(writer.id)
 
-    tell(story)
+        assert reader.last_confirmed >= 3  # the last entry's header says so at least
+        assert not any(bookie.fenced for bookie in fleet.bookies)
+        assert await writer.append(b"more") == 5
+        await fleet.until(lambda: all(b.lac(writer.id) == 5 for b in fleet.bookies), "the explicit LAC")
+        assert await reader.read_last_confirmed() == 5
+        await reader.close()
+
+
+@story(tell)
+async def test_a_lac_that_too_few_bookies_can_tell_is_an_error_and_not_a_guess(fleet: Fleet) -> None:
+    """CONFORMANCE.md#B13 for plain LAC reads."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append_many([b"x"] * 5)
+        for bad in ("b0", "b2"):
+            fleet[bad].script = lambda request: Status.EIO
+
+        with pytest.raises(errors.QuorumNotReached):
+            await client.open_no_recovery(writer.id)
 
 
 async def collect(reader: LedgerReader, into: list[Entry]) -> None:
@@ -201,63 +185,57 @@ async def collect(reader: LedgerReader, into: list[Entry]) -> None:
         into.append(entry)
 
 
-def test_a_tail_delivers_every_entry_once_and_ends_with_the_ledger() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client, fleet.client("reader") as other:
-            writer = await client.create()
-            reader = await other.open_no_recovery(writer.id)
-            seen: list[Entry] = []
-            tailing = asyncio.ensure_future(collect(reader, seen))
+@story(tell)
+async def test_a_tail_delivers_every_entry_once_and_ends_with_the_ledger(fleet: Fleet) -> None:
+    async with fleet.client() as client, fleet.client("reader") as other:
+        writer = await client.create()
+        reader = await other.open_no_recovery(writer.id)
+        seen: list[Entry] = []
+        tailing = asyncio.ensure_future(collect(reader, seen))
 
-            for number in range(30):
-                await writer.append(b"%d" % number)
-                if number % 7 == 0:
-                    await asyncio.sleep(0.4)
-            await fleet.until(lambda: len(seen) >= 29, "the tail to follow")
-            await writer.append(b"30")
-            await writer.close()
-            await tailing
+        for number in range(30):
+            await writer.append(b"%d" % number)
+            if number % 7 == 0:
+                await asyncio.sleep(0.4)
+        await fleet.until(lambda: len(seen) >= 29, "the tail to follow")
+        await writer.append(b"30")
+        await writer.close()
+        await tailing
 
-            assert [int(entry.payload) for entry in seen] == list(range(31))
-            assert reader.is_closed
-
-    tell(story)
+        assert [int(entry.payload) for entry in seen] == list(range(31))
+        assert reader.is_closed
 
 
-def test_a_tail_survives_a_bookie_that_goes_and_an_ensemble_change() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client, fleet.client("reader") as other:
-            writer = await client.create()
-            reader = await other.open_no_recovery(writer.id)
-            seen: list[Entry] = []
-            tailing = asyncio.ensure_future(collect(reader, seen))
-            await writer.append_many([b"x"] * 10)
+@story(tell, zones="abca")
+async def test_a_tail_survives_a_bookie_that_goes_and_an_ensemble_change(fleet: Fleet) -> None:
+    async with fleet.client() as client, fleet.client("reader") as other:
+        writer = await client.create()
+        reader = await other.open_no_recovery(writer.id)
+        seen: list[Entry] = []
+        tailing = asyncio.ensure_future(collect(reader, seen))
+        await writer.append_many([b"x"] * 10)
 
-            await fleet[str(writer.metadata.last_segment.bookies[1])].stop()
-            await writer.append_many([b"y"] * 10)
-            await fleet.until(lambda: len(seen) == 20, "the tail to follow")
-            await writer.close()
-            await tailing
+        await fleet[str(writer.metadata.last_segment.bookies[1])].stop()
+        await writer.append_many([b"y"] * 10)
+        await fleet.until(lambda: len(seen) == 20, "the tail to follow")
+        await writer.close()
+        await tailing
 
-            assert [entry.entry_id for entry in seen] == list(range(20))
-
-    tell(story, zones="abca")
+        assert [entry.entry_id for entry in seen] == list(range(20))
 
 
-def test_an_explicit_lac_hidden_behind_an_error_is_still_believed() -> None:
+@story(tell)
+async def test_an_explicit_lac_hidden_behind_an_error_is_still_believed(fleet: Fleet) -> None:
     """Wire 7.7 and trap 9: a Java bookie with an explicit LAC and no entry answers EIO with a good body."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append_many([b"x"] * 5)
-            await fleet.until(lambda: all(b.lac(writer.id) == 4 for b in fleet.bookies), "the explicit LAC")
-            for bookie in fleet.bookies:
-                bookie.entries.clear()
-                bookie.lac_status = Status.EIO
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append_many([b"x"] * 5)
+        await fleet.until(lambda: all(b.lac(writer.id) == 4 for b in fleet.bookies), "the explicit LAC")
+        for bookie in fleet.bookies:
+            bookie.entries.clear()
+            bookie.lac_status = Status.EIO
 
-            reader = await client.open_no_recovery(writer.id)
+        reader = await client.open_no_recovery(writer.id)
 
-            assert reader.last_confirmed == EntryId(4)
-
-    tell(story)
+        assert reader.last_confirmed == EntryId(4)

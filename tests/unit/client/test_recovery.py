@@ -1,4 +1,4 @@
-"""Recovery against model bookies (wire 10.4; bp46 B12-B17, P25-P33)."""
+"""Recovery against model bookies (spec/wire.md#W52 to W58; CONFORMANCE.md#B12 to B17, P25 to P33)."""
 
 import asyncio
 
@@ -13,6 +13,7 @@ from bookie.wire import entry, messages
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import Request
 from client_support import BREAK, MUTE, FakeBookie, Fleet, obey, tell
+from story_support import story
 
 
 async def left_open(client: Client, count: int, **options: object) -> LedgerWriter:
@@ -29,135 +30,123 @@ def plant(bookie: FakeBookie, ledger_id: LedgerId, entry_id: int, lac: int, payl
     bookie.entries[ledger_id, EntryId(entry_id)] = b"".join(body)
 
 
-def test_an_empty_ledger_is_closed_empty() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await left_open(client, 0)
+@story(tell)
+async def test_an_empty_ledger_is_closed_empty(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await left_open(client, 0)
 
-            reader = await client.open(writer.id)
+        reader = await client.open(writer.id)
 
-            assert (reader.is_closed, reader.last_entry, reader.metadata.length) == (True, -1, 0)
-            assert all(writer.id in bookie.fenced for bookie in fleet.bookies)
-
-    tell(story)
+        assert (reader.is_closed, reader.last_entry, reader.metadata.length) == (True, -1, 0)
+        assert all(writer.id in bookie.fenced for bookie in fleet.bookies)
 
 
-def test_everything_acknowledged_is_within_the_end_and_the_length_is_the_writers() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost, fleet.client() as client:
-            writer = await left_open(lost, 12)
+@story(tell)
+async def test_everything_acknowledged_is_within_the_end_and_the_length_is_the_writers(fleet: Fleet) -> None:
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 12)
 
-            reader = await client.open(writer.id)
+        reader = await client.open(writer.id)
 
-            assert reader.last_entry == 11
-            assert reader.metadata.length == writer.length
-            assert [item.payload for item in await reader.read(0, 11)] == [b"entry %d" % n for n in range(12)]
-
-    tell(story)
+        assert reader.last_entry == 11
+        assert reader.metadata.length == writer.length
+        assert [item.payload for item in await reader.read(0, 11)] == [b"entry %d" % n for n in range(12)]
 
 
-def test_a_ledger_whose_lac_is_its_end_takes_its_length_from_that_entry() -> None:
-    """Where Java takes it from an entry beyond the end (wire 10.4, step 5)."""
+@story(tell)
+async def test_a_ledger_whose_lac_is_its_end_takes_its_length_from_that_entry(fleet: Fleet) -> None:
+    """Where Java takes it from an entry beyond the end (spec/wire.md#W57)."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost, fleet.client() as client:
-            writer = await left_open(lost, 3)
-            await fleet.until(lambda: all(b.lac(writer.id) == 2 for b in fleet.bookies), "the explicit LAC")
-            # b0 alone has one more entry, is asked for its highest one, and then is gone.
-            plant(fleet["b0"], writer.id, 3, lac=2)
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        await fleet.until(lambda: all(b.lac(writer.id) == 2 for b in fleet.bookies), "the explicit LAC")
+        # b0 alone has one more entry, is asked for its highest one, and then is gone.
+        plant(fleet["b0"], writer.id, 3, lac=2)
 
-            def once(request: Request) -> str | None:
-                return BREAK if isinstance(request, messages.ReadRequest) and request.entry_id >= 0 else None
+        def once(request: Request) -> str | None:
+            return BREAK if isinstance(request, messages.ReadRequest) and request.entry_id >= 0 else None
 
-            fleet["b0"].script = once
-            reader = await client.open(writer.id)
+        fleet["b0"].script = once
+        reader = await client.open(writer.id)
 
-            assert (reader.last_entry, reader.metadata.length) == (2, writer.length)
-
-    tell(story)
+        assert (reader.last_entry, reader.metadata.length) == (2, writer.length)
 
 
-def test_an_entry_on_a_single_bookie_is_written_back_to_all_before_it_counts() -> None:
-    """B15, P31."""
+@story(tell)
+async def test_an_entry_on_a_single_bookie_is_written_back_to_all_before_it_counts(fleet: Fleet) -> None:
+    """CONFORMANCE.md#B15, P31."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost, fleet.client() as client:
-            writer = await left_open(lost, 3)
-            plant(fleet.first_asked(writer, 3), writer.id, 3, lac=1)
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        plant(fleet.first_asked(writer, 3), writer.id, 3, lac=1)
 
-            reader = await client.open(writer.id)
+        reader = await client.open(writer.id)
 
-            assert reader.last_entry == 3
-            assert all(3 in bookie.ids(writer.id) for bookie in fleet.bookies)
-            stored = entry.unpack_header(fleet["b2"].entries[writer.id, EntryId(3)])
-            assert stored.length == reader.metadata.length == 1003
-
-    tell(story)
+        assert reader.last_entry == 3
+        assert all(3 in bookie.ids(writer.id) for bookie in fleet.bookies)
+        stored = entry.unpack_header(fleet["b2"].entries[writer.id, EntryId(3)])
+        assert stored.length == reader.metadata.length == 1003
 
 
-def test_recovery_reads_fence_and_are_urgent() -> None:
-    """S13; wire 10.4, step 6."""
+@story(tell)
+async def test_recovery_reads_fence_and_are_urgent(fleet: Fleet) -> None:
+    """spec/bp46.md#S13; spec/wire.md#W54."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost, fleet.client() as client:
-            writer = await left_open(lost, 3)
-            await fleet.until(lambda: all(b.lac(writer.id) == 2 for b in fleet.bookies), "all adds to arrive")
-            plant(fleet.first_asked(writer, 3), writer.id, 3, lac=2)
-            for bookie in fleet.bookies:
-                bookie.requests.clear()
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        await fleet.until(lambda: all(b.lac(writer.id) == 2 for b in fleet.bookies), "all adds to arrive")
+        plant(fleet.first_asked(writer, 3), writer.id, 3, lac=2)
+        for bookie in fleet.bookies:
+            bookie.requests.clear()
 
-            await client.open(writer.id)
+        await client.open(writer.id)
 
-            reads = [read for bookie in fleet.bookies for read in bookie.asked(messages.ReadRequest)]
-            assert all(read.is_fencing and read.master_key for read in reads)
-            assert all(read.is_high_priority == (read.entry_id >= 0) for read in reads)
-            assert reads
-            adds = [add for bookie in fleet.bookies for add in bookie.asked(messages.AddRequest)]
-            assert all(add.is_recovery and add.is_high_priority for add in adds)
-
-    tell(story)
+        reads = [read for bookie in fleet.bookies for read in bookie.asked(messages.ReadRequest)]
+        assert all(read.is_fencing and read.master_key for read in reads)
+        assert all(read.is_high_priority == (read.entry_id >= 0) for read in reads)
+        assert reads
+        adds = [add for bookie in fleet.bookies for add in bookie.asked(messages.AddRequest)]
+        assert all(add.is_recovery and add.is_high_priority for add in adds)
 
 
 @pytest.mark.parametrize("failure", [Status.EUNKNOWNLEDGERSTATE, Status.EIO, MUTE, BREAK])
-def test_an_ack_quorum_of_unknown_bookies_stops_recovery_and_decides_nothing(failure: Status | str) -> None:
-    """B13: the ledger stays IN_RECOVERY, and the next attempt finishes it."""
+@story(tell)
+async def test_an_ack_quorum_of_unknown_bookies_stops_recovery_and_decides_nothing(
+    fleet: Fleet, *, failure: Status | str
+) -> None:
+    """CONFORMANCE.md#B13: the ledger stays IN_RECOVERY, and the next attempt finishes it."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost, fleet.client() as client:
-            writer = await left_open(lost, 3)
-            for bad in ("b0", "b1"):
-                fleet[bad].script = lambda request: failure
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        for bad in ("b0", "b1"):
+            fleet[bad].script = lambda request: failure
 
-            with pytest.raises(errors.QuorumNotReached):
-                await client.open(writer.id)
-            assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
+        with pytest.raises(errors.QuorumNotReached):
+            await client.open(writer.id)
+        assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
 
-            for bookie in fleet.bookies:
-                bookie.script = obey
-            await asyncio.sleep(1)  # the back-off of broken connections
-            assert (await client.open(writer.id)).last_entry == 2
-
-    tell(story)
+        for bookie in fleet.bookies:
+            bookie.script = obey
+        await asyncio.sleep(1)  # the back-off of broken connections
+        assert (await client.open(writer.id)).last_entry == 2
 
 
-def test_a_limbo_bookie_never_makes_the_end_come_early() -> None:
-    """T3, B20: the bookie that lost entry 3 says "unknown", which counts for nothing."""
+@story(tell)
+async def test_a_limbo_bookie_never_makes_the_end_come_early(fleet: Fleet) -> None:
+    """spec/bp46.md#T3, CONFORMANCE.md#B20: the bookie that lost entry 3 says "unknown", which counts for nothing."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost, fleet.client() as client:
-            writer = await left_open(lost, 4)
-            fleet["b0"].wipe()
-            fleet["b0"].limbo.add(writer.id)
-            fleet["b1"].script = lambda request: MUTE
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 4)
+        fleet["b0"].wipe()
+        fleet["b0"].limbo.add(writer.id)
+        fleet["b1"].script = lambda request: MUTE
 
-            with pytest.raises(errors.BookieError):
-                await client.open(writer.id)
-            assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
+        with pytest.raises(errors.BookieError):
+            await client.open(writer.id)
+        assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
 
-            fleet["b1"].script = obey
-            assert (await client.open(writer.id)).last_entry == 3
-
-    tell(story)
+        fleet["b1"].script = obey
+        assert (await client.open(writer.id)).last_entry == 3
 
 
 def test_a_bookie_that_fails_during_the_write_back_is_replaced_in_the_closing_write() -> None:
@@ -186,29 +175,27 @@ def test_a_bookie_that_fails_during_the_write_back_is_replaced_in_the_closing_wr
     tell(story, zones="abca")
 
 
-def test_several_recoverers_agree_on_one_end() -> None:
-    """P33, S6."""
+@story(tell)
+async def test_several_recoverers_agree_on_one_end(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P33, spec/bp46.md#S6."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost:
-            writer = await left_open(lost, 5)
-            plant(fleet["b2"], writer.id, 5, lac=3)
+    async with fleet.client("writer") as lost:
+        writer = await left_open(lost, 5)
+        plant(fleet["b2"], writer.id, 5, lac=3)
 
-            async def one(name: str) -> LedgerReader:
-                async with fleet.client(name) as client:
-                    return await client.open(writer.id)
+        async def one(name: str) -> LedgerReader:
+            async with fleet.client(name) as client:
+                return await client.open(writer.id)
 
-            readers = await asyncio.gather(*(one(f"reader{number}") for number in range(4)))
+        readers = await asyncio.gather(*(one(f"reader{number}") for number in range(4)))
 
-            assert len({(reader.last_entry, reader.metadata.length) for reader in readers}) == 1
-            assert readers[0].last_entry in (4, 5)
-
-    tell(story)
+        assert len({(reader.last_entry, reader.metadata.length) for reader in readers}) == 1
+        assert readers[0].last_entry in (4, 5)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_live_writer_and_a_recoverer_never_disagree_about_what_was_acknowledged(seed: int) -> None:
-    """S1, P28, P29, on the simulated network with its latencies."""
+    """spec/bp46.md#S1, CONFORMANCE.md#P28, P29, on the simulated network with its latencies."""
 
     async def story(fleet: Fleet) -> None:
         async with fleet.client("writer") as writing, fleet.client() as client:
@@ -232,32 +219,40 @@ def test_a_live_writer_and_a_recoverer_never_disagree_about_what_was_acknowledge
     tell(story, seed=seed)
 
 
-def test_a_wrong_key_on_the_bookies_fails_recovery_as_unauthorized() -> None:
+@story(tell)
+async def test_a_strangers_key_on_one_bookie_does_not_take_the_ledger_away(fleet: Fleet) -> None:
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        fleet["b1"].script = lambda request: Status.EUA
+
+        async with await client.open(writer.id) as reader:
+            assert reader.last_entry == 2
+            assert len(await reader.read(0, 2)) == 3
+
+
+@story(tell)
+async def test_a_wrong_key_on_the_bookies_fails_recovery_as_unauthorized(fleet: Fleet) -> None:
     """Wire 10.4, step 4."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost, fleet.client() as client:
-            writer = await left_open(lost, 3)
-            fleet["b1"].script = lambda request: Status.EUA
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        for name in ("b0", "b1", "b2"):
+            fleet[name].script = lambda request: Status.EUA
 
-            with pytest.raises(errors.Unauthorized):
-                await client.open(writer.id)
-
-    tell(story)
+        with pytest.raises(errors.Unauthorized):
+            await client.open(writer.id)
 
 
-def test_a_cancelled_recovery_leaves_nothing_behind_and_can_be_repeated() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost, fleet.client() as client:
-            writer = await left_open(lost, 3)
-            fleet["b0"].script = fleet["b1"].script = lambda request: MUTE
-            opening = asyncio.ensure_future(client.open(writer.id))
-            await asyncio.sleep(0.5)
-            opening.cancel()
-            await asyncio.wait([opening])
+@story(tell)
+async def test_a_cancelled_recovery_leaves_nothing_behind_and_can_be_repeated(fleet: Fleet) -> None:
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        fleet["b0"].script = fleet["b1"].script = lambda request: MUTE
+        opening = asyncio.ensure_future(client.open(writer.id))
+        await asyncio.sleep(0.5)
+        opening.cancel()
+        await asyncio.wait([opening])
 
-            assert opening.cancelled()
-            fleet["b0"].script = fleet["b1"].script = obey
-            assert (await client.open(writer.id)).last_entry == 2
-
-    tell(story)
+        assert opening.cancelled()
+        fleet["b0"].script = fleet["b1"].script = obey
+        assert (await client.open(writer.id)).last_entry == 2

@@ -1,4 +1,5 @@
-"""LedgerWriter against model bookies: appending, ensemble changes, the end (P15-P24, wire 10.2, 10.7)."""
+"""LedgerWriter against model bookies: appending, ensemble changes, the end (CONFORMANCE.md#P15 to P24; spec/wire.md#W48
+to W50, W66)."""
 
 import asyncio
 
@@ -12,412 +13,390 @@ from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.wire import entry, messages
 from bookie.wire.messages import Request
 from client_support import BREAK, MUTE, Fleet, obey, tell
+from story_support import story
 
 
 def in_ensemble(fleet: Fleet, writer: LedgerWriter, slot: int = 0) -> "str":
     return str(writer.metadata.last_segment.bookies[slot])
 
 
-def test_entries_are_confirmed_in_order_and_stored_on_the_whole_write_set() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
+@story(tell)
+async def test_entries_are_confirmed_in_order_and_stored_on_the_whole_write_set(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await client.create()
 
-            ids = [await writer.append(b"entry %d" % number) for number in range(5)]
-            await writer.close()
+        ids = [await writer.append(b"entry %d" % number) for number in range(5)]
+        await writer.close()
 
-            assert ids == [0, 1, 2, 3, 4]
-            assert [bookie.ids(writer.id) for bookie in fleet.bookies] == [ids] * 3
-            stored = await client.metadata(writer.id)
-            assert (stored.state, stored.last_entry, stored.length) == (LedgerState.CLOSED, 4, 35)
-
-    tell(story)
+        assert ids == [0, 1, 2, 3, 4]
+        assert [bookie.ids(writer.id) for bookie in fleet.bookies] == [ids] * 3
+        stored = await client.metadata(writer.id)
+        assert (stored.state, stored.last_entry, stored.length) == (LedgerState.CLOSED, 4, 35)
 
 
-def test_many_appends_at_once_keep_their_order_within_the_bounds_on_what_is_in_flight() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(in_flight_entries_max=7) as client:
-            writer = await client.create()
+@story(tell)
+async def test_many_appends_at_once_keep_their_order_within_the_bounds_on_what_is_in_flight(fleet: Fleet) -> None:
+    async with fleet.client(in_flight_entries_max=7) as client:
+        writer = await client.create()
 
-            ids = await asyncio.gather(*(writer.append(b"x" * size) for size in range(100)))
+        ids = await asyncio.gather(*(writer.append(b"x" * size) for size in range(100)))
 
-            assert ids == list(range(100))
-            assert writer.length == sum(range(100))
-            for _ in range(7):
-                writer.append_nowait(b"y")
-            with pytest.raises(errors.TooManyRequests):
-                writer.append_nowait(b"z")
-            await writer.close()
-
-    tell(story)
+        assert ids == list(range(100))
+        assert writer.length == sum(range(100))
+        for _ in range(7):
+            writer.append_nowait(b"y")
+        with pytest.raises(errors.TooManyRequests):
+            writer.append_nowait(b"z")
+        await writer.close()
 
 
-def test_append_many_costs_one_wait_and_returns_the_ids() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(in_flight_entries_max=10) as client:
-            writer = await client.create()
+@story(tell)
+async def test_append_many_costs_one_wait_and_returns_the_ids(fleet: Fleet) -> None:
+    async with fleet.client(in_flight_entries_max=10) as client:
+        writer = await client.create()
 
-            assert await writer.append_many([b"a"] * 25) == range(25)
-            assert await writer.append_many([]) == range(0)
-            assert await writer.append_many([b"b"]) == range(25, 26)
-
-    tell(story)
+        assert await writer.append_many([b"a"] * 25) == range(25)
+        assert await writer.append_many([]) == range(0)
+        assert await writer.append_many([b"b"]) == range(25, 26)
 
 
-def test_the_header_carries_the_lac_and_the_length() -> None:
-    """P16, P17; wire 6.1."""
+@story(tell)
+async def test_the_header_carries_the_lac_and_the_length(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P16, P17; spec/wire.md#W19."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append(b"four")
-            await writer.append(b"seven!!")
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"four")
+        await writer.append(b"seven!!")
 
-            bodies = [fleet["b0"].entries[writer.id, entry_id] for entry_id in (0, 1)]  # type: ignore[index]
-            headers = [entry.unpack_header(body) for body in bodies]
+        bodies = [fleet["b0"].entries[writer.id, entry_id] for entry_id in (0, 1)]  # type: ignore[index]
+        headers = [entry.unpack_header(body) for body in bodies]
 
-            assert [(header.lac, header.length) for header in headers] == [(-1, 4), (0, 11)]
-
-    tell(story)
+        assert [(header.lac, header.length) for header in headers] == [(-1, 4), (0, 11)]
 
 
 @pytest.mark.parametrize("failure", [Status.EIO, Status.EREADONLY, Status.EUNKNOWNLEDGERSTATE, MUTE, BREAK])
-def test_a_bookie_that_fails_is_replaced_from_the_first_unconfirmed_entry_on(failure: Status | str) -> None:
-    """P19; wire 5.4: whatever goes wrong with one bookie, short of EUA."""
+@story(tell, zones="abca")
+async def test_a_bookie_that_fails_is_replaced_from_the_first_unconfirmed_entry_on(
+    fleet: Fleet, *, failure: Status | str
+) -> None:
+    """CONFORMANCE.md#P19; spec/wire.md#W18: whatever goes wrong with one bookie, short of EUA."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(request_timeout_ms=1_000, long_poll_ms=500) as client:
-            writer = await client.create()
-            await writer.append_many([b"early"] * 10)
-            victim = in_ensemble(fleet, writer)
-            fleet[victim].script = lambda request: failure
+    async with fleet.client(request_timeout_ms=1_000, long_poll_ms=500) as client:
+        writer = await client.create()
+        await writer.append_many([b"early"] * 10)
+        victim = in_ensemble(fleet, writer)
+        fleet[victim].script = lambda request: failure
 
-            ids = await writer.append_many([b"late"] * 10)
-            await fleet.until(lambda: len(writer.metadata.segments) == 2, "the ensemble change")
-            await writer.append(b"last")
-            await writer.close()
+        ids = await writer.append_many([b"late"] * 10)
+        await fleet.until(lambda: len(writer.metadata.segments) == 2, "the ensemble change")
+        await writer.append(b"last")
+        await writer.close()
 
-            assert ids == range(10, 20)
-            after = writer.metadata.last_segment
-            assert victim not in after.bookies
-            newcomer = next(b for b in after.bookies if b not in writer.metadata.segments[0].bookies)
-            assert fleet[newcomer].ids(writer.id) == list(range(after.first_entry, 21))
-
-    tell(story, zones="abca")
-
-
-def test_a_bookie_of_which_the_connection_breaks_is_replaced_even_when_nothing_is_under_way() -> None:
-    """It may have lost its memory with its process (bp46 7.3): an idle writer must not keep it."""
-
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            victim = in_ensemble(fleet, writer)
-
-            await fleet[victim].stop()
-            await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
-
-            assert await writer.append(b"late") == 1
-
-    tell(story, zones="abca")
+        assert ids == range(10, 20)
+        after = writer.metadata.last_segment
+        assert victim not in after.bookies
+        newcomer = next(b for b in after.bookies if b not in writer.metadata.segments[0].bookies)
+        assert fleet[newcomer].ids(writer.id) == list(range(after.first_entry, 21))
 
 
-def test_a_writer_outlives_a_bookie_that_comes_back_empty_and_fenced_its_ledgers_for_itself() -> None:
-    """T14, L5: EFENCED while the metadata is OPEN is one bookie's self-protection, not a recovery."""
+@story(tell, zones="abca")
+async def test_a_bookie_of_which_the_connection_breaks_is_replaced_even_when_nothing_is_under_way(fleet: Fleet) -> None:
+    """It may have lost its memory with its process (spec/bp46.md#R4): an idle writer must not keep it."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            victim = in_ensemble(fleet, writer)
-            fleet[victim].wipe()
-            fleet[victim].keys[writer.id] = b""
-            fleet[victim].script = lambda request: Status.EFENCED if isinstance(request, messages.AddRequest) else None
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        victim = in_ensemble(fleet, writer)
 
-            await writer.append_many([b"late"] * 5)
-            await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
+        await fleet[victim].stop()
+        await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
 
-            assert await writer.append(b"on") == 6
-            await writer.close()
-
-    tell(story, zones="abca")
+        assert await writer.append(b"late") == 1
 
 
-def test_without_a_replacement_the_writer_goes_on_while_the_ack_quorum_can_be_met() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            await fleet["b1"].stop()
-            await writer.append_many([b"without"] * 10)
-            await fleet["b1"].start()
-            for _ in range(200):
-                await writer.append(b"again")
-                if fleet["b1"].ids(writer.id)[-1] > 10:
-                    break
-                await asyncio.sleep(0.1)
-            await writer.close()
+@story(tell, zones="abca")
+async def test_a_writer_outlives_a_bookie_that_comes_back_empty_and_fenced_its_ledgers_for_itself(fleet: Fleet) -> None:
+    """spec/bp46.md#T14, L5: EFENCED while the metadata is OPEN is one bookie's self-protection, not a recovery."""
 
-            assert fleet["b1"].ids(writer.id)[0] == 0
-            assert fleet["b1"].ids(writer.id)[-1] > 10
-            assert len(writer.metadata.segments) == 1
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        victim = in_ensemble(fleet, writer)
+        fleet[victim].wipe()
+        fleet[victim].keys[writer.id] = b""
+        fleet[victim].script = lambda request: Status.EFENCED if isinstance(request, messages.AddRequest) else None
 
-    tell(story)
+        await writer.append_many([b"late"] * 5)
+        await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
+
+        assert await writer.append(b"on") == 6
+        await writer.close()
 
 
-def test_without_an_ack_quorum_the_writer_waits_and_then_gives_up_with_the_reasons() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(ensemble_timeout_ms=5_000) as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            await fleet["b1"].stop()
+@story(tell)
+async def test_without_a_replacement_the_writer_goes_on_while_the_ack_quorum_can_be_met(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        await fleet["b1"].stop()
+        await writer.append_many([b"without"] * 10)
+        await fleet["b1"].start()
+        for _ in range(200):
+            await writer.append(b"again")
+            if fleet["b1"].ids(writer.id)[-1] > 10:
+                break
+            await asyncio.sleep(0.1)
+        await writer.close()
+
+        assert fleet["b1"].ids(writer.id)[0] == 0
+        assert fleet["b1"].ids(writer.id)[-1] > 10
+        assert len(writer.metadata.segments) == 1
+
+
+@story(tell)
+async def test_without_an_ack_quorum_the_writer_waits_and_then_gives_up_with_the_reasons(fleet: Fleet) -> None:
+    async with fleet.client(ensemble_timeout_ms=5_000) as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        await fleet["b1"].stop()
+        await fleet["b2"].stop()
+
+        with pytest.raises(errors.NotEnoughBookies, match="slot"):
+            await writer.append(b"late")
+        assert writer.last_confirmed == 0
+
+
+@story(tell)
+async def test_an_ack_quorum_that_comes_back_in_time_confirms_what_waited(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        await fleet["b1"].stop()
+        await fleet["b2"].stop()
+        waiting = asyncio.ensure_future(writer.append_many([b"late"] * 3))
+        await asyncio.sleep(2)
+        assert not waiting.done()
+
+        await fleet["b2"].start()
+
+        assert await waiting == range(1, 4)
+        await writer.close()
+
+
+@story(tell)
+async def test_the_time_without_an_ack_quorum_is_counted_anew_once_an_entry_was_confirmed(fleet: Fleet) -> None:
+    async with fleet.client(ensemble_timeout_ms=5_000) as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        await fleet["b1"].stop()
+        for _ in range(3):
             await fleet["b2"].stop()
-
-            with pytest.raises(errors.NotEnoughBookies, match="slot"):
-                await writer.append(b"late")
-            assert writer.last_confirmed == 0
-
-    tell(story)
-
-
-def test_an_ack_quorum_that_comes_back_in_time_confirms_what_waited() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            await fleet["b1"].stop()
-            await fleet["b2"].stop()
-            waiting = asyncio.ensure_future(writer.append_many([b"late"] * 3))
-            await asyncio.sleep(2)
+            waiting = asyncio.ensure_future(writer.append(b"late"))
+            await asyncio.sleep(3)
             assert not waiting.done()
 
             await fleet["b2"].start()
+            await waiting
 
-            assert await waiting == range(1, 4)
+        assert writer.error is None
+
+
+@story(tell)
+async def test_acks_from_before_a_break_do_not_count_after_it(fleet: Fleet) -> None:
+    """spec/bp46.md#R4: what was acknowledged and not confirmed may be gone with the process."""
+
+    async with fleet.client(request_timeout_ms=60_000) as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        for quiet in ("b1", "b2"):
+            fleet[quiet].script = lambda request: MUTE
+        pending = writer.append_nowait(b"late")
+        await fleet.until(lambda: 1 in fleet["b0"].ids(writer.id), "the ack of b0")
+        await fleet["b0"].stop()
+        fleet["b0"].wipe()
+        fleet["b1"].script = obey
+        fleet["b1"].break_connections()
+        await asyncio.sleep(3)
+
+        # b1 has it again, b2 is silent and b0 is gone: one copy is no ack quorum.
+        assert fleet["b1"].ids(writer.id) == [0, 1]
+        assert not pending.done()
+        await fleet["b0"].start()
+        assert await pending == 1
+        assert fleet["b0"].ids(writer.id)[-1] == 1
+
+
+@story(tell)
+async def test_a_writer_that_is_recovered_by_another_client_learns_it_and_cannot_close(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P20, P23, P28, P29."""
+
+    async with fleet.client() as client, fleet.client("other") as other:
+        writer = await client.create()
+        await writer.append(b"early")
+        reader = await other.open(writer.id)
+
+        with pytest.raises((errors.LedgerFenced, errors.LedgerClosed)):
+            await writer.append_many([b"late"] * 3)
+
+        assert reader.last_entry == 0
+        await writer.close()  # closed where we had it: fine (CONFORMANCE.md#P24)
+        with pytest.raises((errors.LedgerFenced, errors.LedgerClosed)):
+            await writer.append(b"later")
+
+
+@story(tell)
+async def test_closing_a_ledger_that_is_in_recovery_is_an_error_and_changes_nothing(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P23, where Java's writer overrules the recovery."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        metadata, version = await client.shared.ledgers.get(writer.id)
+        await client.shared.ledgers.put(writer.id, metadata.in_recovery(), version)
+
+        with pytest.raises(errors.LedgerFenced, match="recovered by another client"):
             await writer.close()
 
-    tell(story)
+        assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
 
 
-def test_acks_from_before_a_break_do_not_count_after_it() -> None:
-    """bp46 7.3: what was acknowledged and not confirmed may be gone with the process."""
+@story(tell)
+async def test_closing_a_ledger_that_another_client_closed_elsewhere_is_an_error(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P24."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(request_timeout_ms=60_000) as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            for quiet in ("b1", "b2"):
-                fleet[quiet].script = lambda request: MUTE
-            pending = writer.append_nowait(b"late")
-            await fleet.until(lambda: 1 in fleet["b0"].ids(writer.id), "the ack of b0")
-            await fleet["b0"].stop()
-            fleet["b0"].wipe()
-            fleet["b1"].script = obey
-            fleet["b1"].break_connections()
-            await asyncio.sleep(3)
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        metadata, version = await client.shared.ledgers.get(writer.id)
+        await client.shared.ledgers.put(writer.id, metadata.closed(-1, 0), version)  # type: ignore[arg-type]
 
-            # b1 has it again, b2 is silent and b0 is gone: one copy is no ack quorum.
-            assert fleet["b1"].ids(writer.id) == [0, 1]
-            assert not pending.done()
-            await fleet["b0"].start()
-            assert await pending == 1
-            assert fleet["b0"].ids(writer.id)[-1] == 1
-
-    tell(story)
+        with pytest.raises(errors.LedgerClosed, match="at entry -1"):
+            await writer.close()
 
 
-def test_a_writer_that_is_recovered_by_another_client_learns_it_and_cannot_close() -> None:
-    """P20, P23, P28, P29."""
+@story(tell)
+async def test_a_key_that_too_many_refuse_ends_the_writer(fleet: Fleet) -> None:
+    """Wire 5.4: EUA is fatal, where it is the password that is wrong."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client, fleet.client("other") as other:
-            writer = await client.create()
-            await writer.append(b"early")
-            reader = await other.open(writer.id)
+    async with fleet.client() as client:
+        writer = await client.create(password=b"secret")
+        for name in ("b0", "b1", "b2"):
+            fleet[name].script = lambda request: Status.EUA
 
-            with pytest.raises((errors.LedgerFenced, errors.LedgerClosed)):
-                await writer.append_many([b"late"] * 3)
-
-            assert reader.last_entry == 0
-            await writer.close()  # closed where we had it: fine (P24)
-            with pytest.raises((errors.LedgerFenced, errors.LedgerClosed)):
-                await writer.append(b"later")
-
-    tell(story)
+        await asyncio.gather(*(writer.append(b"x") for _ in range(3)), return_exceptions=True)
+        with pytest.raises(errors.Unauthorized):
+            await writer.append(b"x")
 
 
-def test_closing_a_ledger_that_is_in_recovery_is_an_error_and_changes_nothing() -> None:
-    """P23, where Java's writer overrules the recovery."""
+@story(tell)
+async def test_an_append_that_is_cancelled_is_not_taken_back(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await client.create()
+        task = asyncio.ensure_future(writer.append(b"sent"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            metadata, version = await client.shared.ledgers.get(writer.id)
-            await client.shared.ledgers.put(writer.id, metadata.in_recovery(), version)
-
-            with pytest.raises(errors.LedgerFenced, match="recovered by another client"):
-                await writer.close()
-
-            assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
-
-    tell(story)
+        assert await writer.append(b"next") == 1
+        assert writer.last_confirmed == 1
 
 
-def test_closing_a_ledger_that_another_client_closed_elsewhere_is_an_error() -> None:
-    """P24."""
-
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            metadata, version = await client.shared.ledgers.get(writer.id)
-            await client.shared.ledgers.put(writer.id, metadata.closed(-1, 0), version)  # type: ignore[arg-type]
-
-            with pytest.raises(errors.LedgerClosed, match="at entry -1"):
-                await writer.close()
-
-    tell(story)
-
-
-def test_a_wrong_key_ends_the_writer_without_an_ensemble_change() -> None:
-    """Wire 5.4: EUA is fatal."""
-
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create(password=b"secret")
-            fleet["b0"].script = lambda request: Status.EUA
-
-            await asyncio.gather(*(writer.append(b"x") for _ in range(3)), return_exceptions=True)
-            with pytest.raises(errors.Unauthorized):
-                await writer.append(b"x")
-
-            assert len((await client.metadata(writer.id)).segments) == 1
-
-    tell(story)
-
-
-def test_an_append_that_is_cancelled_is_not_taken_back() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            task = asyncio.ensure_future(writer.append(b"sent"))
-            await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait([task])
-
-            assert await writer.append(b"next") == 1
-            assert writer.last_confirmed == 1
-
-    tell(story)
-
-
-def test_an_append_that_is_cancelled_at_the_moment_of_its_turn_passes_the_turn_on() -> None:
+@story(tell)
+async def test_an_append_that_is_cancelled_at_the_moment_of_its_turn_passes_the_turn_on(fleet: Fleet) -> None:
     """Else, with room for one, who waits behind it waits for ever."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(in_flight_entries_max=1) as client:
-            writer = await client.create()
-            first = writer.append_nowait(b"first")
-            given_up, patient = (asyncio.ensure_future(writer.append(b"x")) for _ in range(2))
-            first.add_done_callback(lambda _: given_up.cancel())
+    async with fleet.client(in_flight_entries_max=1) as client:
+        writer = await client.create()
+        first = writer.append_nowait(b"first")
+        given_up, patient = (asyncio.ensure_future(writer.append(b"x")) for _ in range(2))
+        first.add_done_callback(lambda _: given_up.cancel())
 
-            async with asyncio.timeout(10):
-                assert await patient == 1
-            assert given_up.cancelled()
-
-    tell(story)
+        async with asyncio.timeout(10):
+            assert await patient == 1
+        assert given_up.cancelled()
 
 
-def test_an_append_that_is_refused_takes_nobodys_turn() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(in_flight_entries_max=1) as client:
-            writer = await client.create()
-            first = writer.append_nowait(b"first")
-            too_large, patient = (asyncio.ensure_future(writer.append(bytes(size))) for size in (6 << 20, 1))
+@story(tell)
+async def test_an_append_that_is_refused_takes_nobodys_turn(fleet: Fleet) -> None:
+    async with fleet.client(in_flight_entries_max=1) as client:
+        writer = await client.create()
+        first = writer.append_nowait(b"first")
+        too_large, patient = (asyncio.ensure_future(writer.append(bytes(size))) for size in (6 << 20, 1))
 
-            async with asyncio.timeout(10):
-                assert await patient == 1
-            assert isinstance(too_large.exception(), errors.BadInput)
-            assert await first == 0
-
-    tell(story)
+        async with asyncio.timeout(10):
+            assert await patient == 1
+        assert isinstance(too_large.exception(), errors.BadInput)
+        assert await first == 0
 
 
-def test_readers_can_see_the_last_entry_once_the_writer_pauses() -> None:
-    """Explicit LAC (wire 10.6)."""
+@story(tell)
+async def test_readers_can_see_the_last_entry_once_the_writer_pauses(fleet: Fleet) -> None:
+    """Explicit LAC (spec/wire.md#W65)."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append_many([b"x"] * 4)
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append_many([b"x"] * 4)
 
-            await fleet.until(lambda: all(b.lac(writer.id) == 3 for b in fleet.bookies), "the explicit LAC")
-
-    tell(story)
+        await fleet.until(lambda: all(b.lac(writer.id) == 3 for b in fleet.bookies), "the explicit LAC")
 
 
-def test_an_ensemble_change_waits_for_the_metadata_store_while_entries_go_on() -> None:
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(session_timeout_ms=4_000) as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            fleet.machine.fabric.hold("app", "zk")
-            victim = in_ensemble(fleet, writer)
-            fleet[victim].break_connections()
+@story(tell, zones="abca")
+async def test_an_ensemble_change_waits_for_the_metadata_store_while_entries_go_on(fleet: Fleet) -> None:
+    async with fleet.client(session_timeout_ms=4_000) as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        fleet.machine.fabric.hold("app", "zk")
+        victim = in_ensemble(fleet, writer)
+        fleet[victim].break_connections()
 
-            assert await writer.append_many([b"x"] * 3) == range(1, 4)
-            fleet.machine.fabric.release("app", "zk")
-            await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
-            await writer.append(b"late")
-
-    tell(story, zones="abca")
+        assert await writer.append_many([b"x"] * 3) == range(1, 4)
+        fleet.machine.fabric.release("app", "zk")
+        await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
+        await writer.append(b"late")
 
 
-def test_an_ensemble_change_whose_answer_was_lost_is_found_also_at_a_metadata_server_that_lags() -> None:
+@story(tell, zones="abca")
+async def test_an_ensemble_change_whose_answer_was_lost_is_found_also_at_a_metadata_server_that_lags(
+    fleet: Fleet,
+) -> None:
     """Else entries are confirmed by a bookie that the metadata has replaced, and a recovery does not ask it."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append(b"early")
-            victim, silent = in_ensemble(fleet, writer), in_ensemble(fleet, writer, 1)
-            spare = next(
-                str(bookie.id) for bookie in fleet.bookies if bookie.id not in writer.metadata.segments[0].bookies
-            )
-            ledgers, before = client.shared.ledgers, await client.shared.ledgers.get(writer.id)
-            get, put, sync = ledgers.get, ledgers.put, ledgers.store.sync
-            lagging: list[bool] = []
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        victim, silent = in_ensemble(fleet, writer), in_ensemble(fleet, writer, 1)
+        spare = next(str(bookie.id) for bookie in fleet.bookies if bookie.id not in writer.metadata.segments[0].bookies)
+        ledgers, before = client.shared.ledgers, await client.shared.ledgers.get(writer.id)
+        get, put, sync = ledgers.get, ledgers.put, ledgers.store.sync
+        lagging: list[bool] = []
 
-            async def put_unheard(ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
-                result = await put(ledger_id, metadata, version)
-                if lagging:
-                    return result
-                lagging.append(True)
-                await fleet[spare].stop()
-                await fleet[victim].start()
-                raise errors.MetadataError("the connection broke before the answer came")
+        async def put_unheard(ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
+            result = await put(ledger_id, metadata, version)
+            if lagging:
+                return result
+            lagging.append(True)
+            await fleet[spare].stop()
+            await fleet[victim].start()
+            raise errors.MetadataError("the connection broke before the answer came")
 
-            async def get_late(ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
-                return before if lagging == [True] else await get(ledger_id)
+        async def get_late(ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
+            return before if lagging == [True] else await get(ledger_id)
 
-            async def catch_up(path: str) -> None:
-                await sync(path)
-                lagging.append(False)
+        async def catch_up(path: str) -> None:
+            await sync(path)
+            lagging.append(False)
 
-            ledgers.put, ledgers.get, ledgers.store.sync = put_unheard, get_late, catch_up  # type: ignore[method-assign]
-            await fleet[victim].stop()
-            await fleet.until(lambda: bool(lagging), "the ensemble change")
-            fleet[silent].script = lambda request: MUTE
+        ledgers.put, ledgers.get, ledgers.store.sync = put_unheard, get_late, catch_up  # type: ignore[method-assign]
+        await fleet[victim].stop()
+        await fleet.until(lambda: bool(lagging), "the ensemble change")
+        fleet[silent].script = lambda request: MUTE
 
-            await writer.append(b"late")
+        await writer.append(b"late")
 
-            stored, _ = await get(writer.id)
-            holders = [bookie for bookie in stored.write_set(EntryId(1)) if 1 in fleet[str(bookie)].ids(writer.id)]
-            assert len(holders) >= 2, f"confirmed, but only {holders} of {stored.last_segment.bookies} have it"
-
-    tell(story, zones="abca")
+        stored, _ = await get(writer.id)
+        holders = [bookie for bookie in stored.write_set(EntryId(1)) if 1 in fleet[str(bookie)].ids(writer.id)]
+        assert len(holders) >= 2, f"confirmed, but only {holders} of {stored.last_segment.bookies} have it"
 
 
 def test_a_bookie_that_only_lags_does_not_fill_the_memory_of_the_writer() -> None:
@@ -439,18 +418,16 @@ def test_a_bookie_that_only_lags_does_not_fill_the_memory_of_the_writer() -> Non
     tell(story, zones="abca")
 
 
-def test_an_entry_too_large_for_a_frame_is_refused_and_costs_no_bookie() -> None:
+@story(tell)
+async def test_an_entry_too_large_for_a_frame_is_refused_and_costs_no_bookie(fleet: Fleet) -> None:
     """Wire 1: a bookie answers it by closing the connection."""
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
+    async with fleet.client() as client:
+        writer = await client.create()
 
-            with pytest.raises(errors.BadInput, match="does not fit a frame"):
-                await writer.append(bytes(5 * 1024 * 1024))
-            assert await writer.append(bytes(5 * 1024 * 1024 - 256)) == 0
-            await writer.close()
+        with pytest.raises(errors.BadInput, match="does not fit a frame"):
+            await writer.append(bytes(5 * 1024 * 1024))
+        assert await writer.append(bytes(5 * 1024 * 1024 - 256)) == 0
+        await writer.close()
 
-            assert len((await client.metadata(writer.id)).segments) == 1
-
-    tell(story)
+        assert len((await client.metadata(writer.id)).segments) == 1

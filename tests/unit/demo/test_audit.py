@@ -5,12 +5,12 @@ import pytest
 import audit
 from stage import DemoFailed
 
-TOLD = 'audit:  9.1 s  Spark is up\n{"half": \n{"clean": false}\naudit: 12.0 s  done\n'
+TOLD = 'audit:  9.1 s  Spark is up\n{"half": \n{"outcome": "damage"}\naudit: 12.0 s  done\n'
 
 
-@pytest.mark.parametrize("code", [0, audit.FOUND])
+@pytest.mark.parametrize("code", [0, audit.FOUND, audit.UNKNOWN])
 def test_the_summary_is_the_last_line_that_is_an_object(code: int) -> None:
-    assert audit.parsed(TOLD, code, "the log") == {"clean": False}
+    assert audit.parsed(TOLD, code, "the log") == {"outcome": "damage"}
 
 
 @pytest.mark.parametrize(("told", "code"), [(TOLD, 1), ("audit: no Java\n", 0), ("", 137)])

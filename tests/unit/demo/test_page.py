@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 
 import page
 import plot
+from pyspark_bookkeeper.audit import summary
 from stage import Loss, LostVolume, Observation, Outcome, Proof
 from timeline import Event, Progress, Sample, Timeline
 
@@ -19,9 +20,12 @@ EVENTS = [
 
 
 AUDIT = {
-    "ledgers": {"closed": 3, "open": 1, "young": 0, "moved": 0, "gone": 0, "unreadable": 0},
-    "copies": {"expected": 4_242, "missing": 0, "unreachable": 77, "unexpected": 0},
-    "bookies": {"b & <c>": {"zone": "", "expected": 4_242, "missing": 0, "unreachable": 77, "unexpected": 0}},
+    "ledgers": {"closed": 3, "open": 1, "unsure": 0, "young": 0, "moved": 0, "gone": 0, "unreadable": 0},
+    "copies": {"expected": 4_242, "read": 0, "missing": 0, "corrupt": 0, "unreachable": 77, "unexpected": 0},
+    "findings": dict.fromkeys(summary.ALL_KINDS, 0) | {"unreachable": 7},
+    "bookies": {
+        "b & <c>": {"zone": "", "expected": 4_242, "missing": 0, "corrupt": 0, "unreachable": 77, "unexpected": 0}
+    },
     "replicas": {"3": {"2": 4}},
     "zones": {"zone-a": {"1": 4}},
 }
@@ -65,7 +69,7 @@ def test_the_page_tells_all_and_fetches_nothing() -> None:
         "all &amp; everything",
         "0.12 s, 4 ledgers closed to writers",
         "The audit before the heal",
-        "4 ledgers, 4,242 copies: 0 missing, 77 not to be seen",
+        "Not every replica could be seen. 4 ledgers, 4,242 copies: 0 missing, 0 corrupt, 77 not to be seen",
     ):
         assert expected in text
     assert "<script" not in text

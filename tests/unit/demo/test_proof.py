@@ -81,10 +81,11 @@ def test_a_writer_that_goes_on_in_its_ledger_has_lived() -> None:
 
 def audited(**bookies: tuple[int, int, int]) -> dict[str, Any]:
     """The summary of an audit: (promised, missing, unreachable) copies of each bookie."""
-    named = {name: dict(zip(("expected", "missing", "unreachable"), of, strict=True)) for name, of in bookies.items()}
-    copies = {word: sum(of[word] for of in named.values()) for word in ("expected", "missing", "unreachable")}
-    clean = not copies["missing"] and not copies["unreachable"]
-    return {"bookies": named, "copies": copies, "ledgers": {"closed": 3, "open": 1}, "clean": clean}
+    words = ("expected", "missing", "unreachable", "corrupt", "read")
+    named = {name: dict(zip(words, (*of, 0, 1), strict=True)) for name, of in bookies.items()}
+    copies = {word: sum(of[word] for of in named.values()) for word in words}
+    outcome = "damage" if copies["missing"] else "not known" if copies["unreachable"] else "whole"
+    return {"bookies": named, "copies": copies, "ledgers": {"closed": 3, "open": 1}, "outcome": outcome}
 
 
 def test_an_audit_that_names_the_lost_bookie_and_nobody_else_proves_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, BootEpoch, LedgerId
-from bookie.cli import cookie_fix
+from bookie.cli import reports
 from bookie.client import cluster
 from bookie.integrity import by_hand
 from bookie.integrity.boot import Boot
@@ -22,9 +22,10 @@ from bookie.ports.admin import Grant, StorageReport, Verdict
 from bookie.ports.metadata_store import MetadataStore
 from bookie.server.bookie import Bookie
 from bookie.server.options import ServerOptions
-from bookie.sim.node import End, NodeCrashed, Simulation
+from bookie.sim.node import NodeCrashed, ProcessEnd, Simulation
 from bookie.storage import dirs
 from bookie.storage.options import StorageOptions
+from story_support import story
 
 URI = "zk+hierarchical://zk:2181/ledgers"
 ID = BookieId("bookie-1")
@@ -65,7 +66,7 @@ class Story:
         bookie.request_stop()
         await self.simulation.until(lambda: not bookie.ready.is_set(), "the bookie stops")
         await self.simulation.loop.sleep_ns(3_000_000_000)
-        self.node.end(End.EXIT)
+        self.node.end(ProcessEnd.EXIT)
 
     async def fix(self, *, cut_after_ns: int | None = None, change: Callable[[Grant], Grant] = lambda it: it) -> str:
         """Run the fix on the stopped machine; power may go while it works. Return the verdict it began with."""
@@ -76,13 +77,13 @@ class Story:
         try:
             return await self.node.do(_fix(world, change))
         finally:
-            self.node.end(End.EXIT)
+            self.node.end(ProcessEnd.EXIT)
 
     async def _cut(self, at_ns: int) -> None:
         life = self.node.life
         await self.simulation.loop.sleep_ns(max(0, at_ns - self.simulation.loop.now_ns))
         if self.node.life is life:  # else the fix was quicker
-            self.node.end(End.POWER_CUT)
+            self.node.end(ProcessEnd.POWER_CUT)
 
     async def record(self) -> IncarnationRecord:
         stored = await self.observer.do(self.metadata.get(paths.incarnation("/ledgers", ID)))
@@ -99,7 +100,8 @@ async def _fix(world: World, change: Callable[[Grant], Grant]) -> str:
     report: StorageReport = await boot.inspect(metadata)
     assert report.verdict is not None
     if report.verdict in by_hand.FIXABLE:
-        grant = None if report.verdict is Verdict.RESUME else change(cookie_fix.grant_for(report))
+        by_hand_of = reports.grant_for(report, "bookie cookie fix", "local: bookie cookie fix by ada@home")
+        grant = None if report.verdict is Verdict.RESUME else change(by_hand_of)
         await by_hand.fix(boot, metadata, grant)
     await metadata.close()
     return report.verdict.value
@@ -136,21 +138,19 @@ async def says_dirty(story: Story) -> bool:
     try:
         return await story.node.do(dirs.is_dirty(world.disk, STORAGE))
     finally:
-        story.node.end(End.EXIT)
+        story.node.end(ProcessEnd.EXIT)
 
 
-def test_the_fix_begins_the_next_life_and_a_second_one_finds_nothing_to_do() -> None:
-    async def story(it: Story) -> None:
-        it.node.image.wipe("/data")
+@story(tell)
+async def test_the_fix_begins_the_next_life_and_a_second_one_finds_nothing_to_do(it: Story) -> None:
+    it.node.image.wipe("/data")
 
-        assert await it.fix() == "LOST"
-        assert await it.fix() == "HEALTHY"
+    assert await it.fix() == "LOST"
+    assert await it.fix() == "HEALTHY"
 
-        assert (await it.record()).incarnation == 2
-        assert not await says_dirty(it)
-        assert await is_marked(it)
-
-    tell(story)
+    assert (await it.record()).incarnation == 2
+    assert not await says_dirty(it)
+    assert await is_marked(it)
 
 
 @pytest.mark.parametrize("part", range(12))
@@ -174,17 +174,15 @@ def test_a_fix_that_lost_power_anywhere_is_run_again_and_ends_in_one_new_life(pa
     tell(story, seed=part + 1)
 
 
-def test_a_grant_that_does_not_fit_is_refused_and_changes_nothing() -> None:
-    async def story(it: Story) -> None:
-        it.node.image.wipe("/data")
+@story(tell)
+async def test_a_grant_that_does_not_fit_is_refused_and_changes_nothing(it: Story) -> None:
+    it.node.image.wipe("/data")
 
-        with pytest.raises(errors.GrantRefused, match="other evidence"):
-            await it.fix(change=lambda grant: dataclasses.replace(grant, evidence_hash="another"))
+    with pytest.raises(errors.GrantRefused, match="other evidence"):
+        await it.fix(change=lambda grant: dataclasses.replace(grant, evidence_hash="another"))
 
-        assert (await it.record()).incarnation == 1
-        assert await it.fix() == "LOST"
-
-    tell(story)
+    assert (await it.record()).incarnation == 1
+    assert await it.fix() == "LOST"
 
 
 def test_a_healthy_bookie_is_left_alone() -> None:

@@ -1,76 +1,91 @@
 """What `bookie integrity` tells people, and when it refuses to ask for a grant."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bookie.cli import integrity, main
+from bookie.base.ids import BookieId, BootEpoch, Incarnation, LedgerId
+from bookie.cli import main, reports
+from bookie.ports.admin import (
+    BlockedLedger,
+    Contents,
+    MountProof,
+    MountReport,
+    RepairStatus,
+    State,
+    StorageReport,
+    Verdict,
+    VolumeReport,
+)
 
 
-def report(**changes: Any) -> dict[str, Any]:
-    mount = {"proof": "PROVEN", "reason": ""}
-    volumes = [
-        {"role": role, "name": role, "contents": "EMPTY", "reason": "", "mount": mount}
+def report(**changes: Any) -> StorageReport:
+    volumes = tuple(
+        VolumeReport(role, role, f"/data/{role}", MountReport(MountProof.PROVEN), Contents.EMPTY)
         for role in ("journal", "ledgers", "index")
-    ]
-    return {
-        "bookieId": "bookie-0",
-        "state": "WAITING_GRANT",
-        "verdict": "LOST",
-        "reason": "all volumes are empty",
-        "incarnation": 2,
-        "bootEpoch": 7,
-        "cookiePresent": True,
-        "cookieVersion": 3,
-        "instanceId": "instance",
-        "volumes": volumes,
-        "evidenceHash": "abc",
-        **changes,
-    }
+    )
+    lost = StorageReport(
+        bookie_id=BookieId("bookie-0"),
+        pod_uid="",
+        state=State.WAITING_GRANT,
+        verdict=Verdict.LOST,
+        reason="all volumes are empty",
+        incarnation=Incarnation(2),
+        boot_epoch=BootEpoch(7),
+        cookie_present=True,
+        cookie_version=3,
+        instance_id="instance",
+        volumes=volumes,
+        evidence_hash="abc",
+    )
+    return replace(lost, **changes)
 
 
 def test_a_bookie_that_waits_may_be_granted_and_the_plan_says_what_will_happen() -> None:
-    plan = "\n".join(integrity.plan(report()))
+    plan = "\n".join(reports.plan(report()))
 
-    assert integrity.why_not(report()) is None
+    assert reports.why_not(report()) is None
     assert "incarnation 2 -> 3" in plan
     assert "journal, ledgers, index" in plan
     assert "attach it instead" in plan
 
 
-@pytest.mark.parametrize("verdict", ["STALE", "FOREIGN", "MOUNT_MISSING", "UNKNOWN_CONTENT", "COOKIE_MISSING"])
-def test_a_held_bookie_is_never_granted(verdict: str) -> None:
-    reason = integrity.why_not(report(state="HELD", verdict=verdict, reason="see to the disk"))
+@pytest.mark.parametrize("verdict", [one for one in Verdict if one.is_held])
+def test_a_held_bookie_is_never_granted(verdict: Verdict) -> None:
+    reason = reports.why_not(report(state=State.HELD, verdict=verdict, reason="see to the disk"))
 
     assert reason is not None
     assert "see to the disk" in reason
 
 
-@pytest.mark.parametrize("state", ["SERVING", "REPAIRING", "FENCING", "STARTING"])
-def test_a_bookie_that_does_not_wait_needs_no_grant(state: str) -> None:
-    assert integrity.why_not(report(state=state, verdict="HEALTHY")) is not None
+@pytest.mark.parametrize("state", [State.SERVING, State.REPAIRING, State.FENCING, State.STARTING])
+def test_a_bookie_that_does_not_wait_needs_no_grant(state: State) -> None:
+    assert reports.why_not(report(state=state, verdict=Verdict.HEALTHY)) is not None
 
 
 def test_a_mount_problem_is_shown_beside_its_volume() -> None:
-    bad = report()
-    bad["volumes"][1] = {**bad["volumes"][1], "mount": {"proof": "MISSING", "reason": "not mounted"}}
+    journal, ledgers, index = report().volumes
+    bad = report(
+        volumes=(journal, replace(ledgers, mount=MountReport(MountProof.MISSING, reason="not mounted")), index)
+    )
 
-    assert "mount MISSING: not mounted" in "\n".join(integrity.describe(bad))
+    assert "mount MISSING: not mounted" in "\n".join(reports.describe(bad))
 
 
 def test_a_repair_is_told_in_one_line_with_its_first_trouble() -> None:
-    line = integrity.progress_line(
-        {
-            "state": "REPAIRING",
-            "phase": "two",
-            "ledgersDone": 1,
-            "ledgersPending": 2,
-            "ledgersLimbo": 2,
-            "entriesCopied": 10,
-            "bytesCopied": 2048,
-            "bytesPerSecond": 1024.0,
-            "blocked": [{"ledgerId": 4, "reason": "nobody has entry 7"}, {"ledgerId": 5, "reason": "too"}],
-        }
+    line = reports.progress_line(
+        RepairStatus(
+            state=State.REPAIRING,
+            phase="two",
+            ledgers_done=1,
+            ledgers_pending=2,
+            ledgers_limbo=2,
+            entries_copied=10,
+            bytes_copied=2048,
+            bytes_per_second=1024.0,
+            blocked=(BlockedLedger(LedgerId(4), "nobody has entry 7"), BlockedLedger(LedgerId(5), "too")),
+        )
     )
 
     assert "2.0 KiB copied, 1.0 KiB/s" in line

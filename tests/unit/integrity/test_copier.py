@@ -1,4 +1,5 @@
-"""Copies: verified, from the next peer when one is corrupt or has nothing, and told when nobody has it (T19)."""
+"""Copies: verified, from the next peer when one is corrupt or has nothing, and told when nobody has it
+(spec/bp46.md#T19)."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,10 +9,10 @@ import pytest
 
 import integrity_support as build
 from bookie.base import errors
-from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.ids import LAST_ENTRY, BookieId, EntryId, LedgerId
 from bookie.base.throttle import Throttle
 from bookie.integrity.copier import Copier, EntriesUnavailable
-from bookie.integrity.progress import Progress
+from bookie.integrity.progress import BootProgress
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.storage.store import LedgerFacts
 from bookie.wire.digest import Digest, DigestType
@@ -45,7 +46,7 @@ class Shelf:
         self.keys: list[bytes] = []
         self.refusals = 0
 
-    async def walk_entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
+    async def entry_ranges(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
         return [(entry, entry) for entry in sorted(self.held)]
 
     async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
@@ -87,7 +88,7 @@ class Peers:
 def copy(shelf: Shelf, answers: Answers, *, verify: bool = False, metadata: LedgerMetadata | None = None) -> int:
     store: Any = shelf
     clock = StillClock()
-    progress = Progress(clock)
+    progress = BootProgress(clock)
     copier = Copier(store, build.ME, Peers(answers), clock, Throttle(None), progress, concurrency=2, verify=verify)
     copied = asyncio.run(copier.copy(LEDGER, metadata or build.a_ledger().closed(EntryId(3), 28)))
     assert progress.entries_copied == copied
@@ -145,6 +146,50 @@ def test_peers_that_do_not_answer_end_the_attempt_at_once() -> None:
         copy(shelf, lambda bookie, entry: errors.BookieUnavailable("down"))
 
     assert shelf.held == {}
+
+
+def copier_of(shelf: Shelf, peers: Peers) -> tuple[Copier, BootProgress]:
+    store: Any = shelf
+    clock = StillClock()
+    progress = BootProgress(clock)
+    return Copier(store, build.ME, peers, clock, Throttle(None), progress, concurrency=2, verify=False), progress
+
+
+def test_what_lies_behind_a_long_row_that_nobody_has_is_reached_at_the_first_attempt_if_a_peer_shows_it() -> None:
+    shelf, metadata = Shelf(), build.a_ledger().closed(EntryId(2**40), 1)
+    far = range(20_000, 20_010)
+
+    def answer(bookie: BookieId, entry: int) -> Answer:
+        entry = far[-1] if entry == LAST_ENTRY else entry
+        return sealed(entry) if entry in far else errors.NoSuchEntry("gone")
+
+    with pytest.raises(EntriesUnavailable):
+        copy(shelf, answer, metadata=metadata)
+
+    assert sorted(shelf.held) == list(far)
+
+
+def test_attempts_at_a_ledger_too_long_for_one_begin_with_the_first_missing_and_go_on_where_the_last_ended() -> None:
+    shelf, metadata = Shelf(), build.a_ledger().closed(EntryId(2**40), 1)
+    peers = Peers(lambda bookie, entry: errors.NoSuchEntry("gone"))
+    copier, progress = copier_of(shelf, peers)
+    ends = []
+
+    for _ in range(3):
+        peers.asked.clear()
+        with pytest.raises(EntriesUnavailable, match=r"entry 0: .*are asked for later"):
+            asyncio.run(copier.copy(LEDGER, metadata))
+        asked = [entry for _, entry in peers.asked if entry != LAST_ENTRY]
+        assert min(asked) == 0
+        assert len(asked) < 20_000
+        ends.append(max(asked))
+    peers.answers = lambda bookie, entry: sealed(entry) if entry < 3 else errors.NoSuchEntry("gone")
+    with pytest.raises(EntriesUnavailable, match="entry 3: "):
+        asyncio.run(copier.copy(LEDGER, metadata))
+
+    assert ends == sorted(set(ends))
+    assert sorted(shelf.held) == [0, 1, 2]
+    assert progress.entries_pending == 0
 
 
 def test_where_disks_were_lost_in_part_the_bytes_decide_and_not_the_index() -> None:

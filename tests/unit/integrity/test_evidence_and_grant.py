@@ -9,7 +9,7 @@ import integrity_support as build
 from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.integrity import evidence, grant
-from bookie.ports.admin import Contents, MountProof, Verdict
+from bookie.ports.admin import OPERATOR_EPOCH_MAX, Contents, MountProof, Verdict
 
 FACTS: dict[str, Any] = {
     "bookie_id": build.ME,
@@ -94,6 +94,8 @@ def test_a_grant_of_a_newer_operator_is_accepted() -> None:
         ("wrong_bookie", {"bookie_id": BookieId("bookie-1")}, {}),
         ("wrong_pod", {"pod_uid": "pod-0"}, {}),
         ("old_epoch", {"operator_epoch": 4}, {}),
+        ("epoch_out_of_range", {"operator_epoch": OPERATOR_EPOCH_MAX + 1}, {}),
+        ("epoch_out_of_range", {"operator_epoch": -1}, {}),
         ("mount_not_proven", {}, {"volumes": (build.volume("ledgers", Contents.EMPTY, proof=MountProof.SUSPECT),)}),
         ("mount_not_proven", {}, {"volumes": (build.volume("ledgers", Contents.EMPTY, proof=MountProof.MISSING),)}),
         ("not_waiting", {}, {"is_waiting": False}),

@@ -1,4 +1,4 @@
-"""Mount proof, check by check of operators.md 3.2."""
+"""Mount proof, check by check (spec/operator.md#K1)."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Phase two per ledger: which steps, in which order, and what if one fails (bp46.md 4, B39, B42, T13, T18)."""
+"""Phase two per ledger: which steps, in which order, and what if one fails (spec/bp46.md#R20, T13, T18;
+CONFORMANCE.md#B39, B42)."""
 
 import asyncio
 import itertools
@@ -10,10 +11,10 @@ import integrity_support as build
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
+from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.options import IntegrityOptions
-from bookie.integrity.patience import Patience
-from bookie.integrity.phase_two import Repair
-from bookie.integrity.progress import Progress
+from bookie.integrity.phase_two import LimboRepair
+from bookie.integrity.progress import BootProgress
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.wire.digest import Digest, DigestType
 
@@ -30,6 +31,7 @@ class Village:
     def __init__(self, **ledgers: LedgerMetadata | None) -> None:
         self.metadata = {LedgerId(int(name[1:])): metadata for name, metadata in ledgers.items()}
         self.limbo = dict.fromkeys(self.metadata)
+        self.quarantined: dict[LedgerId, str] = {}
         self.log: list[str] = []
         self.now_ns = 0
         self.fails: list[errors.BookieError] = []  # of the next recoveries or reads, in turn
@@ -71,7 +73,7 @@ class Village:
     def facts(self, ledger_id: LedgerId) -> Any:
         return type("Facts", (), {"is_limbo": ledger_id in self.limbo, "master_key": None})()
 
-    async def walk_entry_runs(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
+    async def entry_ranges(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
         return []
 
     async def room(self) -> None:
@@ -84,6 +86,11 @@ class Village:
         if self.is_full:
             raise self.is_full.pop()
         self.log.append("flush")
+
+    async def protect(self, wanted: Any) -> None:
+        for ledger_id, fence, limbo, _ in wanted:
+            assert (fence, limbo) == (True, False)
+            self.log.append(f"fence {ledger_id}")
 
     def clear_limbo(self, ledger_id: LedgerId) -> None:
         self.log.append(f"clear {ledger_id}")
@@ -107,10 +114,10 @@ class Village:
             self.lac += 1
         return EntryId(self.lac)
 
-    def repair(self) -> Progress:
+    def repair(self) -> BootProgress:
         everything: Any = self
-        progress = Progress(everything)
-        repair = Repair(
+        progress = BootProgress(everything)
+        repair = LimboRepair(
             everything,
             everything,
             build.ME,
@@ -118,7 +125,7 @@ class Village:
             everything,
             IntegrityOptions(open_ledger_grace_ms=5_000),
             everything,
-            Patience(everything),
+            MetadataRetry(everything),
             progress,
             verify=False,
         )
@@ -126,12 +133,12 @@ class Village:
         return progress
 
 
-def test_a_closed_ledger_is_copied_flushed_cleared_and_flushed_in_this_order() -> None:
+def test_a_closed_ledger_is_copied_flushed_fenced_cleared_and_flushed_in_this_order() -> None:
     village = Village(l1=CLOSED)
 
     progress = village.repair()
 
-    assert village.log == ["keep 1/0", "keep 1/1", "flush", "clear 1", "flush"]
+    assert village.log == ["keep 1/0", "keep 1/1", "flush", "fence 1", "clear 1", "flush"]
     assert (progress.done_count, progress.pending, progress.limbo, progress.blocked) == (1, 0, 0, {})
 
 
@@ -166,7 +173,7 @@ def test_a_recovery_that_somebody_began_is_taken_over_at_once() -> None:
     village.repair()
 
     assert village.log[0] == "recover 1 at 0"
-    assert village.log[-3:] == ["flush", "clear 1", "flush"]
+    assert village.log[-4:] == ["flush", "fence 1", "clear 1", "flush"]
 
 
 def test_a_silent_writers_ledger_is_recovered_after_the_grace_time() -> None:
@@ -217,3 +224,52 @@ def test_a_full_disk_delays_the_repair_and_ends_nothing() -> None:
 
     assert progress.done_count == 2
     assert not village.limbo
+
+
+def test_a_record_closed_at_2_to_the_40_is_told_stays_in_limbo_and_stops_no_other_ledger_and_no_end() -> None:
+    huge = OPEN.closed(EntryId(2**40), 1)
+
+    class Haunted(Village):
+        """Of the huge ledger the peers have nothing but its first two entries."""
+
+        async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+            if ledger_id == ONE and entry_id not in (0, 1):
+                raise errors.NoSuchEntry("not here")
+            return await super().read(bookie_id, ledger_id, entry_id)
+
+    village = Haunted(l1=huge, l2=CLOSED)
+    everything: Any = village
+    turns = 0
+
+    async def story() -> BootProgress:
+        nonlocal turns
+        progress = BootProgress(everything)
+        repair = LimboRepair(
+            everything,
+            everything,
+            build.ME,
+            everything,
+            everything,
+            IntegrityOptions(),
+            everything,
+            MetadataRetry(everything),
+            progress,
+            verify=False,
+        )
+        task = asyncio.create_task(repair.run())
+        async with asyncio.timeout(30):
+            while TWO in village.limbo or ONE not in progress.blocked:
+                await asyncio.sleep(0)
+                turns += 1
+        task.cancel()
+        await asyncio.wait([task], timeout=5)
+        assert task.cancelled()
+        return progress
+
+    progress = asyncio.run(story())
+
+    assert {"keep 1/0", "keep 1/1", "clear 2"} <= set(village.log)
+    assert ONE in village.limbo
+    assert "entry 2: b" in progress.blocked[ONE]
+    assert "are asked for later" in progress.blocked[ONE]
+    assert turns > 1_000  # a turn per batch of questions, not one for everything

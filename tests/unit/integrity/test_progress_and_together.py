@@ -7,7 +7,7 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.base.units import NS_PER_MS, NS_PER_S
-from bookie.integrity.progress import BLOCKED_SHOWN_MAX, Progress
+from bookie.integrity.progress import BLOCKED_SHOWN_MAX, BootProgress
 from bookie.integrity.together import together
 from bookie.ports.admin import RepairStatus, State
 
@@ -30,7 +30,7 @@ class HandClock:
 
 def test_the_rate_is_that_of_the_last_seconds_and_ends_with_the_copies() -> None:
     clock = HandClock()
-    progress = Progress(clock)
+    progress = BootProgress(clock)
 
     def rate() -> float:
         return progress.snapshot(State.REPAIRING).bytes_per_second
@@ -47,7 +47,7 @@ def test_the_rate_is_that_of_the_last_seconds_and_ends_with_the_copies() -> None
 
 def test_the_time_of_phase_one_runs_while_it_does_and_stays_afterwards() -> None:
     clock = HandClock()
-    progress = Progress(clock)
+    progress = BootProgress(clock)
     clock.now_ns = NS_PER_S
     progress.enter("one")
     progress.limbo = 3
@@ -62,7 +62,7 @@ def test_the_time_of_phase_one_runs_while_it_does_and_stays_afterwards() -> None
 
 
 def test_blocked_ledgers_are_shown_in_order_and_not_without_end() -> None:
-    progress = Progress(HandClock())
+    progress = BootProgress(HandClock())
     progress.blocked = {LedgerId(number): "why" for number in reversed(range(BLOCKED_SHOWN_MAX + 5))}
 
     shown = progress.snapshot(State.REPAIRING).blocked
@@ -72,7 +72,7 @@ def test_blocked_ledgers_are_shown_in_order_and_not_without_end() -> None:
 
 def test_a_watcher_sees_every_change_and_the_end() -> None:
     async def main() -> list[str]:
-        progress = Progress(HandClock())
+        progress = BootProgress(HandClock())
         seen: list[RepairStatus] = []
 
         async def watch() -> None:

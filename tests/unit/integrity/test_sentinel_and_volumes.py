@@ -12,7 +12,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.integrity import sentinel, volumes
 from bookie.integrity.options import NONE, IntegrityOptions
-from bookie.integrity.volumes import Expected, Volume
+from bookie.integrity.volumes import ConfiguredVolume, VolumeExpectation
 from bookie.metadata.cookie import Cookie
 from bookie.ports import Host, World
 from bookie.ports.admin import Contents
@@ -20,11 +20,11 @@ from bookie.ports.disk import Mount
 from bookie.storage.options import StorageOptions
 
 MASTER = Cookie(build.ME, ("/data/journal",), ("/data/ledgers",), ("/data/index",), build.INSTANCE)
-JOURNAL = Volume("journal", "/data/journal")
-EXPECTED = Expected(build.ME, build.INSTANCE, MASTER, build.RECORD)
+JOURNAL = ConfiguredVolume("journal", "/data/journal")
+EXPECTED = VolumeExpectation(build.ME, build.INSTANCE, MASTER, build.RECORD)
 
 
-def judge(found: Cookie | str = MASTER, expected: Expected = EXPECTED, **changes: Any) -> Contents:
+def judge(found: Cookie | str = MASTER, expected: VolumeExpectation = EXPECTED, **changes: Any) -> Contents:
     return volumes.judge_sentinel(JOURNAL, build.sentinel_of("journal", **changes), found, expected)[0]
 
 
@@ -85,7 +85,7 @@ def test_a_cookie_of_somebody_else_under_our_sentinel_is_foreign() -> None:
 
 
 def test_changed_directories_of_a_bookie_with_data_are_not_taken_for_repairable() -> None:
-    """Java re-stamps over them (bp46.md 8.2, D32)."""
+    """Java re-stamps over them (spec/bp46.md#R13)."""
     assert judge(dataclasses.replace(MASTER, ledger_dirs=("/data/ledgers", "/data/more"))) is Contents.UNKNOWN
 
 

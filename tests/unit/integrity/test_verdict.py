@@ -1,4 +1,4 @@
-"""The verdict, row by row of operators.md 3.3 and of bp46.md 8 ("what a better system does")."""
+"""The verdict, row by row of docs/INTEGRITY.md (spec/bp46.md#R10 to R14)."""
 
 import dataclasses
 
@@ -60,6 +60,14 @@ def test_valid_volumes_after_a_crash_without_journaled_data_are_unclean() -> Non
     assert verdict.decide(build.facts(lost_writes=True)).verdict is Verdict.UNCLEAN
 
 
+def test_volumes_behind_the_position_that_this_bookie_told_are_unclean() -> None:
+    decision = verdict.decide(build.facts(set_back=True))
+
+    assert decision.verdict is Verdict.UNCLEAN
+    assert "went back in time" in decision.reason
+    assert verdict.decide(build.facts(EMPTY, VALID, set_back=True)).verdict is Verdict.LOST
+
+
 def test_a_volume_that_went_back_in_time_is_held() -> None:
     decision = verdict.decide(build.facts(VALID, STALE, VALID))
 
@@ -71,11 +79,12 @@ def test_a_volume_of_another_bookie_is_held() -> None:
     assert verdict.decide(build.facts(VALID, FOREIGN, VALID)).verdict is Verdict.FOREIGN
 
 
-def test_contents_that_nobody_can_explain_are_held() -> None:
-    assert verdict.decide(build.facts(VALID, UNKNOWN, VALID)).verdict is Verdict.UNKNOWN_CONTENT
+@pytest.mark.parametrize("contents", [UNKNOWN, Contents.UNSPECIFIED])
+def test_contents_that_nobody_can_explain_are_held(contents: Contents) -> None:
+    assert verdict.decide(build.facts(VALID, contents, VALID)).verdict is Verdict.UNKNOWN_CONTENT
 
 
-@pytest.mark.parametrize("proof", [MountProof.MISSING, MountProof.SUSPECT])
+@pytest.mark.parametrize("proof", [MountProof.MISSING, MountProof.SUSPECT, MountProof.UNSPECIFIED])
 @pytest.mark.parametrize("contents", list(Contents))
 def test_a_mount_that_is_not_proven_is_held_whatever_it_seems_to_contain(proof: MountProof, contents: Contents) -> None:
     unproven = build.volume("ledgers", contents, proof=proof)
@@ -103,7 +112,7 @@ def test_data_without_a_cookie_in_the_store_is_held() -> None:
 
 
 def test_one_valid_volume_without_a_cookie_in_the_store_is_no_new_bookie() -> None:
-    """Java takes this for a new environment and loses data silently (bp46.md 8.1, row 3)."""
+    """Java takes this for a new environment and loses data silently (spec/bp46.md#R12)."""
     decision = verdict.decide(build.new_bookie(VALID, EMPTY, EMPTY, ledgers_naming_me=0))
 
     assert decision.verdict is Verdict.COOKIE_MISSING
@@ -184,7 +193,7 @@ def test_the_worst_member_decides(contents: Contents, expected: Verdict) -> None
 
 
 def test_every_held_verdict_says_so_and_the_others_do_not() -> None:
-    assert {one for one in Verdict if one in verdict.HELD} == {
+    assert {one for one in Verdict if one.is_held} == {
         Verdict.MOUNT_MISSING,
         Verdict.FOREIGN,
         Verdict.UNKNOWN_CONTENT,

@@ -1,4 +1,4 @@
-"""Cookies byte for byte (metadata.md 7.2), what a mismatch says, and the record beside the cookie."""
+"""Cookies byte for byte (spec/metadata.md#M28), what a mismatch says, and the record beside the cookie."""
 
 import dataclasses
 
@@ -97,9 +97,11 @@ def test_an_older_layout_number_is_no_mismatch() -> None:
 
 
 def test_the_incarnation_record_survives_a_round_trip_and_refuses_junk() -> None:
-    record = IncarnationRecord("instance", Incarnation(2), BootEpoch(9), "grant-1")
+    record = IncarnationRecord("instance", Incarnation(2), BootEpoch(9), "grant-1", granted_by="local: ada@bookie-1")
 
     assert cookie.load_incarnation(cookie.dump_incarnation(record)) == record
+    older = b'{"instance_id": "instance", "incarnation": 2, "boot_epoch": 9, "grant_id": "grant-1"}'
+    assert cookie.load_incarnation(older) == dataclasses.replace(record, granted_by="")
     infinite = b'{"instance_id": "x", "incarnation": Infinity, "boot_epoch": 1}'
     wrong = infinite.replace(b"Infinity", b'"y"')
     for junk in (b"", b"[]", b"{}", wrong, infinite, b"\xff", b"[" * 100_000):

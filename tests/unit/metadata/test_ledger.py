@@ -1,4 +1,5 @@
-"""Transitions and questions of ledger metadata (metadata.md 5; replication protocol, P5-P8, P19; S4, S6, S14)."""
+"""Transitions and questions of ledger metadata (spec/metadata.md#M16; spec/bp46.md#S4, S6, S14; CONFORMANCE.md#P5 to
+P8, P19)."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Paths, layout and URIs (metadata.md 1, 3 and 8.2)."""
+"""Paths, layout and URIs (spec/metadata.md#M1 to M9, M31)."""
 
 import pytest
 from hypothesis import given, settings

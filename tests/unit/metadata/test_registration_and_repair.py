@@ -1,4 +1,4 @@
-"""Registration payload and repair records (metadata.md 6.2 and 8)."""
+"""Registration payload and repair records (spec/metadata.md#M24, M30)."""
 
 import pytest
 

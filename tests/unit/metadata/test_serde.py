@@ -1,4 +1,4 @@
-"""Stored forms of ledger metadata against vectors of the Java tests (metadata.md 4 and 16)."""
+"""Stored forms of ledger metadata against vectors of the Java tests (spec/metadata.md#M11)."""
 
 import base64
 import dataclasses

@@ -42,6 +42,9 @@ def test_the_example_renders(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_bad_file_is_a_sentence_and_exit_code_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["render", write(tmp_path / "bad.yaml", make.manifest(replicas=1))]) == 1
     assert "spec.replicas is less than" in capsys.readouterr().err
+    wrong = make.manifest(config={"flushInterval": "soon"})
+    assert command.main(["render", write(tmp_path / "config.yaml", wrong)]) == 1
+    assert "flushInterval is 'soon'" in capsys.readouterr().err
     assert command.main(["render", write(tmp_path / "none.yaml", {"kind": "Pod", "metadata": {}})]) == 1
     assert "expected one BookieCluster" in capsys.readouterr().err
     assert command.main(["render", str(tmp_path / "absent.yaml")]) == 1

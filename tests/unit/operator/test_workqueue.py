@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
+import story_support
 from bookie.base.errors import BookieError
 from bookie_operator.execute import LostLease
-from bookie_operator.workqueue import PARALLEL, WorkQueue
+from bookie_operator.health import Vitals
+from bookie_operator.workqueue import PARALLEL, STUCK_AFTER, WorkQueue
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -137,14 +141,56 @@ def test_a_fatal_error_ends_the_queue() -> None:
     assert caught.value.subgroup(LostLease) is not None
 
 
-def test_an_earlier_promise_is_kept() -> None:
-    async def story() -> None:
-        async def handle(key: str) -> None:
-            return None
+@story_support.in_a_loop
+async def test_an_earlier_promise_is_kept() -> None:
+    async def handle(key: str) -> None:
+        return None
 
-        queue: WorkQueue[str] = WorkQueue(handle)
-        queue.add("a", 0)
-        queue.add("a", 3_600_000)
-        await run(queue, lambda: until(lambda: queue.passes == 1))
+    queue: WorkQueue[str] = WorkQueue(handle)
+    queue.add("a", 0)
+    queue.add("a", 3_600_000)
+    await run(queue, lambda: until(lambda: queue.passes == 1))
+
+
+def test_a_key_that_keeps_failing_is_named_with_its_reason_until_it_succeeds() -> None:
+    is_broken = True
+
+    async def handle(key: str) -> int:
+        if is_broken and key == "broken":
+            raise BookieError("PATCH status: 403 forbidden")
+        return 60_000
+
+    async def story() -> None:
+        nonlocal is_broken
+        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+
+        async def fail_and_mend() -> None:
+            nonlocal is_broken
+            queue.add("fine")
+            for failures in range(1, STUCK_AFTER + 1):
+                assert queue.hindrance == ""
+                queue.add("broken", 0)
+                await until(lambda: queue.errors == failures)  # noqa: B023 - awaited at once
+            assert "broken" in queue.hindrance
+            assert "403 forbidden" in queue.hindrance
+
+            is_broken = False
+            queue.add("broken", 0)
+            await until(lambda: queue.hindrance == "")
+
+        await run(queue, fail_and_mend)
 
     asyncio.run(story())
+
+
+def test_readiness_says_what_keeps_the_operator_from_its_work() -> None:
+    hindrance = "the lease cannot be taken: 403 forbidden"
+
+    async def ask() -> web.Response:
+        return await Vitals({}, lambda: hindrance)._readyz(make_mocked_request("GET", "/readyz"))
+
+    answer = asyncio.run(ask())
+    assert (answer.status, answer.text) == (503, "not ready: the lease cannot be taken: 403 forbidden\n")
+
+    hindrance = ""
+    assert asyncio.run(ask()).status == 200

@@ -26,7 +26,7 @@ def ids(adds: Iterable[PendingAdd]) -> list[int]:
 
 
 def test_an_entry_is_confirmed_exactly_at_its_ack_quorum() -> None:
-    """B8."""
+    """CONFORMANCE.md#B8."""
     adds = adds_of()
     add = push(adds, 10)
 
@@ -47,7 +47,7 @@ def test_a_bookie_that_acknowledges_twice_counts_once() -> None:
 
 
 def test_confirmations_come_in_id_order_whatever_the_order_of_acks() -> None:
-    """P15."""
+    """CONFORMANCE.md#P15."""
     adds = adds_of()
     zero, one, two = (push(adds) for _ in range(3))
 

@@ -1,4 +1,4 @@
-"""Schedule and coverage against brute force, for every quorum shape up to five (P7, P8, B6, B7)."""
+"""Schedule and coverage against brute force, for every quorum shape up to five (CONFORMANCE.md#P7, P8, B6, B7)."""
 
 import itertools
 
@@ -14,7 +14,7 @@ SHAPES = [(e, w, a) for e in range(1, 6) for w in range(1, e + 1) for a in range
 
 
 def test_an_entry_is_striped_round_robin_as_in_the_paper() -> None:
-    """Replication protocol, "Write Quorums", the table for E=4, WQ=3 (P7)."""
+    """The table of the replication protocol for E=4, WQ=3 (CONFORMANCE.md#P7)."""
     schedule = Schedule(4, 3, 2)
 
     table = [schedule.write_set(EntryId(entry)) for entry in range(6)]
@@ -24,7 +24,7 @@ def test_an_entry_is_striped_round_robin_as_in_the_paper() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_there_are_only_as_many_write_sets_as_bookies(shape: tuple[int, int, int]) -> None:
-    """P8."""
+    """CONFORMANCE.md#P8."""
     schedule = Schedule(*shape)
 
     assert {schedule.write_set(EntryId(entry)) for entry in range(50)} == set(schedule.write_sets)
@@ -33,7 +33,7 @@ def test_there_are_only_as_many_write_sets_as_bookies(shape: tuple[int, int, int
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_striping_gives_each_bookie_its_equal_share(shape: tuple[int, int, int]) -> None:
-    """O2: of any number of entries, WQ/E of them and at most one write set more or less."""
+    """CONFORMANCE.md#O2: of any number of entries, WQ/E of them and at most one write set more or less."""
     schedule = Schedule(*shape)
     size, write_quorum, _ = shape
     held = [0] * size
@@ -48,14 +48,14 @@ def test_striping_gives_each_bookie_its_equal_share(shape: tuple[int, int, int])
 
 @pytest.mark.parametrize("shape", [(2, 3, 2), (3, 2, 3), (3, 3, 0), (0, 0, 0)])
 def test_quorums_that_do_not_nest_are_refused(shape: tuple[int, int, int]) -> None:
-    """P5."""
+    """CONFORMANCE.md#P5."""
     with pytest.raises(errors.BadInput, match="must hold"):
         Schedule(*shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_negative_quorum_hits_every_ack_quorum_and_is_the_smallest_that_does(shape: tuple[int, int, int]) -> None:
-    """B6, by brute force over the subsets of one write set."""
+    """CONFORMANCE.md#B6, by brute force over the subsets of one write set."""
     schedule = Schedule(*shape)
     members = range(schedule.write_quorum)
 
@@ -72,7 +72,8 @@ def test_the_negative_quorum_hits_every_ack_quorum_and_is_the_smallest_that_does
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_coverage_is_exactly_when_no_ack_quorum_is_wholly_unknown(shape: tuple[int, int, int]) -> None:
-    """B7, B12, B13: every assignment of known, unknown and silent to the slots, against the definition."""
+    """CONFORMANCE.md#B7, B12, B13: every assignment of known, unknown and silent to the slots, against the
+    definition."""
     schedule = Schedule(*shape)
     ack_quorums = [
         set(subset)
@@ -93,7 +94,7 @@ def test_coverage_is_exactly_when_no_ack_quorum_is_wholly_unknown(shape: tuple[i
 
 
 def test_a_negative_answer_counts_as_known_and_a_later_error_does_not_undo_it() -> None:
-    """bp46 7.1: OK, NoSuchEntry and NoSuchLedger cover."""
+    """spec/wire.md#W51: OK, NoSuchEntry and NoSuchLedger cover."""
     coverage = Coverage(Schedule(1, 1, 1))
 
     coverage.answer(0, Answer.NEGATIVE)
@@ -107,7 +108,7 @@ def test_a_negative_answer_counts_as_known_and_a_later_error_does_not_undo_it() 
     [((3, 3, 2), 1, True), ((3, 3, 2), 2, False), ((2, 2, 1), 1, False), ((3, 3, 3), 2, True), ((3, 3, 3), 3, False)],
 )
 def test_limbo_bookies_block_fencing_as_the_table_says(shape: tuple[int, int, int], limbo: int, possible: bool) -> None:
-    """The table of bp46 7.1."""
+    """spec/bp46.md#R2."""
     coverage = Coverage(Schedule(*shape))
 
     for slot in range(shape[0]):

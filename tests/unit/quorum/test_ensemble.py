@@ -1,4 +1,4 @@
-"""The metadata change of an ensemble change (wire 10.2, P19, P20, S14)."""
+"""The metadata change of an ensemble change (spec/wire.md#W50; spec/bp46.md#S14; CONFORMANCE.md#P19, P20)."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def ledger() -> LedgerMetadata:
 
 
 def test_the_new_segment_begins_after_the_last_add_confirmed() -> None:
-    """P19; the example of the replication protocol, "Ensembles"."""
+    """CONFORMANCE.md#P19; the example of the replication protocol, "Ensembles"."""
     changed = ensemble.changed(ledger(), EntryId(11), {0: D})
 
     assert [(segment.first_entry, segment.bookies) for segment in changed.segments] == [
@@ -39,7 +39,7 @@ def test_a_bookie_that_somebody_else_replaced_needs_no_second_replacement() -> N
 
 
 def test_a_writer_that_finds_its_ledger_in_recovery_or_closed_is_told_which() -> None:
-    """P20."""
+    """CONFORMANCE.md#P20."""
     assert ensemble.why_not_open(ledger()) is None
     assert isinstance(ensemble.why_not_open(ledger().in_recovery()), errors.LedgerFenced)
     assert isinstance(ensemble.why_not_open(ledger().closed(EntryId(3), 9)), errors.LedgerClosed)

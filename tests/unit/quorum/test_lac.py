@@ -1,4 +1,4 @@
-"""Combining last-add-confirmed answers (bp46 B12-B14, P30; wire 10.3, 10.4)."""
+"""Combining last-add-confirmed answers (spec/wire.md#W51, W52; CONFORMANCE.md#B12 to B14, P30)."""
 
 from bookie.base import errors
 from bookie.base.ids import EntryId
@@ -21,7 +21,7 @@ def test_the_greatest_answer_wins_once_no_ack_quorum_is_unknown() -> None:
 
 
 def test_a_lower_answer_never_lowers_what_is_known() -> None:
-    """P30."""
+    """CONFORMANCE.md#P30."""
     lac = query(floor=9)
 
     lac.found(0, EntryId(4))
@@ -31,7 +31,7 @@ def test_a_lower_answer_never_lowers_what_is_known() -> None:
 
 
 def test_a_bookie_without_entries_covers_since_it_is_fenced_all_the_same() -> None:
-    """B14."""
+    """CONFORMANCE.md#B14."""
     lac = query()
 
     lac.failed(0, errors.NoSuchEntry("none"))
@@ -41,7 +41,7 @@ def test_a_bookie_without_entries_covers_since_it_is_fenced_all_the_same() -> No
 
 
 def test_an_ack_quorum_of_unknown_answers_ends_the_question_without_an_answer() -> None:
-    """B13."""
+    """CONFORMANCE.md#B13."""
     lac = query()
 
     lac.failed(0, errors.UnknownLedgerState("limbo"))
@@ -54,7 +54,7 @@ def test_an_ack_quorum_of_unknown_answers_ends_the_question_without_an_answer() 
 
 
 def test_a_bad_digest_is_no_knowledge() -> None:
-    """Stricter than Java, where the slot of such a reply already counts as known (bp46 7.1)."""
+    """Stricter than Java, where the slot of such a reply already counts as known (spec/wire.md#W51)."""
     lac = query()
 
     lac.found(0, EntryId(1))
@@ -63,13 +63,17 @@ def test_a_bad_digest_is_no_knowledge() -> None:
     assert not lac.is_covered
 
 
-def test_a_wrong_password_ends_the_question_at_once() -> None:
-    """Wire 10.4, step 4."""
-    lac = query()
+def test_a_bookie_that_refuses_the_key_is_unknown_and_a_wrong_password_is_told_when_hope_ends() -> None:
+    """spec/wire.md#W58: in Java the first refusal ends it, so a stranger's key on one bookie would."""
+    lac, refused = query(), query()
 
-    lac.failed(0, errors.Unauthorized("wrong key"))
+    lac.failed(0, errors.Unauthorized("a stranger's key"))
+    assert lac.error is None
     lac.found(1, EntryId(1))
     lac.found(2, EntryId(1))
+    for slot in range(3):
+        refused.failed(slot, errors.Unauthorized("wrong password"))
 
-    assert isinstance(lac.error, errors.Unauthorized)
-    assert not lac.is_covered
+    assert lac.is_covered
+    assert isinstance(refused.error, errors.Unauthorized)
+    assert not refused.is_covered

@@ -1,4 +1,5 @@
-"""Recovery: its states one by one, then whole recoveries over model bookies that do not crash (bp46 B12-B17)."""
+"""Recovery: its states one by one, then whole recoveries over model bookies that do not crash (CONFORMANCE.md#B12 to
+B17)."""
 
 import random
 
@@ -7,8 +8,8 @@ import pytest
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId
-from bookie.quorum.reads import Outcome, ReadPlan
-from bookie.quorum.recovery import Phase, Recovery
+from bookie.quorum.reads import ReadOutcome, ReadPlan
+from bookie.quorum.recovery import Recovery, RecoveryPhase
 from bookie.quorum.schedule import Schedule
 
 NO = errors.NoSuchEntry("no")
@@ -19,17 +20,17 @@ def reading(lac: int = 4, first_of_last: int = 0) -> Recovery:
     recovery = Recovery(Schedule(3, 3, 2), EntryId(first_of_last))
     recovery.fenced(0, EntryId(lac))
     recovery.fenced(1, EntryId(-1))
-    assert recovery.phase is Phase.READING
+    assert recovery.phase is RecoveryPhase.READING
     return recovery
 
 
 def test_reading_begins_only_after_coverage() -> None:
-    """B12."""
+    """CONFORMANCE.md#B12."""
     recovery = Recovery(Schedule(3, 3, 2), EntryId(0))
 
     recovery.fenced(0, EntryId(9))
 
-    assert recovery.phase is Phase.FENCING
+    assert recovery.phase is RecoveryPhase.FENCING
     assert not recovery.next_reads()
 
 
@@ -43,18 +44,18 @@ def test_what_precedes_the_last_segment_is_confirmed_whatever_its_bookies_say() 
 
 
 def test_fencing_fails_when_an_ack_quorum_cannot_answer() -> None:
-    """B13: no end is chosen."""
+    """CONFORMANCE.md#B13: no end is chosen."""
     recovery = Recovery(Schedule(3, 3, 2), EntryId(0))
 
     recovery.fence_failed(0, LIMBO)
     recovery.fence_failed(2, LIMBO)
 
-    assert recovery.phase is Phase.FAILED
+    assert recovery.phase is RecoveryPhase.FAILED
     assert isinstance(recovery.error, errors.QuorumNotReached)
 
 
 def test_the_ledger_ends_before_the_first_proven_absence_once_all_before_it_is_written_back() -> None:
-    """B15, P31, P32."""
+    """CONFORMANCE.md#B15, P31, P32."""
     recovery = reading()
 
     assert list(recovery.found(EntryId(5))) == [5]
@@ -63,7 +64,7 @@ def test_the_ledger_ends_before_the_first_proven_absence_once_all_before_it_is_w
     before = recovery.phase
     recovery.written(EntryId(5))
 
-    assert (before, recovery.phase, recovery.end) == (Phase.READING, Phase.CLOSING, 5)
+    assert (before, recovery.phase, recovery.end) == (RecoveryPhase.READING, RecoveryPhase.CLOSING, 5)
     assert not recovery.is_empty_handed
 
 
@@ -72,7 +73,7 @@ def test_a_ledger_where_nothing_follows_the_lac_ends_there_and_asks_for_its_leng
 
     recovery.absent(EntryId(5))
 
-    assert (recovery.phase, recovery.end, recovery.is_empty_handed) == (Phase.CLOSING, 4, True)
+    assert (recovery.phase, recovery.end, recovery.is_empty_handed) == (RecoveryPhase.CLOSING, 4, True)
 
 
 def test_answers_ahead_are_judged_in_order_and_an_entry_beyond_the_end_is_left_behind() -> None:
@@ -87,11 +88,11 @@ def test_answers_ahead_are_judged_in_order_and_an_entry_beyond_the_end_is_left_b
 
     assert ahead == [1, 2]
     assert not early
-    assert (recovery.phase, recovery.end) == (Phase.CLOSING, 0)
+    assert (recovery.phase, recovery.end) == (RecoveryPhase.CLOSING, 0)
 
 
 def test_an_entry_that_nobody_can_decide_stops_recovery_unless_an_earlier_one_is_proven_absent() -> None:
-    """B17."""
+    """CONFORMANCE.md#B17."""
     stopped, ended = reading(lac=-1), reading(lac=-1)
     for recovery in (stopped, ended):
         recovery.next_reads()
@@ -103,8 +104,8 @@ def test_an_entry_that_nobody_can_decide_stops_recovery_unless_an_earlier_one_is
     ended.absent(EntryId(1))
     ended.written(EntryId(0))
 
-    assert (stopped.phase, stopped.error) == (Phase.FAILED, LIMBO)
-    assert ended.phase is Phase.CLOSING
+    assert (stopped.phase, stopped.error) == (RecoveryPhase.FAILED, LIMBO)
+    assert ended.phase is RecoveryPhase.CLOSING
 
 
 def test_a_failed_write_back_fails_the_recovery() -> None:
@@ -113,7 +114,7 @@ def test_a_failed_write_back_fails_the_recovery() -> None:
 
     recovery.write_failed(errors.NotEnoughBookies("none left"))
 
-    assert recovery.phase is Phase.FAILED
+    assert recovery.phase is RecoveryPhase.FAILED
 
 
 class ModelBookie:
@@ -135,7 +136,7 @@ def recover(schedule: Schedule, bookies: list[ModelBookie], mute: set[int], draw
     recovery = Recovery(schedule, EntryId(0))
     for slot in draw.sample(range(len(bookies)), len(bookies)):
         bookie = bookies[slot]
-        if recovery.phase is not Phase.FENCING:
+        if recovery.phase is not RecoveryPhase.FENCING:
             break  # the rest may never hear of it
         if slot in mute:
             recovery.fence_failed(slot, LIMBO)
@@ -146,11 +147,11 @@ def recover(schedule: Schedule, bookies: list[ModelBookie], mute: set[int], draw
         else:
             recovery.fence_failed(slot, NO)
     reads: list[EntryId] = list(recovery.next_reads())
-    while reads and recovery.phase is Phase.READING:
+    while reads and recovery.phase is RecoveryPhase.READING:
         entry = reads.pop(draw.randrange(len(reads)))
         plan = ReadPlan(schedule.write_set(entry), negatives_needed=schedule.negative_quorum)
-        outcome, found = Outcome.OPEN, False
-        while not found and outcome is Outcome.OPEN:
+        outcome, found = ReadOutcome.OPEN, False
+        while not found and outcome is ReadOutcome.OPEN:
             slot_or_none = plan.next_replica()
             assert slot_or_none is not None
             # Recovery reads fence too: else a "no" of a bookie that missed the fencing could become a "yes" later.
@@ -161,11 +162,11 @@ def recover(schedule: Schedule, bookies: list[ModelBookie], mute: set[int], draw
                 outcome = plan.failed(error)
         if found:
             writable = recovery.found(entry)
-        elif outcome is Outcome.ABSENT:
+        elif outcome is ReadOutcome.ABSENT:
             writable = recovery.absent(entry)
         else:
             writable = recovery.undecided(entry, plan.error)
-        if recovery.phase is Phase.READING and writable:
+        if recovery.phase is RecoveryPhase.READING and writable:
             for written in writable:
                 for slot in schedule.write_set(written):
                     bookies[slot].lacs.setdefault(written, -1)
@@ -176,7 +177,8 @@ def recover(schedule: Schedule, bookies: list[ModelBookie], mute: set[int], draw
 
 @pytest.mark.parametrize("seed", range(400))
 def test_whatever_the_writer_had_acknowledged_lies_at_or_before_the_end(seed: int) -> None:
-    """S1, P28, P30: adds in any order, recovery at any moment, the writer alive, fewer mute bookies than AQ."""
+    """spec/bp46.md#S1, CONFORMANCE.md#P28, P30: adds in any order, recovery at any moment, the writer alive, fewer mute
+    bookies than AQ."""
     draw = random.Random(seed)
     size = draw.randint(1, 5)
     write_quorum = draw.randint(1, size)
@@ -211,12 +213,12 @@ def test_whatever_the_writer_had_acknowledged_lies_at_or_before_the_end(seed: in
     write(40)  # the old writer does not know yet
     again = recover(schedule, bookies, set(), draw)
 
-    assert recovery.phase in (Phase.CLOSING, Phase.FAILED)
-    assert again.phase is Phase.CLOSING
+    assert recovery.phase in (RecoveryPhase.CLOSING, RecoveryPhase.FAILED)
+    assert again.phase is RecoveryPhase.CLOSING
     assert again.end is not None
     assert again.end >= lac
-    if recovery.phase is Phase.CLOSING:
+    if recovery.phase is RecoveryPhase.CLOSING:
         assert recovery.end is not None
         assert recovery.end >= lac, "an acknowledged entry lies beyond the end"
     if not mute:
-        assert recovery.phase is Phase.CLOSING
+        assert recovery.phase is RecoveryPhase.CLOSING

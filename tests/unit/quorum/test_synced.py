@@ -1,4 +1,4 @@
-"""Deferred sync: cursors against a set, the LAC against the words of BP-14 (D19, D21, D22, D24)."""
+"""Deferred sync: cursors against a set, the LAC against the words of BP-14 (CONFORMANCE.md#D19, D21, D22, D24)."""
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +27,7 @@ def prefix(entries: set[int]) -> int:
 def test_a_cursor_is_the_contiguous_prefix_of_what_was_synced_in_any_order(
     order: list[tuple[int, int]], others: list[tuple[int, int]]
 ) -> None:
-    """D19."""
+    """CONFORMANCE.md#D19."""
     cursor, other = SyncCursor(), SyncCursor()
     entries: set[int] = set()
 
@@ -47,7 +47,7 @@ def test_a_cursor_is_the_contiguous_prefix_of_what_was_synced_in_any_order(
 
 
 def test_a_cursor_takes_what_is_confirmed_in_the_cluster_for_granted() -> None:
-    """D21."""
+    """CONFORMANCE.md#D21."""
     cursor = SyncCursor()
     cursor.add(7, 9)
 
@@ -61,14 +61,14 @@ def test_a_cursor_takes_what_is_confirmed_in_the_cluster_for_granted() -> None:
 
 @pytest.mark.parametrize(("ack_quorum", "lac"), [(1, 3), (2, 2), (3, 1)])
 def test_the_example_of_the_proposal(ack_quorum: int, lac: int) -> None:
-    """D22: A, B and C have synced 1, 2 and 3."""
+    """CONFORMANCE.md#D22: A, B and C have synced 1, 2 and 3."""
     assert synced.lac_of(Schedule(3, 3, ack_quorum), [EntryId(1), EntryId(2), EntryId(3)]) == lac
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(-1, 20), min_size=1, max_size=6), st.data())
 def test_the_lac_is_the_greatest_entry_that_an_ack_quorum_has_on_disk(lasts: list[int], data: st.DataObject) -> None:
-    """D22 against brute force."""
+    """CONFORMANCE.md#D22 against brute force."""
     ack_quorum = data.draw(st.integers(1, len(lasts)))
     expected = max((entry for entry in range(21) if sum(last >= entry for last in lasts) >= ack_quorum), default=-1)
 
@@ -78,7 +78,7 @@ def test_the_lac_is_the_greatest_entry_that_an_ack_quorum_has_on_disk(lasts: lis
 
 
 def test_acks_alone_confirm_nothing_and_a_force_proves_what_was_acknowledged_before_it() -> None:
-    """D24; wire 7.8."""
+    """CONFORMANCE.md#D24; spec/wire.md#W69."""
     syncing = Syncing(Schedule(3, 3, 2))
     for slot in range(3):
         syncing.acked(slot, EntryId(0), EntryId(4))
@@ -95,7 +95,7 @@ def test_acks_alone_confirm_nothing_and_a_force_proves_what_was_acknowledged_bef
 
 
 def test_what_bookies_tell_by_themselves_moves_the_lac_too() -> None:
-    """D16."""
+    """CONFORMANCE.md#D16."""
     syncing = Syncing(Schedule(3, 3, 2))
 
     assert not syncing.told(0, EntryId(7))
@@ -162,7 +162,7 @@ happenings = st.lists(
 def test_the_lac_never_moves_over_an_entry_that_no_ack_quorum_has_on_its_disks(
     ack_quorum: int, says_its_life: bool, story: list[tuple[int, str]]
 ) -> None:
-    """D3, T17: whatever breaks, crashes and loses its disk, in whatever order."""
+    """CONFORMANCE.md#D3, spec/bp46.md#T17: whatever breaks, crashes and loses its disk, in whatever order."""
     syncing = Syncing(Schedule(3, 3, ack_quorum))
     bookies = [Bookie(syncing, slot, says_its_life=says_its_life) for slot in range(3)]
 
@@ -209,7 +209,7 @@ def test_in_the_same_life_what_was_acknowledged_need_not_be_sent_again() -> None
 
 
 def test_deferred_sync_is_refused_where_it_would_promise_nothing() -> None:
-    """D17, D23."""
+    """CONFORMANCE.md#D17, D23."""
     striped = synced.why_not_deferred(Schedule(4, 3, 2), protocol_version=3)
     old = synced.why_not_deferred(Schedule(3, 3, 2), protocol_version=2)
 

@@ -1,4 +1,5 @@
-"""A bookie keeps what it was given: of an entry it reads the first three fields, and writes none (O17, D1, D20)."""
+"""A bookie keeps what it was given: of an entry it reads the first three fields, and writes none (CONFORMANCE.md#O17,
+D1, D20)."""
 
 import random
 
@@ -7,10 +8,11 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.storage.store import EntryStore
 from bookie.wire.messages import AddRunResponse, Outgoing
 from server_support import Asker, add, body, run
+from story_support import story
 
 
 def test_whatever_follows_the_first_three_fields_comes_back_as_it_was_sent() -> None:
-    """O17: no digest, a digest nobody knows, a length that is wrong: none of a bookie's business."""
+    """CONFORMANCE.md#O17: no digest, a digest nobody knows, a length that is wrong: none of a bookie's business."""
     draw = random.Random(5)
     bodies = [body(number)[:24] + draw.randbytes(draw.choice((0, 1, 8, 200, 70_000))) for number in range(20)]
 
@@ -24,22 +26,20 @@ def test_whatever_follows_the_first_three_fields_comes_back_as_it_was_sent() -> 
     run(story)
 
 
-def test_an_add_with_deferred_sync_is_stored_as_any_other() -> None:
-    """D1: the level decides when an add is answered, and nothing else."""
+@story(run)
+async def test_an_add_with_deferred_sync_is_stored_as_any_other(asker: Asker, store: EntryStore) -> None:
+    """CONFORMANCE.md#D1: the level decides when an add is answered, and nothing else."""
 
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        await asker.add(1, is_deferred=True)
-        await store.flush()
+    await asker.add(0)
+    await asker.add(1, is_deferred=True)
+    await store.flush()
 
-        assert [(await asker.read(number)).body for number in (0, 1)] == [body(0), body(1)]
-        assert store.entry_runs(LedgerId(7)) == [(0, 1)]
-
-    run(story)
+    assert [(await asker.read(number)).body for number in (0, 1)] == [body(0), body(1)]
+    assert await store.entry_ranges(LedgerId(7)) == [(0, 1)]
 
 
 def test_a_sync_for_one_ledger_moves_the_cursor_of_another() -> None:
-    """D20: one group of the journal is one sync for all that is in it."""
+    """CONFORMANCE.md#D20: one group of the journal is one sync for all that is in it."""
     told: list[AddRunResponse] = []
 
     async def story(asker: Asker, store: EntryStore) -> None:

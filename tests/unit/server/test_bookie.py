@@ -9,20 +9,24 @@ import pytest
 import server_support
 from bookie.base import errors
 from bookie.base.errors import Status
-from bookie.base.ids import BookieId, LedgerId
+from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import cluster
 from bookie.integrity.options import IntegrityOptions
 from bookie.metadata import paths, registration
+from bookie.metadata.paths import LayoutKind
 from bookie.ports import World
-from bookie.ports.admin import Health, State
+from bookie.ports.admin import Compaction, Health, Member, State
 from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.metrics import Sample
 from bookie.ports.network import Address, ByteStream
 from bookie.server.bookie import Bookie
 from bookie.server.options import ServerOptions
-from bookie.sim.node import End, Node, Simulation
+from bookie.sim.node import ProcessEnd, SimNode, Simulation
+from bookie.storage import block
 from bookie.storage.options import StorageOptions
 from bookie.wire.messages import Request, Response
-from bookie.wire.session import ClientSession
+from client_session import ClientSession
+from story_support import story
 
 URI = "zk+hierarchical://zk:2181/ledgers"
 ID = BookieId("bookie-1")
@@ -43,7 +47,7 @@ OPTIONS = ServerOptions(
 class Fleet:
     """A bookie and somebody who looks at it from another machine."""
 
-    def __init__(self, simulation: Simulation, metadata: MetadataStore, world: World, observer: Node) -> None:
+    def __init__(self, simulation: Simulation, metadata: MetadataStore, world: World, observer: SimNode) -> None:
         self.simulation = simulation
         self.metadata = metadata
         self.world = world
@@ -155,103 +159,111 @@ def run(story: Callable[[Fleet], Coroutine[Any, Any, None]], *, seed: int = 1, f
     simulation.run(director())
 
 
-def test_a_new_bookie_serves_registers_and_says_where_it_is() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start()
-        await fleet.ready()
+@story(run)
+async def test_a_new_bookie_serves_registers_and_says_where_it_is(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
 
-        stored = await fleet.observer.do(fleet.metadata.get(AVAILABLE))
-        info = registration.load_service_info(ID, stored.data)
-        assert info.bookie_endpoint is not None
-        assert (info.bookie_endpoint.host, info.bookie_endpoint.port) == ("bookie", 3181)
-        assert info.property("zone") == "zone-a"
-        assert stored.owner != 0
-        wire = await fleet.dial()
-        added, read = await wire.ask(server_support.add(0), server_support.read(0))
-        assert added.status is Status.EOK
-        assert read.body == server_support.body(0)  # type: ignore[union-attr]
-        assert fleet.bookie.is_healthy(Health.SERVING)
-
-    run(story)
+    stored = await fleet.observer.do(fleet.metadata.get(AVAILABLE))
+    info = registration.load_service_info(ID, stored.data)
+    assert info.bookie_endpoint is not None
+    assert (info.bookie_endpoint.host, info.bookie_endpoint.port) == ("bookie", 3181)
+    assert info.property("zone") == "zone-a"
+    assert stored.owner != 0
+    wire = await fleet.dial()
+    added, read = await wire.ask(server_support.add(0), server_support.read(0))
+    assert added.status is Status.EOK
+    assert read.body == server_support.body(0)  # type: ignore[union-attr]
+    assert fleet.bookie.is_healthy(Health.SERVING)
 
 
-def test_a_stop_flushes_and_takes_the_record_along() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start()
-        await fleet.ready()
-        wire = await fleet.dial()
-        await wire.ask(server_support.add(0))
+@story(run)
+async def test_a_stop_flushes_and_takes_the_record_along(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    wire = await fleet.dial()
+    await wire.ask(server_support.add(0))
 
-        fleet.bookie.request_stop()
-        assert await fleet.ended() is None
-        assert not await fleet.has_node(AVAILABLE)
-        assert fleet.bookie.state is State.STOPPING
-        fleet.node.end(End.EXIT)
+    fleet.bookie.request_stop()
+    assert await fleet.ended() is None
+    assert not await fleet.has_node(AVAILABLE)
+    assert fleet.bookie.state is State.STOPPING
+    fleet.node.end(ProcessEnd.EXIT)
 
-        fleet.start()
-        await fleet.ready()
-        report = await fleet.node.do(fleet.bookie.storage_report())
-        assert report.verdict is not None
-        assert report.verdict.value == "HEALTHY"
-        (answer,) = await (await fleet.dial()).ask(server_support.read(0))
-        assert answer.status is Status.EOK
-
-    run(story)
+    fleet.start()
+    await fleet.ready()
+    report = await fleet.node.do(fleet.bookie.storage_report())
+    assert report.verdict is not None
+    assert report.verdict.value == "HEALTHY"
+    (answer,) = await (await fleet.dial()).ask(server_support.read(0))
+    assert answer.status is Status.EOK
 
 
-def test_a_killed_bookie_waits_out_its_old_record_and_registers_anew() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start()
-        await fleet.ready()
-        owner = (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner
-        fleet.node.end(End.KILL)
-        del fleet.bookie
+@story(run)
+async def test_a_bookie_names_every_other_one_that_the_metadata_store_knows(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    gone = paths.cookie("/ledgers", BookieId("gone:3181"))
+    await fleet.observer.do(fleet.metadata.create(gone, b"of a Java bookie"))
+    looked_at = f"{paths.readonly('/ledgers')}/reads-only"
+    await fleet.observer.do(fleet.metadata.create(looked_at, b"", parents=True))
 
-        fleet.start()
-        await fleet.ready()
+    members = await fleet.node.do(fleet.bookie.members())
 
-        assert (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner != owner
-
-    run(story)
-
-
-def test_a_lost_session_is_followed_by_a_new_record() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start()
-        await fleet.ready()
-        stored = await fleet.observer.do(fleet.metadata.get(AVAILABLE))
-
-        fleet.simulation.keeper.expire(stored.owner)
-        await fleet.wait_node(AVAILABLE, present=True)
-
-        await fleet.until(lambda: fleet.bookie.metrics.registrations == 2, "a second registration")
-        assert (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner != stored.owner
-
-    run(story)
+    assert members == (
+        Member("bookie-1", has_cookie=True, is_registered=True, is_writable=True),
+        Member("gone:3181", has_cookie=True, is_registered=False, is_writable=False),
+        Member("reads-only", has_cookie=False, is_registered=True, is_writable=False),
+    )
 
 
-def test_a_read_only_bookie_moves_its_record_and_back() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start()
-        await fleet.ready()
-        await fleet.until(lambda: fleet.bookie.state is State.SERVING, "repair is done")
+@story(run)
+async def test_a_killed_bookie_waits_out_its_old_record_and_registers_anew(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    owner = (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner
+    fleet.node.end(ProcessEnd.KILL)
+    del fleet.bookie
 
-        state = await fleet.node.do(fleet.bookie.set_read_only(True))
-        assert state is State.READ_ONLY
-        await fleet.wait_node(READONLY, present=True)
-        await fleet.wait_node(AVAILABLE, present=False)
+    fleet.start()
+    await fleet.ready()
 
-        await fleet.node.do(fleet.bookie.set_read_only(False))
-        await fleet.wait_node(AVAILABLE, present=True)
-        await fleet.wait_node(READONLY, present=False)
+    assert (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner != owner
 
-    run(story)
+
+@story(run)
+async def test_a_lost_session_is_followed_by_a_new_record(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    stored = await fleet.observer.do(fleet.metadata.get(AVAILABLE))
+
+    fleet.simulation.keeper.expire(stored.owner)
+    await fleet.wait_node(AVAILABLE, present=True)
+
+    await fleet.until(lambda: fleet.bookie.metrics.registrations == 2, "a second registration")
+    assert (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner != stored.owner
+
+
+@story(run)
+async def test_a_read_only_bookie_moves_its_record_and_back(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    await fleet.until(lambda: fleet.bookie.state is State.SERVING, "repair is done")
+
+    state = await fleet.node.do(fleet.bookie.set_read_only(True))
+    assert state is State.READ_ONLY
+    await fleet.wait_node(READONLY, present=True)
+    await fleet.wait_node(AVAILABLE, present=False)
+
+    await fleet.node.do(fleet.bookie.set_read_only(False))
+    await fleet.wait_node(AVAILABLE, present=True)
+    await fleet.wait_node(READONLY, present=False)
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
 @pytest.mark.parametrize("asked", [True, False], ids=["asked", "not asked"])
-@pytest.mark.parametrize("end", [End.POWER_CUT, End.KILL])
-def test_read_only_by_hand_outlives_the_process_where_it_is_to(kept: bool, asked: bool, end: End) -> None:
+@pytest.mark.parametrize("end", [ProcessEnd.POWER_CUT, ProcessEnd.KILL])
+def test_read_only_by_hand_outlives_the_process_where_it_is_to(kept: bool, asked: bool, end: ProcessEnd) -> None:
     """`kept`: the setting when the mode was set; `asked`: the setting at the next start."""
 
     async def begin(fleet: Fleet, *, keeps: bool) -> None:
@@ -279,63 +291,128 @@ def test_read_only_by_hand_outlives_the_process_where_it_is_to(kept: bool, asked
     run(story)
 
 
-def test_an_emptied_bookie_waits_for_a_grant_with_its_data_port_closed() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start()
-        await fleet.ready()
-        await fleet.until(lambda: fleet.bookie.state is State.SERVING, "repair is done")
-        fleet.node.end(End.POWER_CUT)
-        fleet.node.image.wipe("/data")
-        del fleet.bookie
+@story(run)
+async def test_an_emptied_bookie_waits_for_a_grant_with_its_data_port_closed(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    await fleet.until(lambda: fleet.bookie.state is State.SERVING, "repair is done")
+    fleet.node.end(ProcessEnd.POWER_CUT)
+    fleet.node.image.wipe("/data")
+    del fleet.bookie
 
-        fleet.start()
-        await fleet.until(
-            lambda: hasattr(fleet, "bookie") and fleet.bookie.state is State.WAITING_GRANT, "it waits for a grant"
-        )
+    fleet.start()
+    await fleet.until(
+        lambda: hasattr(fleet, "bookie") and fleet.bookie.state is State.WAITING_GRANT, "it waits for a grant"
+    )
 
-        assert fleet.bookie.is_healthy(Health.PROCESS)
-        assert not fleet.bookie.is_healthy(Health.STORAGE)
-        assert not fleet.bookie.is_healthy(Health.SERVING)
-        report = await fleet.node.do(fleet.bookie.storage_report())
-        assert report.data_port_open is False
-        with pytest.raises(errors.BookieUnavailable):
-            await fleet.dial()
-        fleet.bookie.request_stop()
-        assert await fleet.ended() is None
-
-    run(story)
+    assert fleet.bookie.is_healthy(Health.PROCESS)
+    assert not fleet.bookie.is_healthy(Health.STORAGE)
+    assert not fleet.bookie.is_healthy(Health.SERVING)
+    report = await fleet.node.do(fleet.bookie.storage_report())
+    assert report.data_port_open is False
+    with pytest.raises(errors.BookieUnavailable):
+        await fleet.dial()
+    fleet.bookie.request_stop()
+    assert await fleet.ended() is None
 
 
-def test_a_metadata_store_without_a_cluster_is_told() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start()
+@story(run, formatted=False)
+async def test_a_metadata_store_without_a_cluster_is_told(fleet: Fleet) -> None:
+    fleet.start()
 
-        error = await fleet.ended()
+    error = await fleet.ended()
 
-        assert isinstance(error, errors.RefusedToStart)
-        assert "bookie cluster init" in str(error)
-
-    run(story, formatted=False)
+    assert isinstance(error, errors.RefusedToStart)
+    assert "bookie cluster init" in str(error)
 
 
-def test_v2_and_v3_are_served_on_one_port() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start()
-        await fleet.ready()
-        old = await fleet.dial()
-        old.session = ClientSession(version=2)
-        new = await fleet.dial()
+async def empty(fleet: Fleet, path: str) -> None:
+    """Delete a node of the metadata store with all below it."""
+    for name in await fleet.observer.do(fleet.metadata.children(path)):
+        await empty(fleet, f"{path}/{name}")
+    await fleet.observer.do(fleet.metadata.delete(path))
 
-        (added,) = await old.ask(server_support.add(0))
-        (read,) = await new.ask(server_support.read(0))
-        (read_old,) = await old.ask(server_support.read(-1))
 
-        assert added.status is Status.EOK
-        assert read.body == server_support.body(0)  # type: ignore[union-attr]
-        assert bytes(read_old.body) == server_support.body(0)  # type: ignore[union-attr,arg-type]
-        assert read_old.entry_id == -1  # type: ignore[union-attr]
+async def served_once(fleet: Fleet) -> None:
+    """A bookie has been here, and has data."""
+    fleet.start()
+    await fleet.ready()
+    await (await fleet.dial()).ask(server_support.add(0))
+    fleet.bookie.request_stop()
+    assert await fleet.ended() is None
+    fleet.node.end(ProcessEnd.EXIT)
+    fleet.outcome.clear()
+    del fleet.bookie
 
-    run(story)
+
+@pytest.mark.parametrize("change", ["emptied", "another root", "the root alone is left"])
+@story(run)
+async def test_a_bookie_with_data_is_never_told_to_make_a_cluster(fleet: Fleet, *, change: str) -> None:
+    await served_once(fleet)
+    options = OPTIONS
+    if change == "another root":
+        options = dataclasses.replace(OPTIONS, metadata_uri=URI.replace("/ledgers", "/chroot/ledgers"))
+    else:
+        await empty(fleet, "/ledgers")
+    if change == "the root alone is left":
+        await fleet.observer.do(fleet.metadata.create("/ledgers", b""))
+
+    fleet.start(options)
+    if change == "the root alone is left":
+        await fleet.until(lambda: hasattr(fleet, "bookie") and fleet.bookie.state is State.HELD, "it is held")
+        said = (await fleet.node.do(fleet.bookie.storage_report())).reason
+    else:
+        said = str(await fleet.ended())
+        assert f"data of bookie {ID}, cluster " in said
+
+    assert "init" not in said
+    assert "restore" in said
+    assert "metadataServiceUri" in said or "correct the URI" in said
+
+
+@story(run)
+async def test_ledgers_without_a_layout_record_are_not_taken_for_a_new_layout(fleet: Fleet) -> None:
+    await fleet.observer.do(fleet.metadata.create(paths.ledger_path("/ledgers", LedgerId(8)), b"", parents=True))
+    await fleet.observer.do(fleet.metadata.delete(paths.layout("/ledgers")))
+
+    fleet.start()
+
+    assert "/ledgers/LAYOUT is gone" in str(await fleet.ended())
+    assert not await fleet.has_node(paths.layout("/ledgers"))
+
+
+@pytest.mark.parametrize("kind", LayoutKind)
+@story(run)
+async def test_a_ledger_that_is_where_another_layout_has_it_is_not_collected(fleet: Fleet, *, kind: LayoutKind) -> None:
+    fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
+    await fleet.ready()
+    wire = await fleet.dial()
+    await wire.ask(server_support.add(0))
+    path = paths.ledger_path("/ledgers", LedgerId(7), kind)
+    await fleet.observer.do(fleet.metadata.create(path, b"", parents=True))
+
+    await fleet.simulation.loop.sleep_ns(12_000_000_000)
+
+    (kept,) = await wire.ask(server_support.read(0))
+    assert kept.status is Status.EOK
+
+
+@story(run)
+async def test_v2_and_v3_are_served_on_one_port(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    old = await fleet.dial()
+    old.session = ClientSession(version=2)
+    new = await fleet.dial()
+
+    (added,) = await old.ask(server_support.add(0))
+    (read,) = await new.ask(server_support.read(0))
+    (read_old,) = await old.ask(server_support.read(-1))
+
+    assert added.status is Status.EOK
+    assert read.body == server_support.body(0)  # type: ignore[union-attr]
+    assert bytes(read_old.body) == server_support.body(0)  # type: ignore[union-attr,arg-type]
+    assert read_old.entry_id == -1  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -349,103 +426,244 @@ def test_v2_and_v3_are_served_on_one_port() -> None:
     ],
     ids=["empty frame", "too long", "no protobuf", "v2 opcode 5", "operation 13"],
 )
-def test_what_is_no_request_closes_the_connection_without_an_answer(garbage: bytes) -> None:
+@story(run)
+async def test_what_is_no_request_closes_the_connection_without_an_answer(fleet: Fleet, *, garbage: bytes) -> None:
+    fleet.start()
+    await fleet.ready()
+    wire = await fleet.dial()
+
+    assert await wire.send_raw(garbage) == b""
+
+    (answer,) = await (await fleet.dial()).ask(server_support.add(0))
+    assert answer.status is Status.EOK
+
+
+@story(run)
+async def test_a_thousand_adds_in_one_go_are_all_answered(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    wire = await fleet.dial()
+
+    answers = await wire.ask(*(server_support.add(number) for number in range(1000)))
+
+    assert {answer.status for answer in answers} == {Status.EOK}
+    assert len({answer.txn for answer in answers}) == 1000
+
+
+@story(run)
+async def test_a_failed_sync_stops_the_node_and_acknowledges_nothing(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    wire = await fleet.dial()
+    fleet.node.disk_faults = dataclasses.replace(
+        fleet.node.disk_faults, sync_fails_per_million=1_000_000, sync_fails_path="/data/journal"
+    )
+    fleet.node.disk.faults = fleet.node.disk_faults
+
+    (answer,) = await wire.ask(server_support.add(0))
+
+    assert answer.status is Status.EIO
+    assert isinstance(await fleet.ended(), errors.DiskFailed)
+
+
+@story(run)
+async def test_a_metadata_store_that_is_away_for_a_while_does_not_stop_a_bookie(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    wire = await fleet.dial()
+
+    fleet.simulation.fabric.power_off("zk")
+    await fleet.simulation.loop.sleep_ns(3_000_000_000)
+    (answer,) = await wire.ask(server_support.add(0))
+
+    assert answer.status is Status.EOK
+    assert not fleet.outcome
+
+
+@story(run)
+async def test_a_deleted_ledger_is_forgotten_and_a_living_one_is_not(fleet: Fleet) -> None:
+    fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
+    await fleet.ready()
+    wire = await fleet.dial()
+    await wire.ask(server_support.add(0))
+    other = server_support.add(0)
+    other.ledger_id = LedgerId(8)
+    other.body = server_support.body(0, ledger_id=8)
+    await wire.ask(other)
+    await fleet.observer.do(fleet.metadata.create(paths.ledger_path("/ledgers", LedgerId(8)), b"", parents=True))
+
+    await fleet.simulation.loop.sleep_ns(12_000_000_000)
+    living = server_support.read(0)
+    living.ledger_id = LedgerId(8)
+    gone, kept = await wire.ask(server_support.read(0), living)
+
+    assert gone.status is Status.ENOLEDGER
+    assert kept.status is Status.EOK
+
+
+@story(run)
+async def test_a_metadata_store_that_was_made_anew_deletes_nothing(fleet: Fleet) -> None:
+    fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
+    await fleet.ready()
+    wire = await fleet.dial()
+    await wire.ask(server_support.add(0))
+    stored = await fleet.observer.do(fleet.metadata.get(paths.instance_id("/ledgers")))
+    await fleet.observer.do(fleet.metadata.put(paths.instance_id("/ledgers"), b"another", stored.version))
+
+    await fleet.simulation.loop.sleep_ns(12_000_000_000)
+    (kept,) = await wire.ask(server_support.read(0))
+
+    assert kept.status is Status.EOK
+
+
+@story(run)
+async def test_ledger_records_that_a_stranger_deleted_cost_not_one_ledger(fleet: Fleet) -> None:
+    fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
+    await fleet.ready()
+    bookie, wire = fleet.bookie, await fleet.dial()
+    for ledger_id in range(7, 27):
+        add = server_support.add(0)
+        add.ledger_id = LedgerId(ledger_id)
+        add.body = server_support.body(0, ledger_id=ledger_id)
+        await wire.ask(add)
+
+    await fleet.simulation.loop.sleep_ns(12_000_000_000)
+    (kept,) = await wire.ask(server_support.read(0))
+
+    assert kept.status is Status.EOK
+    report = await fleet.node.do(bookie.storage_report())
+    assert report.garbage_held_ledgers == 20
+    samples = {sample.name: sample.value for sample in bookie.telemetry() if isinstance(sample, Sample)}
+    assert samples["bookie_gc_held_ledgers"] == 20
+    assert samples["bookie_gc_day_ledgers"] == 0
+    released = await fleet.node.do(bookie.collect_garbage(Compaction.NONE, released=20))
+    assert released.ledgers_deleted == 20
+    assert bookie.garbage_held == (0, 0)
+
+
+UNJOURNALED = dataclasses.replace(OPTIONS, storage=dataclasses.replace(OPTIONS.storage, journal_write_data=False))
+
+
+@pytest.mark.parametrize("error", [errors.BadInput("ours"), errors.RefusedToStart("another process is this bookie")])
+def test_whatever_ends_a_node_with_healthy_disks_is_preceded_by_a_flush(
+    error: errors.BookieError, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without data in the journal 892 acknowledged entries of three bookies had become undecidable."""
+
     async def story(fleet: Fleet) -> None:
-        fleet.start()
+        fleet.start(UNJOURNALED)
         await fleet.ready()
-        wire = await fleet.dial()
+        (added,) = await (await fleet.dial()).ask(server_support.add(0))
+        assert added.status is Status.EOK
 
-        assert await wire.send_raw(garbage) == b""
+        fleet.bookie.fail(error)
+        assert await fleet.ended() is error
+        fleet.node.end(ProcessEnd.EXIT)
 
-        (answer,) = await (await fleet.dial()).ask(server_support.add(0))
-        assert answer.status is Status.EOK
+        fleet.start(UNJOURNALED)
+        await fleet.ready()
+        assert "UNCLEAN" not in caplog.text
+        present, absent = await (await fleet.dial()).ask(server_support.read(0), server_support.read(1))
+        assert (present.status, absent.status) == (Status.EOK, Status.ENOENTRY)
 
-    run(story)
+    with caplog.at_level("INFO"):
+        run(story)
 
 
-def test_a_thousand_adds_in_one_go_are_all_answered() -> None:
+def test_storage_that_failed_is_not_written_to_any_more(caplog: pytest.LogCaptureFixture) -> None:
     async def story(fleet: Fleet) -> None:
-        fleet.start()
+        fleet.start(UNJOURNALED)
         await fleet.ready()
-        wire = await fleet.dial()
+        await (await fleet.dial()).ask(server_support.add(0))
 
-        answers = await wire.ask(*(server_support.add(number) for number in range(1000)))
+        fleet.bookie.fail(errors.DiskFailed("a sync failed"))
+        await fleet.ended()
+        fleet.node.end(ProcessEnd.EXIT)
 
-        assert {answer.status for answer in answers} == {Status.EOK}
-        assert len({answer.txn for answer in answers}) == 1000
+        fleet.start(UNJOURNALED)
+        await fleet.ready()
+        assert caplog.text.count("verdict=Verdict.UNCLEAN") == 1
 
-    run(story)
+    with caplog.at_level("INFO"):
+        run(story)
 
 
-def test_a_failed_sync_stops_the_node_and_acknowledges_nothing() -> None:
+@story(run)
+async def test_only_an_error_about_our_own_state_ends_the_node_from_the_loop(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+
+    fleet.bookie.uncaught(AssertionError("of a library"))
+    (answer,) = await (await fleet.dial()).ask(server_support.add(0))
+    assert answer.status is Status.EOK
+
+    with pytest.raises(errors.CorruptFile) as met:
+        block.find(b"\xff\xff\xff\xff", EntryId(1))
+    fleet.bookie.uncaught(met.value)
+    assert await fleet.ended() is met.value
+
+
+@story(run)
+async def test_ledgers_that_nobody_can_judge_are_in_report_and_metrics(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    bookie = fleet.bookie
+    store = bookie.boot.store
+    assert store is not None
+    await fleet.simulation.until(lambda: bookie.boot.progress.is_done, "the repair")  # which would mend it
+    store.partitions[0].table.quarantine(LedgerId(7), "its journal holds a master key of 70000 bytes")
+
+    report = await fleet.node.do(bookie.storage_report())
+
+    samples = {sample.name: sample.value for sample in bookie.telemetry() if isinstance(sample, Sample)}
+    assert [(found.ledger_id, found.reason[:11]) for found in report.quarantined] == [(7, "its journal")]
+    assert (report.quarantined_count, samples["bookie_ledgers_quarantined"]) == (1, 1)
+    assert report.directories_failed == ()
+
+
+@story(run)
+async def test_one_ledger_that_nobody_can_repair_keeps_no_other_from_being_collected(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    bookie, wire = fleet.bookie, await fleet.dial()
+    await fleet.until(lambda: bookie.boot.progress.is_done, "the first look")
+    for ledger_id in (7, 8):
+        add = server_support.add(0)
+        add.ledger_id, add.body = LedgerId(ledger_id), server_support.body(0, ledger_id=ledger_id)
+        await wire.ask(add)
+    path = paths.ledger_paths("/ledgers", LedgerId(7))[0]
+    await fleet.observer.do(fleet.metadata.create(path, b"nobody can read this", parents=True))
+    store = bookie.boot.store
+    assert store is not None
+    await fleet.node.do(store.protect([(LedgerId(7), True, True, None)]))
+    store.partitions[0].table.quarantine(LedgerId(7), "a test says so")
+    await fleet.until(lambda: LedgerId(7) in bookie.boot.progress.blocked, "an attempt at the repair")
+
+    found = await fleet.node.do(bookie.collect_garbage(Compaction.MAJOR, released=1))
+
+    assert (bookie.state, found.ledgers_deleted) == (State.REPAIRING, 1)
+    assert [ledger_id async for ledger_id in store.ledgers()] == [7]
+    assert "compact" not in found.refused or "switched off" in found.refused
+
+
+@pytest.mark.parametrize(("patience_ms", "ends_s"), [(3_000, 3), (1, 1), (40_000, 40)])
+def test_a_metadata_store_that_never_answers_is_waited_for_as_long_as_was_said(patience_ms: int, ends_s: int) -> None:
+    nowhere = dataclasses.replace(
+        OPTIONS,
+        metadata_uri="zk+hierarchical://nowhere:2181/ledgers",
+        session_timeout_ms=30_000,
+        metadata_patience_ms=patience_ms,
+    )
+
     async def story(fleet: Fleet) -> None:
-        fleet.start()
-        await fleet.ready()
-        wire = await fleet.dial()
-        fleet.node.disk_faults = dataclasses.replace(
-            fleet.node.disk_faults, sync_fails_per_million=1_000_000, sync_fails_path="/data/journal"
-        )
-        fleet.node.disk.faults = fleet.node.disk_faults
+        begun_ns = fleet.simulation.loop.now_ns
+        fleet.start(nowhere)
 
-        (answer,) = await wire.ask(server_support.add(0))
+        error = await fleet.ended()
 
-        assert answer.status is Status.EIO
-        assert isinstance(await fleet.ended(), errors.DiskFailed)
-
-    run(story)
-
-
-def test_a_metadata_store_that_is_away_for_a_while_does_not_stop_a_bookie() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start()
-        await fleet.ready()
-        wire = await fleet.dial()
-
-        fleet.simulation.fabric.power_off("zk")
-        await fleet.simulation.loop.sleep_ns(3_000_000_000)
-        (answer,) = await wire.ask(server_support.add(0))
-
-        assert answer.status is Status.EOK
-        assert not fleet.outcome
-
-    run(story)
-
-
-def test_a_deleted_ledger_is_forgotten_and_a_living_one_is_not() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
-        await fleet.ready()
-        wire = await fleet.dial()
-        await wire.ask(server_support.add(0))
-        other = server_support.add(0)
-        other.ledger_id = LedgerId(8)
-        other.body = server_support.body(0, ledger_id=8)
-        await wire.ask(other)
-        await fleet.observer.do(fleet.metadata.create(paths.ledger_path("/ledgers", LedgerId(8)), b"", parents=True))
-
-        await fleet.simulation.loop.sleep_ns(12_000_000_000)
-        living = server_support.read(0)
-        living.ledger_id = LedgerId(8)
-        gone, kept = await wire.ask(server_support.read(0), living)
-
-        assert gone.status is Status.ENOLEDGER
-        assert kept.status is Status.EOK
-
-    run(story)
-
-
-def test_a_metadata_store_that_was_made_anew_deletes_nothing() -> None:
-    async def story(fleet: Fleet) -> None:
-        fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
-        await fleet.ready()
-        wire = await fleet.dial()
-        await wire.ask(server_support.add(0))
-        stored = await fleet.observer.do(fleet.metadata.get(paths.instance_id("/ledgers")))
-        await fleet.observer.do(fleet.metadata.put(paths.instance_id("/ledgers"), b"another", stored.version))
-
-        await fleet.simulation.loop.sleep_ns(12_000_000_000)
-        (kept,) = await wire.ask(server_support.read(0))
-
-        assert kept.status is Status.EOK
+        assert isinstance(error, errors.RefusedToStart)
+        assert "nowhere:2181" in str(error)
+        assert "check metadataServiceUri" in str(error)
+        assert ends_s <= (fleet.simulation.loop.now_ns - begun_ns) / 1e9 < ends_s + 0.5
 
     run(story)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import story_support
 from bookie.base import errors
 from bookie.ports.admin import Compaction
 from bookie.server.collection import Collection
@@ -42,10 +43,10 @@ class FakeCompactor:
 def collection(compactor: FakeCompactor | None = None, *, interval_ms: int = 3_600_000) -> Collection:
     nothing: Any = None
     fake: Any = compactor or FakeCompactor()
-    return Collection(nothing, nothing, fake, "", interval_ms=interval_ms)
+    return Collection(nothing, nothing, fake, nothing, "", interval_ms=interval_ms)
 
 
-async def finds(store: object, is_absent: object) -> Collected:
+async def finds(store: object, *_: object, **__: object) -> Collected:
     return FOUND
 
 
@@ -68,7 +69,7 @@ def test_a_run_that_cannot_be_finished_is_tried_again(
     # A full disk above all: it is why somebody deleted ledgers.
     runs: list[object] = []
 
-    async def fails(store: object, is_absent: object) -> None:
+    async def fails(store: object, *_: object, **__: object) -> None:
         runs.append(store)
         if len(runs) == 3:
             raise Enough
@@ -83,7 +84,7 @@ def test_a_run_that_cannot_be_finished_is_tried_again(
 
 
 def test_a_disk_that_failed_ends_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(store: object, is_absent: object) -> None:
+    async def fails(store: object, *_: object, **__: object) -> None:
         raise errors.DiskFailed("gone")
 
     monkeypatch.setattr(collector, "collect", fails)
@@ -122,25 +123,23 @@ def test_what_went_wrong_is_told_to_whoever_asked_and_the_driver_goes_on(monkeyp
     run_beside(driver, story)
 
 
-def test_more_runs_than_anybody_waits_for_are_refused() -> None:
-    async def story() -> None:
-        driver = collection()  # nobody runs it
-        loop = asyncio.get_running_loop()
-        waiting = [loop.create_task(driver.collect_now(Compaction.NONE)) for _ in range(8)]
-        await asyncio.sleep(0)
-        with pytest.raises(errors.TooManyRequests):
-            await driver.collect_now(Compaction.NONE)
-        for task in waiting:
-            task.cancel()
-        await asyncio.wait(waiting)
-
-    asyncio.run(story())
+@story_support.in_a_loop
+async def test_more_runs_than_anybody_waits_for_are_refused() -> None:
+    driver = collection()  # nobody runs it
+    loop = asyncio.get_running_loop()
+    waiting = [loop.create_task(driver.collect_now(Compaction.NONE)) for _ in range(8)]
+    await asyncio.sleep(0)
+    with pytest.raises(errors.TooManyRequests):
+        await driver.collect_now(Compaction.NONE)
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
 
 
 def test_whoever_waits_for_a_run_is_told_when_the_bookie_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = asyncio.Event()
 
-    async def never_ends(store: object, is_absent: object) -> Collected:
+    async def never_ends(*_: object, **__: object) -> Collected:
         begun.set()
         await asyncio.Event().wait()
         return FOUND

@@ -1,4 +1,4 @@
-"""What a connection may say before it has proven who it is (wire-protocol.md 8.2)."""
+"""What a connection may say before it has proven who it is (spec/wire.md#W39)."""
 
 import logging
 

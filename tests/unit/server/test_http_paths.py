@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from bookie.base import errors
 from bookie.ports.admin import Compaction, GarbageReport, Health, State
 from bookie.ports.disk import Usage
-from bookie.ports.http import Answer, Request
-from bookie.server.http_paths import HttpPaths
+from bookie.ports.http import HttpAnswer, HttpRequest
+from bookie.server.http_paths import OPEN, HttpPaths
 
 
 class FakeNode:
@@ -21,6 +22,8 @@ class FakeNode:
         self.is_read_only = False
         self.collected: list[Compaction] = []
         self.is_forced = False
+        self.garbage_held: tuple[int, int] | None = None
+        self.held_reason = ""
 
     def is_healthy(self, question: Health) -> bool:
         return self.state.serves
@@ -38,21 +41,21 @@ class FakeNode:
         if not self.state.serves:
             raise errors.StorageFailed("not open")
         self.collected.append(compaction)
-        return GarbageReport(ledgers_deleted=3)
+        return GarbageReport(ledgers_deleted=3, held_reason=self.held_reason)
 
 
-def ask(node: FakeNode, method: str, path: str, body: bytes = b"", *, local: bool = True, **options: Any) -> Answer:
-    async def metrics(request: Request) -> Answer:
-        return Answer(200, b"bookie_adds_total 7\n")
+def ask(node: FakeNode, method: str, path: str, body: bytes = b"", *, local: bool = True, **options: Any) -> HttpAnswer:
+    async def metrics(request: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(200, b"bookie_adds_total 7\n")
 
     settings = {"bookiePort": "3181", "tlsKeyStorePassword": "********"}
     paths = HttpPaths(node, metrics, settings, **options)  # type: ignore[arg-type]
-    return asyncio.run(paths.answer(Request(method, path, body=body, is_local=local)))
+    return asyncio.run(paths.answer(HttpRequest(method, path, body=body, caller="local" if local else "")))
 
 
 def test_a_heartbeat_is_answered_in_every_state() -> None:
     for state in State:
-        assert ask(FakeNode(state), "GET", "/heartbeat") == Answer(200, b"OK\n")
+        assert ask(FakeNode(state), "GET", "/heartbeat") == HttpAnswer(200, b"OK\n")
 
 
 def test_ready_is_said_only_while_clients_may_come() -> None:
@@ -100,17 +103,30 @@ def test_a_bookie_that_is_forced_read_only_refuses_as_java_does() -> None:
     assert ask(node, "PUT", "/api/v1/bookie/state/readonly", b'{"readOnly": false}').status == 400
 
 
-@pytest.mark.parametrize(("path", "body"), [("state/readonly", b'{"readOnly": true}'), ("gc", b"")])
-def test_changes_come_from_this_machine_unless_the_settings_say_otherwise(path: str, body: bytes) -> None:
-    node, where = FakeNode(), f"/api/v1/bookie/{path}"
+@pytest.mark.parametrize("local", [True, False])
+def test_whoever_is_not_known_is_told_health_and_metrics_and_nothing_else(local: bool) -> None:
+    async def metrics(request: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(200)
 
-    refused = ask(node, "PUT", where, body, local=False)
-    assert (refused.status, b"httpServerChangesFrom" in refused.body) == (403, True)
-    assert not node.is_read_only
-    assert not node.collected
-    assert ask(node, "GET", "/heartbeat", local=False).status == 200
-    assert ask(node, "PUT", where, body, local=False, changes_from_anywhere=True).status == 200
-    assert node.is_read_only or node.collected
+    node, known = FakeNode(), "local" if local else ""
+    paths = HttpPaths(node, metrics, {}, more={("GET", "/api/v1/ledger/list"): metrics})  # type: ignore[arg-type]
+    seen = {}
+    for method, path in paths._answers:
+        body = b'{"readOnly": true}'
+        seen[(method, path)] = asyncio.run(paths.answer(HttpRequest(method, path, body=body, caller=known))).status
+
+    refused = {where for where, status in seen.items() if status == 403}
+    assert refused == (set() if local else {(method, path) for method, path in seen if path not in OPEN})
+    assert OPEN == ("/heartbeat", "/metrics", "/api/v1/bookie/is_ready")
+    assert (node.is_read_only, bool(node.collected)) == (local, local)
+
+
+def test_a_change_is_logged_with_who_made_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        assert ask(FakeNode(), "PUT", "/api/v1/bookie/state/readonly", b'{"readOnly": true}').status == 200
+        assert ask(FakeNode(), "GET", "/api/v1/bookie/info").status == 200
+
+    assert caplog.messages == ["http PUT /api/v1/bookie/state/readonly by=local with=b'{\"readOnly\": true}'"]
 
 
 def test_space_settings_metrics_and_garbage() -> None:
@@ -130,4 +146,14 @@ def test_what_is_not_there_is_told_with_what_is() -> None:
     assert (missing.status, b"/api/v1/bookie/is_ready" in missing.body) == (404, True)
     assert ask(FakeNode(), "DELETE", "/heartbeat").status == 405
     assert ask(FakeNode(), "GET", "/heartbeat/").status == 200
-    assert ask(FakeNode(), "HEAD", "/heartbeat") == Answer(200, b"")
+    assert ask(FakeNode(), "HEAD", "/heartbeat") == HttpAnswer(200, b"")
+
+
+def test_what_the_brake_holds_is_shown_and_no_path_lets_it_go() -> None:
+    node = FakeNode()
+    assert json.loads(ask(node, "GET", "/api/v1/bookie/gc").body) == {"held_ledgers": None, "held_bytes": None}
+
+    node.garbage_held, node.held_reason = (40, 1000), "40 ledgers are gone"
+    assert json.loads(ask(node, "GET", "/api/v1/bookie/gc").body) == {"held_ledgers": 40, "held_bytes": 1000}
+    done = ask(node, "PUT", "/api/v1/bookie/gc", b'{"released": 40}')
+    assert b"held: 40 ledgers are gone" in done.body

@@ -1,6 +1,7 @@
-"""Every answer of wire-protocol.md 7, row by row, with the repairs of bp46.md 10. Names say which row."""
+"""Every answer that a bookie gives, rule by rule (spec/wire.md#W26 to W37)."""
 
 import asyncio
+import copy
 import random
 import struct
 
@@ -37,85 +38,72 @@ from bookie.wire.messages import (
     WriteLacRequest,
     WriteLacResponse,
 )
-from server_support import DIGEST, KEY, LAST, LEDGER, Asker
+from server_support import DIGEST, KEY, LAST, LEDGER, Asker, add, read
+from story_support import story
 
 OTHER_KEY = b"o" * 20
 
 
-# ---- 7.2 add
+# ---- add (spec/wire.md#W27)
 
 
-def test_an_add_is_stored_and_answered_with_the_ids_of_the_request() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        answer = await asker.add(0)
+@story(server_support.run)
+async def test_an_add_is_stored_and_answered_with_the_ids_of_the_request(asker: Asker, store: EntryStore) -> None:
+    answer = await asker.add(0)
 
-        assert (answer.status, answer.ledger_id, answer.entry_id) == (Status.EOK, LEDGER, 0)
-        assert (await asker.read(0)).body == server_support.body(0)
-
-    server_support.run(story)
+    assert (answer.status, answer.ledger_id, answer.entry_id) == (Status.EOK, LEDGER, 0)
+    assert (await asker.read(0)).body == server_support.body(0)
 
 
-def test_nothing_answers_an_add_before_it_is_durable() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        syncs = asker.node.disk.syncs
-        txn = asker.send(server_support.add(0))
+@story(server_support.run)
+async def test_nothing_answers_an_add_before_it_is_durable(asker: Asker, store: EntryStore) -> None:
+    syncs = asker.node.disk.syncs
+    txn = asker.send(server_support.add(0))
 
-        await asyncio.sleep(0)
-        assert txn not in asker.answers
-        await asker.node.simulation.until(lambda: txn in asker.answers, "the answer")
-        assert asker.node.disk.syncs > syncs
-
-    server_support.run(story)
+    await asyncio.sleep(0)
+    assert txn not in asker.answers
+    await asker.node.simulation.until(lambda: txn in asker.answers, "the answer")
+    assert asker.node.disk.syncs > syncs
 
 
-def test_adds_may_come_in_any_order_with_gaps() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        for entry_id in (5, 0, 1_000_000):
-            assert (await asker.add(entry_id)).status is Status.EOK
+@story(server_support.run)
+async def test_adds_may_come_in_any_order_with_gaps(asker: Asker, store: EntryStore) -> None:
+    for entry_id in (5, 0, 1_000_000):
+        assert (await asker.add(entry_id)).status is Status.EOK
 
-        assert (await asker.read(3)).status is Status.ENOENTRY
-        assert (await asker.read(LAST)).body == server_support.body(1_000_000)
-
-    server_support.run(story)
+    assert (await asker.read(3)).status is Status.ENOENTRY
+    assert (await asker.read(LAST)).body == server_support.body(1_000_000)
 
 
-def test_the_same_add_again_is_ok() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        assert (await asker.add(0)).status is Status.EOK
-        assert (await asker.add(0)).status is Status.EOK
-
-    server_support.run(story)
+@story(server_support.run)
+async def test_the_same_add_again_is_ok(asker: Asker, store: EntryStore) -> None:
+    assert (await asker.add(0)).status is Status.EOK
+    assert (await asker.add(0)).status is Status.EOK
 
 
 @pytest.mark.parametrize("is_recovery", [False, True])
-def test_an_add_with_another_key_is_unauthorized(is_recovery: bool) -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
+@story(server_support.run)
+async def test_an_add_with_another_key_is_unauthorized(asker: Asker, store: EntryStore, *, is_recovery: bool) -> None:
+    await asker.add(0)
 
-        answer = await asker.add(1, master_key=OTHER_KEY, is_recovery=is_recovery)
+    answer = await asker.add(1, master_key=OTHER_KEY, is_recovery=is_recovery)
 
-        assert answer.status is Status.EUA
-
-    server_support.run(story)
+    assert answer.status is Status.EUA
 
 
-def test_after_a_fence_normal_adds_are_refused_and_recovery_adds_stored() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        await asker.read(LAST, is_fencing=True, master_key=KEY)
+@story(server_support.run)
+async def test_after_a_fence_normal_adds_are_refused_and_recovery_adds_stored(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    await asker.read(LAST, is_fencing=True, master_key=KEY)
 
-        assert (await asker.add(1)).status is Status.EFENCED
-        assert (await asker.add(1, is_recovery=True)).status is Status.EOK
-        assert (await asker.read(1)).status is Status.EOK
-
-    server_support.run(story)
+    assert (await asker.add(1)).status is Status.EFENCED
+    assert (await asker.add(1, is_recovery=True)).status is Status.EOK
+    assert (await asker.read(1)).status is Status.EOK
 
 
-def test_a_recovery_add_makes_an_unknown_ledger() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        assert (await asker.add(3, is_recovery=True)).status is Status.EOK
-
-    server_support.run(story)
+@story(server_support.run)
+async def test_a_recovery_add_makes_an_unknown_ledger(asker: Asker, store: EntryStore) -> None:
+    assert (await asker.add(3, is_recovery=True)).status is Status.EOK
 
 
 @pytest.mark.parametrize(
@@ -128,27 +116,27 @@ def test_a_recovery_add_makes_an_unknown_ledger() -> None:
     ],
     ids=["short body", "other entry in the body", "other ledger in the body", "an id that Java keeps for itself"],
 )
-def test_an_add_that_is_no_entry_is_a_bad_request(changes: dict[str, object]) -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        assert (await asker.add(1, **changes)).status is Status.EBADREQ
-        assert (await asker.read(1)).status is Status.ENOLEDGER
+@story(server_support.run)
+async def test_an_add_that_is_no_entry_is_a_bad_request(
+    asker: Asker, store: EntryStore, *, changes: dict[str, object]
+) -> None:
+    assert (await asker.add(1, **changes)).status is Status.EBADREQ
+    assert (await asker.read(1)).status is Status.ENOLEDGER
 
-    server_support.run(story)
 
+@story(server_support.run)
+async def test_a_read_only_bookie_refuses_adds_and_explicit_lacs_but_reads_and_fences(
+    asker: Asker, store: EntryStore
+) -> None:
+    await asker.add(0)
+    store.set_read_only(True)
 
-def test_a_read_only_bookie_refuses_adds_and_explicit_lacs_but_reads_and_fences() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        store.set_read_only(True)
-
-        assert (await asker.add(1)).status is Status.EREADONLY
-        lac = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LEDGER, 0)))
-        assert isinstance(lac, WriteLacResponse)
-        assert lac.status is Status.EREADONLY
-        assert (await asker.read(0)).status is Status.EOK
-        assert (await asker.read(0, is_fencing=True, master_key=KEY)).status is Status.EOK
-
-    server_support.run(story)
+    assert (await asker.add(1)).status is Status.EREADONLY
+    lac = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LEDGER, 0)))
+    assert isinstance(lac, WriteLacResponse)
+    assert lac.status is Status.EREADONLY
+    assert (await asker.read(0)).status is Status.EOK
+    assert (await asker.read(0, is_fencing=True, master_key=KEY)).status is Status.EOK
 
 
 @pytest.mark.parametrize(
@@ -159,65 +147,57 @@ def test_a_read_only_bookie_refuses_adds_and_explicit_lacs_but_reads_and_fences(
         (True, True, Status.EOK),  # recovery of a ledger that may have nowhere else to go
     ],
 )
-def test_a_read_only_bookie_stores_only_what_recovers_a_ledger(
-    is_recovery: bool, is_high_priority: bool, status: Status
+@story(server_support.run)
+async def test_a_read_only_bookie_stores_only_what_recovers_a_ledger(
+    asker: Asker, store: EntryStore, *, is_recovery: bool, is_high_priority: bool, status: Status
 ) -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        store.set_read_only(True)
+    store.set_read_only(True)
 
-        answer = await asker.add(0, is_recovery=is_recovery, is_high_priority=is_high_priority)
+    answer = await asker.add(0, is_recovery=is_recovery, is_high_priority=is_high_priority)
 
-        assert answer.status is status
-
-    server_support.run(story)
+    assert answer.status is status
 
 
-# ---- 7.3 read
+# ---- read (spec/wire.md#W29)
 
 
-def test_an_unknown_ledger_and_an_absent_entry_are_told_apart() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        assert (await asker.read(0)).status is Status.ENOLEDGER
-        assert (await asker.read(LAST)).status is Status.ENOLEDGER
-        await asker.add(0)
-        assert (await asker.read(1)).status is Status.ENOENTRY
-
-    server_support.run(story)
+@story(server_support.run)
+async def test_an_unknown_ledger_and_an_absent_entry_are_told_apart(asker: Asker, store: EntryStore) -> None:
+    assert (await asker.read(0)).status is Status.ENOLEDGER
+    assert (await asker.read(LAST)).status is Status.ENOLEDGER
+    await asker.add(0)
+    assert (await asker.read(1)).status is Status.ENOENTRY
 
 
-def test_the_last_entry_is_the_highest_not_the_newest_and_is_echoed_as_minus_one() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(9)
-        await asker.add(4)
+@story(server_support.run)
+async def test_the_last_entry_is_the_highest_not_the_newest_and_is_echoed_as_minus_one(
+    asker: Asker, store: EntryStore
+) -> None:
+    await asker.add(9)
+    await asker.add(4)
 
-        answer = await asker.read(LAST)
+    answer = await asker.read(LAST)
 
-        assert (answer.status, answer.entry_id, answer.body) == (Status.EOK, -1, server_support.body(9))
-
-    server_support.run(story)
-
-
-def test_max_lac_is_what_writers_confirmed_and_never_the_highest_entry() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0, lac=-1)
-        assert (await asker.read(0)).max_lac is None
-        await asker.add(5, lac=2)
-        assert (await asker.read(0)).max_lac == 2
-
-    server_support.run(story)
+    assert (answer.status, answer.entry_id, answer.body) == (Status.EOK, -1, server_support.body(9))
 
 
-def test_an_entry_that_is_on_disk_only_is_read_from_there() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        for entry_id in range(10):
-            await asker.add(entry_id)
-        await store.flush()
+@story(server_support.run)
+async def test_max_lac_is_what_writers_confirmed_and_never_the_highest_entry(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0, lac=-1)
+    assert (await asker.read(0)).max_lac is None
+    await asker.add(5, lac=2)
+    assert (await asker.read(0)).max_lac == 2
 
-        answers = [await asker.read(entry_id) for entry_id in range(10)]
 
-        assert [answer.body for answer in answers] == [server_support.body(entry_id) for entry_id in range(10)]
+@story(server_support.run)
+async def test_an_entry_that_is_on_disk_only_is_read_from_there(asker: Asker, store: EntryStore) -> None:
+    for entry_id in range(10):
+        await asker.add(entry_id)
+    await store.flush()
 
-    server_support.run(story)
+    answers = [await asker.read(entry_id) for entry_id in range(10)]
+
+    assert [answer.body for answer in answers] == [server_support.body(entry_id) for entry_id in range(10)]
 
 
 def test_a_run_of_reads_is_answered_with_one_write_of_what_is_here_and_one_of_what_the_disk_brought() -> None:
@@ -239,365 +219,312 @@ def test_a_run_of_reads_is_answered_with_one_write_of_what_is_here_and_one_of_wh
     assert (metrics.reads, metrics.slow_reads) == (5, 4)
 
 
-def test_a_run_of_reads_that_nobody_has_time_for_is_refused_read_by_read() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        asker.node.disk_faults.must_wait_percent = 100
-        await asker.add(0)
-        await store.flush()
-        for _ in range(readers.QUEUE_MAX):
-            asker.send(server_support.read(0))
+@story(server_support.run)
+async def test_a_run_of_reads_that_nobody_has_time_for_is_refused_read_by_read(asker: Asker, store: EntryStore) -> None:
+    asker.node.disk_faults.must_wait_percent = 100
+    await asker.add(0)
+    await store.flush()
+    for _ in range(readers.QUEUE_MAX):
+        asker.send(server_support.read(0))
 
-        answers = await asker.read_run([0, 0])
+    answers = await asker.read_run([0, 0])
 
-        assert [answer.status for answer in answers] == [Status.ETOOMANYREQUESTS] * 2
-        await asker.node.simulation.until(lambda: asker.slow_reads == 0, "the reads before it")
+    assert [answer.status for answer in answers] == [Status.ETOOMANYREQUESTS] * 2
+    await asker.node.simulation.until(lambda: asker.slow_reads == 0, "the reads before it")
 
-    server_support.run(story)
 
+# ---- fencing read (spec/wire.md#W31)
 
-# ---- 7.4 fencing read
 
+@story(server_support.run)
+async def test_fencing_an_unknown_ledger_makes_it_fenced_with_that_key(asker: Asker, store: EntryStore) -> None:
+    answer = await asker.read(LAST, is_fencing=True, master_key=KEY)
 
-def test_fencing_an_unknown_ledger_makes_it_fenced_with_that_key() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        answer = await asker.read(LAST, is_fencing=True, master_key=KEY)
+    assert (answer.status, answer.entry_id) == (Status.ENOENTRY, -1)
+    assert (await asker.read(0)).status is Status.ENOENTRY
+    assert (await asker.add(0)).status is Status.EFENCED
+    assert (await asker.add(0, master_key=OTHER_KEY)).status is Status.EUA
 
-        assert (answer.status, answer.entry_id) == (Status.ENOENTRY, -1)
-        assert (await asker.read(0)).status is Status.ENOENTRY
-        assert (await asker.add(0)).status is Status.EFENCED
-        assert (await asker.add(0, master_key=OTHER_KEY)).status is Status.EUA
 
-    server_support.run(story)
+@story(server_support.run)
+async def test_fencing_without_the_right_key_does_not_fence(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
 
+    assert (await asker.read(0, is_fencing=True)).status is Status.EUA
+    assert (await asker.read(0, is_fencing=True, master_key=OTHER_KEY)).status is Status.EUA
+    assert (await asker.add(1)).status is Status.EOK
 
-def test_fencing_without_the_right_key_does_not_fence() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
 
-        assert (await asker.read(0, is_fencing=True)).status is Status.EUA
-        assert (await asker.read(0, is_fencing=True, master_key=OTHER_KEY)).status is Status.EUA
-        assert (await asker.add(1)).status is Status.EOK
+@story(server_support.run)
+async def test_a_fencing_read_gives_the_entry_without_max_lac(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    await asker.add(1)
 
-    server_support.run(story)
+    for entry_id in (1, LAST, 1):
+        answer = await asker.read(entry_id, is_fencing=True, master_key=KEY)
+        assert (answer.status, answer.body, answer.max_lac) == (Status.EOK, server_support.body(1), None)
 
 
-def test_a_fencing_read_gives_the_entry_without_max_lac() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        await asker.add(1)
+@story(server_support.run)
+async def test_an_add_before_the_fence_is_seen_by_the_read_that_answers_it(asker: Asker, store: EntryStore) -> None:
+    first = asker.send(server_support.add(0))
+    fenced = asker.send(server_support.read(LAST, is_fencing=True, master_key=KEY))
+    second = asker.send(server_support.add(1))
 
-        for entry_id in (1, LAST, 1):
-            answer = await asker.read(entry_id, is_fencing=True, master_key=KEY)
-            assert (answer.status, answer.body, answer.max_lac) == (Status.EOK, server_support.body(1), None)
+    await asker.node.simulation.until(lambda: len(asker.answers) == 3, "three answers")
 
-    server_support.run(story)
+    assert asker.answers[first].status is Status.EOK
+    assert asker.answers[fenced].body == server_support.body(0)  # type: ignore[union-attr]
+    assert asker.answers[second].status is Status.EFENCED
 
 
-def test_an_add_before_the_fence_is_seen_by_the_read_that_answers_it() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        first = asker.send(server_support.add(0))
-        fenced = asker.send(server_support.read(LAST, is_fencing=True, master_key=KEY))
-        second = asker.send(server_support.add(1))
+@story(server_support.run)
+async def test_nothing_answers_a_fence_before_it_is_durable(asker: Asker, store: EntryStore) -> None:
+    txn = asker.send(server_support.read(LAST, is_fencing=True, master_key=KEY))
 
-        await asker.node.simulation.until(lambda: len(asker.answers) == 3, "three answers")
+    assert txn not in asker.answers
+    await asker.node.simulation.until(lambda: txn in asker.answers, "the answer")
+    assert store.stats.journal_groups > 0
 
-        assert asker.answers[first].status is Status.EOK
-        assert asker.answers[fenced].body == server_support.body(0)  # type: ignore[union-attr]
-        assert asker.answers[second].status is Status.EFENCED
 
-    server_support.run(story)
+# ---- long poll (spec/wire.md#W34)
 
 
-def test_nothing_answers_a_fence_before_it_is_durable() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        txn = asker.send(server_support.read(LAST, is_fencing=True, master_key=KEY))
+@story(server_support.run)
+async def test_a_long_poll_on_an_unknown_ledger_is_refused_at_once(asker: Asker, store: EntryStore) -> None:
+    answer = await asker.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True)
 
-        assert txn not in asker.answers
-        await asker.node.simulation.until(lambda: txn in asker.answers, "the answer")
-        assert store.stats.journal_groups > 0
+    assert answer.status is Status.ENOLEDGER
 
-    server_support.run(story)
 
+@story(server_support.run)
+async def test_a_long_poll_delivers_the_next_entry_when_the_lac_passes(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    poll = asker.send(server_support.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True))
+    await asker.add(1)
 
-# ---- 7.6 long poll
+    await asker.node.simulation.until(lambda: poll in asker.answers, "the poll's answer", timeout_s=1)
 
+    answer = asker.answers[poll]
+    assert (answer.entry_id, answer.body, answer.max_lac) == (0, server_support.body(0), 0)  # type: ignore[union-attr]
+    assert answer.lac_update_ms is not None  # type: ignore[union-attr]
 
-def test_a_long_poll_on_an_unknown_ledger_is_refused_at_once() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        answer = await asker.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True)
 
-        assert answer.status is Status.ENOLEDGER
+@story(server_support.run)
+async def test_a_long_poll_that_is_behind_does_not_wait(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    await asker.add(1)
 
-    server_support.run(story)
+    answer = await asker.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True)
 
+    assert (answer.status, answer.entry_id, answer.body) == (Status.EOK, 0, server_support.body(0))
 
-def test_a_long_poll_delivers_the_next_entry_when_the_lac_passes() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        poll = asker.send(server_support.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True))
-        await asker.add(1)
 
-        await asker.node.simulation.until(lambda: poll in asker.answers, "the poll's answer", timeout_s=1)
+@story(server_support.run)
+async def test_a_long_poll_tells_only_the_lac_when_the_entry_is_on_another_bookie(
+    asker: Asker, store: EntryStore
+) -> None:
+    await asker.add(4, lac=3)
 
-        answer = asker.answers[poll]
-        assert (answer.entry_id, answer.body, answer.max_lac) == (0, server_support.body(0), 0)  # type: ignore[union-attr]
-        assert answer.lac_update_ms is not None  # type: ignore[union-attr]
+    answer = await asker.read(LAST, previous_lac=0, timeout_ms=60_000, is_piggyback=True)
 
-    server_support.run(story)
+    assert (answer.status, answer.entry_id, answer.body, answer.max_lac) == (Status.EOK, -1, None, 3)
 
 
-def test_a_long_poll_that_is_behind_does_not_wait() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        await asker.add(1)
+@story(server_support.run)
+async def test_a_long_poll_that_times_out_is_ok_and_says_where_the_lac_is(asker: Asker, store: EntryStore) -> None:
+    await asker.add(1, lac=0)
+    began_s = asker.node.simulation.loop.time()
 
-        answer = await asker.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True)
+    answer = await asker.read(LAST, previous_lac=0, timeout_ms=2_000, is_piggyback=True)
 
-        assert (answer.status, answer.entry_id, answer.body) == (Status.EOK, 0, server_support.body(0))
+    assert asker.node.simulation.loop.time() - began_s >= 2
+    assert (answer.status, answer.entry_id, answer.body, answer.max_lac) == (Status.EOK, -1, None, 0)
 
-    server_support.run(story)
 
+@story(server_support.run)
+async def test_a_fence_ends_a_long_poll(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    poll = asker.send(server_support.read(LAST, previous_lac=0, timeout_ms=60_000, is_piggyback=True))
+    await asker.read(LAST, is_fencing=True, master_key=KEY)
 
-def test_a_long_poll_tells_only_the_lac_when_the_entry_is_on_another_bookie() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(4, lac=3)
+    assert asker.answers[poll].entry_id == -1  # type: ignore[union-attr]
 
-        answer = await asker.read(LAST, previous_lac=0, timeout_ms=60_000, is_piggyback=True)
 
-        assert (answer.status, answer.entry_id, answer.body, answer.max_lac) == (Status.EOK, -1, None, 3)
+@story(server_support.run)
+async def test_an_explicit_lac_ends_a_long_poll(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    poll = asker.send(server_support.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True))
+    await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LEDGER, 0)))
 
-    server_support.run(story)
+    await asker.node.simulation.until(lambda: poll in asker.answers, "the poll's answer", timeout_s=1)
+    assert asker.answers[poll].body == server_support.body(0)  # type: ignore[union-attr]
 
 
-def test_a_long_poll_that_times_out_is_ok_and_says_where_the_lac_is() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(1, lac=0)
-        began_s = asker.node.simulation.loop.time()
+@story(server_support.run)
+async def test_a_piggybacked_poll_of_a_real_entry_is_a_bad_request(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
 
-        answer = await asker.read(LAST, previous_lac=0, timeout_ms=2_000, is_piggyback=True)
+    answer = await asker.read(0, previous_lac=-1, timeout_ms=10, is_piggyback=True)
 
-        assert asker.node.simulation.loop.time() - began_s >= 2
-        assert (answer.status, answer.entry_id, answer.body, answer.max_lac) == (Status.EOK, -1, None, 0)
+    assert answer.status is Status.EBADREQ
 
-    server_support.run(story)
 
+@story(server_support.run)
+async def test_a_poll_without_the_flag_reads_its_entry_after_the_wait(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
 
-def test_a_fence_ends_a_long_poll() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        poll = asker.send(server_support.read(LAST, previous_lac=0, timeout_ms=60_000, is_piggyback=True))
-        await asker.read(LAST, is_fencing=True, master_key=KEY)
+    answer = await asker.read(0, previous_lac=0, timeout_ms=10)
 
-        assert asker.answers[poll].entry_id == -1  # type: ignore[union-attr]
+    assert (answer.status, answer.entry_id, answer.body) == (Status.EOK, 0, server_support.body(0))
 
-    server_support.run(story)
 
+@story(server_support.run)
+async def test_a_poll_without_a_time_out_does_not_wait(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    txn = asker.send(server_support.read(LAST, previous_lac=0, is_piggyback=True))
 
-def test_an_explicit_lac_ends_a_long_poll() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        poll = asker.send(server_support.read(LAST, previous_lac=-1, timeout_ms=60_000, is_piggyback=True))
-        await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LEDGER, 0)))
+    assert asker.answers[txn].entry_id == -1  # type: ignore[union-attr]
 
-        await asker.node.simulation.until(lambda: poll in asker.answers, "the poll's answer", timeout_s=1)
-        assert asker.answers[poll].body == server_support.body(0)  # type: ignore[union-attr]
 
-    server_support.run(story)
+@story(server_support.run)
+async def test_a_connection_that_goes_takes_its_polls_along(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    poll = asker.send(server_support.read(LAST, previous_lac=0, timeout_ms=1_000, is_piggyback=True))
 
+    asker.processor.forget(asker)
+    await asker.add(1)
+    await asker.node.simulation.loop.sleep_ns(2_000_000_000)
 
-def test_a_piggybacked_poll_of_a_real_entry_is_a_bad_request() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
+    assert poll not in asker.answers
 
-        answer = await asker.read(0, previous_lac=-1, timeout_ms=10, is_piggyback=True)
 
-        assert answer.status is Status.EBADREQ
+# ---- explicit LAC (spec/wire.md#W35)
 
-    server_support.run(story)
 
+@story(server_support.run)
+async def test_read_lac_gives_the_explicit_lac_and_the_last_entry(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    lac_body = DIGEST.seal_lac(LEDGER, 0)
+    written = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, lac_body))
+    assert written == WriteLacResponse(written.txn, 3, Status.EOK, LEDGER)
 
-def test_a_poll_without_the_flag_reads_its_entry_after_the_wait() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
+    answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
 
-        answer = await asker.read(0, previous_lac=0, timeout_ms=10)
+    assert answer == ReadLacResponse(answer.txn, 3, Status.EOK, LEDGER, lac_body, server_support.body(0))
 
-        assert (answer.status, answer.entry_id, answer.body) == (Status.EOK, 0, server_support.body(0))
 
-    server_support.run(story)
+@story(server_support.run)
+async def test_an_explicit_lac_alone_is_ok_although_java_says_eio(asker: Asker, store: EntryStore) -> None:
+    lac_body = DIGEST.seal_lac(LEDGER, 5)
+    await asker.ask(WriteLacRequest(0, 3, LEDGER, 5, KEY, lac_body))
 
+    answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
 
-def test_a_poll_without_a_time_out_does_not_wait() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        txn = asker.send(server_support.read(LAST, previous_lac=0, is_piggyback=True))
+    assert answer == ReadLacResponse(answer.txn, 3, Status.EOK, LEDGER, lac_body, None)
 
-        assert asker.answers[txn].entry_id == -1  # type: ignore[union-attr]
 
-    server_support.run(story)
+@story(server_support.run)
+async def test_read_lac_of_a_ledger_with_neither_is_no_entry(asker: Asker, store: EntryStore) -> None:
+    await asker.read(LAST, is_fencing=True, master_key=KEY)
 
+    answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
 
-def test_a_connection_that_goes_takes_its_polls_along() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        poll = asker.send(server_support.read(LAST, previous_lac=0, timeout_ms=1_000, is_piggyback=True))
+    assert answer == ReadLacResponse(answer.txn, 3, Status.ENOENTRY, LEDGER)
 
-        asker.processor.forget(asker)
-        await asker.add(1)
-        await asker.node.simulation.loop.sleep_ns(2_000_000_000)
 
-        assert poll not in asker.answers
+@story(server_support.run)
+async def test_write_lac_wants_the_key_and_does_not_mind_a_fence(asker: Asker, store: EntryStore) -> None:
+    await asker.read(LAST, is_fencing=True, master_key=KEY)
+    lac_body = DIGEST.seal_lac(LEDGER, 0)
 
-    server_support.run(story)
+    wrong = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, OTHER_KEY, lac_body))
+    right = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, lac_body))
+    foreign = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LedgerId(8), 0)))
 
+    statuses = [answer.status for answer in (wrong, right, foreign) if isinstance(answer, WriteLacResponse)]
+    assert statuses == [Status.EUA, Status.EOK, Status.EBADREQ]
 
-# ---- 7.7 explicit LAC
 
+# ---- force (spec/wire.md#W36), bookie info, anything else
 
-def test_read_lac_gives_the_explicit_lac_and_the_last_entry() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        lac_body = DIGEST.seal_lac(LEDGER, 0)
-        written = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, lac_body))
-        assert written == WriteLacResponse(written.txn, 3, Status.EOK, LEDGER)
 
-        answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
+@story(server_support.run)
+async def test_an_add_with_deferred_sync_is_durable_when_it_is_answered_to_who_knows_no_lives(
+    asker: Asker, store: EntryStore
+) -> None:
+    await asker.add(0)
+    asker.node.disk_faults.sync_latency_ns = 60 * NS_PER_S  # on average
 
-        assert answer == ReadLacResponse(answer.txn, 3, Status.EOK, LEDGER, lac_body, server_support.body(0))
+    txn = asker.send(server_support.add(1, is_deferred=True))
+    await asker.node.simulation.loop.sleep_ns(NS_PER_S // 10)
+    assert txn not in asker.answers
+    await asker.node.simulation.until(lambda: txn in asker.answers, "the answer after the sync")
 
-    server_support.run(story)
 
+@story(server_support.run)
+async def test_force_is_ok_for_known_and_unknown_ledgers(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0, is_deferred=True)
 
-def test_an_explicit_lac_alone_is_ok_although_java_says_eio() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        lac_body = DIGEST.seal_lac(LEDGER, 5)
-        await asker.ask(WriteLacRequest(0, 3, LEDGER, 5, KEY, lac_body))
+    for ledger_id in (LEDGER, LedgerId(99)):
+        answer = await asker.ask(ForceRequest(0, 3, ledger_id))
+        assert answer == ForceResponse(answer.txn, 3, Status.EOK, ledger_id)
 
-        answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
 
-        assert answer == ReadLacResponse(answer.txn, 3, Status.EOK, LEDGER, lac_body, None)
+@story(server_support.run)
+async def test_the_list_of_entries_tells_the_runs(asker: Asker, store: EntryStore) -> None:
+    for entry_id in (0, 1, 3):
+        await asker.add(entry_id)
 
-    server_support.run(story)
+    answer = await asker.ask(ListEntriesRequest(0, 3, LEDGER))
+    unknown = await asker.ask(ListEntriesRequest(0, 3, LedgerId(99)))
 
+    assert isinstance(answer, ListEntriesResponse)
+    assert answer.availability is not None
+    assert availability.decode(answer.availability) == [(0, 1), (3, 3)]
+    assert unknown == ListEntriesResponse(unknown.txn, 3, Status.ENOLEDGER, LedgerId(99))
 
-def test_read_lac_of_a_ledger_with_neither_is_no_entry() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.read(LAST, is_fencing=True, master_key=KEY)
 
-        answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
+@story(server_support.run)
+async def test_bookie_info_tells_what_was_asked_for(asker: Asker, store: EntryStore) -> None:
+    usage = store.usage()
+    both = await asker.ask(BookieInfoRequest(0, 3, 3))
+    neither = await asker.ask(BookieInfoRequest(0, 3, 0))
 
-        assert answer == ReadLacResponse(answer.txn, 3, Status.ENOENTRY, LEDGER)
+    assert both == BookieInfoResponse(both.txn, 3, Status.EOK, usage.total_bytes, usage.free_bytes)
+    assert neither == BookieInfoResponse(neither.txn, 3, Status.EOK)
 
-    server_support.run(story)
 
+@story(server_support.run)
+async def test_who_asks_is_told_which_life_answers_and_nobody_else_is(asker: Asker, store: EntryStore) -> None:
+    asker.processor.life = Incarnation(3), BootEpoch(9)
 
-def test_write_lac_wants_the_key_and_does_not_mind_a_fence() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.read(LAST, is_fencing=True, master_key=KEY)
-        lac_body = DIGEST.seal_lac(LEDGER, 0)
+    asked = await asker.ask(BookieInfoRequest(0, 3, codes.INFO_LIFE))
+    java = await asker.ask(BookieInfoRequest(0, 3, codes.INFO_TOTAL_DISK_CAPACITY))
 
-        wrong = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, OTHER_KEY, lac_body))
-        right = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, lac_body))
-        foreign = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LedgerId(8), 0)))
+    assert isinstance(asked, BookieInfoResponse)
+    assert isinstance(java, BookieInfoResponse)
+    assert (asked.incarnation, asked.boot_epoch, asked.total_bytes) == (3, 9, None)
+    assert (java.incarnation, java.boot_epoch) == (None, None)
 
-        statuses = [answer.status for answer in (wrong, right, foreign) if isinstance(answer, WriteLacResponse)]
-        assert statuses == [Status.EUA, Status.EOK, Status.EBADREQ]
 
-    server_support.run(story)
+@story(server_support.run)
+async def test_authentication_is_off_and_says_so(asker: Asker, store: EntryStore) -> None:
+    answer = await asker.ask(AuthRequest(0, 3, "sasl", b"token"))
 
+    assert answer == AuthResponse(answer.txn, 3, Status.EOK, "AuthDisabledPlugin", b"")
 
-# ---- 7.8 force, 7.10 and 7.11
 
+@story(server_support.run)
+async def test_tls_and_unimplemented_operations_are_bad_requests(asker: Asker, store: EntryStore) -> None:
+    tls = await asker.ask(StartTlsRequest(0, 3))
+    unknown = await asker.ask(UnknownRequest(0, 3, Operation.RANGE_READ_ENTRY))
 
-def test_an_add_with_deferred_sync_is_durable_when_it_is_answered_to_who_knows_no_lives() -> None:
-    # bp46.md, T17: else it is gone after a crash, and the next life says yes to a force.
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
-        asker.node.disk_faults.sync_latency_ns = 60 * NS_PER_S  # on average
+    assert tls == StartTlsResponse(tls.txn, 3, Status.EBADREQ)
+    assert unknown == ErrorResponse(unknown.txn, 3, Operation.RANGE_READ_ENTRY, Status.EBADREQ)
 
-        txn = asker.send(server_support.add(1, is_deferred=True))
-        await asker.node.simulation.loop.sleep_ns(NS_PER_S // 10)
-        assert txn not in asker.answers
-        await asker.node.simulation.until(lambda: txn in asker.answers, "the answer after the sync")
 
-    server_support.run(story)
-
-
-def test_force_is_ok_for_known_and_unknown_ledgers() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0, is_deferred=True)
-
-        for ledger_id in (LEDGER, LedgerId(99)):
-            answer = await asker.ask(ForceRequest(0, 3, ledger_id))
-            assert answer == ForceResponse(answer.txn, 3, Status.EOK, ledger_id)
-
-    server_support.run(story)
-
-
-def test_the_list_of_entries_tells_the_runs() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        for entry_id in (0, 1, 3):
-            await asker.add(entry_id)
-
-        answer = await asker.ask(ListEntriesRequest(0, 3, LEDGER))
-        unknown = await asker.ask(ListEntriesRequest(0, 3, LedgerId(99)))
-
-        assert isinstance(answer, ListEntriesResponse)
-        assert answer.availability is not None
-        assert availability.decode(answer.availability) == [(0, 1), (3, 3)]
-        assert unknown == ListEntriesResponse(unknown.txn, 3, Status.ENOLEDGER, LedgerId(99))
-
-    server_support.run(story)
-
-
-def test_bookie_info_tells_what_was_asked_for() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        usage = store.usage()
-        both = await asker.ask(BookieInfoRequest(0, 3, 3))
-        neither = await asker.ask(BookieInfoRequest(0, 3, 0))
-
-        assert both == BookieInfoResponse(both.txn, 3, Status.EOK, usage.total_bytes, usage.free_bytes)
-        assert neither == BookieInfoResponse(neither.txn, 3, Status.EOK)
-
-    server_support.run(story)
-
-
-def test_who_asks_is_told_which_life_answers_and_nobody_else_is() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        asker.processor.life = Incarnation(3), BootEpoch(9)
-
-        asked = await asker.ask(BookieInfoRequest(0, 3, codes.INFO_LIFE))
-        java = await asker.ask(BookieInfoRequest(0, 3, codes.INFO_TOTAL_DISK_CAPACITY))
-
-        assert isinstance(asked, BookieInfoResponse)
-        assert isinstance(java, BookieInfoResponse)
-        assert (asked.incarnation, asked.boot_epoch, asked.total_bytes) == (3, 9, None)
-        assert (java.incarnation, java.boot_epoch) == (None, None)
-
-    server_support.run(story)
-
-
-def test_authentication_is_off_and_says_so() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        answer = await asker.ask(AuthRequest(0, 3, "sasl", b"token"))
-
-        assert answer == AuthResponse(answer.txn, 3, Status.EOK, "AuthDisabledPlugin", b"")
-
-    server_support.run(story)
-
-
-def test_tls_and_unimplemented_operations_are_bad_requests() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        tls = await asker.ask(StartTlsRequest(0, 3))
-        unknown = await asker.ask(UnknownRequest(0, 3, Operation.RANGE_READ_ENTRY))
-
-        assert tls == StartTlsResponse(tls.txn, 3, Status.EBADREQ)
-        assert unknown == ErrorResponse(unknown.txn, 3, Operation.RANGE_READ_ENTRY, Status.EBADREQ)
-
-    server_support.run(story)
-
-
-# ---- 7.9 limbo, with bp46.md 10 B
+# ---- limbo (spec/wire.md#W37)
 
 
 async def in_limbo(asker: Asker, store: EntryStore) -> None:
@@ -607,65 +534,59 @@ async def in_limbo(asker: Asker, store: EntryStore) -> None:
     await store.protect([(LEDGER, True, True, None)])
 
 
-def test_present_entries_are_read_in_limbo_on_every_path() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await in_limbo(asker, store)
+@story(server_support.run)
+async def test_present_entries_are_read_in_limbo_on_every_path(asker: Asker, store: EntryStore) -> None:
+    await in_limbo(asker, store)
 
-        assert (await asker.read(0)).status is Status.EOK
-        assert (await asker.read(0, is_fencing=True, master_key=KEY)).status is Status.EOK
-        assert (await asker.read(0, previous_lac=-1)).status is Status.EOK
-        poll = await asker.read(LAST, previous_lac=-1, timeout_ms=10, is_piggyback=True)
-        assert (poll.status, poll.entry_id) == (Status.EOK, 0)
-
-    server_support.run(story)
+    assert (await asker.read(0)).status is Status.EOK
+    assert (await asker.read(0, is_fencing=True, master_key=KEY)).status is Status.EOK
+    assert (await asker.read(0, previous_lac=-1)).status is Status.EOK
+    poll = await asker.read(LAST, previous_lac=-1, timeout_ms=10, is_piggyback=True)
+    assert (poll.status, poll.entry_id) == (Status.EOK, 0)
 
 
-def test_limbo_never_says_no() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await in_limbo(asker, store)
-        lac = await asker.ask(ReadLacRequest(0, 3, LEDGER))
-        listed = await asker.ask(ListEntriesRequest(0, 3, LEDGER))
-        assert isinstance(lac, ReadLacResponse)
-        assert isinstance(listed, ListEntriesResponse)
+@story(server_support.run)
+async def test_limbo_never_says_no(asker: Asker, store: EntryStore) -> None:
+    await in_limbo(asker, store)
+    lac = await asker.ask(ReadLacRequest(0, 3, LEDGER))
+    listed = await asker.ask(ListEntriesRequest(0, 3, LEDGER))
+    assert isinstance(lac, ReadLacResponse)
+    assert isinstance(listed, ListEntriesResponse)
 
-        statuses = [
-            (await asker.read(2)).status,
-            (await asker.read(LAST)).status,
-            (await asker.read(2, is_fencing=True, master_key=KEY)).status,
-            (await asker.read(LAST, is_fencing=True, master_key=KEY)).status,
-            (await asker.read(LAST, previous_lac=5, timeout_ms=10, is_piggyback=True)).status,
-            (await asker.read(7, previous_lac=5, timeout_ms=10)).status,
-            lac.status,
-            listed.status,
-        ]
+    statuses = [
+        (await asker.read(2)).status,
+        (await asker.read(LAST)).status,
+        (await asker.read(2, is_fencing=True, master_key=KEY)).status,
+        (await asker.read(LAST, is_fencing=True, master_key=KEY)).status,
+        (await asker.read(LAST, previous_lac=5, timeout_ms=10, is_piggyback=True)).status,
+        (await asker.read(7, previous_lac=5, timeout_ms=10)).status,
+        lac.status,
+        listed.status,
+    ]
 
-        assert statuses == [Status.EUNKNOWNLEDGERSTATE] * len(statuses)
-
-    server_support.run(story)
+    assert statuses == [Status.EUNKNOWNLEDGERSTATE] * len(statuses)
 
 
-def test_a_writer_survives_a_bookie_that_lost_its_state_and_dies_of_a_recovery() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await in_limbo(asker, store)
+@story(server_support.run)
+async def test_a_writer_survives_a_bookie_that_lost_its_state_and_dies_of_a_recovery(
+    asker: Asker, store: EntryStore
+) -> None:
+    await in_limbo(asker, store)
 
-        # EIO makes an unmodified writer change its ensemble; EFENCED kills it (wire-protocol.md 5.4).
-        assert (await asker.add(2)).status is Status.EIO
-        assert (await asker.add(2, is_recovery=True)).status is Status.EOK
-        await asker.read(LAST, is_fencing=True, master_key=KEY)
-        assert (await asker.add(3)).status is Status.EFENCED
-
-    server_support.run(story)
+    # EIO makes an unmodified writer change its ensemble; EFENCED kills it (spec/wire.md#W18).
+    assert (await asker.add(2)).status is Status.EIO
+    assert (await asker.add(2, is_recovery=True)).status is Status.EOK
+    await asker.read(LAST, is_fencing=True, master_key=KEY)
+    assert (await asker.add(3)).status is Status.EFENCED
 
 
-def test_before_anything_is_proven_every_no_is_an_unknown() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        store.is_doubtful = True
+@story(server_support.run)
+async def test_before_anything_is_proven_every_no_is_an_unknown(asker: Asker, store: EntryStore) -> None:
+    store.is_doubtful = True
 
-        assert (await asker.read(0)).status is Status.EUNKNOWNLEDGERSTATE
-        answer = await asker.ask(ListEntriesRequest(0, 3, LEDGER))
-        assert answer == ListEntriesResponse(answer.txn, 3, Status.EUNKNOWNLEDGERSTATE, LEDGER)
-
-    server_support.run(story)
+    assert (await asker.read(0)).status is Status.EUNKNOWNLEDGERSTATE
+    answer = await asker.ask(ListEntriesRequest(0, 3, LEDGER))
+    assert answer == ListEntriesResponse(answer.txn, 3, Status.EUNKNOWNLEDGERSTATE, LEDGER)
 
 
 # ---- counting
@@ -693,35 +614,31 @@ def batch(entry_id: int, *, count_max: int = 0, size_max: int = 1 << 20, **chang
     return request
 
 
-def test_a_batch_reads_consecutive_entries_up_to_the_first_gap() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        for entry_id in (0, 1, 2, 4):
-            await asker.add(entry_id)
+@story(server_support.run)
+async def test_a_batch_reads_consecutive_entries_up_to_the_first_gap(asker: Asker, store: EntryStore) -> None:
+    for entry_id in (0, 1, 2, 4):
+        await asker.add(entry_id)
 
-        everything = await asker.ask(batch(0))
-        two = await asker.ask(batch(0, count_max=2))
-        first_only = await asker.ask(batch(1, size_max=0))
-        missing = await asker.ask(batch(3))
+    everything = await asker.ask(batch(0))
+    two = await asker.ask(batch(0, count_max=2))
+    first_only = await asker.ask(batch(1, size_max=0))
+    missing = await asker.ask(batch(3))
 
-        bodies = [server_support.body(entry_id) for entry_id in range(3)]
-        assert isinstance(everything, BatchReadResponse)
-        assert everything.bodies == tuple(bodies)
-        assert isinstance(two, BatchReadResponse)
-        assert two.bodies == tuple(bodies[:2])
-        assert isinstance(first_only, BatchReadResponse)
-        assert first_only.bodies == (bodies[1],)
-        assert (missing.status, missing.txn) == (Status.ENOENTRY, 4 + 4)
-
-    server_support.run(story)
+    bodies = [server_support.body(entry_id) for entry_id in range(3)]
+    assert isinstance(everything, BatchReadResponse)
+    assert everything.bodies == tuple(bodies)
+    assert isinstance(two, BatchReadResponse)
+    assert two.bodies == tuple(bodies[:2])
+    assert isinstance(first_only, BatchReadResponse)
+    assert first_only.bodies == (bodies[1],)
+    assert (missing.status, missing.txn) == (Status.ENOENTRY, 4 + 4)
 
 
-def test_a_batch_does_not_begin_before_the_first_entry() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
+@story(server_support.run)
+async def test_a_batch_does_not_begin_before_the_first_entry(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
 
-        assert (await asker.ask(batch(-1))).status is Status.EBADREQ
-
-    server_support.run(story)
+    assert (await asker.ask(batch(-1))).status is Status.EBADREQ
 
 
 # ---- any ids
@@ -746,27 +663,46 @@ def any_requests() -> list[Request]:
     return [*found, BookieInfoRequest(0, 3, -1), BookieInfoRequest(0, 3, 2**63 - 1)]
 
 
-def test_ids_of_any_value_get_one_answer_each_and_stop_nothing() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        requests = any_requests()
-        random.Random(4).shuffle(requests)
-        for request in requests:
-            await asker.ask(request)
+@story(server_support.run)
+async def test_ids_of_any_value_get_one_answer_each_and_stop_nothing(asker: Asker, store: EntryStore) -> None:
+    requests = any_requests()
+    random.Random(4).shuffle(requests)
+    for request in requests:
+        await asker.ask(request)
 
-        assert len(asker.answers) == len(requests) > 500
-        assert (await asker.add(1, ledger_id=LedgerId(77), body=server_support.body(1, ledger_id=77))).status is (
-            Status.EOK
-        )
-
-    server_support.run(story)
+    assert len(asker.answers) == len(requests) > 500
+    assert (await asker.add(1, ledger_id=LedgerId(77), body=server_support.body(1, ledger_id=77))).status is (
+        Status.EOK
+    )
 
 
-def test_a_fencing_batch_fences() -> None:
-    async def story(asker: Asker, store: EntryStore) -> None:
-        await asker.add(0)
+@story(server_support.run)
+async def test_a_fencing_batch_fences(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
 
-        assert (await asker.ask(batch(0, is_fencing=True))).status is Status.EUA
-        assert (await asker.ask(batch(0, is_fencing=True, master_key=KEY))).status is Status.EOK
-        assert (await asker.add(1)).status is Status.EFENCED
+    assert (await asker.ask(batch(0, is_fencing=True))).status is Status.EUA
+    assert (await asker.ask(batch(0, is_fencing=True, master_key=KEY))).status is Status.EOK
+    assert (await asker.add(1)).status is Status.EFENCED
 
-    server_support.run(story)
+
+@pytest.mark.parametrize("kind", ["force", "fence", "LAC"])
+@story(server_support.run)
+async def test_what_waits_for_the_journal_counts_for_its_connection(
+    asker: Asker, store: EntryStore, *, kind: str
+) -> None:
+    """Nothing held up a client that sent such requests without waiting: each costs memory until a sync is over."""
+
+    await asker.add(0)
+    lac = struct.pack(">qqq", LEDGER, 0, 0)
+    asked: dict[str, Request] = {
+        "force": ForceRequest(0, 3, LEDGER),
+        "fence": read(0, is_fencing=True, master_key=KEY),
+        "LAC": WriteLacRequest(0, 3, LEDGER, 0, KEY, lac),
+    }
+    asker.node.disk_faults.sync_latency_ns = NS_PER_S
+    asker.send(add(1))
+
+    txns = [asker.send(copy.deepcopy(asked[kind])) for _ in range(3)]
+
+    assert asker.slow_reads == 3
+    await asker.node.simulation.until(lambda: all(txn in asker.answers for txn in txns), "answers")

@@ -1,7 +1,7 @@
-"""Our record in the metadata store, with others around it (metadata.md 6.3 and 6.4)."""
+"""Our record in the metadata store, with others around it (spec/metadata.md#M25, M26)."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -10,10 +10,11 @@ from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.metadata import paths
 from bookie.ports import World
-from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.metadata_store import CheckOp, MetadataStore
 from bookie.server.metrics import ServerMetrics
 from bookie.server.registration import Registration
 from bookie.sim.node import Simulation
+from story_support import story
 
 URI = "zk+hierarchical://zk:2181/ledgers"
 AVAILABLE = f"{paths.available('/ledgers')}/b"
@@ -29,7 +30,14 @@ def run(story: Story) -> None:
         store = await world.metadata_stores.connect(URI, session_timeout_ms=TIMEOUT_MS)
         await store.create(paths.available("/ledgers"), b"", parents=True)
         registration = Registration(
-            store, "/ledgers", BookieId("b"), b"info", world.clock, ServerMetrics(), session_timeout_ms=TIMEOUT_MS
+            store,
+            "/ledgers",
+            BookieId("b"),
+            b"info",
+            world.clock,
+            ServerMetrics(),
+            session_timeout_ms=TIMEOUT_MS,
+            while_held=nothing,
         )
         await story(world, store, registration)
 
@@ -42,6 +50,11 @@ def run(story: Story) -> None:
     simulation.run(director())
 
 
+async def nothing() -> Sequence[CheckOp]:
+    """This process is the bookie, whatever happens."""
+    return ()
+
+
 async def twin(world: World) -> MetadataStore:
     """Another session that holds our record."""
     other = await world.metadata_stores.connect(URI, session_timeout_ms=TIMEOUT_MS)
@@ -49,42 +62,40 @@ async def twin(world: World) -> MetadataStore:
     return other
 
 
-def test_a_record_of_an_older_session_is_waited_out() -> None:
-    async def story(world: World, store: MetadataStore, registration: Registration) -> None:
-        other = await twin(world)
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(registration.run())
-            await world.clock.sleep_until(world.clock.monotonic_ns() + 3_000_000_000)
-            assert not registration.registered.is_set()
+@story(run)
+async def test_a_record_of_an_older_session_is_waited_out(
+    world: World, store: MetadataStore, registration: Registration
+) -> None:
+    other = await twin(world)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(registration.run())
+        await world.clock.sleep_until(world.clock.monotonic_ns() + 3_000_000_000)
+        assert not registration.registered.is_set()
 
-            await other.close()
-            await registration.registered.wait()
-            task.cancel()
+        await other.close()
+        await registration.registered.wait()
+        task.cancel()
 
-        stored = await store.get(AVAILABLE)
-        assert (stored.data, stored.owner) == (b"info", store.session_id)
-
-    run(story)
-
-
-def test_an_id_that_somebody_else_lives_under_is_told_and_left_alone() -> None:
-    async def story(world: World, store: MetadataStore, registration: Registration) -> None:
-        await twin(world)
-
-        with pytest.raises(errors.RefusedToStart, match="give this one an id of its own"):
-            await registration.run()
-
-        assert (await store.get(AVAILABLE)).data == b"other"
-
-    run(story)
+    stored = await store.get(AVAILABLE)
+    assert (stored.data, stored.owner) == (b"info", store.session_id)
 
 
-def test_our_own_record_is_taken_as_it_is() -> None:
-    async def story(world: World, store: MetadataStore, registration: Registration) -> None:
-        await store.create(AVAILABLE, b"info", ephemeral=True)
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(registration.run())
-            await registration.registered.wait()
-            task.cancel()
+@story(run)
+async def test_an_id_that_somebody_else_lives_under_is_told_and_left_alone(
+    world: World, store: MetadataStore, registration: Registration
+) -> None:
+    await twin(world)
 
-    run(story)
+    with pytest.raises(errors.RefusedToStart, match="give this one an id of its own"):
+        await registration.run()
+
+    assert (await store.get(AVAILABLE)).data == b"other"
+
+
+@story(run)
+async def test_our_own_record_is_taken_as_it_is(world: World, store: MetadataStore, registration: Registration) -> None:
+    await store.create(AVAILABLE, b"info", ephemeral=True)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(registration.run())
+        await registration.registered.wait()
+        task.cancel()

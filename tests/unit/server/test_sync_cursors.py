@@ -1,4 +1,4 @@
-"""LastAddSynced in answers to deferred adds (BP-14; D16, D19, D20, D21)."""
+"""LastAddSynced in answers to deferred adds (BP-14; CONFORMANCE.md#D16, D19, D20, D21)."""
 
 import random
 
@@ -34,7 +34,7 @@ def test_a_cursor_is_the_contiguous_prefix_whatever_the_order_of_syncs() -> None
 
 
 def test_the_lac_that_an_entry_brings_along_moves_the_cursor() -> None:
-    """D21; also of a bookie that joined late or lost its memory of the ledger."""
+    """CONFORMANCE.md#D21; also of a bookie that joined late or lost its memory of the ledger."""
     cursors = SyncCursors(is_journaled=True)
 
     assert cursors.synced(run_of(1, [10], lac=8)) == 8
@@ -52,7 +52,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_every_answer_of_the_run_says_it() -> None:
-    """D16."""
+    """CONFORMANCE.md#D16."""
     run = run_of(5, [0, 1, 300])
     answers = runs.pack_add_answers(AddRunResponse(3, Status.EOK, run, 1))
 

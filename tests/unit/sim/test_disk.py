@@ -7,7 +7,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.ports import disk as disk_port
-from bookie.ports.ordered_store import Put
+from bookie.ports.ordered_store import PutRow
 from sim_support import Machine
 
 SEEDS = range(60)
@@ -189,10 +189,10 @@ def test_an_ordered_store_keeps_what_was_flushed_and_at_most_a_prefix_of_the_res
             stores = machine.begin().ordered_stores
             store = await stores.open("/data/index")
             await machine.disk.sync_dir("/data")
-            store.write([Put(b"0", b"")])
+            store.write([PutRow(b"0", b"")])
             await store.flush()
             for key in (b"1", b"2", b"3"):
-                store.write([Put(key, b"")])
+                store.write([PutRow(key, b"")])
             machine.power_cut(keeps_prefix=keeps_prefix)
             store = await machine.begin().ordered_stores.open("/data/index")
             return tuple(key for key, _ in store.range(b"", b"z"))

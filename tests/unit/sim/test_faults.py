@@ -5,7 +5,6 @@ import random
 import pytest
 
 from bookie.sim import faults
-from bookie.sim.chaos import SimChaos
 from bookie.sim.trace import Trace
 
 
@@ -40,17 +39,6 @@ def test_after_rot_that_nobody_knows_of_nobody_else_may_lose_data() -> None:
     atlas.repaired("bookie-1")
 
     assert not atlas.may_lose("bookie-2")
-
-
-def test_chaos_is_on_or_off_by_spot_for_a_whole_run_and_silent_when_switched_off() -> None:
-    fired: list[str] = []
-    chaos = SimChaos("seed", is_on=True, on_fire=fired.append)
-    for _ in range(400):
-        for spot in "abcdefghijkl":
-            chaos.sometimes(spot)
-
-    assert 0 < len(set(fired)) < 12
-    assert not SimChaos("seed", is_on=False, on_fire=fired.append).sometimes(fired[0])
 
 
 def test_a_trace_counts_events_in_its_digest_and_notes_not() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bookie.sim.loop import LIFE, NodeIsDown, SimLoop, SimStuck
+from story_support import story
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -126,28 +127,24 @@ def test_a_dead_life_runs_nothing_more_not_even_finally_blocks() -> None:
     assert run(story) == []
 
 
-def test_a_task_that_awaits_in_its_finally_block_is_buried_quietly() -> None:
-    async def story(loop: SimLoop) -> None:
-        async def work() -> None:
-            try:
-                await asyncio.sleep(100)
-            finally:
-                await asyncio.sleep(100)
+@story(run)
+async def test_a_task_that_awaits_in_its_finally_block_is_buried_quietly(loop: SimLoop) -> None:
+    async def work() -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            await asyncio.sleep(100)
 
-        loop.spawn(loop.begin_life("bookie-1"), work())
-        await asyncio.sleep(1)
-
-    run(story)
+    loop.spawn(loop.begin_life("bookie-1"), work())
+    await asyncio.sleep(1)
 
 
-def test_work_for_a_dead_life_is_refused() -> None:
-    async def story(loop: SimLoop) -> None:
-        life = loop.begin_life("bookie-1")
-        loop.end_life(life)
-        with pytest.raises(NodeIsDown):
-            loop.spawn(life, asyncio.sleep(1))
-
-    run(story)
+@story(run)
+async def test_work_for_a_dead_life_is_refused(loop: SimLoop) -> None:
+    life = loop.begin_life("bookie-1")
+    loop.end_life(life)
+    with pytest.raises(NodeIsDown):
+        loop.spawn(life, asyncio.sleep(1))
 
 
 def test_a_story_that_can_never_go_on_is_stuck_and_says_who_waits() -> None:

@@ -1,4 +1,5 @@
-"""The wiretap decodes what bookies say and reports a broken S7 or S8; on one bookie's wire, message by message."""
+"""The wiretap decodes what bookies say and reports a broken spec/bp46.md#S7 or spec/bp46.md#S8; on one bookie's wire,
+message by message."""
 
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId

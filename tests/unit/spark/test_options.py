@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from bookie.base import errors
+from bookie.base.secret import Secret
+from bookie.ports.metadata_store import MetadataSecurity
 from bookie.ports.tls import TlsOptions
 from pyspark_bookkeeper import client_settings, options
 from pyspark_bookkeeper.offsets import EARLIEST, LATEST, Offsets
@@ -176,7 +178,7 @@ def test_all_problems_are_told_at_once() -> None:
 def test_client_settings_pass_through() -> None:
     found = options.parse({"metadataServiceUri": URI, "bookkeeper.client.requestTimeoutMs": "7000"})
 
-    assert found.connection == options.Connection(URI, (("request_timeout_ms", 7000),))
+    assert found.connection == options.ClusterConnection(URI, (("request_timeout_ms", 7000),))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,12 @@ def test_client_settings_pass_through() -> None:
     [
         ("requestTimeoutMss", "1", "requesttimeoutmss is no setting (did you mean requestTimeoutMs?)"),
         ("requestTimeoutMs", "soon", "'soon' is not a number"),
-        ("longPollMs", "9000", "long_poll_ms (9000) must be less than"),
+        (
+            "longPollMs",
+            "9000",
+            "client.longPollMs (9000) must be less than bookkeeper.client.requestTimeoutMs",
+        ),
+        ("requestTimeoutMs", "0", "bookkeeper.client.requestTimeoutMs must be 1 to 2147483647, not 0"),
         ("batchReads", "maybe", "batchReads: 'maybe' is neither true nor false"),
         ("saslUser", "spark", "bookkeeper.client.saslPasswordFile: give both or neither"),
         ("saslPassword", "hunter2", "did you mean saslPasswordFile?"),
@@ -213,3 +220,17 @@ def test_encryption_and_identity_pass_through_as_names_of_files(tmp_path: Path) 
     assert (read["sasl_user"], read["sasl_password"].reveal()) == ("spark", "hunter2")
     with pytest.raises(errors.BadInput, match=r"saslPasswordFile: .*gone cannot be read here: No such file"):
         client_settings.client_options((("sasl_password_file", str(tmp_path / "gone")), ("sasl_user", "spark")))
+
+
+def test_the_metadata_store_s_security_comes_from_a_file_and_stands_in_no_option(tmp_path: Path) -> None:
+    (tmp_path / "digest").write_text("spark:hunter2")
+    path = tmp_path / "metadata.conf"
+    path.write_text(f"zkDigestFile={tmp_path}/digest\nzkTlsEnabled=true\nzkTlsTrustStore=/ca.pem\n")
+    found = parse(**{"bookkeeper.client.metadataSettingsFile": str(path)})
+
+    assert "hunter2" not in repr(found)
+    read = client_settings.client_options(found.connection.client)["metadata_security"]
+    assert read == MetadataSecurity(digest=Secret("spark:hunter2"), tls=TlsOptions(trust_store="/ca.pem"))
+    assert "hunter2" not in repr(read)
+    with pytest.raises(errors.BadInput, match="gone"):
+        client_settings.client_options((("metadata_settings_file", str(tmp_path / "gone")),))

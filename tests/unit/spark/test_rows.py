@@ -9,13 +9,13 @@ from pyspark.sql.datasource import InputPartition
 
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Entry
-from bookie.client.watcher import BookieRecord
+from bookie.client.net.watcher import BookieRecord
 from bookie.metadata.ledger import LedgerMetadata, Segment, new_ledger
 from bookie.ports.network import Address
 from pyspark_bookkeeper import batch, options, rows, schema, views
 from pyspark_bookkeeper import fleet as clients
 from pyspark_bookkeeper.partitions import Piece
-from pyspark_bookkeeper.rows import ROWS_MAX, Batcher, Corrupt, Run
+from pyspark_bookkeeper.rows import ROWS_MAX, Corrupt, RowBatcher, RowRun
 
 NOWHERE = {"metadataServiceUri": "zk+hierarchical://127.0.0.1:1/ledgers"}
 ALL = "ledger_id,entry_id,value,last_add_confirmed,length,ledger_ctime,error"
@@ -33,7 +33,7 @@ def entry(entry_id: int, size_bytes: int = 2) -> Entry:
     return Entry(EntryId(entry_id), b"x" * size_bytes, 2 * (entry_id + 1))
 
 
-def gathered(batcher: Batcher, *runs: Run) -> Iterator[pa.RecordBatch]:
+def gathered(batcher: RowBatcher, *runs: RowRun) -> Iterator[pa.RecordBatch]:
     for run in runs:
         yield from batcher.add(run)
     yield from batcher.take()
@@ -41,9 +41,9 @@ def gathered(batcher: Batcher, *runs: Run) -> Iterator[pa.RecordBatch]:
 
 def test_a_batch_holds_runs_of_several_ledgers_and_every_column() -> None:
     first, second = piece(1, 0, 2), piece(2, 5, 6, ctime_ms=-1)
-    batcher = Batcher(arrow(ALL), 1_000)
+    batcher = RowBatcher(arrow(ALL), 1_000)
 
-    (found,) = gathered(batcher, Run(first, [entry(0), entry(1)]), Run(second, [Corrupt(5, "rot")]))
+    (found,) = gathered(batcher, RowRun(first, [entry(0), entry(1)]), RowRun(second, [Corrupt(5, "rot")]))
 
     when = dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=dt.UTC)
     assert [tuple(row.values()) for row in found.to_pylist()] == [
@@ -55,18 +55,20 @@ def test_a_batch_holds_runs_of_several_ledgers_and_every_column() -> None:
 
 @pytest.mark.parametrize(("size_bytes", "sizes"), [(10, [3, 3, 1]), (40, [1] * 7), (1, [7])])
 def test_a_batch_ends_with_the_entry_that_fills_it(size_bytes: int, sizes: list[int]) -> None:
-    batcher = Batcher(arrow("value"), 30)
+    batcher = RowBatcher(arrow("value"), 30)
 
-    found = gathered(batcher, *(Run(piece(1, 0, 7), [entry(number, size_bytes)]) for number in range(7)))
+    found = gathered(batcher, *(RowRun(piece(1, 0, 7), [entry(number, size_bytes)]) for number in range(7)))
 
     assert [one.num_rows for one in found] == sizes
 
 
 def test_a_batch_of_small_entries_is_bounded_by_rows() -> None:
-    batcher = Batcher(arrow("entry_id"), 1 << 30)
+    batcher = RowBatcher(arrow("entry_id"), 1 << 30)
 
     found = list(
-        gathered(batcher, *(Run(piece(1, 0, 3 * ROWS_MAX), range(n * ROWS_MAX, (n + 1) * ROWS_MAX)) for n in range(3)))
+        gathered(
+            batcher, *(RowRun(piece(1, 0, 3 * ROWS_MAX), range(n * ROWS_MAX, (n + 1) * ROWS_MAX)) for n in range(3))
+        )
     )
 
     assert [one.num_rows for one in found] == [ROWS_MAX] * 3

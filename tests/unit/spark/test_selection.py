@@ -5,7 +5,7 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
-from pyspark_bookkeeper import options, ranges, selection
+from pyspark_bookkeeper import options, selection
 from pyspark_bookkeeper.options import SourceOptions
 from pyspark_bookkeeper.ranges import EVERYTHING, Range
 
@@ -29,20 +29,16 @@ def metadata(*, password: bytes = b"", ctime_ms: int = 1_000, **custom: bytes) -
     )
 
 
-def test_options_and_filters_narrow_each_other() -> None:
-    query = given(ledgers="1-10,20")
-
-    assert selection.candidates(query, (Range(5, 100),), None) == (Range(5, 11), Range(20, 21))
-    assert selection.candidates(given(), (Range(5, 100),), None) == (Range(5, 100),)
-    assert selection.candidates(given(), EVERYTHING, [LedgerId(3), LedgerId(4)]) == (Range(3, 5),)
+def test_ledgers_are_looked_at_by_what_names_them() -> None:
+    assert selection.candidates(given(ledgers="5-10,20,8-12"), None) == (Range(5, 13), Range(20, 21))
+    assert selection.candidates(given(), [LedgerId(3), LedgerId(4)]) == (Range(3, 5),)
+    assert selection.candidates(given(), None) == EVERYTHING
 
 
-def test_only_ledgers_named_alone_must_exist_and_only_if_filters_leave_them() -> None:
-    query = given(ledgers="1-10,20,30")
-
-    assert list(selection.required(query, ranges.union([(0, 25)]), None)) == [20]
-    assert list(selection.required(given(), EVERYTHING, None)) == []
-    assert list(selection.required(given(), EVERYTHING, [SEVEN])) == [7]
+def test_only_ledgers_named_alone_must_exist() -> None:
+    assert list(selection.required(given(ledgers="1-10,20,30"), None)) == [20, 30]
+    assert list(selection.required(given(), None)) == []
+    assert list(selection.required(given(), [SEVEN])) == [7]
 
 
 def test_every_pair_of_a_filter_must_hold() -> None:

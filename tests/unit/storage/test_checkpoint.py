@@ -4,137 +4,129 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, put, run
+from story_support import story
 
 LEDGER = LedgerId(7)
 
 
-def test_entries_of_a_failed_checkpoint_survive_a_later_idle_one_and_a_kill() -> None:
-    # E3 of storage.md (bp46.md T7): Java's next tick sees an empty cache, moves the mark and loses them.
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(10))
-            bench.fill("/ledgers")
-            for _ in range(2):
-                with pytest.raises(errors.DiskFull):
-                    await store.flush()
-            assert store.is_read_only
-            assert await bench.read(store, 7, 9) == entry(7, 9)
-
-        async def second(store: EntryStore) -> None:
-            assert store.stats.entries_replayed == 10
-            assert store.entry_runs(LEDGER) == [(0, 9)]
-
-        await bench.life(first, end=End.KILL)
-        bench.make_room("/ledgers")
-        await bench.life(second)
-
-    run(story)
-
-
-def test_a_failed_checkpoint_is_finished_when_there_is_room_again() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(10))
-            await bench.fence(store, 8)
-            bench.fill("/ledgers", room=100)
+@story(run)
+async def test_entries_of_a_failed_checkpoint_survive_a_later_idle_one_and_a_kill(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(10))
+        bench.fill("/ledgers")
+        for _ in range(2):
             with pytest.raises(errors.DiskFull):
                 await store.flush()
-            with pytest.raises(errors.BookieReadOnly):
-                put(store, 7, 10)
-            await bench.put_all(store, 9, [0], is_recovery=True)
-            bench.make_room("/ledgers")
+        assert store.is_read_only
+        assert await bench.read(store, 7, 9) == entry(7, 9)
+
+    async def second(store: EntryStore) -> None:
+        assert store.stats.entries_replayed == 10
+        assert await store.entry_ranges(LEDGER) == [(0, 9)]
+
+    await bench.life(first, end=ProcessEnd.KILL)
+    bench.make_room("/ledgers")
+    await bench.life(second)
+
+
+@story(run)
+async def test_a_failed_checkpoint_is_finished_when_there_is_room_again(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(10))
+        await bench.fence(store, 8)
+        bench.fill("/ledgers", room=100)
+        with pytest.raises(errors.DiskFull):
             await store.flush()
-            assert not store.is_read_only
-            await bench.put_all(store, 7, [10])
+        with pytest.raises(errors.BookieReadOnly):
+            put(store, 7, 10)
+        await bench.put_all(store, 9, [0], is_recovery=True)
+        bench.make_room("/ledgers")
+        await store.flush()
+        assert not store.is_read_only
+        await bench.put_all(store, 7, [10])
 
-        async def second(store: EntryStore) -> None:
-            assert store.entry_runs(LEDGER) == [(0, 10)]
-            assert store.entry_runs(LedgerId(9)) == [(0, 0)]
-            facts = store.facts(LedgerId(8))
-            assert facts is not None
-            assert facts.is_fenced
+    async def second(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 10)]
+        assert await store.entry_ranges(LedgerId(9)) == [(0, 0)]
+        facts = store.facts(LedgerId(8))
+        assert facts is not None
+        assert facts.is_fenced
 
-        await bench.life(first, end=End.POWER_CUT)
-        await bench.life(second)
-        assert not bench.failures
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+    assert not bench.failures
 
 
-def test_a_full_journal_refuses_and_keeps_what_it_acknowledged() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
-            bench.fill("/journal", room=10)
-            refused = put(store, 7, 3)
-            fence = Outcome()
-            store.fence(LedgerId(8), KEY, fence)
-            await bench.settle(refused, fence)
-            assert isinstance(refused.error, errors.DiskFull)
-            assert isinstance(fence.error, errors.DiskFull)
-            with pytest.raises(errors.BookieReadOnly):
-                put(store, 7, 4, is_recovery=True)
-            with pytest.raises(errors.BookieReadOnly):
-                store.fence(LedgerId(9), KEY, Outcome())
-            bench.make_room("/journal")
-            await store.flush()
-            assert not store.is_read_only
-            await bench.put_all(store, 7, [4])
-            await bench.fence(store, 9)
+@story(run)
+async def test_a_full_journal_refuses_and_keeps_what_it_acknowledged(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        bench.fill("/journal", room=10)
+        refused = put(store, 7, 3)
+        fence = Outcome()
+        store.fence(LedgerId(8), KEY, fence)
+        await bench.settle(refused, fence)
+        assert isinstance(refused.error, errors.DiskFull)
+        assert isinstance(fence.error, errors.DiskFull)
+        with pytest.raises(errors.BookieReadOnly):
+            put(store, 7, 4, is_recovery=True)
+        with pytest.raises(errors.BookieReadOnly):
+            store.fence(LedgerId(9), KEY, Outcome())
+        bench.make_room("/journal")
+        await store.flush()
+        assert not store.is_read_only
+        await bench.put_all(store, 7, [4])
+        await bench.fence(store, 9)
 
-        async def second(store: EntryStore) -> None:
-            # Entry 3 was refused, so it may be there or not; the checkpoint that made room kept it.
-            assert store.entry_runs(LEDGER) == [(0, 4)]
-            facts = store.facts(LedgerId(9))
-            assert facts is not None
-            assert facts.is_fenced
+    async def second(store: EntryStore) -> None:
+        # Entry 3 was refused, so it may be there or not; the checkpoint that made room kept it.
+        assert await store.entry_ranges(LEDGER) == [(0, 4)]
+        facts = store.facts(LedgerId(9))
+        assert facts is not None
+        assert facts.is_fenced
 
-        await bench.life(first, end=End.POWER_CUT)
-        await bench.life(second)
-        assert not bench.failures
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+    assert not bench.failures
 
 
 @pytest.mark.parametrize("path", [".journal", ".log"])
-def test_a_failed_sync_stops_the_node_once_and_acknowledges_nothing(path: str) -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
-            bench.node.disk_faults.sync_fails_path = path
-            bench.node.disk_faults.sync_fails_per_million = 1_000_000
-            outcomes = [put(store, 7, 3), put(store, 7, 4)]
-            flushed = Outcome()
-            if path == ".log":
-                with pytest.raises(errors.DiskFailed):
-                    await store.flush()
-            await bench.settle(outcomes[0])
-            assert outcomes[0].is_ok == (path == ".log")
-            with pytest.raises(errors.StorageFailed):
-                put(store, 7, 5)
-            with pytest.raises(errors.StorageFailed):
-                store.fence(LEDGER, KEY, flushed)
-            with pytest.raises(errors.StorageFailed):
+@story(run)
+async def test_a_failed_sync_stops_the_node_once_and_acknowledges_nothing(bench: Bench, *, path: str) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        bench.node.disk_faults.sync_fails_path = path
+        bench.node.disk_faults.sync_fails_per_million = 1_000_000
+        outcomes = [put(store, 7, 3), put(store, 7, 4)]
+        flushed = Outcome()
+        if path == ".log":
+            with pytest.raises(errors.DiskFailed):
                 await store.flush()
-            bench.node.disk_faults.sync_fails_per_million = 0
+        await bench.settle(outcomes[0])
+        assert outcomes[0].is_ok == (path == ".log")
+        with pytest.raises(errors.StorageFailed):
+            put(store, 7, 5)
+        with pytest.raises(errors.StorageFailed):
+            store.fence(LEDGER, KEY, flushed)
+        with pytest.raises(errors.StorageFailed):
+            await store.flush()
+        bench.node.disk_faults.sync_fails_per_million = 0
 
-        async def second(store: EntryStore) -> None:
-            assert store.entry_runs(LEDGER)[0][1] >= (2 if path == ".journal" else 4)
+    async def second(store: EntryStore) -> None:
+        assert (await store.entry_ranges(LEDGER))[0][1] >= (2 if path == ".journal" else 4)
 
-        await bench.life(first)
-        assert bench.was_clean is False
-        assert len(bench.failures) == 1
-        assert isinstance(bench.failures[0], errors.DiskFailed)
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first)
+    assert bench.was_clean is False
+    assert len(bench.failures) == 1
+    assert isinstance(bench.failures[0], errors.DiskFailed)
+    await bench.life(second)
 
 
 def test_force_without_journaled_data_waits_for_a_checkpoint() -> None:
-    # bp46.md 10, 41: Java says OK and has forced nothing.
+    # spec/bp46.md#R18: Java says OK and has forced nothing.
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
             await bench.put_all(store, 7, range(3))
@@ -144,30 +136,28 @@ def test_force_without_journaled_data_waits_for_a_checkpoint() -> None:
             assert forced.is_ok
 
         async def second(store: EntryStore) -> None:
-            assert store.entry_runs(LEDGER) == [(0, 2)]
+            assert await store.entry_ranges(LEDGER) == [(0, 2)]
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
 
     run(story, Bench(journal_write_data=False, unjournaled_flush_interval_ms=3_600_000))
 
 
-def test_force_with_journaled_data_waits_for_adds_on_their_way() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            added = [put(store, 7, entry_id) for entry_id in range(3)]
-            forced = Outcome()
-            store.force(LEDGER, forced)
-            await bench.settle(forced)
-            assert all(outcome.is_ok for outcome in added)
+@story(run)
+async def test_force_with_journaled_data_waits_for_adds_on_their_way(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        added = [put(store, 7, entry_id) for entry_id in range(3)]
+        forced = Outcome()
+        store.force(LEDGER, forced)
+        await bench.settle(forced)
+        assert all(outcome.is_ok for outcome in added)
 
-        async def second(store: EntryStore) -> None:
-            assert store.entry_runs(LEDGER) == [(0, 2)]
+    async def second(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 2)]
 
-        await bench.life(first, end=End.POWER_CUT)
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
 def test_unjournaled_entries_are_flushed_within_their_interval() -> None:
@@ -177,9 +167,9 @@ def test_unjournaled_entries_are_flushed_within_their_interval() -> None:
             await bench.simulation.loop.sleep_ns(500_000_000)
 
         async def second(store: EntryStore) -> None:
-            assert store.entry_runs(LEDGER) == [(0, 2)]
+            assert await store.entry_ranges(LEDGER) == [(0, 2)]
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
 
     run(story, Bench(journal_write_data=False, unjournaled_flush_interval_ms=200))
@@ -204,39 +194,35 @@ def test_journal_files_go_once_a_checkpoint_covers_them() -> None:
     run(story, Bench(journal_file_bytes_max=4096, entry_log_bytes_max=4096))
 
 
-def test_a_checkpoint_of_an_idle_store_writes_nothing() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, [0])
-            await store.flush()
-            before = store.stats.checkpoints
-            await store.flush()
-            assert store.stats.checkpoints == before
+@story(run)
+async def test_a_checkpoint_of_an_idle_store_writes_nothing(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        before = store.stats.checkpoints
+        await store.flush()
+        assert store.stats.checkpoints == before
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_reads_find_an_entry_in_every_phase_of_a_checkpoint() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(50), payload=bytes(2000))
-            flush = bench.node.simulation.loop.create_task(store.flush())
-            turns = 0
-            while not flush.done():
-                for entry_id in (0, 25, 49):
-                    assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(2000))
-                assert store.has_entry(LEDGER, EntryId(49))
-                assert store.entry_runs(LEDGER) == [(0, 49)]
-                turns += 1
-                await bench.simulation.loop.sleep_ns(10_000)
-            await flush
-            assert turns > 3
+@story(run)
+async def test_reads_find_an_entry_in_every_phase_of_a_checkpoint(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(50), payload=bytes(2000))
+        flush = bench.node.simulation.loop.create_task(store.flush())
+        turns = 0
+        while not flush.done():
+            for entry_id in (0, 25, 49):
+                assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(2000))
+            assert store.has_entry(LEDGER, EntryId(49))
+            assert await store.entry_ranges(LEDGER) == [(0, 49)]
+            turns += 1
+            await bench.simulation.loop.sleep_ns(10_000)
+        await flush
+        assert turns > 3
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
 def test_attempts_on_a_full_disk_leave_no_bytes_behind() -> None:
@@ -255,46 +241,43 @@ def test_attempts_on_a_full_disk_leave_no_bytes_behind() -> None:
                 assert bench.paths(".log") == logs
             bench.make_room("/ledgers")
             await store.flush()
-            assert store.entry_runs(LEDGER) == [(0, 19)]
+            assert await store.entry_ranges(LEDGER) == [(0, 19)]
 
         async def second(store: EntryStore) -> None:
             for entry_id in range(20):
                 assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(200_000))
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
         assert not bench.failures
 
     run(story, Bench(entry_log_bytes_max=500_000))
 
 
-def test_a_journal_takes_nothing_again_before_a_checkpoint_covers_what_it_refused() -> None:
-    # The master key of a new ledger went to the journal that was full: without a checkpoint it is in memory alone.
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            bench.fill("/journal", room=10)
-            bench.fill("/ledgers")
-            refused = put(store, 7, 0)
-            await bench.settle(refused)
-            assert isinstance(refused.error, errors.DiskFull)
-            bench.make_room("/journal")
-            with pytest.raises(errors.DiskFull):
-                await store.flush()
-            with pytest.raises(errors.BookieReadOnly):
-                put(store, 7, 1, is_recovery=True)
-            bench.make_room("/ledgers")
+@story(run)
+async def test_a_journal_takes_nothing_again_before_a_checkpoint_covers_what_it_refused(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        bench.fill("/journal", room=10)
+        bench.fill("/ledgers")
+        refused = put(store, 7, 0)
+        await bench.settle(refused)
+        assert isinstance(refused.error, errors.DiskFull)
+        bench.make_room("/journal")
+        with pytest.raises(errors.DiskFull):
             await store.flush()
-            await bench.put_all(store, 7, [1])
+        with pytest.raises(errors.BookieReadOnly):
+            put(store, 7, 1, is_recovery=True)
+        bench.make_room("/ledgers")
+        await store.flush()
+        await bench.put_all(store, 7, [1])
 
-        async def second(store: EntryStore) -> None:
-            facts = store.facts(LEDGER)
-            assert facts is not None
-            assert facts.master_key == KEY
+    async def second(store: EntryStore) -> None:
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert facts.master_key == KEY
 
-        await bench.life(first, end=End.POWER_CUT)
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
 def test_above_the_threshold_the_bookie_is_read_only_until_it_is_below_the_low_water_mark() -> None:

@@ -3,15 +3,15 @@
 import pytest
 
 from bookie.base.ids import EntryId, LedgerId
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage.collect import collector
 from bookie.storage.collect.compactor import Compactor
-from bookie.storage.collect.options import CompactionOptions, Rule
 from bookie.storage.collect.plan import Kind
+from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, put, run
 
-ALL = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
+ALL = CompactionOptions(entries_per_s=None, major=CompactionRule(0.99, 100_000_000))
 
 
 class Told:
@@ -79,9 +79,9 @@ class Told:
             assert store.facts(LedgerId(ledger_id)) is None
 
 
-@pytest.mark.parametrize("how", [End.KILL, End.POWER_CUT])
+@pytest.mark.parametrize("how", [ProcessEnd.KILL, ProcessEnd.POWER_CUT])
 @pytest.mark.slow
-def test_a_cut_at_any_disk_operation_loses_nothing_acknowledged(how: End) -> None:
+def test_a_cut_at_any_disk_operation_loses_nothing_acknowledged(how: ProcessEnd) -> None:
     operation, died = 0, True
     while died:
         operation += 1
@@ -89,7 +89,7 @@ def test_a_cut_at_any_disk_operation_loses_nothing_acknowledged(how: End) -> Non
     assert operation > 60, "the life was too short to say anything"
 
 
-def run_cut_at(operation: int, how: End) -> bool:
+def run_cut_at(operation: int, how: ProcessEnd) -> bool:
     bench, told = Bench(operation, journal_file_bytes_max=12_288, entry_log_bytes_max=12_288), Told()
 
     async def story(bench: Bench) -> bool:

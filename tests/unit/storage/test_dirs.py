@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bookie.ports.disk import Disk
-from bookie.sim.node import End, Simulation
+from bookie.sim.node import ProcessEnd, Simulation
 from bookie.storage import dirs
 from storage_support import VOLUMES, options
+from story_support import story
 
 JOURNALED = options()
 UNJOURNALED = options(journal_write_data=False)
@@ -25,18 +26,16 @@ def lives(*works: Callable[[Disk], Awaitable[Any]]) -> None:
                 await work(disk)
 
             await node.do(run())
-            node.end(End.POWER_CUT)
+            node.end(ProcessEnd.POWER_CUT)
 
     simulation.run(story())
 
 
-def test_looking_creates_nothing() -> None:
-    async def look(disk: Disk) -> None:
-        assert not await dirs.is_dirty(disk, JOURNALED)
-        assert not await dirs.may_have_lost(disk, JOURNALED)
-        assert await disk.list("/ledgers") == []
-
-    lives(look)
+@story(lives)
+async def test_looking_creates_nothing(disk: Disk) -> None:
+    assert not await dirs.is_dirty(disk, JOURNALED)
+    assert not await dirs.may_have_lost(disk, JOURNALED)
+    assert await disk.list("/ledgers") == []
 
 
 def test_the_marker_is_durable_when_set_and_when_cleared() -> None:
@@ -56,7 +55,7 @@ def test_the_marker_is_durable_when_set_and_when_cleared() -> None:
 
 
 def test_a_life_without_journaled_data_stays_marked_as_such_when_the_option_changes() -> None:
-    # bp46.md T20: journalWriteData flipped to true after a dirty stop.
+    # spec/bp46.md#T20: journalWriteData flipped to true after a dirty stop.
     async def unjournaled(disk: Disk) -> None:
         await dirs.prepare(disk, UNJOURNALED)
         await dirs.mark_dirty(disk, UNJOURNALED)
@@ -74,13 +73,11 @@ def test_a_life_without_journaled_data_stays_marked_as_such_when_the_option_chan
     lives(unjournaled, flipped, look)
 
 
-def test_a_marker_that_cannot_be_read_counts_as_the_worse_case() -> None:
-    async def scribble(disk: Disk) -> None:
-        await dirs.prepare(disk, JOURNALED)
-        file = await disk.open("/ledgers/current/DIRTY", create=True)
-        await file.close()
-        assert await dirs.may_have_lost(disk, JOURNALED)
-        await dirs.mark_dirty(disk, JOURNALED)
-        assert await dirs.may_have_lost(disk, JOURNALED)
-
-    lives(scribble)
+@story(lives)
+async def test_a_marker_that_cannot_be_read_counts_as_the_worse_case(disk: Disk) -> None:
+    await dirs.prepare(disk, JOURNALED)
+    file = await disk.open("/ledgers/current/DIRTY", create=True)
+    await file.close()
+    assert await dirs.may_have_lost(disk, JOURNALED)
+    await dirs.mark_dirty(disk, JOURNALED)
+    assert await dirs.may_have_lost(disk, JOURNALED)

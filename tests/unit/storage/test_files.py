@@ -1,35 +1,34 @@
-"""Which files come when, and what goes into them (O26, O27, O31, B2)."""
+"""Which files come when, and what goes into them (CONFORMANCE.md#O26, O27, O31, B2)."""
 
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage.store import EntryStore
 from storage_support import Bench, entry, run
+from story_support import story
 
 
-def test_each_life_writes_its_own_journal_file_and_entry_log() -> None:
-    """O26, O27: no life appends to a file of the one before."""
+@story(run)
+async def test_each_life_writes_its_own_journal_file_and_entry_log(bench: Bench) -> None:
+    """CONFORMANCE.md#O26, O27: no life appends to a file of the one before."""
 
-    async def story(bench: Bench) -> None:
-        journals: list[str] = []
-        logs: list[str] = []
+    journals: list[str] = []
+    logs: list[str] = []
 
-        async def work(store: EntryStore) -> None:
-            number = len(journals)
-            await bench.put_all(store, 7, [number])
-            journals.append(bench.paths(".journal")[-1])
-            await store.flush()
-            logs.append(bench.paths(".log")[-1])
+    async def work(store: EntryStore) -> None:
+        number = len(journals)
+        await bench.put_all(store, 7, [number])
+        journals.append(bench.paths(".journal")[-1])
+        await store.flush()
+        logs.append(bench.paths(".log")[-1])
 
-        for end in (End.EXIT, End.KILL, End.POWER_CUT, End.EXIT):
-            await bench.life(work, end=end)
+    for end in (ProcessEnd.EXIT, ProcessEnd.KILL, ProcessEnd.POWER_CUT, ProcessEnd.EXIT):
+        await bench.life(work, end=end)
 
-        assert journals == sorted(set(journals))
-        assert logs == sorted(set(logs))
-
-    run(story)
+    assert journals == sorted(set(journals))
+    assert logs == sorted(set(logs))
 
 
 def test_without_data_in_the_journal_an_entry_is_written_once() -> None:
-    """B2: the journal has the keys and fences, the entry log has the bytes."""
+    """CONFORMANCE.md#B2: the journal has the keys and fences, the entry log has the bytes."""
 
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
@@ -45,7 +44,7 @@ def test_without_data_in_the_journal_an_entry_is_written_once() -> None:
 
 
 def test_a_full_write_cache_and_the_clock_each_begin_a_checkpoint() -> None:
-    """O31."""
+    """CONFORMANCE.md#O31."""
 
     async def story(bench: Bench) -> None:
         async def by_pressure(store: EntryStore) -> None:

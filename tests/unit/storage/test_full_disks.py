@@ -5,11 +5,12 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.base.units import KIB, NS_PER_MS
-from bookie.sim.node import Defect, End
+from bookie.sim.node import Defect, ProcessEnd
 from bookie.storage.collect import collector
 from bookie.storage.journal import writer
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, put, run
+from story_support import story
 
 LEDGER = LedgerId(7)
 
@@ -46,7 +47,7 @@ def test_who_reads_is_not_made_to_wait_while_a_checkpoint_waits_for_space() -> N
 
             bench.make_room("/ledgers")
             await store.flush()
-            assert store.entry_runs(LEDGER) == [(0, end - 1)]
+            assert await store.entry_ranges(LEDGER) == [(0, end - 1)]
             await bench.put_all(store, 7, [end])
 
         await bench.life(work)
@@ -122,65 +123,62 @@ def takes_fences(store: EntryStore) -> bool:
     return True
 
 
-def test_attempts_to_begin_a_journal_file_on_a_full_disk_leave_no_file_open() -> None:
-    # One attempt every interval: in a day a bookie would run out of descriptors, and of connections.
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
-            before = open_files(bench)
-            bench.fill("/journal", room=10)
-            refused = put(store, 7, 3)
-            await bench.settle(refused)
-            for _ in range(5):
-                with pytest.raises(errors.DiskFull):
-                    await store.flush()
-
-            assert open_files(bench) == before
-
-        await bench.life(work)
-
-    run(story)
-
-
-@pytest.mark.parametrize("cache_bytes", [8 * KIB, 1024 * KIB], ids=["while it replays", "when it has replayed"])
-@pytest.mark.parametrize("end", [End.KILL, End.POWER_CUT, End.EXIT])
-def test_a_bookie_starts_on_a_full_disk_and_serves_what_it_has(cache_bytes: int, end: End) -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            bench.fill("/ledgers")
-            await bench.put_all(store, 7, range(40), payload=bytes(KIB))
-            await bench.fence(store, 8)
-
-        async def on_a_full_disk(store: EntryStore) -> None:
-            assert store.is_read_only
-            assert not store.is_congested
-            with pytest.raises((errors.BookieReadOnly, errors.TooManyRequests)):
-                put(store, 7, 40)
-            for entry_id in range(40):
-                assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(KIB))
+@story(run)
+async def test_attempts_to_begin_a_journal_file_on_a_full_disk_leave_no_file_open(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        before = open_files(bench)
+        bench.fill("/journal", room=10)
+        refused = put(store, 7, 3)
+        await bench.settle(refused)
+        for _ in range(5):
             with pytest.raises(errors.DiskFull):
                 await store.flush()
 
-        async def with_room(store: EntryStore) -> None:
+        assert open_files(bench) == before
+
+    await bench.life(work)
+
+
+@pytest.mark.parametrize("cache_bytes", [8 * KIB, 1024 * KIB], ids=["while it replays", "when it has replayed"])
+@pytest.mark.parametrize("end", [ProcessEnd.KILL, ProcessEnd.POWER_CUT, ProcessEnd.EXIT])
+@story(run)
+async def test_a_bookie_starts_on_a_full_disk_and_serves_what_it_has(
+    bench: Bench, *, cache_bytes: int, end: ProcessEnd
+) -> None:
+    async def first(store: EntryStore) -> None:
+        bench.fill("/ledgers")
+        await bench.put_all(store, 7, range(40), payload=bytes(KIB))
+        await bench.fence(store, 8)
+
+    async def on_a_full_disk(store: EntryStore) -> None:
+        assert store.is_read_only
+        assert not store.is_congested
+        with pytest.raises((errors.BookieReadOnly, errors.TooManyRequests)):
+            put(store, 7, 40)
+        for entry_id in range(40):
+            assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(KIB))
+        with pytest.raises(errors.DiskFull):
             await store.flush()
-            assert not store.is_read_only
-            await bench.put_all(store, 7, [40])
-            assert store.entry_runs(LEDGER) == [(0, 40)]
-            facts = store.facts(LedgerId(8))
-            assert facts is not None
-            assert facts.is_fenced
 
-        bench.change(write_cache_bytes_max=1024 * KIB)
-        await bench.life(first, end=End.KILL)
-        bench.change(write_cache_bytes_max=cache_bytes)
-        for _ in range(3):
-            await bench.life(on_a_full_disk, end=end)
-        bench.make_room("/ledgers")
-        await bench.life(with_room, end=end)
-        await bench.life(with_room)
-        assert not bench.failures
+    async def with_room(store: EntryStore) -> None:
+        await store.flush()
+        assert not store.is_read_only
+        await bench.put_all(store, 7, [40])
+        assert await store.entry_ranges(LEDGER) == [(0, 40)]
+        facts = store.facts(LedgerId(8))
+        assert facts is not None
+        assert facts.is_fenced
 
-    run(story)
+    bench.change(write_cache_bytes_max=1024 * KIB)
+    await bench.life(first, end=ProcessEnd.KILL)
+    bench.change(write_cache_bytes_max=cache_bytes)
+    for _ in range(3):
+        await bench.life(on_a_full_disk, end=end)
+    bench.make_room("/ledgers")
+    await bench.life(with_room, end=end)
+    await bench.life(with_room)
+    assert not bench.failures
 
 
 @pytest.mark.parametrize("is_deleted_before", [True, False])
@@ -212,10 +210,10 @@ def test_deleted_ledgers_make_room_on_a_disk_that_is_full(is_deleted_before: boo
 
         async def second(store: EntryStore) -> None:
             assert [store.facts(LedgerId(ledger_id)) for ledger_id in gone] == [None, None]
-            assert store.entry_runs(LedgerId(8)) == [(0, 10)]
+            assert await store.entry_ranges(LedgerId(8)) == [(0, 10)]
             assert await bench.read(store, 8, 3) == entry(8, 3, payload=bytes(KIB))
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
         assert not bench.failures
 

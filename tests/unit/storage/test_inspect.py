@@ -7,11 +7,12 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage import inspect
 from bookie.storage.inspect import Damage, JournalRecord, LogEntry
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, entry, explicit_lac, put, run
+from story_support import story
 
 
 async def fill(bench: Bench, *, flush: bool) -> None:
@@ -22,7 +23,7 @@ async def fill(bench: Bench, *, flush: bool) -> None:
         if flush:
             await store.flush()
 
-    await bench.life(work, end=End.KILL)
+    await bench.life(work, end=ProcessEnd.KILL)
 
 
 async def journal_of(bench: Bench) -> list[JournalRecord | Damage]:
@@ -51,158 +52,142 @@ def contents(bench: Bench) -> dict[str, Any]:
     return found
 
 
-def test_a_journal_shows_its_records_in_order_with_their_kinds() -> None:
-    async def story(bench: Bench) -> None:
-        await fill(bench, flush=False)
-        before = contents(bench)
+@story(run)
+async def test_a_journal_shows_its_records_in_order_with_their_kinds(bench: Bench) -> None:
+    await fill(bench, flush=False)
+    before = contents(bench)
 
-        async def look() -> None:
-            found = await journal_of(bench)
-            assert [(type(one), getattr(one, "kind", "")) for one in found] == [
-                (JournalRecord, kind) for kind in ("key", "entry", "entry", "entry", "fence", "lac")
-            ]
-            bodies = [one.body for one in found if isinstance(one, JournalRecord)]
-            assert bodies == [KEY, *(entry(7, number) for number in range(3)), KEY, explicit_lac(7, 1)]
+    async def look() -> None:
+        found = await journal_of(bench)
+        assert [(type(one), getattr(one, "kind", "")) for one in found] == [
+            (JournalRecord, kind) for kind in ("key", "entry", "entry", "entry", "fence", "lac")
+        ]
+        bodies = [one.body for one in found if isinstance(one, JournalRecord)]
+        assert bodies == [KEY, *(entry(7, number) for number in range(3)), KEY, explicit_lac(7, 1)]
 
-        await bench.look(look())
-        assert contents(bench) == before
-
-    run(story)
+    await bench.look(look())
+    assert contents(bench) == before
 
 
-def test_padding_between_groups_and_appends_is_not_shown_and_hides_nothing() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            for round_ in range(3):
-                await bench.put_all(store, 7, [2 * round_, 2 * round_ + 1])
-                await store.flush()
-
-        await bench.life(work, end=End.KILL)
-        kept = [entry(7, number) for number in range(6)]
-
-        async def look() -> None:
-            records = [one for one in await journal_of(bench) if isinstance(one, JournalRecord) and one.kind == "entry"]
-            assert [one.body for one in records] == kept
-            data = bytes(bench.image(".journal").data)
-            assert [data[one.offset + 32 : one.offset + 32 + len(one.body)] for one in records] == kept
-            logged = await log_of(bench)
-            assert [one.body for one in logged if isinstance(one, LogEntry)] == kept
-            assert len(logged) == len(kept)
-
-        await bench.look(look())
-
-    run(story)
-
-
-def test_a_torn_tail_and_rot_in_a_journal_are_told_apart() -> None:
-    async def story(bench: Bench) -> None:
-        await fill(bench, flush=False)
-
-        async def look() -> None:
-            image = bench.image(".journal")
-            whole = bytes(image.data)
-            image.data = bytearray(whole[: 12_288 + 5])  # in the lac, the only record of the third group
-            *_, last = await journal_of(bench)
-            assert isinstance(last, Damage)
-            assert last.is_tail
-            image.data = bytearray(whole)
-            image.data[4096 + 60] ^= 1
-            *_, last = await journal_of(bench)
-            assert isinstance(last, Damage)
-            assert not last.is_tail
-            image.data[3] ^= 1
-            (only,) = await journal_of(bench)
-            assert isinstance(only, Damage)
-            assert only.offset == 0
-
-        await bench.look(look())
-
-    run(story)
-
-
-def test_entry_logs_and_index_show_the_same_entries_and_facts() -> None:
-    async def story(bench: Bench) -> None:
-        await fill(bench, flush=True)
-        before = contents(bench)
-
-        async def look() -> None:
-            world = bench.node.world
-            logged = [one for one in await log_of(bench) if isinstance(one, LogEntry)]
-            assert [(one.ledger_id, one.entry_id, one.body) for one in logged] == [
-                (7, number, entry(7, number)) for number in range(3)
-            ]
-            async with inspect.open_index(world.ordered_stores, "/index") as index:
-                assert list(index.entries()) == [(one.ledger_id, one.entry_id, one.location) for one in logged]
-                assert list(index.entries(LedgerId(9))) == []
-                facts = dict(index.ledgers())
-                assert (facts[LedgerId(7)].master_key, facts[LedgerId(7)].last_confirmed) == (KEY, 1)
-                assert facts[LedgerId(8)].is_fenced
-                assert index.facts(LedgerId(9)) is None
-                assert index.shape() == (0, 1, 1)
-                assert len(index.marks()) == 1
-                assert [(log_id, ledger_id) for log_id, ledger_id, _ in index.log_use()] == [(0, 7)]
-            third = logged[2]
-            body = await inspect.read_entry(world.disk, "/ledgers", third.location, LedgerId(7), EntryId(2))
-            assert body == third.body
-
-        await bench.look(look())
-        assert contents(bench) == before
-
-    run(story)
-
-
-def test_a_damaged_record_of_an_entry_log_is_named_and_the_next_ones_are_shown() -> None:
-    async def story(bench: Bench) -> None:
-        await fill(bench, flush=True)
-
-        async def look() -> None:
-            first, second, third = await log_of(bench)
-            assert isinstance(second, LogEntry)
-            assert isinstance(third, LogEntry)
-            bench.rot(".log", second.location.offset + 30)
-            damaged = Damage(second.path, second.location.offset, "the record does not check", is_tail=False)
-            assert await log_of(bench) == [first, damaged, third]
-            disk = bench.node.world.disk
-            with pytest.raises(errors.CorruptFile):
-                await inspect.read_entry(disk, "/ledgers", second.location, LedgerId(7), EntryId(1))
-            image = bench.image(".log")
-            del image.data[third.location.offset + 30 :]
-            *_, tail = await log_of(bench)
-            assert isinstance(tail, Damage)
-            assert tail.is_tail
-
-        await bench.look(look())
-
-    run(story)
-
-
-def test_a_directory_without_an_index_is_named() -> None:
-    async def story(bench: Bench) -> None:
-        async def look() -> None:
-            with pytest.raises(errors.FileMissing, match="/index"):
-                async with inspect.open_index(bench.node.world.ordered_stores, "/index"):
-                    pass
-
-        await bench.look(look())
-
-    run(story)
-
-
-def test_a_long_log_is_read_in_pieces() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            for number in range(50):
-                put(store, 7, number, payload=bytes(60_000 + number))
+@story(run)
+async def test_padding_between_groups_and_appends_is_not_shown_and_hides_nothing(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for round_ in range(3):
+            await bench.put_all(store, 7, [2 * round_, 2 * round_ + 1])
             await store.flush()
 
-        await bench.life(work)
+    await bench.life(work, end=ProcessEnd.KILL)
+    kept = [entry(7, number) for number in range(6)]
 
-        async def look() -> None:
-            found = [one for one in await log_of(bench) if isinstance(one, LogEntry)]
-            assert [one.body for one in found] == [
-                entry(7, number, payload=bytes(60_000 + number)) for number in range(50)
-            ]
+    async def look() -> None:
+        records = [one for one in await journal_of(bench) if isinstance(one, JournalRecord) and one.kind == "entry"]
+        assert [one.body for one in records] == kept
+        data = bytes(bench.image(".journal").data)
+        assert [data[one.offset + 32 : one.offset + 32 + len(one.body)] for one in records] == kept
+        logged = await log_of(bench)
+        assert [one.body for one in logged if isinstance(one, LogEntry)] == kept
+        assert len(logged) == len(kept)
 
-        await bench.look(look())
+    await bench.look(look())
 
-    run(story)
+
+@story(run)
+async def test_a_torn_tail_and_rot_in_a_journal_are_told_apart(bench: Bench) -> None:
+    await fill(bench, flush=False)
+
+    async def look() -> None:
+        image = bench.image(".journal")
+        whole = bytes(image.data)
+        image.data = bytearray(whole[: 12_288 + 5])  # in the lac, the only record of the third group
+        *_, last = await journal_of(bench)
+        assert isinstance(last, Damage)
+        assert last.is_tail
+        image.data = bytearray(whole)
+        image.data[4096 + 60] ^= 1
+        *_, last = await journal_of(bench)
+        assert isinstance(last, Damage)
+        assert not last.is_tail
+        image.data[3] ^= 1
+        (only,) = await journal_of(bench)
+        assert isinstance(only, Damage)
+        assert only.offset == 0
+
+    await bench.look(look())
+
+
+@story(run)
+async def test_entry_logs_and_index_show_the_same_entries_and_facts(bench: Bench) -> None:
+    await fill(bench, flush=True)
+    before = contents(bench)
+
+    async def look() -> None:
+        world = bench.node.world
+        logged = [one for one in await log_of(bench) if isinstance(one, LogEntry)]
+        assert [(one.ledger_id, one.entry_id, one.body) for one in logged] == [
+            (7, number, entry(7, number)) for number in range(3)
+        ]
+        async with inspect.open_index(world.ordered_stores, "/index") as index:
+            assert list(index.entries()) == [(one.ledger_id, one.entry_id, one.location) for one in logged]
+            assert list(index.entries(LedgerId(9))) == []
+            facts = dict(index.ledgers())
+            assert (facts[LedgerId(7)].master_key, facts[LedgerId(7)].last_confirmed) == (KEY, 1)
+            assert facts[LedgerId(8)].is_fenced
+            assert index.facts(LedgerId(9)) is None
+            assert index.shape() == (0, 1, 1)
+            assert len(index.marks()) == 1
+            assert [(log_id, ledger_id) for log_id, ledger_id, _ in index.log_use()] == [(0, 7)]
+        third = logged[2]
+        body = await inspect.read_entry(world.disk, "/ledgers", third.location, LedgerId(7), EntryId(2))
+        assert body == third.body
+
+    await bench.look(look())
+    assert contents(bench) == before
+
+
+@story(run)
+async def test_a_damaged_record_of_an_entry_log_is_named_and_the_next_ones_are_shown(bench: Bench) -> None:
+    await fill(bench, flush=True)
+
+    async def look() -> None:
+        first, second, third = await log_of(bench)
+        assert isinstance(second, LogEntry)
+        assert isinstance(third, LogEntry)
+        bench.rot(".log", second.location.offset + 30)
+        damaged = Damage(second.path, second.location.offset, "the record does not check", is_tail=False)
+        assert await log_of(bench) == [first, damaged, third]
+        disk = bench.node.world.disk
+        with pytest.raises(errors.CorruptFile):
+            await inspect.read_entry(disk, "/ledgers", second.location, LedgerId(7), EntryId(1))
+        image = bench.image(".log")
+        del image.data[third.location.offset + 30 :]
+        *_, tail = await log_of(bench)
+        assert isinstance(tail, Damage)
+        assert tail.is_tail
+
+    await bench.look(look())
+
+
+@story(run)
+async def test_a_directory_without_an_index_is_named(bench: Bench) -> None:
+    async def look() -> None:
+        with pytest.raises(errors.FileMissing, match="/index"):
+            async with inspect.open_index(bench.node.world.ordered_stores, "/index"):
+                pass
+
+    await bench.look(look())
+
+
+@story(run)
+async def test_a_long_log_is_read_in_pieces(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for number in range(50):
+            put(store, 7, number, payload=bytes(60_000 + number))
+        await store.flush()
+
+    await bench.life(work)
+
+    async def look() -> None:
+        found = [one for one in await log_of(bench) if isinstance(one, LogEntry)]
+        assert [one.body for one in found] == [entry(7, number, payload=bytes(60_000 + number)) for number in range(50)]
+
+    await bench.look(look())

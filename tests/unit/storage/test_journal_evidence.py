@@ -3,9 +3,10 @@
 import pytest
 
 from bookie.base import errors
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage.store import EntryStore
 from storage_support import Bench, put, run
+from story_support import story
 
 
 async def nothing(store: EntryStore) -> None:
@@ -36,25 +37,22 @@ async def one_directory_lags(bench: Bench) -> None:
             await store.flush()
         bench.make_room("/ledgers")
 
-    await bench.life(first, end=End.KILL)
+    await bench.life(first, end=ProcessEnd.KILL)
 
 
 @pytest.mark.parametrize("size", [0, 1, 30, 39, 4095])
-def test_a_file_that_a_mark_is_in_was_begun_whatever_is_left_of_it(size: int) -> None:
-    # Taken for one that was never begun it would be begun again, and what was acknowledged in it denied.
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
+@story(run)
+async def test_a_file_that_a_mark_is_in_was_begun_whatever_is_left_of_it(bench: Bench, *, size: int) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
 
-        await bench.life(first, end=End.KILL)
-        cut(bench, ".journal", size)
+    await bench.life(first, end=ProcessEnd.KILL)
+    cut(bench, ".journal", size)
 
-        for _ in range(2):
-            with pytest.raises(errors.CorruptFile, match=r"0001\.journal"):
-                await bench.life(nothing)
-        await bench.life(nothing, accept_loss=True)
-
-    run(story)
+    for _ in range(2):
+        with pytest.raises(errors.CorruptFile, match=r"0001\.journal"):
+            await bench.life(nothing)
+    await bench.life(nothing, accept_loss=True)
 
 
 def test_a_directory_that_lags_is_not_replayed_from_less_than_another_ones_mark_reached() -> None:
@@ -92,7 +90,7 @@ def test_a_directory_that_lags_gets_all_that_its_journal_has() -> None:
         await one_directory_lags(bench)
 
         async def after(store: EntryStore) -> None:
-            assert store.entry_runs(6) == [(0, 11)]  # type: ignore[arg-type]
+            assert await store.entry_ranges(6) == [(0, 11)]  # type: ignore[arg-type]
             outcome = put(store, 6, 12)
             await bench.settle(outcome)
             assert outcome.is_ok

@@ -9,7 +9,7 @@ from bookie.storage.read_cache import (
     SEGMENTS,
     WINDOW_BYTES_MIN,
     ReadCache,
-    Readers,
+    SequentialReaders,
 )
 
 LEDGER = LedgerId(7)
@@ -74,7 +74,7 @@ def test_forgotten_entries_and_dropped_ledgers_are_gone_and_may_come_again() -> 
 
 
 def test_a_reader_in_order_gets_a_growing_window_and_a_jump_ends_it() -> None:
-    readers = Readers(100 * KIB)
+    readers = SequentialReaders(100 * KIB)
     windows, entry_id = [], 0
     for _ in range(6):
         windows.append(readers.window(LEDGER, EntryId(entry_id)))
@@ -85,11 +85,11 @@ def test_a_reader_in_order_gets_a_growing_window_and_a_jump_ends_it() -> None:
     assert readers.window(LEDGER, EntryId(entry_id + GAP_MAX)) == 100 * KIB  # every n-th entry of a striped ledger
     assert readers.window(LEDGER, EntryId(entry_id + GAP_MAX + 1)) == 0
     assert readers.window(LEDGER, EntryId(entry_id - 1)) == 0
-    assert Readers(0).window(LEDGER, EntryId(0)) == 0
+    assert SequentialReaders(0).window(LEDGER, EntryId(0)) == 0
 
 
 def test_readers_of_many_ledgers_are_remembered_up_to_a_bound() -> None:
-    readers = Readers(100 * KIB)
+    readers = SequentialReaders(100 * KIB)
     for ledger_id in range(READERS_MAX + 1):
         readers.moved(LedgerId(ledger_id), EntryId(4), 0)
 

@@ -5,9 +5,10 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import BLOCK_BYTES
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, explicit_lac, put, run
+from story_support import story
 
 LEDGER = LedgerId(7)
 
@@ -21,141 +22,125 @@ def fenced(store: EntryStore, ledger_id: int) -> bool:
     return facts is not None and facts.is_fenced
 
 
-def test_facts_and_entries_survive_a_power_cut_before_any_checkpoint() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(5))
-            outcome = Outcome()
-            store.write_lac(LEDGER, explicit_lac(7, 4), KEY, outcome)
-            await bench.settle(outcome)
-            await bench.fence(store, 7)
-            assert store.stats.checkpoints == 0
+@story(run)
+async def test_facts_and_entries_survive_a_power_cut_before_any_checkpoint(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(5))
+        outcome = Outcome()
+        store.write_lac(LEDGER, explicit_lac(7, 4), KEY, outcome)
+        await bench.settle(outcome)
+        await bench.fence(store, 7)
+        assert store.stats.checkpoints == 0
 
-        async def second(store: EntryStore) -> None:
-            assert store.stats.entries_replayed == 5
-            assert fenced(store, 7)
-            assert store.last_confirmed(LEDGER) == 4
-            assert await store.read_lac(LEDGER) == (explicit_lac(7, 4), entry(7, 4))
-            assert [await bench.read(store, 7, entry_id) for entry_id in range(5)] == [entry(7, e) for e in range(5)]
+    async def second(store: EntryStore) -> None:
+        assert store.stats.entries_replayed == 5
+        assert fenced(store, 7)
+        assert store.last_confirmed(LEDGER) == 4
+        assert await store.read_lac(LEDGER) == (explicit_lac(7, 4), entry(7, 4))
+        assert [await bench.read(store, 7, entry_id) for entry_id in range(5)] == [entry(7, e) for e in range(5)]
 
-        async def third(store: EntryStore) -> None:
-            assert store.stats.entries_replayed == 0
-            await second_again(store)
+    async def third(store: EntryStore) -> None:
+        assert store.stats.entries_replayed == 0
+        await second_again(store)
 
-        async def second_again(store: EntryStore) -> None:
-            assert fenced(store, 7)
-            assert await bench.read(store, 7, 4) == entry(7, 4)
+    async def second_again(store: EntryStore) -> None:
+        assert fenced(store, 7)
+        assert await bench.read(store, 7, 4) == entry(7, 4)
 
-        await bench.life(first, end=End.POWER_CUT)
-        await bench.life(second, end=End.POWER_CUT)
-        await bench.life(third)
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second, end=ProcessEnd.POWER_CUT)
+    await bench.life(third)
 
 
-@pytest.mark.parametrize("end", [End.KILL, End.POWER_CUT, End.EXIT])
-def test_a_fence_survives_an_idle_checkpoint_whatever_end_follows(end: End) -> None:
-    # E1, E1c of storage.md (bp46.md T4, T5): Java loses it, its checkpoint returns early on an empty cache.
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, [0])
-            await store.flush()
-            await bench.fence(store, 7)
-            await store.flush()
+@pytest.mark.parametrize("end", [ProcessEnd.KILL, ProcessEnd.POWER_CUT, ProcessEnd.EXIT])
+@story(run)
+async def test_a_fence_survives_an_idle_checkpoint_whatever_end_follows(bench: Bench, *, end: ProcessEnd) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        await bench.fence(store, 7)
+        await store.flush()
 
-        async def second(store: EntryStore) -> None:
-            assert fenced(store, 7)
-            with pytest.raises(errors.LedgerFenced):
-                put(store, 7, 1)
+    async def second(store: EntryStore) -> None:
+        assert fenced(store, 7)
+        with pytest.raises(errors.LedgerFenced):
+            put(store, 7, 1)
 
-        await bench.life(first, end=end)
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first, end=end)
+    await bench.life(second)
 
 
-@pytest.mark.parametrize("end", [End.KILL, End.POWER_CUT, End.EXIT])
-def test_the_fence_of_a_ledger_never_seen_survives(end: End) -> None:
-    # E2 of storage.md (bp46.md T6): the fence record carries the key, so replay needs no other.
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.fence(store, 7)
+@pytest.mark.parametrize("end", [ProcessEnd.KILL, ProcessEnd.POWER_CUT, ProcessEnd.EXIT])
+@story(run)
+async def test_the_fence_of_a_ledger_never_seen_survives(bench: Bench, *, end: ProcessEnd) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.fence(store, 7)
 
-        async def second(store: EntryStore) -> None:
-            facts = store.facts(LEDGER)
+    async def second(store: EntryStore) -> None:
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert (facts.is_fenced, facts.master_key) == (True, KEY)
+        with pytest.raises(errors.LedgerFenced):
+            put(store, 7, 0)
+
+    await bench.life(first, end=end)
+    await bench.life(second)
+
+
+@story(run)
+async def test_protection_is_durable_when_it_returns(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await store.protect([(LedgerId(number), True, number % 2 == 0, None) for number in range(2000)], epoch=3)
+
+    async def second(store: EntryStore) -> None:
+        for number in range(2000):
+            facts = store.facts(LedgerId(number))
             assert facts is not None
-            assert (facts.is_fenced, facts.master_key) == (True, KEY)
-            with pytest.raises(errors.LedgerFenced):
-                put(store, 7, 0)
+            assert (facts.is_fenced, facts.is_limbo) == (True, number % 2 == 0)
 
-        await bench.life(first, end=end)
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
-def test_protection_is_durable_when_it_returns() -> None:
-    # E5 of storage.md (bp46.md T8): kill right after phase one; the write cache is empty all along.
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await store.protect([(LedgerId(number), True, number % 2 == 0, None) for number in range(2000)], epoch=3)
+@pytest.mark.parametrize("end", [ProcessEnd.KILL, ProcessEnd.POWER_CUT, ProcessEnd.EXIT])
+@story(run)
+async def test_limbo_once_cleared_and_flushed_does_not_come_back(bench: Bench, *, end: ProcessEnd) -> None:
+    async def first(store: EntryStore) -> None:
+        await store.protect([(LEDGER, True, True, KEY)])
+        store.clear_limbo(LEDGER)
+        await store.flush()
 
-        async def second(store: EntryStore) -> None:
-            for number in range(2000):
-                facts = store.facts(LedgerId(number))
-                assert facts is not None
-                assert (facts.is_fenced, facts.is_limbo) == (True, number % 2 == 0)
+    async def second(store: EntryStore) -> None:
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert (facts.is_limbo, facts.is_fenced) == (False, True)
+        with pytest.raises(errors.NoSuchEntry):
+            store.read_nowait(LEDGER, EntryId(0))
 
-        await bench.life(first, end=End.POWER_CUT)
-        await bench.life(second)
-
-    run(story)
-
-
-@pytest.mark.parametrize("end", [End.KILL, End.POWER_CUT, End.EXIT])
-def test_limbo_once_cleared_and_flushed_does_not_come_back(end: End) -> None:
-    # E6 (bp46.md T9): the end of a full check that copied nothing.
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await store.protect([(LEDGER, True, True, KEY)])
-            store.clear_limbo(LEDGER)
-            await store.flush()
-
-        async def second(store: EntryStore) -> None:
-            facts = store.facts(LEDGER)
-            assert facts is not None
-            assert (facts.is_limbo, facts.is_fenced) == (False, True)
-            with pytest.raises(errors.NoSuchEntry):
-                store.read_nowait(LEDGER, EntryId(0))
-
-        await bench.life(first, end=end)
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first, end=end)
+    await bench.life(second)
 
 
-def test_a_copied_entry_is_durable_after_a_flush() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await store.protect([(LEDGER, True, True, KEY)])
-            store.add_copied(LEDGER, EntryId(3), entry(7, 3), KEY)
-            await store.flush()
-            store.clear_limbo(LEDGER)
-            await store.flush()
+@story(run)
+async def test_a_copied_entry_is_durable_after_a_flush(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await store.protect([(LEDGER, True, True, KEY)])
+        store.add_copied(LEDGER, EntryId(3), entry(7, 3), KEY)
+        await store.flush()
+        store.clear_limbo(LEDGER)
+        await store.flush()
 
-        async def second(store: EntryStore) -> None:
-            assert await bench.read(store, 7, 3) == entry(7, 3)
-            assert store.entry_runs(LEDGER) == [(3, 3)]
+    async def second(store: EntryStore) -> None:
+        assert await bench.read(store, 7, 3) == entry(7, 3)
+        assert await store.entry_ranges(LEDGER) == [(3, 3)]
 
-        await bench.life(first, end=End.POWER_CUT)
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
 def test_the_journal_option_may_change_across_a_crash(before: bool, after: bool) -> None:
-    # bp46.md T20, the storage half: what the journal holds is replayed whatever the option says now.
+    # spec/bp46.md#T20, the storage half: what the journal holds is replayed whatever the option says now.
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
             await bench.put_all(store, 7, range(3))
@@ -172,7 +157,7 @@ def test_the_journal_option_may_change_across_a_crash(before: bool, after: bool)
             assert facts.master_key == KEY
             assert store.has_entry(LedgerId(8), EntryId(0)) == before
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         bench.change(journal_write_data=after)
         await bench.life(second)
 
@@ -189,116 +174,102 @@ async def journal_of_three_groups(bench: Bench) -> int:
         for entry_id in range(3):
             await bench.put_all(store, 7, [entry_id])
 
-    await bench.life(first, end=End.KILL)
+    await bench.life(first, end=ProcessEnd.KILL)
     return len(bench.image(".journal").data)
 
 
 @pytest.mark.slow
-def test_a_tail_torn_at_any_byte_loses_only_the_last_group() -> None:
-    async def story(bench: Bench) -> None:
-        size = await journal_of_three_groups(bench)
-        image = bench.image(".journal")
-        whole = bytes(image.data)
-        last_group, record = size - BLOCK_BYTES, 32 + len(entry(7, 2))
-        snapshot = {path: bench.node.image.copy_volume(path) for path in ("/journal", "/ledgers", "/index")}
-        in_padding = (last_group + record, last_group + record + 1, size - 1)  # what it was to end is whole
-        for cut in (*range(last_group, last_group + record), *in_padding):
-            for tail in (b"", bytes(size - cut)):
-                for volume in snapshot.values():
-                    bench.node.image.put_back(volume)
-                image = bench.image(".journal")
-                image.data[:] = whole[:cut] + tail
-                image.durable[:] = image.data
+@story(run)
+async def test_a_tail_torn_at_any_byte_loses_only_the_last_group(bench: Bench) -> None:
+    size = await journal_of_three_groups(bench)
+    image = bench.image(".journal")
+    whole = bytes(image.data)
+    last_group, record = size - BLOCK_BYTES, 32 + len(entry(7, 2))
+    snapshot = {path: bench.node.image.copy_volume(path) for path in ("/journal", "/ledgers", "/index")}
+    in_padding = (last_group + record, last_group + record + 1, size - 1)  # what it was to end is whole
+    for cut in (*range(last_group, last_group + record), *in_padding):
+        for tail in (b"", bytes(size - cut)):
+            for volume in snapshot.values():
+                bench.node.image.put_back(volume)
+            image = bench.image(".journal")
+            image.data[:] = whole[:cut] + tail
+            image.durable[:] = image.data
 
-                async def after(store: EntryStore, last: int = 2 if cut in in_padding else 1) -> None:
-                    assert store.entry_runs(LEDGER) == [(0, last)]
+            async def after(store: EntryStore, last: int = 2 if cut in in_padding else 1) -> None:
+                assert await store.entry_ranges(LEDGER) == [(0, last)]
 
-                await bench.life(after)
-                await bench.life(after)
-
-    run(story)
+            await bench.life(after)
+            await bench.life(after)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [End.KILL, End.POWER_CUT])
-def test_a_restart_over_a_torn_tail_may_itself_be_cut_anywhere(how: End) -> None:
-    # The next file must not be begun over a tail that is torn, or (after a kill) only in memory: in a file that is not
-    # the last one the same bytes would be rot.
-    async def story(bench: Bench) -> None:
-        await journal_of_three_groups(bench)
-        del bench.image(".journal").data[-5:]
-        snapshot = [bench.node.image.copy_volume(path) for path in ("/journal", "/ledgers", "/index")]
+@pytest.mark.parametrize("how", [ProcessEnd.KILL, ProcessEnd.POWER_CUT])
+@story(run)
+async def test_a_restart_over_a_torn_tail_may_itself_be_cut_anywhere(bench: Bench, *, how: ProcessEnd) -> None:
+    await journal_of_three_groups(bench)
+    del bench.image(".journal").data[-5:]
+    snapshot = [bench.node.image.copy_volume(path) for path in ("/journal", "/ledgers", "/index")]
 
-        async def after(store: EntryStore) -> None:
-            assert store.entry_runs(LEDGER) in ([(0, 1)], [(0, 2)])
+    async def after(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) in ([(0, 1)], [(0, 2)])
 
-        operation, died = 0, True
-        while died:
-            operation += 1
-            for volume in snapshot:
-                bench.node.image.put_back(volume)
-            died = await bench.dies(after, operation=operation, how=how)
-            await bench.life(after)
-        assert operation > 10
-
-    run(story)
+    operation, died = 0, True
+    while died:
+        operation += 1
+        for volume in snapshot:
+            bench.node.image.put_back(volume)
+        died = await bench.dies(after, operation=operation, how=how)
+        await bench.life(after)
+    assert operation > 10
 
 
-def test_rot_before_a_synced_record_is_refused_with_file_and_offset() -> None:
-    async def story(bench: Bench) -> None:
-        size = await journal_of_three_groups(bench)
-        rotten = size - 2 * BLOCK_BYTES  # the last group but one
-        bench.rot(".journal", rotten + 5)
+@story(run)
+async def test_rot_before_a_synced_record_is_refused_with_file_and_offset(bench: Bench) -> None:
+    size = await journal_of_three_groups(bench)
+    rotten = size - 2 * BLOCK_BYTES  # the last group but one
+    bench.rot(".journal", rotten + 5)
 
-        with pytest.raises(errors.CorruptFile, match=rf"0001\.journal: the record at offset {rotten} "):
-            await bench.life(nothing)
-        # Refused again: nothing was cut off, nothing skipped.
-        with pytest.raises(errors.CorruptFile):
-            await bench.life(nothing)
-
-    run(story)
-
-
-def test_rot_in_the_header_of_a_journal_that_holds_records_is_refused() -> None:
-    async def story(bench: Bench) -> None:
-        await journal_of_three_groups(bench)
-        bench.rot(".journal", 20)
-
-        with pytest.raises(errors.CorruptFile, match="header at offset 0"):
-            await bench.life(nothing)
-
-    run(story)
-
-
-def test_a_journal_file_that_was_never_begun_is_begun_again() -> None:
-    async def story(bench: Bench) -> None:
-        await journal_of_three_groups(bench)
-        image = bench.image(".journal")
-        for size in (0, 10, 40):
-            fresh = type(image)(image.volume, bytes(size))
-            current = bench.node.image.volumes["/journal"].root.names["current"]
-            current.names["%016x.journal" % (int(bench.paths(".journal")[-1][-24:-8], 16) + 1)] = fresh  # type: ignore[union-attr]
-            current.durable = dict(current.names)  # type: ignore[union-attr]
-
-            async def after(store: EntryStore) -> None:
-                assert store.entry_runs(LEDGER) == [(0, 2)]
-
-            await bench.life(after, end=End.KILL)
-
-    run(story)
-
-
-def test_a_missing_journal_file_is_refused_unless_the_loss_was_granted() -> None:
-    async def story(bench: Bench) -> None:
-        await journal_of_three_groups(bench)
-        bench.node.image.wipe("/journal")
-
-        with pytest.raises(errors.CorruptFile, match=r"0001\.journal is missing"):
-            await bench.life(nothing)
-        await bench.life(nothing, accept_loss=True, end=End.KILL)
+    with pytest.raises(errors.CorruptFile, match=rf"0001\.journal: the record at offset {rotten} "):
+        await bench.life(nothing)
+    # Refused again: nothing was cut off, nothing skipped.
+    with pytest.raises(errors.CorruptFile):
         await bench.life(nothing)
 
-    run(story)
+
+@story(run)
+async def test_rot_in_the_header_of_a_journal_that_holds_records_is_refused(bench: Bench) -> None:
+    await journal_of_three_groups(bench)
+    bench.rot(".journal", 20)
+
+    with pytest.raises(errors.CorruptFile, match="header at offset 0"):
+        await bench.life(nothing)
+
+
+@story(run)
+async def test_a_journal_file_that_was_never_begun_is_begun_again(bench: Bench) -> None:
+    await journal_of_three_groups(bench)
+    image = bench.image(".journal")
+    for size in (0, 10, 40):
+        fresh = type(image)(image.volume, bytes(size))
+        current = bench.node.image.volumes["/journal"].root.names["current"]
+        current.names["%016x.journal" % (int(bench.paths(".journal")[-1][-24:-8], 16) + 1)] = fresh  # type: ignore[union-attr]
+        current.durable = dict(current.names)  # type: ignore[union-attr]
+
+        async def after(store: EntryStore) -> None:
+            assert await store.entry_ranges(LEDGER) == [(0, 2)]
+
+        await bench.life(after, end=ProcessEnd.KILL)
+
+
+@story(run)
+async def test_a_missing_journal_file_is_refused_unless_the_loss_was_granted(bench: Bench) -> None:
+    await journal_of_three_groups(bench)
+    bench.node.image.wipe("/journal")
+
+    with pytest.raises(errors.CorruptFile, match=r"0001\.journal is missing"):
+        await bench.life(nothing)
+    await bench.life(nothing, accept_loss=True, end=ProcessEnd.KILL)
+    await bench.life(nothing)
 
 
 def test_a_file_cut_short_between_two_records_is_seen_by_the_file_after_it() -> None:
@@ -307,7 +278,7 @@ def test_a_file_cut_short_between_two_records_is_seen_by_the_file_after_it() -> 
             for entry_id in range(12):
                 await bench.put_all(store, 7, [entry_id], payload=bytes(900))
 
-        await bench.life(first, end=End.KILL)
+        await bench.life(first, end=ProcessEnd.KILL)
         names = bench.paths(".journal")
         assert len(names) > 2
         image = bench.image(names[0])
@@ -320,22 +291,19 @@ def test_a_file_cut_short_between_two_records_is_seen_by_the_file_after_it() -> 
     run(story, Bench(journal_file_bytes_max=12_288))
 
 
-def test_an_index_that_went_back_in_time_is_refused() -> None:
-    # bp46.md 10, 8: a disk restored from a snapshot. Its own older mark asks for journal files that are gone.
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
+@story(run)
+async def test_an_index_that_went_back_in_time_is_refused(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
 
-        await bench.life(work)
-        old = bench.node.image.copy_volume("/index")
-        await bench.life(work)
-        await bench.life(work)
-        bench.node.image.put_back(old)
+    await bench.life(work)
+    old = bench.node.image.copy_volume("/index")
+    await bench.life(work)
+    await bench.life(work)
+    bench.node.image.put_back(old)
 
-        with pytest.raises(errors.CorruptFile, match="missing"):
-            await bench.life(nothing)
-
-    run(story)
+    with pytest.raises(errors.CorruptFile, match="missing"):
+        await bench.life(nothing)
 
 
 def test_other_directories_or_another_order_are_refused() -> None:
@@ -352,53 +320,48 @@ def test_other_directories_or_another_order_are_refused() -> None:
 # ---- damage of entry logs --------------------------------------------------------------------------------------------
 
 
-def test_a_flipped_bit_anywhere_in_an_entry_is_an_error_and_never_a_no() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, [0, 1])
+@story(run)
+async def test_a_flipped_bit_anywhere_in_an_entry_is_an_error_and_never_a_no(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0, 1])
 
-        await bench.life(first)
-        record = 8 + len(entry(7, 1))
-        start = BLOCK_BYTES + record
+    await bench.life(first)
+    record = 8 + len(entry(7, 1))
+    start = BLOCK_BYTES + record
 
-        async def after(store: EntryStore) -> None:
-            for offset in range(start, start + record):
-                bench.rot(".log", offset)
-                with pytest.raises(errors.CorruptFile, match=r"00000000\.log: the record of entry 1 of ledger 7"):
-                    await bench.read(store, 7, 1)
-                assert not await store.check_entry(LEDGER, EntryId(1))
-                assert await store.check_entry(LEDGER, EntryId(0))
-                bench.rot(".log", offset)
-            assert await bench.read(store, 7, 1) == entry(7, 1)
-
-        await bench.life(after)
-
-    run(story)
-
-
-def test_an_entry_log_that_is_gone_is_an_error_and_its_entries_are_not_counted() -> None:
-    # bp46.md T15: data disk lost, index disk kept. Java believes the entries to be present.
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
-
-        await bench.life(first)
-        bench.node.image.wipe("/ledgers")
-
-        async def after(store: EntryStore) -> None:
-            with pytest.raises(errors.CorruptFile, match="missing"):
+    async def after(store: EntryStore) -> None:
+        for offset in range(start, start + record):
+            bench.rot(".log", offset)
+            with pytest.raises(errors.CorruptFile, match=r"00000000\.log: the record of entry 1 of ledger 7"):
                 await bench.read(store, 7, 1)
-            assert not store.has_entry(LEDGER, EntryId(1))
             assert not await store.check_entry(LEDGER, EntryId(1))
-            assert store.entry_runs(LEDGER) == []
-            store.add_copied(LEDGER, EntryId(1), entry(7, 1), KEY)
-            await store.flush()
-            assert await bench.read(store, 7, 1) == entry(7, 1)
-            assert store.entry_runs(LEDGER) == [(1, 1)]
-            with pytest.raises(errors.CorruptFile):
-                await bench.read(store, 7, 2)
+            assert await store.check_entry(LEDGER, EntryId(0))
+            bench.rot(".log", offset)
+        assert await bench.read(store, 7, 1) == entry(7, 1)
 
-        await bench.life(after)
-        assert [path.rsplit("/", 1)[1] for path in bench.paths(".log")] == ["00000001.log"]  # ids never come back
+    await bench.life(after)
 
-    run(story)
+
+@story(run)
+async def test_an_entry_log_that_is_gone_is_an_error_and_its_entries_are_not_counted(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+
+    await bench.life(first)
+    bench.node.image.wipe("/ledgers")
+
+    async def after(store: EntryStore) -> None:
+        with pytest.raises(errors.CorruptFile, match="missing"):
+            await bench.read(store, 7, 1)
+        assert not store.has_entry(LEDGER, EntryId(1))
+        assert not await store.check_entry(LEDGER, EntryId(1))
+        assert await store.entry_ranges(LEDGER) == []
+        store.add_copied(LEDGER, EntryId(1), entry(7, 1), KEY)
+        await store.flush()
+        assert await bench.read(store, 7, 1) == entry(7, 1)
+        assert await store.entry_ranges(LEDGER) == [(1, 1)]
+        with pytest.raises(errors.CorruptFile):
+            await bench.read(store, 7, 2)
+
+    await bench.life(after)
+    assert [path.rsplit("/", 1)[1] for path in bench.paths(".log")] == ["00000001.log"]  # ids never come back

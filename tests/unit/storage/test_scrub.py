@@ -8,14 +8,15 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage.collect.compactor import Compactor
-from bookie.storage.collect.options import CompactionOptions, Rule
 from bookie.storage.collect.plan import Kind
+from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.scrub import Scrubber
 from bookie.storage.scrub_options import ScrubOptions
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, entry, put, run
+from story_support import story
 
 FAST = ScrubOptions(interval_ms=0, bytes_per_s=None)
 PAYLOAD = bytes(300)
@@ -65,40 +66,40 @@ def scrubbing(work: Callable[[Bench, EntryStore, Running], Awaitable[None]], opt
     run(story, Bench(entry_log_bytes_max=8192))
 
 
-def test_a_sound_store_is_read_whole_and_nothing_is_found() -> None:
-    async def work(bench: Bench, store: EntryStore, running: Running) -> None:
-        await running.whole_pass()
-        report = running.scrubber.report()
-        assert (report.entries_checked, report.bad_count, report.bad) == (160, 0, ())
-        assert report.bytes_checked == 160 * (32 + 300)
-        assert not report.is_running
-        assert store.stats.scrub_entries == 160
+@story(scrubbing)
+async def test_a_sound_store_is_read_whole_and_nothing_is_found(
+    bench: Bench, store: EntryStore, running: Running
+) -> None:
+    await running.whole_pass()
+    report = running.scrubber.report()
+    assert (report.entries_checked, report.bad_count, report.bad) == (160, 0, ())
+    assert report.bytes_checked == 160 * (32 + 300)
+    assert not report.is_running
+    assert store.stats.scrub_entries == 160
 
-    scrubbing(work)
 
-
-def test_every_flipped_bit_is_named_and_nothing_is_repaired() -> None:
-    async def work(bench: Bench, store: EntryStore, running: Running) -> None:
-        for ledger_id, entry_id in ((2, 0), (2, 1), (4, 39)):
-            location = store.partitions[0].index.locate(LedgerId(ledger_id), EntryId(entry_id))
-            assert location is not None
-            bench.rot(f"{location.log_id:08x}.log", location.offset + 200)
-        await running.whole_pass()
-        report = running.scrubber.report()
-        assert [(bad.ledger_id, bad.entry_id) for bad in report.bad] == [(2, 0), (2, 1), (4, 39)]
-        assert all("does not check" in bad.reason for bad in report.bad)
-        assert store.stats.scrub_bad == 3
-        with pytest.raises(errors.CorruptFile):
-            await bench.read(store, 2, 0)
-        # Another bookie's copy heals one; the next pass knows.
-        store.add_copied(LedgerId(2), EntryId(0), entry(2, 0, payload=PAYLOAD), KEY)
-        await store.flush()
-        store.delete_ledger(LedgerId(4))
-        await store.flush()
-        await running.whole_pass()
-        assert [(bad.ledger_id, bad.entry_id) for bad in running.scrubber.report().bad] == [(2, 1)]
-
-    scrubbing(work)
+@story(scrubbing)
+async def test_every_flipped_bit_is_named_and_nothing_is_repaired(
+    bench: Bench, store: EntryStore, running: Running
+) -> None:
+    for ledger_id, entry_id in ((2, 0), (2, 1), (4, 39)):
+        location = store.partitions[0].index.locate(LedgerId(ledger_id), EntryId(entry_id))
+        assert location is not None
+        bench.rot(f"{location.log_id:08x}.log", location.offset + 200)
+    await running.whole_pass()
+    report = running.scrubber.report()
+    assert [(bad.ledger_id, bad.entry_id) for bad in report.bad] == [(2, 0), (2, 1), (4, 39)]
+    assert all("does not check" in bad.reason for bad in report.bad)
+    assert store.stats.scrub_bad == 3
+    with pytest.raises(errors.CorruptFile):
+        await bench.read(store, 2, 0)
+    # Another bookie's copy heals one; the next pass knows.
+    store.add_copied(LedgerId(2), EntryId(0), entry(2, 0, payload=PAYLOAD), KEY)
+    await store.flush()
+    store.delete_ledger(LedgerId(4))
+    await store.flush()
+    await running.whole_pass()
+    assert [(bad.ledger_id, bad.entry_id) for bad in running.scrubber.report().bad] == [(2, 1)]
 
 
 def test_a_log_that_is_gone_is_as_many_bad_entries() -> None:
@@ -162,28 +163,28 @@ def test_a_pass_goes_on_where_the_process_ended_and_one_asked_for_begins_anew() 
             assert running.scrubber.report().entries_checked == 160
             await running.stop()
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
 
     run(story)
 
 
-def test_entries_that_compaction_or_a_writer_moves_meanwhile_are_not_bad() -> None:
-    async def work(bench: Bench, store: EntryStore, running: Running) -> None:
-        options = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
-        compactor = Compactor(store, options, bench.node.world.clock)
-        for round_ in range(4):
-            running.scrubber.request()
-            store.delete_ledger(LedgerId(1 + round_ % 2))
-            await store.flush()
-            await bench.settle(*(put(store, 3, number, payload=b"new", is_recovery=True) for number in range(5)))
-            await compactor.compact(Kind.MAJOR)
-            await bench.put_all(store, 1 + round_ % 2, range(40), payload=PAYLOAD)
-            await store.flush()
-        await running.whole_pass()
-        assert running.scrubber.report().bad == ()
-
-    scrubbing(work)
+@story(scrubbing)
+async def test_entries_that_compaction_or_a_writer_moves_meanwhile_are_not_bad(
+    bench: Bench, store: EntryStore, running: Running
+) -> None:
+    options = CompactionOptions(entries_per_s=None, major=CompactionRule(0.99, 100_000_000))
+    compactor = Compactor(store, options, bench.node.world.clock)
+    for round_ in range(4):
+        running.scrubber.request()
+        store.delete_ledger(LedgerId(1 + round_ % 2))
+        await store.flush()
+        await bench.settle(*(put(store, 3, number, payload=b"new", is_recovery=True) for number in range(5)))
+        await compactor.compact(Kind.MAJOR)
+        await bench.put_all(store, 1 + round_ % 2, range(40), payload=PAYLOAD)
+        await store.flush()
+    await running.whole_pass()
+    assert running.scrubber.report().bad == ()
 
 
 def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damage(
@@ -203,7 +204,7 @@ def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damage(
             before = bench.node.disk.operations
             await bench.simulation.until(lambda: bench.node.disk.operations > before, "the scrub opens a log")
             faults.write_latency_ns = 10_000
-            options = CompactionOptions(entries_per_s=None, major=Rule(0.99, 100_000_000))
+            options = CompactionOptions(entries_per_s=None, major=CompactionRule(0.99, 100_000_000))
             assert (await Compactor(store, options, bench.node.world.clock).compact(Kind.MAJOR)).logs > 0
             assert store.stats.scrub_entries == 0
             await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the pass")
@@ -217,14 +218,14 @@ def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damage(
     run(story, Bench(entry_log_bytes_max=8192))
 
 
-def test_an_entry_that_reads_well_again_is_no_longer_listed() -> None:
-    async def work(bench: Bench, store: EntryStore, running: Running) -> None:
-        for bad_count in (1, 0):
-            bench.rot(".log", offset_of(store, 2, 5) + 100)  # the second time it turns the bit back
-            await running.whole_pass()
-            assert running.scrubber.report().bad_count == bad_count
-
-    scrubbing(work)
+@story(scrubbing)
+async def test_an_entry_that_reads_well_again_is_no_longer_listed(
+    bench: Bench, store: EntryStore, running: Running
+) -> None:
+    for bad_count in (1, 0):
+        bench.rot(".log", offset_of(store, 2, 5) + 100)  # the second time it turns the bit back
+        await running.whole_pass()
+        assert running.scrubber.report().bad_count == bad_count
 
 
 def test_options_out_of_range_are_refused() -> None:

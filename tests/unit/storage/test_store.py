@@ -7,23 +7,22 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.storage.journal import writer
 from bookie.storage.store import EntryStore
 from storage_support import KEY, OTHER_KEY, Bench, Outcome, entry, explicit_lac, put, run
+from story_support import story
 
 LEDGER = LedgerId(7)
 
 
-def test_an_accepted_entry_is_readable_at_once_and_acknowledged_later() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            outcome = put(store, 7, 0)
+@story(run)
+async def test_an_accepted_entry_is_readable_at_once_and_acknowledged_later(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        outcome = put(store, 7, 0)
 
-            assert store.read_nowait(LEDGER, EntryId(0)) == entry(7, 0)
-            assert not outcome.is_done
-            await bench.settle(outcome)
-            assert outcome.is_ok
+        assert store.read_nowait(LEDGER, EntryId(0)) == entry(7, 0)
+        assert not outcome.is_done
+        await bench.settle(outcome)
+        assert outcome.is_ok
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
 @pytest.mark.parametrize("journaled", [True, False])
@@ -45,276 +44,246 @@ def test_a_completion_never_runs_inside_the_call(journaled: bool) -> None:
     run(story, Bench(journal_write_data=journaled))
 
 
-def test_an_entry_reads_the_same_from_cache_disk_and_after_a_restart() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(20))
-            assert await bench.read(store, 7, 11) == entry(7, 11)
-            await store.flush()
-            assert store.stats.entries_flushed == 20
-            assert await bench.read(store, 7, 11) == entry(7, 11)
+@story(run)
+async def test_an_entry_reads_the_same_from_cache_disk_and_after_a_restart(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(20))
+        assert await bench.read(store, 7, 11) == entry(7, 11)
+        await store.flush()
+        assert store.stats.entries_flushed == 20
+        assert await bench.read(store, 7, 11) == entry(7, 11)
 
-        async def second(store: EntryStore) -> None:
-            assert await bench.read(store, 7, 11) == entry(7, 11)
-            assert await bench.read(store, 7, -1) == entry(7, 19)
-            assert store.entry_runs(LEDGER) == [(0, 19)]
+    async def second(store: EntryStore) -> None:
+        assert await bench.read(store, 7, 11) == entry(7, 11)
+        assert await bench.read(store, 7, -1) == entry(7, 19)
+        assert await store.entry_ranges(LEDGER) == [(0, 19)]
 
-        await bench.life(first)
-        assert bench.was_clean
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first)
+    assert bench.was_clean
+    await bench.life(second)
 
 
-def test_the_wrong_master_key_is_refused_everywhere() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, [0])
+@story(run)
+async def test_the_wrong_master_key_is_refused_everywhere(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
 
-            with pytest.raises(errors.Unauthorized):
-                put(store, 7, 1, key=OTHER_KEY)
-            with pytest.raises(errors.Unauthorized):
-                put(store, 7, 1, key=b"")
-            with pytest.raises(errors.Unauthorized):
-                store.fence(LEDGER, OTHER_KEY, Outcome())
-            with pytest.raises(errors.Unauthorized):
-                store.write_lac(LEDGER, explicit_lac(7, 0), OTHER_KEY, Outcome())
-            with pytest.raises(errors.Unauthorized):
-                store.add_copied(LEDGER, EntryId(1), entry(7, 1), OTHER_KEY)
-            facts = store.facts(LEDGER)
-            assert facts is not None
-            assert (facts.master_key, facts.is_fenced) == (KEY, False)
+        with pytest.raises(errors.Unauthorized):
+            put(store, 7, 1, key=OTHER_KEY)
+        with pytest.raises(errors.Unauthorized):
+            put(store, 7, 1, key=b"")
+        with pytest.raises(errors.Unauthorized):
+            store.fence(LEDGER, OTHER_KEY, Outcome())
+        with pytest.raises(errors.Unauthorized):
+            store.write_lac(LEDGER, explicit_lac(7, 0), OTHER_KEY, Outcome())
+        with pytest.raises(errors.Unauthorized):
+            store.add_copied(LEDGER, EntryId(1), entry(7, 1), OTHER_KEY)
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert (facts.master_key, facts.is_fenced) == (KEY, False)
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"short", entry(8, 0), entry(7, 1), bytes(23)], ids=["empty", "short", "ledger", "entry", "head"]
 )
-def test_an_entry_that_says_it_is_another_is_refused(body: bytes) -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            with pytest.raises(errors.BadRequest):
-                store.add(LEDGER, [EntryId(0)], [body], KEY, is_recovery=False, done=Outcome())
-            assert store.facts(LEDGER) is None
+@story(run)
+async def test_an_entry_that_says_it_is_another_is_refused(bench: Bench, *, body: bytes) -> None:
+    async def work(store: EntryStore) -> None:
+        with pytest.raises(errors.BadRequest):
+            store.add(LEDGER, [EntryId(0)], [body], KEY, is_recovery=False, done=Outcome())
+        assert store.facts(LEDGER) is None
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_a_fenced_ledger_takes_recovery_adds_only() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, [0])
-            outcome = Outcome()
-            store.fence(LEDGER, KEY, outcome)
+@story(run)
+async def test_a_fenced_ledger_takes_recovery_adds_only(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        outcome = Outcome()
+        store.fence(LEDGER, KEY, outcome)
 
-            with pytest.raises(errors.LedgerFenced):  # in force at once, before it is durable
-                put(store, 7, 1)
-            await bench.settle(outcome)
-            await bench.put_all(store, 7, [1], is_recovery=True)
-            with pytest.raises(errors.LedgerFenced):
-                put(store, 7, 2)
+        with pytest.raises(errors.LedgerFenced):  # in force at once, before it is durable
+            put(store, 7, 1)
+        await bench.settle(outcome)
+        await bench.put_all(store, 7, [1], is_recovery=True)
+        with pytest.raises(errors.LedgerFenced):
+            put(store, 7, 2)
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_absence_is_said_plainly_when_nothing_can_have_been_lost() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            with pytest.raises(errors.NoSuchLedger):
-                store.read_nowait(LEDGER, EntryId(0))
-            with pytest.raises(errors.NoSuchLedger):
-                store.last_confirmed(LEDGER)
-            await bench.fence(store, 7)
-            with pytest.raises(errors.NoSuchEntry):
-                store.read_nowait(LEDGER, EntryId(0))
-            with pytest.raises(errors.NoSuchEntry):
-                store.read_nowait(LEDGER, EntryId(-1))
-            assert await store.read_lac(LEDGER) == (None, None)
+@story(run)
+async def test_absence_is_said_plainly_when_nothing_can_have_been_lost(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        with pytest.raises(errors.NoSuchLedger):
+            store.read_nowait(LEDGER, EntryId(0))
+        with pytest.raises(errors.NoSuchLedger):
+            store.last_confirmed(LEDGER)
+        await bench.fence(store, 7)
+        with pytest.raises(errors.NoSuchEntry):
+            store.read_nowait(LEDGER, EntryId(0))
+        with pytest.raises(errors.NoSuchEntry):
+            store.read_nowait(LEDGER, EntryId(-1))
+        assert await store.read_lac(LEDGER) == (None, None)
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_a_doubtful_store_never_says_no() -> None:
-    # bp46.md T10: unknown, never an explicit negative, until the marks are durable.
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, [0])
-            store.is_doubtful = True
+@story(run)
+async def test_a_doubtful_store_never_says_no(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        store.is_doubtful = True
 
-            assert await bench.read(store, 7, 0) == entry(7, 0)
-            for ledger_id, entry_id in ((7, 1), (7, -1), (8, 0)):
-                with pytest.raises(errors.UnknownLedgerState):
-                    store.read_nowait(LedgerId(ledger_id), EntryId(entry_id))
+        assert await bench.read(store, 7, 0) == entry(7, 0)
+        for ledger_id, entry_id in ((7, 1), (7, -1), (8, 0)):
             with pytest.raises(errors.UnknownLedgerState):
-                await store.read_lac(LEDGER)
+                store.read_nowait(LedgerId(ledger_id), EntryId(entry_id))
+        with pytest.raises(errors.UnknownLedgerState):
+            await store.read_lac(LEDGER)
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_limbo_answers_what_is_here_and_unknown_for_the_rest() -> None:
-    # bp46.md T11 and T12.
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
-            await store.protect([(LEDGER, True, True, None)], epoch=4)
+@story(run)
+async def test_limbo_answers_what_is_here_and_unknown_for_the_rest(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        await store.protect([(LEDGER, True, True, None)], epoch=4)
 
-            assert await bench.read(store, 7, 2) == entry(7, 2)
-            for entry_id in (3, -1):
-                with pytest.raises(errors.UnknownLedgerState):
-                    store.read_nowait(LEDGER, EntryId(entry_id))
+        assert await bench.read(store, 7, 2) == entry(7, 2)
+        for entry_id in (3, -1):
             with pytest.raises(errors.UnknownLedgerState):
-                await store.read_lac(LEDGER)
-            with pytest.raises(errors.UnknownLedgerState):
-                store.force(LEDGER, Outcome())
-            assert store.last_confirmed(LEDGER) == 1
-            facts = store.facts(LEDGER)
-            assert facts is not None
-            assert (facts.is_limbo, facts.limbo_epoch, facts.is_state_lost, facts.master_key) == (True, 4, True, KEY)
+                store.read_nowait(LEDGER, EntryId(entry_id))
+        with pytest.raises(errors.UnknownLedgerState):
+            await store.read_lac(LEDGER)
+        with pytest.raises(errors.UnknownLedgerState):
+            store.force(LEDGER, Outcome())
+        assert store.last_confirmed(LEDGER) == 1
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert (facts.is_limbo, facts.limbo_epoch, facts.is_state_lost, facts.master_key) == (True, 4, True, KEY)
 
-        await bench.life(work)
-
-    run(story)
-
-
-def test_a_writer_meets_unknown_after_a_lost_state_and_fenced_after_a_recovery() -> None:
-    # bp46.md T14: the writer changes its ensemble instead of dying.
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await store.protect([(LEDGER, True, False, KEY)])
-
-            with pytest.raises(errors.UnknownLedgerState):
-                put(store, 7, 0)
-            await bench.fence(store, 7)
-            with pytest.raises(errors.LedgerFenced):
-                put(store, 7, 0)
-
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_a_ledger_that_was_closed_before_the_loss_takes_copies_and_says_when_they_are_on_disk() -> None:
+@story(run)
+async def test_a_writer_meets_unknown_after_a_lost_state_and_fenced_after_a_recovery(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await store.protect([(LEDGER, True, False, KEY)])
+
+        with pytest.raises(errors.UnknownLedgerState):
+            put(store, 7, 0)
+        await bench.fence(store, 7)
+        with pytest.raises(errors.LedgerFenced):
+            put(store, 7, 0)
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_a_ledger_that_was_closed_before_the_loss_takes_copies_and_says_when_they_are_on_disk(
+    bench: Bench,
+) -> None:
     """A bookie that ever lost its disks has this mark on every ledger that was closed by then, for good."""
 
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await store.protect([(LEDGER, True, False, KEY)])
-            put(store, 7, 0, is_recovery=True)
-            done = Outcome()
+    async def work(store: EntryStore) -> None:
+        await store.protect([(LEDGER, True, False, KEY)])
+        put(store, 7, 0, is_recovery=True)
+        done = Outcome()
 
-            store.force(LEDGER, done)
-            await done.wait()
+        store.force(LEDGER, done)
+        await done.wait()
 
-            assert done.is_ok
+        assert done.is_ok
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_the_first_key_said_for_a_ledger_known_without_one_becomes_its_key() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await store.protect([(LEDGER, True, True, None)])
-            await bench.fence(store, 7)
+@story(run)
+async def test_the_first_key_said_for_a_ledger_known_without_one_becomes_its_key(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await store.protect([(LEDGER, True, True, None)])
+        await bench.fence(store, 7)
 
-        async def second(store: EntryStore) -> None:
-            with pytest.raises(errors.Unauthorized):
-                put(store, 7, 0, key=OTHER_KEY, is_recovery=True)
+    async def second(store: EntryStore) -> None:
+        with pytest.raises(errors.Unauthorized):
+            put(store, 7, 0, key=OTHER_KEY, is_recovery=True)
 
-        from bookie.sim.node import End
+    from bookie.sim.node import ProcessEnd
 
-        await bench.life(first, end=End.POWER_CUT)
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
-def test_the_lac_is_the_highest_that_any_writer_supplied_and_watchers_are_told() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(5))
-            told: list[int] = []
-            cancel = store.watch_lac(LEDGER, told.append)
+@story(run)
+async def test_the_lac_is_the_highest_that_any_writer_supplied_and_watchers_are_told(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(5))
+        told: list[int] = []
+        cancel = store.watch_lac(LEDGER, told.append)
 
-            await bench.put_all(store, 7, [5], lac=2)  # older: no news
-            await bench.put_all(store, 7, [6])
-            outcome = Outcome()
-            store.write_lac(LEDGER, explicit_lac(7, 6), KEY, outcome)
-            await bench.settle(outcome)
-            cancel()
-            await bench.put_all(store, 7, [8])
+        await bench.put_all(store, 7, [5], lac=2)  # older: no news
+        await bench.put_all(store, 7, [6])
+        outcome = Outcome()
+        store.write_lac(LEDGER, explicit_lac(7, 6), KEY, outcome)
+        await bench.settle(outcome)
+        cancel()
+        await bench.put_all(store, 7, [8])
 
-            assert told == [5, 6]
-            assert store.last_confirmed(LEDGER) == 7
-            assert await store.read_lac(LEDGER) == (explicit_lac(7, 6), entry(7, 8))
+        assert told == [5, 6]
+        assert store.last_confirmed(LEDGER) == 7
+        assert await store.read_lac(LEDGER) == (explicit_lac(7, 6), entry(7, 8))
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_an_explicit_lac_of_another_ledger_is_refused() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            for body in (explicit_lac(8, 1), b"short"):
-                with pytest.raises(errors.BadRequest):
-                    store.write_lac(LEDGER, body, KEY, Outcome())
+@story(run)
+async def test_an_explicit_lac_of_another_ledger_is_refused(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for body in (explicit_lac(8, 1), b"short"):
+            with pytest.raises(errors.BadRequest):
+                store.write_lac(LEDGER, body, KEY, Outcome())
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_runs_join_what_is_on_disk_and_in_the_caches() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, [0, 1, 5])
-            await store.flush()
-            await bench.put_all(store, 7, [2, 6, 9])
+@story(run)
+async def test_runs_join_what_is_on_disk_and_in_the_caches(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0, 1, 5])
+        await store.flush()
+        await bench.put_all(store, 7, [2, 6, 9])
 
-            assert store.entry_runs(LEDGER) == [(0, 2), (5, 6), (9, 9)]
-            assert await store.walk_entry_runs(LEDGER) == [(0, 2), (5, 6), (9, 9)]
-            assert [store.has_entry(LEDGER, EntryId(entry_id)) for entry_id in (1, 2, 3)] == [True, True, False]
-            assert not store.has_entry(LedgerId(8), EntryId(0))
-            assert [ledger async for ledger in store.ledgers()] == [7]
+        assert await store.entry_ranges(LEDGER) == [(0, 2), (5, 6), (9, 9)]
+        assert [store.has_entry(LEDGER, EntryId(entry_id)) for entry_id in (1, 2, 3)] == [True, True, False]
+        assert not store.has_entry(LedgerId(8), EntryId(0))
+        assert [ledger async for ledger in store.ledgers()] == [7]
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_a_read_only_store_takes_recovery_adds_and_fences() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            store.set_read_only(True)
+@story(run)
+async def test_a_read_only_store_takes_recovery_adds_and_fences(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        store.set_read_only(True)
 
-            with pytest.raises(errors.BookieReadOnly):
-                put(store, 7, 0)
-            assert store.facts(LEDGER) is None
-            await bench.put_all(store, 7, [0], is_recovery=True)
-            await bench.fence(store, 7)
-            store.set_read_only(False)
-            await bench.put_all(store, 8, [0])
+        with pytest.raises(errors.BookieReadOnly):
+            put(store, 7, 0)
+        assert store.facts(LEDGER) is None
+        await bench.put_all(store, 7, [0], is_recovery=True)
+        await bench.fence(store, 7)
+        store.set_read_only(False)
+        await bench.put_all(store, 8, [0])
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
 def test_a_deleted_ledger_is_gone_now_and_after_restarts() -> None:
-    from bookie.sim.node import End
+    from bookie.sim.node import ProcessEnd
 
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
@@ -333,7 +302,7 @@ def test_a_deleted_ledger_is_gone_now_and_after_restarts() -> None:
             assert [ledger async for ledger in store.ledgers()] == [8]
             assert store.facts(LEDGER) is None
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(gone)
         await bench.life(gone)
 
@@ -342,7 +311,7 @@ def test_a_deleted_ledger_is_gone_now_and_after_restarts() -> None:
 
 def test_a_ledger_deleted_and_made_anew_keeps_its_new_life_only() -> None:
     # Over-replicated today, assigned here again tomorrow: the ids come back with the ledger.
-    from bookie.sim.node import End
+    from bookie.sim.node import ProcessEnd
 
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
@@ -362,12 +331,12 @@ def test_a_ledger_deleted_and_made_anew_keeps_its_new_life_only() -> None:
         async def flushed(store: EntryStore) -> None:
             await first(store)
             await store.flush()
-            assert store.entry_runs(LEDGER) == [(3, 3), (9, 9)]
+            assert await store.entry_ranges(LEDGER) == [(3, 3), (9, 9)]
             await again(store)
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(again)
-        await bench.life(flushed, end=End.POWER_CUT)
+        await bench.life(flushed, end=ProcessEnd.POWER_CUT)
         await bench.life(again)
 
     run(story)
@@ -391,20 +360,18 @@ def test_a_stopping_store_refuses_and_a_second_opener_is_refused() -> None:
     run(story)
 
 
-def test_closing_twice_or_after_abandoning_is_fine() -> None:
-    async def story(bench: Bench) -> None:
-        async def closes(store: EntryStore) -> None:
-            await bench.put_all(store, 7, [0])
-            assert await store.close()
+@story(run)
+async def test_closing_twice_or_after_abandoning_is_fine(bench: Bench) -> None:
+    async def closes(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        assert await store.close()
 
-        async def abandons(store: EntryStore) -> None:
-            await store.abandon()
+    async def abandons(store: EntryStore) -> None:
+        await store.abandon()
 
-        await bench.life(closes)
-        assert bench.was_clean
-        await bench.life(abandons)
-
-    run(story)
+    await bench.life(closes)
+    assert bench.was_clean
+    await bench.life(abandons)
 
 
 def test_adds_beyond_the_write_cache_are_refused_until_the_disk_caught_up() -> None:
@@ -462,7 +429,7 @@ def test_ledgers_beyond_the_bound_leave_memory_and_come_back_from_the_index() ->
 
 
 def test_ledgers_spread_over_several_directories_and_journals() -> None:
-    from bookie.sim.node import End
+    from bookie.sim.node import ProcessEnd
 
     async def story(bench: Bench) -> None:
         async def first(store: EntryStore) -> None:
@@ -478,7 +445,7 @@ def test_ledgers_spread_over_several_directories_and_journals() -> None:
                 assert facts.is_fenced
             assert sorted([ledger async for ledger in store.ledgers()]) == list(range(7))
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
         assert bench.paths("/ledgers/a/current/00000000.log")
         assert bench.paths("/ledgers/b/current/00000000.log")
@@ -487,23 +454,38 @@ def test_ledgers_spread_over_several_directories_and_journals() -> None:
     run(story, Bench(journal_dirs=journals, ledger_dirs=ledgers, index_dirs=()))
 
 
-def test_a_walk_over_all_ledgers_misses_none_that_gets_its_row_meanwhile() -> None:
+@story(run)
+async def test_a_walk_over_all_ledgers_misses_none_that_gets_its_row_meanwhile(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for ledger_id in range(1000, 1800):  # more than one slice
+            put(store, ledger_id, 0)
+        await store.flush()
+        await bench.put_all(store, 5, [0])  # without a row when the walk begins, with one behind it soon
+        found = []
+        async for ledger_id in store.ledgers():
+            if not found:
+                await store.flush()
+                store.delete_ledger(LedgerId(1799))
+                await bench.put_all(store, 1798, [1])
+            found.append(ledger_id)
+        assert sorted(found) == [5, *range(1000, 1799)]
+        assert len(found) == len(set(found))
+
+    await bench.life(work)
+
+
+def test_new_ledgers_beyond_what_may_wait_for_a_checkpoint_are_refused() -> None:
+    """A stranger who fences ledgers that never were filled the memory with their facts."""
+
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
-            for ledger_id in range(1000, 1800):  # more than one slice
-                put(store, ledger_id, 0)
-            await store.flush()
-            await bench.put_all(store, 5, [0])  # without a row when the walk begins, with one behind it soon
-            found = []
-            async for ledger_id in store.ledgers():
-                if not found:
-                    await store.flush()
-                    store.delete_ledger(LedgerId(1799))
-                    await bench.put_all(store, 1798, [1])
-                found.append(ledger_id)
-            assert sorted(found) == [5, *range(1000, 1799)]
-            assert len(found) == len(set(found))
+            for number in range(41):  # no checkpoint comes between
+                store.fence(LedgerId(number), KEY, Outcome())
+
+            with pytest.raises(errors.TooManyRequests, match="new ledgers wait"):
+                store.fence(LedgerId(1000), KEY, Outcome())
+            store.fence(LedgerId(7), KEY, Outcome())  # one that is known
 
         await bench.life(work)
 
-    run(story)
+    run(story, Bench(ledgers_dirty_max=40))

@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bookie.base.ids import EntryId, LedgerId
-from bookie.storage.write_cache import ENTRY_OVERHEAD_BYTES, Generation
+from bookie.storage.write_cache import ENTRY_OVERHEAD_BYTES, CacheGeneration
 
 ENTRIES = st.dictionaries(
     st.tuples(st.integers(0, 9), st.integers(0, 99)), st.binary(min_size=1, max_size=50), max_size=60
 )
 
 
-def filled(entries: dict[tuple[int, int], bytes]) -> Generation:
-    generation = Generation()
+def filled(entries: dict[tuple[int, int], bytes]) -> CacheGeneration:
+    generation = CacheGeneration()
     for (ledger_id, entry_id), body in entries.items():
         generation.put(LedgerId(ledger_id), EntryId(entry_id), body)
     return generation

@@ -1,4 +1,4 @@
-"""Frames: any chunking gives the same frames; the limits are Java's (wire-protocol.md 1)."""
+"""Frames: any chunking gives the same frames; the limits are Java's (spec/wire.md#W1)."""
 
 import itertools
 
@@ -32,7 +32,7 @@ def test_a_stream_of_single_bytes_gives_the_frames() -> None:
 
 def test_the_longest_legal_frame_counts_its_prefix() -> None:
     size = framing.FRAME_LIMIT_BYTES - framing.PREFIX_SIZE
-    assert size == 5_242_876  # wire-protocol.md 1: stored; one more is reset
+    assert size == 5_242_876  # spec/wire.md#W1: stored; one more is reset
 
     frames = framing.FrameSplitter().feed(size.to_bytes(4, "big") + bytes(size))
 

@@ -1,4 +1,4 @@
-"""The worked hex of wire-protocol.md 14, printed by the unmodified Java encoders: ledger 7, entry 1, LAC 0, length 8,
+"""Bytes printed by the unmodified Java encoders: ledger 7, entry 1, LAC 0, length 8,
 payload "abcd", password "hello"."""
 
 import struct

@@ -188,6 +188,25 @@ def test_a_header_of_another_version_is_answered_ebadversion_with_its_ids() -> N
     assert request == RefusedRequest(5, 3, AddResponse(5, 3, Status.EBADVERSION, LedgerId(7), EntryId(1)))
 
 
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (ReadRequest(9, 3, LEDGER, ENTRY), ReadResponse(9, 3, Status.EBADVERSION, LEDGER, ENTRY)),
+        (WriteLacRequest(10, 3, LEDGER, 299, KEY, b""), WriteLacResponse(10, 3, Status.EBADVERSION, LEDGER)),
+        (ReadLacRequest(11, 3, LEDGER), ReadLacResponse(11, 3, Status.EBADVERSION, LEDGER)),
+        (ForceRequest(12, 3, LEDGER), ForceResponse(12, 3, Status.EBADVERSION, LEDGER)),
+        (ListEntriesRequest(13, 3, LEDGER), ListEntriesResponse(13, 3, Status.EBADVERSION, LEDGER)),
+        (BookieInfoRequest(14, 3, 3), BookieInfoResponse(14, 3, Status.EBADVERSION)),
+        (AuthRequest(15, 3, "sasl", b""), ErrorResponse(15, 3, Operation.AUTH, Status.EBADVERSION)),
+    ],
+)
+def test_each_request_of_another_version_is_answered_as_itself(request_: Request, answer: Response) -> None:
+    message = proto.Request.FromString(b"".join(v3.pack_request(request_))[4:])
+    message.header.version = proto.VERSION_TWO
+
+    assert v3.unpack_request(message.SerializeToString()) == RefusedRequest(request_.txn, 3, answer)
+
+
 def test_a_request_without_its_sub_message_is_answered_ebadreq() -> None:
     message = proto.Request(header={"version": 3, "operation": 1, "txnId": 5})
 
@@ -203,7 +222,8 @@ def test_an_operation_above_twelve_is_no_request_at_all() -> None:
 
 @pytest.mark.parametrize("level", [2, 3, 1 << 20, -1])
 def test_an_add_of_a_durability_level_that_is_not_known_is_refused(level: int) -> None:
-    """D15: whatever it promises, it is not ours to promise. No Java client sends one; Java's bookie looks at bit 0."""
+    """CONFORMANCE.md#D15: whatever it promises, it is not ours to promise. No Java client sends one; Java's bookie
+    looks at bit 0."""
     message = proto.Request()
     message.header.version, message.header.operation, message.header.txnId = proto.VERSION_THREE, proto.ADD_ENTRY, 5
     add = message.addRequest

@@ -1,4 +1,4 @@
-"""DIGEST-MD5 against the vector that the JDK's own classes printed (wire-protocol.md 8.3), and against itself."""
+"""DIGEST-MD5 against the vector that the JDK's own classes printed (spec/wire.md#W40), and against itself."""
 
 import re
 

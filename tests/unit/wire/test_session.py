@@ -1,12 +1,22 @@
-"""Sessions: version detection and matching (wire-protocol.md 2 and 9.2)."""
+"""Sessions: version detection and matching (spec/wire.md#W4, W43)."""
 
 import pytest
 
 from bookie.base.errors import BadInput, Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.wire import v2, v3
-from bookie.wire.messages import AddRequest, AddResponse, ReadRequest, ReadResponse
-from bookie.wire.session import ClientSession, ServerSession
+from bookie.wire.messages import (
+    ADDS_MAX,
+    REQUESTS_MAX,
+    AddRequest,
+    AddResponse,
+    AddRun,
+    ReadLacRequest,
+    ReadRequest,
+    ReadResponse,
+)
+from bookie.wire.session import ServerSession
+from client_session import ClientSession
 
 LEDGER = LedgerId(7)
 
@@ -79,3 +89,39 @@ def test_when_the_connection_breaks_all_waiting_requests_are_given_back_in_order
 
     assert client.abandon_all() == [0, 1, 2]
     assert client.waiting == 0
+
+
+def test_a_chunk_of_tiny_requests_comes_out_in_parts_nothing_lost_and_in_order() -> None:
+    """One chunk of 60,000 of them held the loop for seconds."""
+    session = ServerSession()
+    count = 10 * REQUESTS_MAX + 7
+    data = b"".join(b"".join(v3.pack_request(ReadLacRequest(one, 3, LedgerId(one)))) for one in range(count))
+    cut = len(data) - 5
+
+    parts = [session.receive(data[:cut])]
+    while session.has_more:
+        assert not session.is_between_frames
+        parts.append(session.receive_more())
+    parts.append(session.receive(data[cut:]))
+
+    assert max(map(len, parts)) <= REQUESTS_MAX
+    assert [request.ledger_id for part in parts for request in part] == list(range(count))
+    assert session.is_between_frames
+
+
+@pytest.mark.parametrize("is_recovery", [False, True])
+@pytest.mark.parametrize("version", [2, 3])
+def test_no_run_of_adds_is_longer_than_some_milliseconds_of_work(version: int, is_recovery: bool) -> None:
+    session = ServerSession()
+    pack = v3.pack_request if version == 3 else v2.pack_request
+    count = 2 * ADDS_MAX + 3
+    bodies = [LEDGER.to_bytes(8, "big") + number.to_bytes(8, "big") + bytes(16) for number in range(count)]
+    adds = [AddRequest(0, version, LEDGER, EntryId(one), bytes(20), bodies[one], is_recovery) for one in range(count)]
+    data = b"".join(b"".join(pack(request)) for request in adds)
+
+    found = session.receive(data)
+    while session.has_more:
+        found += session.receive_more()
+
+    assert all(isinstance(run, AddRun) and len(run.txns) <= ADDS_MAX for run in found)
+    assert [entry_id for run in found if isinstance(run, AddRun) for entry_id in run.entry_ids] == list(range(count))

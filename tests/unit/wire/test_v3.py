@@ -1,9 +1,11 @@
 """Version 3 under any values: every message survives its codec and a bookie's session, in any chunks."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bookie.base.errors import BadInput, Status
+from bookie.base.ids import EntryId, LedgerId
 from bookie.wire import session, v3
 from bookie.wire.messages import (
     AddRequest,
@@ -102,3 +104,22 @@ def test_a_damaged_request_is_refused_or_another_request(request_: Request, data
         session.ServerSession().receive(len(frame).to_bytes(4, "big") + frame)
     except BadInput:
         return
+
+
+@pytest.mark.parametrize("unit", [b"\xc2\x0c\x00", b"\xc2\x0c\x04\x0a\x00\x12\x00", b"\xf8\x7f\x00"])
+def test_a_large_frame_of_many_fields_is_refused_before_it_is_parsed(unit: bytes) -> None:
+    """Half a second of the loop and a hundred MiB for five MiB of empty pairs."""
+    frame = b"\x0a\x06\x08\x03\x10\x01\x18\x05" + unit * (100_000 // len(unit))
+
+    with pytest.raises(BadInput, match="more than 64 fields"):
+        v3.unpack_request(memoryview(frame))
+
+
+def test_a_large_add_with_a_context_of_java_s_is_read() -> None:
+    add = AddRequest(1, 3, LedgerId(7), EntryId(0), bytes(20), bytes(200_000), is_recovery=True)
+    frame = b"".join(v3.pack_request(add))[4:] + b"\xc2\x0c\x06\x0a\x01k\x12\x01v" * 8
+
+    found = v3.unpack_request(memoryview(frame))
+
+    assert isinstance(found, AddRequest)
+    assert (found.entry_id, len(found.body), found.is_recovery) == (0, 200_000, True)

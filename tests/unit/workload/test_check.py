@@ -5,7 +5,7 @@ from bookie.workload import check, payload, records
 SEED = 5
 
 
-def expected(*, entries: int = 3, closed_at: int | None = None) -> check.Expected:
+def expected(*, entries: int = 3, closed_at: int | None = None) -> check.AcknowledgedLedger:
     found: list[records.Record] = [records.Time(1000), records.Create(7, "closing", SEED)]
     for entry_id in range(entries):
         body = payload.payload(SEED, 7, entry_id)
@@ -16,7 +16,7 @@ def expected(*, entries: int = 3, closed_at: int | None = None) -> check.Expecte
 
 
 def test_the_acknowledged_bytes_are_verified() -> None:
-    verdict = check.Verdict()
+    verdict = check.CheckResult()
 
     verdict.judge_entry(expected(), 1, payload.payload(SEED, 7, 1))
 
@@ -24,7 +24,7 @@ def test_the_acknowledged_bytes_are_verified() -> None:
 
 
 def test_one_flipped_bit_is_a_lost_entry() -> None:
-    verdict = check.Verdict()
+    verdict = check.CheckResult()
     body = bytearray(payload.payload(SEED, 7, 1))
     body[10] ^= 1
 
@@ -35,7 +35,7 @@ def test_one_flipped_bit_is_a_lost_entry() -> None:
 
 
 def test_another_entrys_bytes_are_a_lost_entry() -> None:
-    verdict = check.Verdict()
+    verdict = check.CheckResult()
 
     verdict.judge_entry(expected(), 1, payload.payload(SEED, 7, 2))
 
@@ -43,7 +43,7 @@ def test_another_entrys_bytes_are_a_lost_entry() -> None:
 
 
 def test_a_ledger_that_ends_before_an_acknowledged_entry_is_a_problem() -> None:
-    verdict = check.Verdict()
+    verdict = check.CheckResult()
 
     verdict.judge_end(expected(entries=3), 1)
 
@@ -51,7 +51,7 @@ def test_a_ledger_that_ends_before_an_acknowledged_entry_is_a_problem() -> None:
 
 
 def test_a_ledger_may_end_beyond_what_was_recorded_unless_its_writer_closed_it() -> None:
-    verdict = check.Verdict()
+    verdict = check.CheckResult()
 
     verdict.judge_end(expected(entries=3), 5)
     assert verdict.is_clean
@@ -65,7 +65,7 @@ def test_entries_are_told_apart_by_when_they_were_acknowledged() -> None:
 
 
 def test_problems_are_bounded_and_counts_are_not() -> None:
-    verdict = check.Verdict()
+    verdict = check.CheckResult()
     for _ in range(100):
         verdict.lost_entries(expected(), [1, 2], "gone")
 
@@ -78,3 +78,7 @@ def test_payloads_differ_by_seed_ledger_and_entry_and_stay_in_bounds() -> None:
     assert len(made) == 200
     assert all(payload.SIZE_BYTES_MIN <= len(body) <= payload.SIZE_BYTES_MAX for body in made)
     assert payload.payload(1, 11, 1) == payload.payload(1, 11, 1)
+
+
+def test_a_ledger_that_could_not_be_created_expects_nothing() -> None:
+    assert check.expectations([records.Fail(-1, "MetadataError: nobody answers")]) == {}

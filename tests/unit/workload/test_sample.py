@@ -1,11 +1,11 @@
 """What the oracle counts while it runs."""
 
 from bookie.workload import records
-from bookie.workload.sample import Sample
+from bookie.workload.sample import OracleSample
 
 
 def test_acknowledgements_are_counted_for_all_for_the_steady_and_for_the_doomed_writer() -> None:
-    sample = Sample()
+    sample = OracleSample()
     found = [
         records.Create(1, "steady", 9),
         records.Ack(1, 0, 10, "00"),
@@ -28,7 +28,7 @@ def test_acknowledgements_are_counted_for_all_for_the_steady_and_for_the_doomed_
 
 
 def test_a_new_steady_ledger_counts_from_nothing() -> None:
-    sample = Sample()
+    sample = OracleSample()
     for record in (records.Create(1, "steady", 9), records.Ack(1, 0, 10, "00"), records.Create(5, "steady", 9)):
         sample.count(record)
 

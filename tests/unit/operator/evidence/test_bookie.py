@@ -6,30 +6,31 @@ from typing import Any
 import pytest
 
 import operator_support as make
+from bookie.ports.admin import Contents, MountProof, State, Verdict
 from bookie_operator.evidence import bookie
-from bookie_operator.evidence.facts import BookieCase, Claimed, Contents, Mount, State
-from bookie_operator.evidence.volume import Verdict
+from bookie_operator.evidence.facts import BookieCase
+from bookie_operator.evidence.volume import Conclusion
 
 
 def with_volume(case: BookieCase, index: int, **report_changes: Any) -> BookieCase:
     volumes = list(case.volumes)
     reported = volumes[index].report
     assert reported is not None
-    volumes[index] = replace(volumes[index], report=replace(reported, **report_changes))
+    volumes[index] = replace(volumes[index], report=make.changed(reported, **report_changes))
     return replace(case, volumes=tuple(volumes))
 
 
 def test_a_healthy_bookie_is_healthy() -> None:
     evidence = bookie.weigh(make.bookie_case())
 
-    assert evidence.verdict is Verdict.HEALTHY
+    assert evidence.conclusion is Conclusion.HEALTHY
     assert len(evidence.volumes) == 3
 
 
 def test_a_bookie_with_all_volumes_replaced_has_lost_them() -> None:
     evidence = bookie.weigh(make.lost_case())
 
-    assert (evidence.verdict, evidence.profile) == (Verdict.LOST_VOLUME, "Full")
+    assert (evidence.conclusion, evidence.profile) == (Conclusion.LOST_VOLUME, "Full")
 
 
 @pytest.mark.parametrize(
@@ -38,100 +39,100 @@ def test_a_bookie_with_all_volumes_replaced_has_lost_them() -> None:
 def test_the_repair_profile_follows_the_lost_roles(lost: tuple[int, ...], profile: str) -> None:
     whole = make.bookie_case()
     volumes = tuple(make.replaced(one) if index in lost else one for index, one in enumerate(whole.volumes))
-    case = replace(whole, volumes=volumes, report=make.report(state=State.WAITING_GRANT, claimed=Claimed.LOST))
+    case = replace(whole, volumes=volumes, report=make.report(state=State.WAITING_GRANT, verdict=Verdict.LOST))
 
     assert bookie.weigh(case).profile == profile
 
 
 def test_one_held_volume_holds_the_bookie_whatever_the_others_say() -> None:
-    case = with_volume(make.lost_case(), 1, contents=Contents.FOREIGN_CONTENTS)
+    case = with_volume(make.lost_case(), 1, contents=Contents.FOREIGN)
 
     evidence = bookie.weigh(case)
 
-    assert (evidence.verdict, evidence.finding.reason) == (Verdict.HELD, "ForeignVolume")
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.HELD, "ForeignVolume")
 
 
 def test_a_missing_mount_beats_lost_neighbours() -> None:
-    evidence = bookie.weigh(with_volume(make.lost_case(), 2, mount=Mount.MISSING))
+    evidence = bookie.weigh(with_volume(make.lost_case(), 2, proof=MountProof.MISSING))
 
-    assert evidence.verdict is Verdict.MOUNT_MISSING
+    assert evidence.conclusion is Conclusion.MOUNT_MISSING
 
 
 def test_without_pod_nothing_is_known() -> None:
     evidence = bookie.weigh(make.bookie_case(pod=None))
 
-    assert (evidence.verdict, evidence.finding.reason, evidence.digest) == (Verdict.UNKNOWN, "PodMissing", "")
+    assert (evidence.conclusion, evidence.finding.reason, evidence.digest) == (Conclusion.UNKNOWN, "PodMissing", "")
 
 
 def test_an_unreachable_bookie_is_never_inferred_to_be_empty() -> None:
     evidence = bookie.weigh(replace(make.lost_case(), report=None, report_problem="admin port 10.0.0.1: UNAVAILABLE"))
 
-    assert (evidence.verdict, evidence.finding.reason) == (Verdict.UNKNOWN, "NoReport")
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.UNKNOWN, "NoReport")
     assert "UNAVAILABLE" in evidence.finding.message
 
 
 def test_a_report_of_another_pod_behind_the_same_address_counts_for_nothing() -> None:
     evidence = bookie.weigh(make.lost_case(pod_uid="pod-9"))
 
-    assert (evidence.verdict, evidence.finding.reason) == (Verdict.UNKNOWN, "ReportOfAnotherPod")
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.UNKNOWN, "ReportOfAnotherPod")
 
 
 def test_a_bookie_with_another_name_is_held() -> None:
     evidence = bookie.weigh(make.bookie_case(report=make.report(bookie_id="data.other.zone-a.0")))
 
-    assert (evidence.verdict, evidence.finding.reason) == (Verdict.HELD, "WrongIdentity")
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.HELD, "WrongIdentity")
 
 
 @pytest.mark.parametrize(
     ("claimed", "verdict", "reason"),
     [
-        (Claimed.STALE, Verdict.HELD, "StaleVolume"),
-        (Claimed.FOREIGN, Verdict.HELD, "ForeignVolume"),
-        (Claimed.MOUNT_MISSING, Verdict.MOUNT_MISSING, "MountMissing"),
-        (Claimed.UNKNOWN_CONTENT, Verdict.HELD, "UnknownContent"),
-        (Claimed.COOKIE_MISSING, Verdict.HELD, "CookieMissingInMetadata"),
+        (Verdict.STALE, Conclusion.HELD, "StaleVolume"),
+        (Verdict.FOREIGN, Conclusion.HELD, "ForeignVolume"),
+        (Verdict.MOUNT_MISSING, Conclusion.MOUNT_MISSING, "MountMissing"),
+        (Verdict.UNKNOWN_CONTENT, Conclusion.HELD, "UnknownContent"),
+        (Verdict.COOKIE_MISSING, Conclusion.HELD, "CookieMissingInMetadata"),
     ],
 )
-def test_what_the_bookie_holds_itself_for_holds_it_here_too(claimed: Claimed, verdict: Verdict, reason: str) -> None:
-    evidence = bookie.weigh(make.bookie_case(report=make.report(state=State.HELD, claimed=claimed, reason="because")))
+def test_what_the_bookie_holds_itself_for_holds_it_here_too(claimed: Verdict, verdict: Conclusion, reason: str) -> None:
+    evidence = bookie.weigh(make.bookie_case(report=make.report(state=State.HELD, verdict=claimed, reason="because")))
 
-    assert (evidence.verdict, evidence.finding.reason) == (verdict, reason)
+    assert (evidence.conclusion, evidence.finding.reason) == (verdict, reason)
 
 
 def test_a_bookie_that_holds_itself_without_a_word_we_know_is_held() -> None:
-    evidence = bookie.weigh(make.bookie_case(report=make.report(state=State.HELD, claimed=Claimed.HEALTHY)))
+    evidence = bookie.weigh(make.bookie_case(report=make.report(state=State.HELD, verdict=Verdict.HEALTHY)))
 
-    assert (evidence.verdict, evidence.finding.reason) == (Verdict.HELD, "HeldByBookie")
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.HELD, "HeldByBookie")
 
 
 def test_a_bookie_that_is_still_inspecting_is_unknown() -> None:
-    report = make.report(state=State.STARTING, claimed=Claimed.VERDICT_UNSPECIFIED)
+    report = make.report(state=State.STARTING, verdict=None)
 
     assert bookie.weigh(make.bookie_case(report=report)).finding.reason == "Inspecting"
 
 
-@pytest.mark.parametrize("claimed", [Claimed.HEALTHY, Claimed.BOOTSTRAP, Claimed.UNCLEAN])
-def test_lost_volumes_that_the_bookie_does_not_call_lost_are_held(claimed: Claimed) -> None:
-    evidence = bookie.weigh(make.lost_case(claimed=claimed))
+@pytest.mark.parametrize("claimed", [Verdict.HEALTHY, Verdict.BOOTSTRAP, Verdict.UNCLEAN])
+def test_lost_volumes_that_the_bookie_does_not_call_lost_are_held(claimed: Verdict) -> None:
+    evidence = bookie.weigh(make.lost_case(verdict=claimed))
 
-    assert (evidence.verdict, evidence.finding.reason) == (Verdict.HELD, "Disagreement")
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.HELD, "Disagreement")
 
 
 def test_a_bookie_that_waits_for_a_grant_over_valid_volumes_is_held() -> None:
-    report = make.report(state=State.WAITING_GRANT, claimed=Claimed.LOST)
+    report = make.report(state=State.WAITING_GRANT, verdict=Verdict.LOST)
 
     assert bookie.weigh(make.bookie_case(report=report)).finding.reason == "Disagreement"
 
 
 def test_the_conclusion_at_boot_is_history_once_the_bookie_serves() -> None:
-    report = make.report(state=State.REPAIRING, claimed=Claimed.LOST)
+    report = make.report(state=State.REPAIRING, verdict=Verdict.LOST)
 
-    assert bookie.weigh(make.bookie_case(report=report)).verdict is Verdict.HEALTHY
+    assert bookie.weigh(make.bookie_case(report=report)).conclusion is Conclusion.HEALTHY
 
 
 def test_new_volumes_of_a_bookie_that_calls_itself_healthy_are_held() -> None:
     volumes = tuple(replace(make.replaced(one), recorded=None) for one in make.bookie_case().volumes)
-    report = make.report(cookie_present=False, ledgers_naming_me=0, incarnation=0, claimed=Claimed.HEALTHY)
+    report = make.report(cookie_present=False, ledgers_naming_me=0, incarnation=0, verdict=Verdict.HEALTHY)
 
     evidence = bookie.weigh(make.bookie_case(volumes=volumes, report=report))
 
@@ -181,8 +182,8 @@ def test_the_evidence_hash_changes_with_pod_claim_and_volume() -> None:
 
 
 def test_a_bookie_that_is_stamping_is_not_held_for_what_does_not_match_yet() -> None:
-    report = make.report(state=State.STAMPING, claimed=Claimed.BOOTSTRAP, cookie_present=False, incarnation=0)
+    report = make.report(state=State.STAMPING, verdict=Verdict.BOOTSTRAP, cookie_present=False, incarnation=0)
 
     evidence = bookie.weigh(make.bookie_case(report=report))
 
-    assert (evidence.verdict, evidence.finding.reason) == (Verdict.UNKNOWN, "InTransition")
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.UNKNOWN, "InTransition")

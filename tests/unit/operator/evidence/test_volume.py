@@ -1,4 +1,4 @@
-"""The verdict table of operators.md 3.3, row by row, and the ways in which it may not be fooled."""
+"""The verdict table, row by row (spec/operator.md#V1 to V8), and the ways in which it may not be fooled."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 import operator_support as make
+from bookie.ports.admin import Contents, MountProof, StorageReport
 from bookie_operator.evidence import volume
-from bookie_operator.evidence.facts import Contents, Mount, PersistentVolumeFacts, Report, SentinelFacts, VolumeCase
-from bookie_operator.evidence.volume import Finding, Verdict
+from bookie_operator.evidence.facts import PersistentVolumeFacts, VolumeCase
+from bookie_operator.evidence.volume import Conclusion, Finding
 
 POD_MS = make.NOW_MS - 1_000
 
 
-def judge(case: VolumeCase, report: Report | None = None) -> Finding:
+def judge(case: VolumeCase, report: StorageReport | None = None) -> Finding:
     return volume.judge(case, report or make.report(), pod_created_ms=POD_MS)
 
 
@@ -21,7 +22,7 @@ def new_claim(**report_changes: Any) -> VolumeCase:
     """A volume on a claim that was never marked and is not the recorded one."""
     case = make.replaced(make.volume_case())
     assert case.report is not None
-    return replace(case, report=replace(case.report, **report_changes))
+    return replace(case, report=make.changed(case.report, **report_changes))
 
 
 def unrecorded(case: VolumeCase) -> VolumeCase:
@@ -31,7 +32,7 @@ def unrecorded(case: VolumeCase) -> VolumeCase:
 def same_claim(**report_changes: Any) -> VolumeCase:
     case = make.volume_case()
     assert case.report is not None
-    return replace(case, report=replace(case.report, **report_changes))
+    return replace(case, report=make.changed(case.report, **report_changes))
 
 
 NO_COOKIE = make.report(cookie_present=False, cookie_version=-1, incarnation=0, ledgers_naming_me=0)
@@ -42,16 +43,16 @@ TABLE = [
     ("new claim, empty, cookie exists", new_claim(), make.report(), "LostVolume", "EmptyVolume"),
     (
         "new claim, valid, epoch equal",
-        new_claim(contents=Contents.VALID, sentinel=SentinelFacts("data.ledgers.zone-a.0", "instance", 1)),
+        new_claim(contents=Contents.VALID, sentinel=make.sentinel("data.ledgers.zone-a.0", 1)),
         make.report(),
         "Healthy",
         "Reattached",
     ),
-    ("new claim, epoch behind", new_claim(contents=Contents.STALE_CONTENTS), make.report(), "Held", "StaleVolume"),
-    ("new claim, foreign", new_claim(contents=Contents.FOREIGN_CONTENTS), make.report(), "Held", "ForeignVolume"),
+    ("new claim, epoch behind", new_claim(contents=Contents.STALE), make.report(), "Held", "StaleVolume"),
+    ("new claim, foreign", new_claim(contents=Contents.FOREIGN), make.report(), "Held", "ForeignVolume"),
     ("new claim, strange files", new_claim(contents=Contents.UNKNOWN), make.report(), "Held", "UnknownContent"),
     ("marked, valid, epoch equal", same_claim(), make.report(), "Healthy", "Valid"),
-    ("marked, epoch behind", same_claim(contents=Contents.STALE_CONTENTS), make.report(), "Held", "StaleVolume"),
+    ("marked, epoch behind", same_claim(contents=Contents.STALE), make.report(), "Held", "StaleVolume"),
     (
         "marked, empty, new file system, local disk",
         replace(same_claim(contents=Contents.EMPTY, fsid="other"), is_local_disk=True),
@@ -67,22 +68,22 @@ TABLE = [
         "Held",
         "EmptyButInitialized",
     ),
-    ("not mounted, empty", new_claim(mount=Mount.MISSING), make.report(), "MountMissing", "MountMissing"),
-    ("not mounted, valid", same_claim(mount=Mount.MISSING), make.report(), "MountMissing", "MountMissing"),
-    ("mount suspect", new_claim(mount=Mount.SUSPECT), make.report(), "MountMissing", "MountSuspect"),
-    ("mount unchecked", new_claim(mount=Mount.UNCHECKED), make.report(), "MountMissing", "MountSuspect"),
-    ("mount word unknown", new_claim(mount=Mount.PROOF_UNSPECIFIED), make.report(), "MountMissing", "MountSuspect"),
-    ("shared, not allowed", new_claim(mount=Mount.SHARED), make.report(), "MountMissing", "SharedFilesystem"),
+    ("not mounted, empty", new_claim(proof=MountProof.MISSING), make.report(), "MountMissing", "MountMissing"),
+    ("not mounted, valid", same_claim(proof=MountProof.MISSING), make.report(), "MountMissing", "MountMissing"),
+    ("mount suspect", new_claim(proof=MountProof.SUSPECT), make.report(), "MountMissing", "MountSuspect"),
+    ("mount unchecked", new_claim(proof=MountProof.UNCHECKED), make.report(), "MountMissing", "MountSuspect"),
+    ("mount word unknown", new_claim(proof=MountProof.UNSPECIFIED), make.report(), "MountMissing", "MountSuspect"),
+    ("shared, not allowed", new_claim(proof=MountProof.SHARED), make.report(), "MountMissing", "SharedFilesystem"),
 ]
 
 
 @pytest.mark.parametrize(
     ("case", "report", "verdict", "reason"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_every_row_of_the_table(case: VolumeCase, report: Report, verdict: str, reason: str) -> None:
+def test_every_row_of_the_table(case: VolumeCase, report: StorageReport, verdict: str, reason: str) -> None:
     finding = judge(case, report)
 
-    assert (finding.verdict.value, finding.reason) == (verdict, reason)
+    assert (finding.conclusion.value, finding.reason) == (verdict, reason)
     assert case.name in finding.message
 
 
@@ -91,38 +92,38 @@ def test_an_empty_volume_without_cookie_is_held_when_a_ledger_names_the_bookie()
 
     finding = judge(unrecorded(new_claim()), report)
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "CookieMissingInMetadata")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "CookieMissingInMetadata")
     assert "3 ledgers" in finding.message
 
 
 def test_an_empty_volume_without_cookie_is_held_when_we_have_seen_it_alive() -> None:
     finding = judge(new_claim(), NO_COOKIE)
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "CookieMissingInMetadata")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "CookieMissingInMetadata")
 
 
 def test_an_empty_volume_without_cookie_is_unknown_until_ledgers_are_counted() -> None:
     finding = judge(unrecorded(new_claim()), replace(NO_COOKIE, ledgers_naming_me=-1))
 
-    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "LedgersNotCounted")
+    assert (finding.conclusion, finding.reason) == (Conclusion.UNKNOWN, "LedgersNotCounted")
 
 
 def test_an_unreachable_metadata_store_never_makes_a_volume_lost_or_new() -> None:
     finding = judge(new_claim(), make.report(metadata_reachable=False, cookie_present=False))
 
-    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "MetadataUnreachable")
+    assert (finding.conclusion, finding.reason) == (Conclusion.UNKNOWN, "MetadataUnreachable")
 
 
 def test_a_volume_with_data_whose_cookie_is_gone_is_held() -> None:
     finding = judge(same_claim(), make.report(cookie_present=False))
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "CookieMissingInMetadata")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "CookieMissingInMetadata")
 
 
 def test_a_sentinel_of_another_bookie_is_foreign_even_if_the_bookie_calls_it_valid() -> None:
-    finding = judge(same_claim(sentinel=SentinelFacts("data.ledgers.zone-b.0", "instance", 1)))
+    finding = judge(same_claim(sentinel=make.sentinel("data.ledgers.zone-b.0", 1)))
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "ForeignVolume")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "ForeignVolume")
 
 
 def test_a_mark_from_a_later_life_than_the_metadata_knows_is_held() -> None:
@@ -132,7 +133,7 @@ def test_a_mark_from_a_later_life_than_the_metadata_knows_is_held() -> None:
 
     finding = judge(case)
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "IncarnationWentBack")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "IncarnationWentBack")
 
 
 def test_a_removed_mark_does_not_make_the_same_claim_new() -> None:
@@ -141,7 +142,7 @@ def test_a_removed_mark_does_not_make_the_same_claim_new() -> None:
 
     finding = judge(replace(case, claim=replace(case.claim, marks=None)))
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "WipedInPlace")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "WipedInPlace")
 
 
 def test_a_mark_copied_onto_a_new_claim_holds_it() -> None:
@@ -150,7 +151,7 @@ def test_a_mark_copied_onto_a_new_claim_holds_it() -> None:
 
     finding = judge(replace(case, claim=replace(case.claim, marks=make.marks("claim-ledgers-1", "fs-ledgers"))))
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "EmptyButInitialized")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "EmptyButInitialized")
 
 
 def test_an_empty_volume_on_a_claim_that_is_being_deleted_is_held() -> None:
@@ -159,7 +160,7 @@ def test_an_empty_volume_on_a_claim_that_is_being_deleted_is_held() -> None:
 
     finding = judge(replace(case, claim=replace(case.claim, is_terminating=True)))
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "ClaimTerminating")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "ClaimTerminating")
 
 
 def test_a_claim_younger_than_the_pod_on_it_proves_nothing_about_what_the_pod_sees() -> None:
@@ -168,18 +169,18 @@ def test_a_claim_younger_than_the_pod_on_it_proves_nothing_about_what_the_pod_se
 
     finding = judge(replace(case, claim=replace(case.claim, created_ms=POD_MS + 1)))
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "ClaimNewerThanPod")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "ClaimNewerThanPod")
 
 
 def shared(case: VolumeCase) -> VolumeCase:
     assert case.report is not None
-    return replace(case, shares_filesystem=True, report=replace(case.report, mount=Mount.SHARED))
+    return replace(case, shares_filesystem=True, report=make.changed(case.report, proof=MountProof.SHARED))
 
 
 def test_a_shared_disk_with_a_changed_persistent_volume_is_lost() -> None:
     finding = judge(shared(new_claim()))
 
-    assert (finding.verdict, finding.reason) == (Verdict.LOST_VOLUME, "EmptyVolume")
+    assert (finding.conclusion, finding.reason) == (Conclusion.LOST_VOLUME, "EmptyVolume")
     assert "pv-uid-ledgers-2 instead of pv-uid-ledgers-1" in finding.message
 
 
@@ -188,7 +189,7 @@ def test_a_shared_disk_with_the_same_persistent_volume_is_held() -> None:
 
     finding = judge(case)
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "SharedVolumeUnchanged")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "SharedVolumeUnchanged")
 
 
 @pytest.mark.parametrize("missing", ["recorded", "pv"])
@@ -197,35 +198,35 @@ def test_a_shared_disk_without_both_identities_is_held(missing: str) -> None:
 
     finding = judge(replace(shared(new_claim()), **changes))
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "SharedVolumeUnproven")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "SharedVolumeUnproven")
 
 
 def test_a_half_done_regeneration_is_still_the_same_loss() -> None:
     finding = judge(new_claim(contents=Contents.REGENERATING))
 
-    assert (finding.verdict, finding.reason) == (Verdict.LOST_VOLUME, "Regenerating")
+    assert (finding.conclusion, finding.reason) == (Conclusion.LOST_VOLUME, "Regenerating")
 
 
 def test_a_half_done_regeneration_without_cookie_is_held() -> None:
     finding = judge(new_claim(contents=Contents.REGENERATING), NO_COOKIE)
 
-    assert (finding.verdict, finding.reason) == (Verdict.HELD, "CookieMissingInMetadata")
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "CookieMissingInMetadata")
 
 
 def test_a_volume_that_the_bookie_does_not_report_is_unknown() -> None:
     finding = judge(replace(make.volume_case(), report=None))
 
-    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "NotReported")
+    assert (finding.conclusion, finding.reason) == (Conclusion.UNKNOWN, "NotReported")
 
 
 def test_a_volume_without_claim_is_unknown() -> None:
     finding = judge(replace(make.volume_case(), claim=None))
 
-    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "ClaimMissing")
+    assert (finding.conclusion, finding.reason) == (Conclusion.UNKNOWN, "ClaimMissing")
 
 
 def test_the_bookies_own_words_are_in_the_message() -> None:
-    finding = judge(new_claim(mount=Mount.MISSING, reason="same device as /etc/hosts"))
+    finding = judge(new_claim(proof=MountProof.MISSING, reason="same device as /etc/hosts"))
 
     assert "same device as /etc/hosts" in finding.message
 

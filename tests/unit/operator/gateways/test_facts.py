@@ -47,6 +47,25 @@ def test_what_the_kubelet_says_is_the_problem() -> None:
     assert facts.pod(waiting("ContainerCreating")).problem == ""
 
 
+def test_the_last_words_of_a_container_that_crashes_are_kept() -> None:
+    words = {"terminated": {"exitCode": 1, "message": "Traceback\n ValueError: no such host zookeeper\n"}}
+
+    crashed = facts.pod(waiting("CrashLoopBackOff", lastState=words))
+    between = facts.pod(pod(containerStatuses=[{"state": words}]))
+    evicted = facts.pod(pod(phase="Failed", reason="Evicted", message="the node was low on memory"))
+
+    assert crashed.problem.endswith("(last exit code 1: Traceback ValueError: no such host zookeeper)")
+    assert "no such host zookeeper" in between.problem
+    assert evicted.problem == "Evicted: the node was low on memory"
+
+
+def test_what_the_job_controller_says_of_its_job_is_kept() -> None:
+    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "30 times"}
+
+    assert facts.job_problem({"status": {"conditions": [failed]}}) == "BackoffLimitExceeded: 30 times"
+    assert facts.job_problem({"status": {}}) == ""
+
+
 def test_a_pod_of_nothing_is_pending() -> None:
     found = facts.pod({"metadata": {"name": "p", "uid": "u", "deletionTimestamp": "2027-01-15T08:00:00Z"}})
 
@@ -64,7 +83,7 @@ def claim(**annotations: str) -> dict[str, Any]:
 def test_a_claim_without_mark_has_never_held_data() -> None:
     found = facts.claim(claim())
 
-    assert (found.marks, found.pv_name, found.is_bound) == (None, "pv-1", True)
+    assert (found.marks, found.pv_name) == (None, "pv-1")
 
 
 def test_a_marked_claim_says_of_which_life_it_is() -> None:

@@ -56,7 +56,7 @@ def test_everything_in_spec_is_bounded() -> None:
 
 
 def test_lists_of_named_things_are_maps_and_have_no_defaults_inside() -> None:
-    """Several owners may apply their own entries, and differs see no drift (operators.md 2)."""
+    """Several owners may apply their own entries, and differs see no drift (spec/operator.md#K14)."""
     for path, node in schema_nodes(root()["properties"]["spec"], "spec"):
         if node["type"] != "array":
             continue

@@ -1,14 +1,19 @@
 """Specs: what is accepted, what is refused with which sentence, and what defaults mean."""
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import operator_support as make
+from bookie.base import ids
 from bookie.base.errors import BadInput
 from bookie_operator.model import checks, cluster, names, rules, values
 from bookie_operator.model.cluster import SpecInvalid
 from bookie_operator.model.status import BookieClusterStatus
+from bookie_operator.resources import fleet
 
 
 def storage(**changes: Any) -> dict[str, Any]:
@@ -30,7 +35,6 @@ def test_a_minimal_spec_has_the_defaults_of_the_field() -> None:
 
     assert (spec.quorum.ensemble_size, spec.quorum.write_quorum, spec.quorum.ack_quorum) == (3, 3, 2)
     assert spec.repair.regeneration.value == "Gated"
-    assert spec.pools() == (("default", None, 4),)
     assert spec.tolerance == 1
 
 
@@ -47,11 +51,12 @@ def test_a_minimal_spec_has_the_defaults_of_the_field() -> None:
         ({"repair": {"maxConcurrent": 2}}, "spec.repair.maxConcurrent"),
         ({"disruption": {"maxUnavailable": 2}}, "spec.disruption.maxUnavailable"),
         ({"repair": {"regeneration": "BookieLocal"}}, "spec.repair.regeneration"),
-        ({"config": {"journalDirectories": "/x"}}, "spec.config"),
         ({"zones": [{"name": "a"}, {"name": "b"}]}, "spec.storage.journalWriteData"),
         ({"lifecycle": {"terminationGrace": "30s"}}, "spec.lifecycle.terminationGrace"),
         ({"storage": storage(ledgers=volumes("a", "b", "c"), index=volumes("x", "y"))}, "spec.storage.index"),
+        ({"storage": storage(ledgers=volumes("a", "b", "c"), index=volumes("x"))}, "spec.storage.index"),
         ({"storage": storage(ledgers=volumes("same"), index=volumes("same"))}, "spec.storage: a volume name"),
+        ({"storage": storage(ledgers=volumes("bookie-tmp"))}, "spec.storage: a volume's name begins"),
         ({"network": {"ports": {"data": 3181, "admin": 3181}}}, "spec.network.ports"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -87,7 +92,7 @@ def test_a_status_that_cannot_be_read_counts_as_lost() -> None:
 
 
 def test_checks_say_nothing_about_a_good_spec() -> None:
-    assert checks.problems(make.cluster().spec) == ()
+    assert checks.problems(make.cluster().spec, "ledgers") == ()
 
 
 def test_no_journal_over_two_zones_is_allowed_to_who_signs_for_it() -> None:
@@ -98,17 +103,46 @@ def test_no_journal_over_two_zones_is_allowed_to_who_signs_for_it() -> None:
     assert not spec.storage.journal_write_data
 
 
-def test_bookies_are_split_evenly_and_the_first_zones_get_the_rest() -> None:
-    spec = make.cluster(replicas=5).spec
+@pytest.mark.parametrize(
+    "name", ["1ledgers", "my.ledgers", "Ledgers", "ledgers-", "-ledgers", "led_gers", "l" * 31, "", "ledgers\n"]
+)
+def test_a_name_that_cannot_become_a_service_is_refused(name: str) -> None:
+    manifest = make.manifest()
+    manifest["metadata"]["name"] = name
 
-    assert [(pool, count) for pool, _, count in spec.pools()] == [("zone-a", 2), ("zone-b", 2), ("zone-c", 1)]
+    with pytest.raises(SpecInvalid, match=r"metadata\.name"):
+        cluster.parse(manifest)
 
 
-def test_names_that_kubernetes_makes_of_ours_fit_into_labels() -> None:
-    longest = names.pod("c" * 30, "z" * 20, 149)
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # DNS-1123: pods, claims, values of labels
+SERVICE = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # DNS-1035
+REVISION = "-0123456789"  # what a StatefulSet appends in the label of a revision
 
-    assert len(longest) <= 63
-    assert len(names.stateful_set("c" * 30, "z" * 20)) + len("-0123456789") <= 63
+
+@given(
+    name=st.from_regex(rules.CLUSTER_NAME, fullmatch=True).filter(lambda text: len(text) <= rules.CLUSTER_NAME_MAX),
+    zone=st.from_regex(r"[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?", fullmatch=True),
+    namespace=st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True),
+    ordinal=st.integers(0, 149),
+)
+@example("l" * 30, "z" * 20, "n" * 63, 149)
+@example("a", "0", "0", 0)
+def test_every_name_made_of_names_that_are_taken_is_one_that_kubernetes_takes(
+    name: str, zone: str, namespace: str, ordinal: int
+) -> None:
+    manifest = make.manifest(zones=[{"name": zone}, {"name": f"{zone[:18]}-y"}, {"name": f"{zone[:18]}-z"}])
+    manifest["metadata"] |= {"name": name, "namespace": namespace}
+    made = {(one["kind"], one["metadata"]["name"]): one for one in fleet.everything(cluster.parse(manifest), "image")}
+    pod = names.pod(name, zone, ordinal)
+
+    for (kind, child), one in made.items():
+        assert (SERVICE if kind == "Service" else LABEL).fullmatch(child), (kind, child)
+        assert all(len(value) <= 63 for value in one["metadata"]["labels"].values())
+    assert LABEL.fullmatch(pod)
+    assert len(names.stateful_set(name, zone) + REVISION) <= 63
+    assert len(f"{names.metadata_job(name)}-abcde") <= 63
+    assert len(f"{pod}.{names.headless_service(name)}.{namespace}.svc.{'d' * 63}") <= 253
+    assert ids.parse_bookie_id(names.bookie_id(namespace, name, zone, ordinal))
 
 
 @pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("1h30m", 5_400_000), ("250ms", 250), ("0s", 0)])

@@ -1,5 +1,6 @@
 """Children: applied when missing or drifted, never stolen, never shrunk; metadata is initialised once."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,16 +45,16 @@ def test_a_missing_child_is_made_again() -> None:
 
 def test_a_drifted_child_is_applied_again() -> None:
     found = live()
-    found[("ConfigMap", "ledgers-settings")]["data"] = {"bookie.properties": "edited=by hand"}
+    found[("Service", "ledgers-bookies")]["spec"]["publishNotReadyAddresses"] = False
 
-    assert applied(look(found)) == ["apply ConfigMap ledgers-settings"]
+    assert applied(look(found)) == ["apply Service ledgers-bookies"]
 
 
-def test_surplus_replicas_are_never_taken_away() -> None:
+def test_each_pool_gets_the_bookies_that_it_was_found_to_have() -> None:
     found = live()
-    found[("StatefulSet", "ledgers-zone-b")]["spec"]["replicas"] = 3
+    pools = tuple(replace(pool, replicas=3) if pool.name == "zone-b" else pool for pool in look(found).pools)
 
-    plan = fleet.decide(look(found))
+    plan = fleet.decide(look(found, pools=pools))
 
     assert [action.manifest["spec"]["replicas"] for action in plan.actions] == [3]  # type: ignore[union-attr]
 
@@ -131,12 +132,27 @@ def test_metadata_is_never_initialised_a_second_time() -> None:
     status = BookieClusterStatus(metadata=MetadataStatus(initialized_at="2027-01-15T08:00:00Z"))
     never = {"metadataService": {"uri": "zk://zookeeper:2181/ledgers"}}
     nothing: Live = {}
+    elsewhere = MetadataStatus(initialized_at="2027-01-15T08:00:00Z", uri="zk+hierarchical://wrong:2181/ledgers")
+    lived = BookieClusterStatus(metadata=elsewhere, instance_id="instance")
 
     for observation in (
         unborn(nothing, status=status),
+        unborn(nothing, status=lived),
         look(nothing, has_marked_claims=True),
         unborn({key: one for key, one in live().items() if key[0] == "StatefulSet"}),
         unborn(nothing, spec_changes=never),
     ):
         assert children.metadata_step(observation) is MetadataStep.READY
+    assert (
+        children.metadata_step(unborn(nothing, status=BookieClusterStatus(metadata=elsewhere))) is MetadataStep.WAITING
+    )
     assert children.metadata_step(unborn(nothing)) is MetadataStep.WAITING
+
+
+def test_a_request_above_its_limit_changes_nothing_of_what_runs() -> None:
+    """The API server would take the ConfigMap and refuse the StatefulSet."""
+    plan = fleet.decide(look(live(), spec_changes={"resources": {"limits": {"memory": "1Gi"}}}))
+
+    assert plan.actions == ()
+    assert [obstacle.reason for obstacle in plan.obstacles] == ["SpecInvalid"]
+    assert "spec.resources.limits.memory is 1Gi" in plan.obstacles[0].message

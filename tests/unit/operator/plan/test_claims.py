@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie_operator.evidence.facts import BookieCase, Contents, SentinelFacts, State
+from bookie.ports.admin import Contents, State
+from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model import names
 from bookie_operator.plan import claims, stages
 from bookie_operator.plan.actions import MarkClaim
@@ -46,7 +47,7 @@ def test_a_valid_volume_on_an_unmarked_claim_is_marked() -> None:
 def test_a_new_incarnation_is_marked_over_the_old() -> None:
     case = make.bookie_case()
     volumes = tuple(
-        replace(one, report=replace(one.report, sentinel=SentinelFacts(case.bookie_id, "instance", 2)))
+        replace(one, report=replace(one.report, sentinel=make.sentinel(case.bookie_id, 2)))
         for one in case.volumes
         if one.report is not None
     )

@@ -1,4 +1,4 @@
-"""Gates between a proven loss and a grant: each closed on its own, by its own sentence (operators.md 3.5)."""
+"""Gates between a proven loss and a grant: each closed on its own, by its own sentence (spec/operator.md#G1 to G12)."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie_operator.evidence.facts import BookieCase, Mount, PersistentVolumeFacts, State
+from bookie.ports.admin import Member, MountProof, State
+from bookie_operator.evidence.facts import BookieCase, Door, PersistentVolumeFacts
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, Suspicion
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet, gates, stages
-from bookie_operator.plan.fleet import Plan
+from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.observation import Leadership, Observation
 from bookie_operator.status import render
 
@@ -27,6 +28,7 @@ def remembered(case: BookieCase, **changes: Any) -> BookieStatus:
         "reason": "Serving",
         "since": format_time(make.NOW_MS - 60_000),
         "incarnation": 1,
+        "processes": (),
     }
     return BookieStatus(**(known | changes))
 
@@ -54,7 +56,7 @@ def situation(
     return make.observation(bookies, status=known, spec_changes=spec, **changes)
 
 
-def closed(plan: Plan, bookie: str = LOST) -> list[str]:
+def closed(plan: FleetPlan, bookie: str = LOST) -> list[str]:
     return [gate.name for gate in plan.closed[bookie]]
 
 
@@ -63,7 +65,8 @@ def test_a_confirmed_loss_with_all_gates_open_is_granted() -> None:
 
     assert closed(plan) == []
     (send,) = plan.sends
-    assert (send.bookie, send.address, send.grant.new_incarnation) == (LOST, "10.0.0.1:3182", 2)
+    door = Door("10.0.0.1:3184", plan.observation.cluster.uid)
+    assert (send.bookie, send.door, send.grant.new_incarnation) == (LOST, door, 2)
     assert (send.grant.report_evidence, send.grant.cookie_version, send.grant.epoch) == ("report-hash", 0, 7)
 
 
@@ -105,7 +108,7 @@ def test_g3_an_unproven_mount_is_never_a_candidate() -> None:
     lost = make.lost_case()
     volume = lost.volumes[0]
     assert volume.report is not None
-    missing = replace(volume, report=replace(volume.report, mount=Mount.MISSING))
+    missing = replace(volume, report=make.changed(volume.report, proof=MountProof.MISSING))
 
     plan = fleet.decide(situation(replace(lost, volumes=(missing, *lost.volumes[1:]))))
 
@@ -119,7 +122,7 @@ def lost_sibling() -> BookieCase:
         bookie_id=whole.bookie_id,
         pod_uid="pod-ledgers-zone-b-0",
         state=State.WAITING_GRANT,
-        claimed=make.Claimed.LOST,
+        verdict=make.Verdict.LOST,
         volumes=tuple(one.report for one in volumes),
     )
     return replace(whole, volumes=volumes, report=report)
@@ -140,18 +143,43 @@ def test_g5_a_peer_that_is_down_is_waited_for() -> None:
     assert closed(plan) == ["G5-Peers"]
 
 
-def test_g5_opens_when_the_peer_stayed_away_longer_than_the_grace() -> None:
-    silent = replace(make.sibling("zone-b", 0), report=None, report_problem="no answer")
-    observation = situation(others={"zone_b": silent})
+def silent(zone: str) -> BookieCase:
+    return replace(make.sibling(zone, 0), report=None, report_problem="no answer")
+
+
+def away(observation: Observation, **since_ms: int) -> Observation:
+    """The same, when these bookies (`zone_b`, `zone_c`) were last seen serving so long ago."""
     entries = tuple(
-        entry.model_copy(update={"state": "Unreachable", "since": format_time(make.NOW_MS - 601_000)})
-        if entry.name == silent.name
+        entry.model_copy(
+            update={"state": "Unreachable", "away_since": format_time(make.NOW_MS - since_ms[_zone(entry)])}
+        )
+        if (_zone(entry) in since_ms)
         else entry
         for entry in observation.cluster.status.bookies
     )
     status = observation.cluster.status.model_copy(update={"bookies": entries})
+    return make.observation(observation.bookies, status=status)
 
-    assert closed(fleet.decide(make.observation(observation.bookies, status=status))) == []
+
+def _zone(entry: BookieStatus) -> str:
+    return entry.pool.replace("-", "_")
+
+
+def test_g5_opens_when_the_peer_stayed_away_longer_than_the_grace() -> None:
+    observation = situation(others={"zone_b": silent("zone-b")})
+
+    assert closed(fleet.decide(away(observation, zone_b=601_000))) == []
+
+
+def test_g5_a_peer_that_is_long_gone_opens_nothing_for_another() -> None:
+    observation = situation(others={"zone_b": silent("zone-b"), "zone_c": silent("zone-c")})
+
+    plan = fleet.decide(away(observation, zone_b=601_000, zone_c=1_000))
+
+    assert closed(plan) == ["G5-Peers"]
+    assert "zone-c-0" in plan.closed[LOST][0].message
+    assert "zone-b-0" not in plan.closed[LOST][0].message
+    assert closed(fleet.decide(away(observation, zone_b=601_000, zone_c=601_000))) == []
 
 
 def test_g6_an_old_volume_that_is_kept_is_better_than_a_copy() -> None:
@@ -185,7 +213,7 @@ def test_g7_one_bookie_heals_at_a_time() -> None:
             bookie_id="data.ledgers.zone-b.0",
             pod_uid="pod-ledgers-zone-b-0",
             state=State.REPAIRING,
-            claimed=make.Claimed.LOST,
+            verdict=make.Verdict.LOST,
         ),
     )
 
@@ -236,6 +264,38 @@ def test_g9_manual_waits_for_an_approval_of_exactly_this_evidence() -> None:
 
 def test_g11_software_that_knows_no_limbo_gets_no_grant() -> None:
     assert closed(fleet.decide(situation(make.lost_case(capabilities=("regeneration",))))) == ["G11-Capability"]
+
+
+def test_g12_an_id_that_is_registered_is_served_by_an_older_process() -> None:
+    lost = replace(make.lost_case(), member=Member("data.ledgers.zone-a.0", has_cookie=True, is_registered=True))
+
+    plan = fleet.decide(situation(lost))
+
+    assert closed(plan) == ["G12-OldProcess"]
+    assert plan.sends == ()
+
+
+def test_every_gate_is_named_once_however_many_sentences_it_has() -> None:
+    """The API server refuses a list with one name twice, and with it the whole status."""
+    case = make.lost_case()
+    old = {
+        f"pv-{name}-1": PersistentVolumeFacts(f"pv-{name}-1", f"pv-uid-{name}-1", "Released", "Retain")
+        for _, name in make.ROLES
+    }
+
+    plan = fleet.decide(situation(case, old_volumes=old))
+
+    assert closed(plan) == ["G6-OldVolume"]
+    assert all(name in plan.closed[LOST][0].message for _, name in make.ROLES)
+
+
+def test_g11_a_pod_without_certificates_is_granted_nothing_in_clear() -> None:
+    older = replace(make.lost_case(), pod=make.pod(LOST, uid="pod-2", is_ready=False, has_certificates=False))
+
+    plan = fleet.decide(situation(older))
+
+    assert (closed(plan), plan.sends) == (["G11-Capability"], ())
+    assert "delete the pod" in plan.closed[LOST][0].message
 
 
 def test_a_paused_cluster_grants_nothing_and_changes_only_its_disruption_budget() -> None:

@@ -1,4 +1,4 @@
-"""Where a bookie stands: stages of operators.md 3.4, stabilization, and who counts as data-less."""
+"""Where a bookie stands: its stages (spec/operator.md#K10), stabilization, and who counts as data-less."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie_operator.evidence.facts import BookieCase, Claimed, Contents, Mount, State
+from bookie.ports.admin import Contents, Member, MountProof, State, Verdict
+from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.status import BookieStatus, Suspicion
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import stages
@@ -34,27 +35,27 @@ def assess(case: BookieCase, previous: BookieStatus | None = None, *, now_ms: in
 @pytest.mark.parametrize(
     ("state", "claimed", "stage"),
     [
-        (State.SERVING, Claimed.HEALTHY, Stage.SERVING),
-        (State.READ_ONLY, Claimed.HEALTHY, Stage.READ_ONLY),
-        (State.REPAIRING, Claimed.LOST, Stage.REPAIRING),
-        (State.REPAIRING, Claimed.UNCLEAN, Stage.LIMBO),
-        (State.FENCING, Claimed.UNCLEAN, Stage.FENCING),
-        (State.STAMPING, Claimed.LOST, Stage.STAMPING),
-        (State.STOPPING, Claimed.HEALTHY, Stage.STOPPING),
-        (State.REPLAYING, Claimed.HEALTHY, Stage.INSPECTING),
-        (State.STARTING, Claimed.VERDICT_UNSPECIFIED, Stage.INSPECTING),
-        (State.STATE_UNSPECIFIED, Claimed.HEALTHY, Stage.INSPECTING),
-        (State.HELD, Claimed.STALE, Stage.HELD),
+        (State.SERVING, Verdict.HEALTHY, Stage.SERVING),
+        (State.READ_ONLY, Verdict.HEALTHY, Stage.READ_ONLY),
+        (State.REPAIRING, Verdict.LOST, Stage.REPAIRING),
+        (State.REPAIRING, Verdict.UNCLEAN, Stage.LIMBO),
+        (State.FENCING, Verdict.UNCLEAN, Stage.FENCING),
+        (State.STAMPING, Verdict.LOST, Stage.STAMPING),
+        (State.STOPPING, Verdict.HEALTHY, Stage.STOPPING),
+        (State.REPLAYING, Verdict.HEALTHY, Stage.INSPECTING),
+        (State.STARTING, None, Stage.INSPECTING),
+        (State.UNSPECIFIED, Verdict.HEALTHY, Stage.INSPECTING),
+        (State.HELD, Verdict.STALE, Stage.HELD),
     ],
 )
-def test_a_report_is_a_stage(state: State, claimed: Claimed, stage: Stage) -> None:
-    assert assess(make.bookie_case(report=make.report(state=state, claimed=claimed))).stage is stage
+def test_a_report_is_a_stage(state: State, claimed: Verdict, stage: Stage) -> None:
+    assert assess(make.bookie_case(report=make.report(state=state, verdict=claimed))).stage is stage
 
 
 def test_a_new_bookie_bootstraps() -> None:
     volumes = tuple(replace(make.replaced(one), recorded=None) for one in make.bookie_case().volumes)
     report = make.report(
-        state=State.STARTING, claimed=Claimed.BOOTSTRAP, cookie_present=False, incarnation=0, ledgers_naming_me=0
+        state=State.STARTING, verdict=Verdict.BOOTSTRAP, cookie_present=False, incarnation=0, ledgers_naming_me=0
     )
 
     assert assess(make.bookie_case(volumes=volumes, report=report)).stage is Stage.BOOTSTRAPPING
@@ -63,14 +64,15 @@ def test_a_new_bookie_bootstraps() -> None:
 def test_a_bookie_without_pod_is_provisioning_or_missing_by_its_past() -> None:
     case = make.bookie_case(pod=None, report=None)
 
-    assert assess(case).stage is Stage.PROVISIONING
-    assert assess(case, before()).stage is Stage.MISSING
+    assert assess(make.unborn(case)).stage is Stage.PROVISIONING
+    assert assess(case).stage is Stage.MISSING, "its claims are marked"
+    assert assess(make.unborn(case), before()).stage is Stage.MISSING
 
 
 def test_what_keeps_a_pod_from_running_is_said() -> None:
     pod = make.pod(phase="Pending", problem="ImagePullBackOff: no such image")
 
-    one = assess(make.bookie_case(pod=pod, report=None))
+    one = assess(replace(make.unborn(make.bookie_case()), pod=pod))
 
     assert (one.stage, one.message) == (Stage.PROVISIONING, "ImagePullBackOff: no such image")
 
@@ -142,8 +144,8 @@ def test_a_held_bookie_with_empty_volumes_counts_as_dataless_and_one_with_data_d
         replace(one, report=replace(one.report, contents=Contents.EMPTY)) if one.report else one
         for one in make.bookie_case().volumes
     )
-    wiped = make.bookie_case(volumes=volumes, report=make.report(state=State.HELD, claimed=Claimed.LOST))
-    stale = make.bookie_case(report=make.report(state=State.HELD, claimed=Claimed.STALE))
+    wiped = make.bookie_case(volumes=volumes, report=make.report(state=State.HELD, verdict=Verdict.LOST))
+    stale = make.bookie_case(report=make.report(state=State.HELD, verdict=Verdict.STALE))
 
     assert assess(wiped, before()).is_dataless
     assert not assess(stale, before()).is_dataless
@@ -151,16 +153,47 @@ def test_a_held_bookie_with_empty_volumes_counts_as_dataless_and_one_with_data_d
 
 
 def test_a_bookie_that_never_held_data_is_missed_by_nobody() -> None:
-    assert not assess(make.bookie_case(pod=None, report=None)).is_unavailable
+    assert not assess(make.unborn(make.bookie_case())).is_unavailable
 
 
 def test_an_unmounted_volume_is_presumed_intact_so_its_bookie_is_unavailable_not_dataless() -> None:
     volumes = tuple(
-        replace(one, report=replace(one.report, contents=Contents.EMPTY, mount=Mount.MISSING)) if one.report else one
+        replace(one, report=make.changed(one.report, contents=Contents.EMPTY, proof=MountProof.MISSING))
+        if one.report
+        else one
         for one in make.bookie_case().volumes
     )
-    report = make.report(state=State.HELD, claimed=Claimed.MOUNT_MISSING, reason="not mounted")
+    report = make.report(state=State.HELD, verdict=Verdict.MOUNT_MISSING, reason="not mounted")
 
     one = assess(make.bookie_case(volumes=volumes, report=report), before())
 
     assert (one.stage, one.is_dataless, one.is_unavailable) == (Stage.HELD, False, True)
+
+
+def test_a_bookie_whose_cookie_is_there_and_whose_claims_are_bare_counts_as_without_data_when_it_stays_silent() -> None:
+    bare = make.unborn(make.bookie_case())
+    known = replace(bare, pod=make.pod(), report_problem="no answer", member=Member(bare.bookie_id, True, False))
+    silent = before(state="Unreachable", incarnation=0, since=format_time(make.NOW_MS - 61_000))
+
+    assert not assess(known).is_dataless, "an answer may be lost"
+    assert assess(known).is_unavailable
+    assert assess(known, silent).is_dataless
+    assert assess(replace(known, pod=None)).is_dataless
+    assert not assess(bare).is_dataless
+
+
+def test_a_new_bookie_whose_pod_is_still_called_pending_lost_nothing() -> None:
+    """Its kubelet is slower than its cookie: a new fleet began with a Warning of volumes that nobody had lost."""
+    bare = make.unborn(make.bookie_case())
+    pending = make.pod(phase="Pending", is_ready=False)
+    known = replace(bare, pod=pending, member=Member(bare.bookie_id, has_cookie=True, is_registered=True))
+    starting = before(state="Missing", incarnation=0, since=format_time(make.NOW_MS - 5_000))
+    stuck = before(state="Missing", incarnation=0, since=format_time(make.NOW_MS - 60_000))
+    lived = before(state="Missing", incarnation=1, since=format_time(make.NOW_MS - 5_000))
+
+    assert not assess(known).is_dataless, "seen for the first time"
+    assert not assess(known, starting).is_dataless
+    assert assess(known).is_unavailable, "and yet the gates count it"
+    assert assess(known, stuck).is_dataless, "a pod that never comes"
+    assert assess(known, lived).is_dataless, "we have seen its data"
+    assert assess(replace(known, pod=replace(pending, problem="Unschedulable"))).is_dataless, "a pod that says why"

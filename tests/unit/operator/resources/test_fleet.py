@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie_operator.model import names
+from bookie.settings.table import BY_NAME
+from bookie_operator.gateways import facts
 from bookie_operator.resources import common, fleet, settings
 
 
@@ -135,14 +136,22 @@ def test_optional_placement_and_pull_secrets_reach_pods_and_job() -> None:
         assert spec["tolerations"] == [{"key": "storage", "operator": "Exists"}]
 
 
-def test_an_admin_token_reaches_the_bookie_as_a_file_and_only_where_it_is_wanted() -> None:
-    with_token, without = pod(adminTokenSecret="ledgers-admin"), pod()
-    (container,) = with_token["containers"]
+def test_a_bookie_finds_its_own_cluster_s_certificates_and_no_other_s_in_its_namespace_s_secret() -> None:
+    (container,) = pod()["containers"]
+    (volume,) = [one for one in pod()["volumes"] if one["name"] == "bookie-admin-tls"]
 
-    assert {"name": "bookie-admin", "secret": {"secretName": "ledgers-admin"}} in with_token["volumes"]
-    assert {"name": "bookie-admin", "mountPath": "/etc/bookie-admin", "readOnly": True} in container["volumeMounts"]
-    assert {"name": "BOOKIE_ADMIN_TOKEN_FILE", "value": "/etc/bookie-admin/token"} in container["env"]
-    assert "bookie-admin" not in str(without)
+    assert volume["secret"]["secretName"] == "bookie-admin-certificates"
+    assert [(item["key"], item["path"]) for item in volume["secret"]["items"]] == [
+        ("ledgers.tls.crt", "tls.crt"),
+        ("ledgers.tls.key", "tls.key"),
+        ("ledgers.ca.crt", "ca.crt"),
+        ("ledgers.clients", "clients"),
+    ]
+    mount = {"name": "bookie-admin-tls", "mountPath": "/etc/bookie-admin-tls", "readOnly": True}
+    assert mount in container["volumeMounts"]
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    assert (told["BOOKIE_ADMIN_TLS_DIRECTORY"], told["BOOKIE_ADMIN_TLS_PORT"]) == ("/etc/bookie-admin-tls", "3184")
+    assert told["BOOKIE_ADMIN_SOCKET"].startswith("/tmp/")
 
 
 def test_claims_are_used_by_one_pod_at_a_time_unless_told_otherwise() -> None:
@@ -160,7 +169,7 @@ def test_settings_name_what_the_bookie_needs() -> None:
     storage = make.spec()["storage"]
     storage["ledgers"]["volumes"][0]["allowSharedFilesystem"] = True
     found = settings.properties(
-        make.cluster(storage=storage, repair={"copyRate": "10M"}, config={"writerThreads": "2"}).spec
+        make.cluster(storage=storage, repair={"copyRate": "10M"}, config={"flushInterval": "2000"}).spec
     )
 
     assert found["journalDirectories"] == "/bookie/journal/journal"
@@ -171,7 +180,7 @@ def test_settings_name_what_the_bookie_needs() -> None:
     assert found["allowSharedFilesystem"] == "/bookie/ledgers/ledgers"
     assert found["copyRateBytesPerSecond"] == "10000000"
     assert found["shutdownTimeoutMs"] == "110000"
-    assert found["writerThreads"] == "2"
+    assert found["flushInterval"] == "2000"
 
 
 def test_an_index_on_the_ledger_volumes_has_no_directory_of_its_own() -> None:
@@ -182,7 +191,8 @@ def test_an_index_on_the_ledger_volumes_has_no_directory_of_its_own() -> None:
 
 def test_changed_settings_are_a_new_revision_of_the_pods() -> None:
     def revision(**changes: Any) -> str:
-        return str(stateful_set(**changes)["spec"]["template"]["metadata"]["annotations"][names.SETTINGS_HASH])
+        (name,) = facts.config_maps(stateful_set(**changes)["spec"]["template"]["spec"])
+        return name
 
     assert revision() != revision(config={"x": "1"})
 
@@ -230,3 +240,43 @@ def test_the_mark_does_not_depend_on_the_mark() -> None:
     desired = stateful_set()
 
     assert common.marked(desired) == desired
+
+
+@pytest.mark.parametrize(
+    ("security", "told"),
+    [
+        ({}, {"zkJaasFile": "/etc/bookie-metadata/jaas.conf", "zkEnableSecurity": "true"}),
+        ({"authentication": "Digest", "acls": False}, {"zkDigestFile": "/etc/bookie-metadata/digest"}),
+        (
+            {"authentication": "None", "tls": "Mutual"},
+            {
+                "zkTlsEnabled": "true",
+                "zkTlsTrustStore": "/etc/bookie-metadata/ca.crt",
+                "zkTlsKeyStore": "/etc/bookie-metadata/tls.key",
+                "zkTlsCertificatePath": "/etc/bookie-metadata/tls.crt",
+            },
+        ),
+    ],
+)
+def test_a_secret_says_who_the_pods_are_for_zookeeper(security: dict[str, Any], told: dict[str, str]) -> None:
+    service = {
+        "uri": "zk+hierarchical://zk:2181/ledgers",
+        "initialize": "IfAbsent",
+        "security": {"secretName": "zookeeper", **security},
+    }
+    made = make.cluster(metadataService=service)
+
+    properties = settings.properties(made.spec)
+    assert {key: text for key, text in properties.items() if key.startswith("zk") and key != "zkTimeout"} == told
+    job = children(metadataService=service)[("Job", "ledgers-metadata")]["spec"]["template"]["spec"]
+    given = {entry["name"]: entry["value"] for entry in job["containers"][0]["env"]}
+    assert given == {BY_NAME[key].variable: text for key, text in told.items()}
+    for spec in (pod(metadataService=service), job):
+        (mount,) = [each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "bookie-metadata"]
+        assert mount == {"name": "bookie-metadata", "mountPath": "/etc/bookie-metadata", "readOnly": True}
+        (volume,) = [each for each in spec["volumes"] if each["name"] == "bookie-metadata"]
+        assert volume["secret"]["secretName"] == "zookeeper"
+
+
+def test_without_security_nothing_is_mounted_for_it() -> None:
+    assert not [volume for volume in pod()["volumes"] if volume["name"] == "bookie-metadata"]

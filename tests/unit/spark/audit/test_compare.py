@@ -9,7 +9,7 @@ from bookie.base.ids import BookieId, EntryId
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
 from bookie.wire import availability
 from pyspark_bookkeeper.audit import bitmaps, compare
-from pyspark_bookkeeper.audit.compare import MISSING, UNEXPECTED, UNREACHABLE, Finding, Unknown
+from pyspark_bookkeeper.audit.compare import MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding, Unknown
 
 BOOKIES = [BookieId(f"b{number}") for number in range(6)]
 ZONES = {BookieId(f"b{number}"): "xyz"[number % 3] for number in range(5)}  # the last one is not registered
@@ -119,7 +119,7 @@ def test_a_whole_striped_replica_that_is_missing_is_one_range() -> None:
 
     result = compare.compare(metadata, 10_000, holdings, ZONES, is_final=True)
 
-    assert list(result.findings(7)) == [Finding(7, "b1", MISSING, 0, 9_999, 6_667)]
+    assert list(result.findings(7)) == [ReplicaFinding(7, "b1", MISSING, 0, 9_999, 6_667)]
     assert result.replicas_min == 1
 
 
@@ -130,7 +130,7 @@ def test_a_bookie_that_does_not_know_is_unreachable_and_neither_missing_nor_clea
 
     result = compare.compare(metadata, 6, holdings, ZONES, is_final=True)
 
-    assert list(result.findings(7)) == [Finding(7, "b1", UNREACHABLE, 0, 5, 6, "in limbo")]
+    assert list(result.findings(7)) == [ReplicaFinding(7, "b1", UNREACHABLE, 0, 5, 6, "in limbo")]
     assert not result.is_clean
     assert result.replicas_min == 2
 
@@ -142,7 +142,10 @@ def test_a_ledger_on_a_bookie_that_never_had_it_is_missing_there_and_unexpected_
 
     result = compare.compare(metadata, 4, holdings, ZONES, is_final=True)
 
-    assert list(result.findings(7)) == [Finding(7, "b1", MISSING, 0, 3, 4), Finding(7, "b4", UNEXPECTED, 0, 3, 4)]
+    assert list(result.findings(7)) == [
+        ReplicaFinding(7, "b1", MISSING, 0, 3, 4),
+        ReplicaFinding(7, "b4", UNEXPECTED, 0, 3, 4),
+    ]
 
 
 def test_beyond_the_end_a_closed_ledger_is_judged_and_an_open_one_is_not() -> None:
@@ -151,7 +154,7 @@ def test_beyond_the_end_a_closed_ledger_is_judged_and_an_open_one_is_not() -> No
 
     final = compare.compare(metadata, 2, holdings, ZONES, is_final=True)
 
-    assert list(final.findings(1)) == [Finding(1, "b0", UNEXPECTED, 2, 8, 7)]
+    assert list(final.findings(1)) == [ReplicaFinding(1, "b0", UNEXPECTED, 2, 8, 7)]
     assert compare.compare(metadata, 2, holdings, ZONES, is_final=False).is_clean
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from bookie.base.errors import BadInput
 from bookie.base.ids import BookieId, LedgerId
 from pyspark_bookkeeper.audit import job, plan, tally
-from pyspark_bookkeeper.audit.compare import MISSING, UNREACHABLE, Finding
+from pyspark_bookkeeper.audit.compare import MISSING, UNREACHABLE, ReplicaFinding
 from pyspark_bookkeeper.audit.inspector import Rules, UnitResult
 from pyspark_bookkeeper.audit.parts import Folder, write_whole
-from pyspark_bookkeeper.audit.plan import Plan, Unit
+from pyspark_bookkeeper.audit.plan import AuditPlan, Unit
 
 figures = st.dictionaries(
     st.sampled_from([("entries",), ("ledgers", "open"), ("bookies", "b1", "missing"), ("zones", "", "2")]),
@@ -24,10 +24,11 @@ figures = st.dictionaries(
 ).map(Counter)
 
 
-def planned(ledgers: int = 10, *, unit_ledgers: int = 2, wave_units: int = 2) -> Plan:
+def planned(ledgers: int = 10, *, unit_ledgers: int = 2, wave_units: int = 2) -> AuditPlan:
     return plan.make(
         uri="zk+hierarchical://zk:2181/ledgers",
         started_ms=1,
+        options={"--ask": "all", "--read": "sample"},
         rules=Rules(grace_ms=5),
         zones={BookieId("b1"): "x"},
         known=[BookieId("b1"), BookieId("b2")],
@@ -40,7 +41,7 @@ def planned(ledgers: int = 10, *, unit_ledgers: int = 2, wave_units: int = 2) ->
 def found(unit: Unit) -> UnitResult:
     """A finding for each ledger of a unit."""
     ids = list(plan.parse_ids(unit[1]))
-    findings = [Finding(ledger_id, "b1", MISSING, 0, 3, 2) for ledger_id in ids]
+    findings = [ReplicaFinding(ledger_id, "b1", MISSING, 0, 3, 2) for ledger_id in ids]
     return UnitResult(findings, Counter({("entries",): len(ids), ("copies", MISSING): 2 * len(ids)}))
 
 
@@ -64,10 +65,15 @@ def test_a_plan_is_read_as_it_was_written() -> None:
     assert plan.load(plan.dump(planned())) == planned()
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', '{"format": 1, "uri": "x"}', "[1]"])
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 1}', '{"format": 2, "uri": "x"}', "[1]"])
 def test_what_is_no_plan_is_refused_with_the_next_thing_to_try(text: str) -> None:
     with pytest.raises(BadInput, match="another folder"):
         plan.load(text)
+
+
+def test_a_plan_names_the_options_that_differ_from_those_it_was_made_with() -> None:
+    assert plan.difference(planned(), {"--ask": "all", "--read": "sample"}) == ""
+    assert plan.difference(planned(), {"--ask": "named", "--read": "sample"}) == "--ask all (now named)"
 
 
 @settings(deadline=None)
@@ -92,13 +98,13 @@ def test_of_many_reasons_the_most_frequent_stay() -> None:
 def test_findings_and_figures_come_back_from_their_parts(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "audit")
     folder.begin(planned())
-    odd = Finding(1, "b2", UNREACHABLE, 4, 9, 3, "bookie b2 cannot be reached")
+    odd = ReplicaFinding(1, "b2", UNREACHABLE, 4, 9, 3, "bookie b2 cannot be reached")
 
     folder.write_wave(0, [found((0, "0,2")), UnitResult([odd], Counter({("entries",): 6}))])
     folder.write_wave(1, [UnitResult()])
 
     findings, total = folder.read(2)
-    assert findings == [Finding(0, "b1", MISSING, 0, 3, 2), odd, Finding(2, "b1", MISSING, 0, 3, 2)]
+    assert findings == [ReplicaFinding(0, "b1", MISSING, 0, 3, 2), odd, ReplicaFinding(2, "b1", MISSING, 0, 3, 2)]
     assert total == Counter({("entries",): 8, ("copies", MISSING): 4})
     assert pq.read_table(folder.findings).num_rows == 3
 

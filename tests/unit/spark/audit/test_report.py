@@ -1,5 +1,6 @@
 """The summary, the pictures and the page: what they say follows from the figures, and nothing in them is fetched."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -7,15 +8,16 @@ from collections import Counter
 import pytest
 
 from bookie.base.ids import BookieId, LedgerId
-from pyspark_bookkeeper.audit import plan, plots, report, summary, tally
-from pyspark_bookkeeper.audit.compare import MISSING, UNEXPECTED, UNREACHABLE, Finding
+from pyspark_bookkeeper.audit import command, plan, plots, report, summary, tally
+from pyspark_bookkeeper.audit.compare import CORRUPT, MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding
 from pyspark_bookkeeper.audit.inspector import Rules
 from pyspark_bookkeeper.audit.summary import Summary
 
 FINDINGS = [
-    Finding(5, "<i>1", UNEXPECTED, 0, 99, 100),
-    Finding(3, "<i>1", MISSING, 4, 9, 3),
-    Finding(4, "b2", UNREACHABLE, 0, 0, 1, "bookie b2 cannot be reached"),
+    ReplicaFinding(5, "<i>1", UNEXPECTED, 0, 99, 100),
+    ReplicaFinding(3, "<i>1", MISSING, 4, 9, 3),
+    ReplicaFinding(4, "b2", UNREACHABLE, 0, 0, 1, "bookie b2 cannot be reached"),
+    *(ReplicaFinding(number, "", tally.YOUNG, 0, -1, 0) for number in (7, 8, 9)),
 ]
 FIGURES = Counter(
     {
@@ -39,10 +41,11 @@ FIGURES = Counter(
 )
 
 
-def told(findings: list[Finding] = FINDINGS, figures: tally.Figures = FIGURES) -> Summary:
+def told(findings: list[ReplicaFinding] = FINDINGS, figures: tally.Figures = FIGURES) -> Summary:
     audited = plan.make(
         uri="zk+hierarchical://zk:2181/ledgers",
         started_ms=1_700_000_000_000,
+        options={},
         rules=Rules(),
         zones={BookieId("<i>1"): "x"},
         known=[BookieId("idle")],
@@ -54,30 +57,77 @@ def told(findings: list[Finding] = FINDINGS, figures: tally.Figures = FIGURES) -
 
 def test_the_sentence_says_what_was_seen_and_what_was_not_looked_at() -> None:
     assert summary.sentence(told()) == (
-        "1,000 ledgers, 10,000 copies: 3 missing, 1 not to be seen, 100 unexpected; not audited: 3 young"
+        "Replicas are missing; not everything could be seen. 1,000 ledgers, 10,000 copies: 3 missing, 0 corrupt, "
+        "1 not to be seen, 100 unexpected; ledgers not known: 3 young"
     )
 
 
+LOOKED_AT = Counter({("ledgers", "closed"): 1, ("copies", "expected"): 10})
+DEFAULT = command.FAIL_ON
+
+
+def found(*kinds: str) -> Summary:
+    """One ledger was looked at, and these kinds were found."""
+    rows = [ReplicaFinding(1, "b1", kind, 0, 0, 1) for kind in kinds]
+    return told(rows, LOOKED_AT + Counter({("ledgers", kind): 1 for kind in kinds if kind in tally.UNKNOWN}))
+
+
 @pytest.mark.parametrize(
-    ("kinds", "fail_on", "is_clean"),
+    ("kinds", "fail_on", "outcome", "code"),
     [
-        ([], [MISSING, UNREACHABLE], True),
-        ([UNEXPECTED], [MISSING, UNREACHABLE], True),
-        ([UNEXPECTED], [UNEXPECTED], False),
-        ([MISSING], [MISSING, UNREACHABLE], False),
-        ([UNREACHABLE], [MISSING, UNREACHABLE], False),
+        ([], DEFAULT, "whole", 0),
+        ([UNEXPECTED], DEFAULT, "whole", 0),
+        ([UNEXPECTED], [UNEXPECTED], "whole", 5),
+        ([MISSING], DEFAULT, "damage", 5),
+        ([CORRUPT], DEFAULT, "damage", 5),
+        ([CORRUPT, UNREACHABLE, tally.YOUNG], DEFAULT, "damage", 5),
+        ([UNREACHABLE], DEFAULT, "not known", 6),
+        *(([state], DEFAULT, "not known", 6) for state in tally.UNKNOWN),
+        ([tally.YOUNG], [MISSING], "not known", 0),
+        ([MISSING], [UNREACHABLE], "damage", 0),
     ],
 )
-def test_an_audit_is_clean_when_nothing_of_the_named_kinds_was_found(
-    kinds: list[str], fail_on: list[str], is_clean: bool
+def test_there_are_three_outcomes_and_a_code_for_each(
+    kinds: list[str], fail_on: list[str], outcome: str, code: int
 ) -> None:
-    findings = [one for one in FINDINGS if one.kind in kinds]
+    summarized = found(*kinds)
 
-    assert summary.is_clean(told(findings), fail_on) is is_clean
+    assert (summarized["outcome"], summary.exit_code(summarized, fail_on)) == (outcome, code)
+    assert summarized["findings"] == {kind: int(kind in kinds) for kind in summary.ALL_KINDS}
+    assert json.loads(json.dumps(summarized))["outcome"] == outcome
 
 
-def test_an_audit_with_a_record_that_nobody_can_read_is_not_clean() -> None:
-    assert not summary.is_clean(told([], Counter({("ledgers", "unreadable"): 1})), [MISSING])
+@pytest.mark.parametrize("state", [*tally.UNKNOWN, tally.GONE])
+def test_an_audit_that_looked_at_nothing_is_never_whole_whatever_is_accepted(state: str) -> None:
+    nothing = told([], Counter({("ledgers", state): 3}))
+
+    assert (nothing["outcome"], summary.exit_code(nothing, [MISSING])) == ("not known", 6)
+    assert nothing["title"] == "Nothing could be looked at"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "figures", "title"),
+    [
+        ([], {}, "Every replica is listed; bytes were not read"),
+        ([], {("copies", "read"): 4}, "Every replica is listed; 4 of 10 were read"),
+        ([], {("copies", "read"): 10}, "Every replica is there: all were read"),
+        ([], {("copies", "expected"): -10}, "Every ledger is empty: no replica is promised"),
+        ([MISSING], {}, "Replicas are missing"),
+        ([CORRUPT], {}, "Replicas are damaged"),
+        ([CORRUPT, MISSING, tally.MOVED], {}, "Replicas are missing and damaged; not everything could be seen"),
+        ([UNREACHABLE], {}, "Not every replica could be seen"),
+        ([tally.UNSURE], {}, "Not every replica could be seen"),
+    ],
+)
+def test_the_title_says_no_more_than_was_seen(
+    kinds: list[str], figures: dict[tuple[str, ...], int], title: str
+) -> None:
+    rows = [ReplicaFinding(1, "b1", kind, 0, 0, 1) for kind in kinds]
+    summarized = told(rows, Counter({key: LOOKED_AT[key] + figures.get(key, 0) for key in {**LOOKED_AT, **figures}}))
+
+    assert summarized["title"] == title
+    assert f"<h1>{title}</h1>" in report.page(summarized)
+    assert summary.sentence(summarized).startswith(f"{title}. ")
 
 
 def test_bookies_that_hold_nothing_are_told_of_too() -> None:
@@ -86,7 +136,7 @@ def test_bookies_that_hold_nothing_are_told_of_too() -> None:
 
 
 def test_the_worst_findings_are_the_examples_and_there_are_not_too_many() -> None:
-    many = [Finding(number, "b2", UNREACHABLE, 0, 0, 1) for number in range(2 * summary.EXAMPLES_MAX)]
+    many = [ReplicaFinding(number, "b2", UNREACHABLE, 0, 0, 1) for number in range(2 * summary.EXAMPLES_MAX)]
 
     examples = told(FINDINGS + many)["examples"]
 
@@ -95,7 +145,7 @@ def test_the_worst_findings_are_the_examples_and_there_are_not_too_many() -> Non
 
 
 def test_the_page_is_one_file_with_every_figure_and_nothing_to_fetch_or_run() -> None:
-    page = report.page(told(), is_clean=False, where="/audits/1/findings")
+    page = report.page(told(), where="/audits/1/findings")
 
     for expected in ("Replicas are missing", "10,000", "4 to 9", "/audits/1/findings", "b2 cannot be reached", "2.5 s"):
         assert expected in page
@@ -103,13 +153,6 @@ def test_the_page_is_one_file_with_every_figure_and_nothing_to_fetch_or_run() ->
     assert "<i>1" not in page
     assert not re.search(r"<script|<link|<img|src=|@import|url\(", page)
     assert "http" not in page.replace('xmlns="http://www.w3.org/2000/svg"', "")
-
-
-def test_the_title_follows_the_worst_that_was_found() -> None:
-    unseen = told([FINDINGS[2]], Counter({("copies", UNREACHABLE): 1}))
-
-    assert "<h1>Every replica is there</h1>" in report.page(told([]), is_clean=True)
-    assert "<h1>Not every replica could be seen</h1>" in report.page(unseen, is_clean=False)
 
 
 @pytest.mark.parametrize("picture", report.FIGURES)

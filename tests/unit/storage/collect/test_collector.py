@@ -5,10 +5,11 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.disk_image import StoreImage
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage.collect import collector
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, entry, run
+from story_support import story
 
 
 def test_ledgers_proven_absent_go_with_their_logs_and_the_others_stay() -> None:
@@ -32,7 +33,7 @@ def test_ledgers_proven_absent_go_with_their_logs_and_the_others_stay() -> None:
             assert await bench.read(store, 20, 0) == entry(20, 0)
             assert await bench.read(store, 11, 1) == entry(11, 1, payload=bytes(10))
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
 
     run(story, Bench(entry_log_bytes_max=4096))
@@ -59,35 +60,32 @@ def test_a_log_without_live_ledgers_is_removed_and_its_id_never_comes_back() -> 
             await store.flush()
             assert [path[-12:] for path in bench.paths(".log")] == ["00000001.log", "00000002.log"]
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
 
     run(story, Bench(entry_log_bytes_max=4096))
 
 
-def test_nothing_is_deleted_on_a_doubt() -> None:
-    # bp46.md 10, 42: Java's collector does not look at limbo.
-    async def story(bench: Bench) -> None:
-        async def gone(ledger_id: LedgerId) -> bool:
-            return True
+@story(run)
+async def test_nothing_is_deleted_on_a_doubt(bench: Bench) -> None:
+    async def gone(ledger_id: LedgerId) -> bool:
+        return True
 
-        async def silent(ledger_id: LedgerId) -> bool:
-            raise errors.MetadataError("no answer")
+    async def silent(ledger_id: LedgerId) -> bool:
+        raise errors.MetadataError("no answer")
 
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, [0])
-            with pytest.raises(errors.MetadataError):
-                await collector.collect(store, silent)
-            store.is_doubtful = True
-            assert (await collector.collect(store, gone)).ledgers_deleted == 0
-            store.is_doubtful = False
-            await store.protect([(LedgerId(7), True, True, KEY)])
-            assert (await collector.collect(store, gone)).ledgers_deleted == 0
-            assert await bench.read(store, 7, 0) == entry(7, 0)
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        with pytest.raises(errors.MetadataError):
+            await collector.collect(store, silent)
+        store.is_doubtful = True
+        assert (await collector.collect(store, gone)).ledgers_deleted == 0
+        store.is_doubtful = False
+        await store.protect([(LedgerId(7), True, True, KEY)])
+        assert (await collector.collect(store, gone)).ledgers_deleted == 0
+        assert await bench.read(store, 7, 0) == entry(7, 0)
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
 def test_logs_written_while_a_checkpoint_runs_are_left_alone() -> None:
@@ -100,7 +98,7 @@ def test_logs_written_while_a_checkpoint_runs_are_left_alone() -> None:
                 await bench.simulation.loop.sleep_ns(10_000)
             await flush
             assert await collector.drop_dead_logs(store) == 0
-            assert store.entry_runs(LedgerId(7)) == [(0, 29)]
+            assert await store.entry_ranges(LedgerId(7)) == [(0, 29)]
             assert await bench.read(store, 7, 29) == entry(7, 29, payload=bytes(2000))
 
         await bench.life(work)
@@ -130,7 +128,7 @@ def test_an_entry_found_again_after_a_cut_in_a_checkpoint_keeps_its_log(
 
         async def second(store: EntryStore) -> None:
             bench.node.disk_faults.lies_about_sync = False
-            found = store.entry_runs(LedgerId(7))
+            found = await store.entry_ranges(LedgerId(7))
             await bench.put_all(store, 8, [0])
             await store.flush()
             await collector.collect(store, never)
@@ -142,7 +140,7 @@ def test_an_entry_found_again_after_a_cut_in_a_checkpoint_keeps_its_log(
             return False
 
         monkeypatch.setattr(StoreImage, "process_ended", cut)
-        await bench.life(first, end=End.KILL)
+        await bench.life(first, end=ProcessEnd.KILL)
         monkeypatch.undo()
         await bench.life(second)
 
@@ -165,7 +163,7 @@ def test_a_deletion_that_a_crash_would_undo_drops_no_log() -> None:
             await store.flush()
             assert await collector.drop_dead_logs(store) == 1
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
 
     run(story, Bench(entry_log_bytes_max=4096))

@@ -5,11 +5,11 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import BLOCK_BYTES
-from bookie.sim.node import End
+from bookie.sim.node import ProcessEnd
 from bookie.storage.collect import collector, survey
 from bookie.storage.collect.compactor import Compacted, Compactor
-from bookie.storage.collect.options import CompactionOptions, Rule
 from bookie.storage.collect.plan import Kind
+from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.store import EntryStore
 from storage_support import Bench, entry, put, run
 
@@ -65,7 +65,7 @@ def test_live_entries_move_and_their_logs_go() -> None:
             assert (store.stats.logs_compacted, store.stats.entries_compacted) == (2, 2)
             await check(bench, store)
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(lambda store: check(bench, store))
 
     run(story, small())
@@ -92,7 +92,9 @@ def test_runs_come_when_they_are_due_and_not_before() -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             await half_dead_logs(bench, store)
-            options = CompactionOptions(entries_per_s=None, minor=Rule(0.2, 60_000), major=Rule(0.8, 600_000))
+            options = CompactionOptions(
+                entries_per_s=None, minor=CompactionRule(0.2, 60_000), major=CompactionRule(0.8, 600_000)
+            )
             driver = compactor(bench, store, options)
             assert await driver.run() is None
             await bench.simulation.loop.sleep_ns(60 * 10**9)
@@ -123,7 +125,7 @@ def test_facts_of_ledgers_outlive_the_logs_of_their_entries() -> None:
             with pytest.raises(errors.UnknownLedgerState):
                 await bench.read(store, LIVE, 5)
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
 
     run(story, small())
@@ -171,7 +173,7 @@ def test_a_ledger_deleted_meanwhile_does_not_come_back() -> None:
         async def second(store: EntryStore) -> None:
             assert store.facts(LIVE) is None
 
-        await bench.life(first, end=End.POWER_CUT)
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
         await bench.life(second)
 
     run(story, small())
@@ -281,7 +283,7 @@ def test_a_run_ends_when_its_time_is_over() -> None:
     async def story(bench: Bench) -> None:
         async def work(store: EntryStore) -> None:
             await half_dead_logs(bench, store)
-            options = CompactionOptions(entries_per_s=1, minor=Rule(0.2, 1000, time_max_ms=500))
+            options = CompactionOptions(entries_per_s=1, minor=CompactionRule(0.2, 1000, time_max_ms=500))
             assert (await compactor(bench, store, options).compact(Kind.MINOR)).logs == 1
 
         await bench.life(work)
@@ -307,6 +309,49 @@ def test_a_full_disk_stops_it_and_nothing_is_lost() -> None:
             done = await compactor(bench, store, forced).compact(Kind.MINOR, is_forced=True)
             assert done.logs == 2  # little to copy, much to free
             await check(bench, store)
+
+        await bench.life(work)
+
+    run(story, small())
+
+
+def test_a_log_that_cannot_be_opened_keeps_no_other_from_being_compacted_or_dropped() -> None:
+    async def story(bench: Bench) -> None:
+        async def fill(store: EntryStore) -> None:
+            await half_dead_logs(bench, store)
+
+        async def lose_the_first_log() -> None:
+            await bench.node.world.disk.remove("/ledgers/current/00000000.log")
+
+        async def work(store: EntryStore) -> None:
+            # As a log that is there and answers an I/O error: the index, and the list of names, still have it.
+            store.partitions[0].logs.ids.add(0)
+
+            done = await compactor(bench, store).compact(Kind.MINOR)
+
+            assert (done.logs, log_names(bench)) == (2, ["3"])
+            assert await bench.read(store, LIVE, 10) == entry(LIVE, 10, payload=BIG)
+            with pytest.raises(errors.StorageFailed):
+                await store.read(LIVE, EntryId(0))
+            assert await collector.drop_dead_logs(store) == 0
+
+        await bench.life(fill)
+        await bench.look(lose_the_first_log())
+        await bench.life(work)
+
+    run(story, small())
+
+
+def test_a_log_that_holds_a_quarantined_ledger_is_kept() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await half_dead_logs(bench, store)
+            store.partitions[0].table.quarantine(LIVE, "a row of its entries cannot be read")
+
+            done = await compactor(bench, store).compact(Kind.MINOR)
+
+            assert (done.logs, done.logs_damaged, done.entries) == (0, 2, 2)
+            assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, payload=BIG)
 
         await bench.life(work)
 

@@ -6,12 +6,12 @@ from bookie.base import errors
 from bookie.base.units import HOUR_MS, NS_PER_MS
 from bookie.ports.disk import Usage
 from bookie.storage.collect import plan
-from bookie.storage.collect.options import CompactionOptions, Rule
 from bookie.storage.collect.plan import Kind, LogUsage
+from bookie.storage.collect_options import CompactionOptions, CompactionRule
 
 HOUR_NS = HOUR_MS * NS_PER_MS
 OPTIONS = CompactionOptions()
-OFF = Rule(0, 0)
+OFF = CompactionRule(0, 0)
 
 
 def test_only_logs_without_any_ledger_that_is_here_are_dropped_as_they_are() -> None:
@@ -65,10 +65,13 @@ def test_low_space_stops_major_first_and_then_minor(used: float, kind: Kind, is_
 
 def test_what_is_asked_for_by_hand_goes_further_only_where_it_was_allowed() -> None:
     full = Usage(100, 1)
-    may = CompactionOptions(minor=Rule(0.2, 0), is_forced_allowed=True, is_forced_when_full=True)
+    may = CompactionOptions(minor=CompactionRule(0.2, 0), is_forced_allowed=True, is_forced_when_full=True)
 
     assert plan.refusal(Kind.MINOR, full, warn=0.9, full=0.95, is_forced=True, options=may) == ""
-    for options in (CompactionOptions(minor=Rule(0.2, 0)), CompactionOptions(minor=OFF, is_forced_allowed=True)):
+    for options in (
+        CompactionOptions(minor=CompactionRule(0.2, 0)),
+        CompactionOptions(minor=OFF, is_forced_allowed=True),
+    ):
         said = plan.refusal(Kind.MINOR, Usage(100, 50), warn=0.9, full=0.95, is_forced=True, options=options)
         assert "switched off" in said
 
@@ -85,9 +88,9 @@ def test_copies_must_not_fill_the_disk_unless_they_free_much_more() -> None:
 
 def test_options_that_contradict_each_other_are_refused_together() -> None:
     with pytest.raises(errors.BadInput) as caught:
-        CompactionOptions(minor=Rule(0.8, 10, time_max_ms=0), major=Rule(0.8, 10), bytes_per_s=0)
+        CompactionOptions(minor=CompactionRule(0.8, 10, time_max_ms=0), major=CompactionRule(0.8, 10), bytes_per_s=0)
 
     for name in ("minorCompactionThreshold", "minorCompactionInterval", "MaxTimeMillis", "compactionRateByBytes"):
         assert name in str(caught.value)
     with pytest.raises(errors.BadInput, match="majorCompactionThreshold is 1"):
-        CompactionOptions(major=Rule(1.0, 10))
+        CompactionOptions(major=CompactionRule(1.0, 10))

@@ -5,10 +5,10 @@ import pytest
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.storage.journal import format as journal_format
-from bookie.storage.journal.batch import Batcher
+from bookie.storage.journal.batch import GroupPacker
 
 
-def put(batcher: Batcher, body: bytes) -> None:
+def put(batcher: GroupPacker, body: bytes) -> None:
     batcher.put(journal_format.ENTRY, LedgerId(1), EntryId(2), body, None)
 
 
@@ -22,7 +22,7 @@ def bodies(data: bytes, start: int, seed: int) -> list[bytes]:
 
 
 def test_a_group_is_what_was_put_since_the_last_cut() -> None:
-    batcher = Batcher(seed=9, start=4096)
+    batcher = GroupPacker(seed=9, start=4096)
     put(batcher, b"a")
     put(batcher, b"bb")
 
@@ -36,7 +36,7 @@ def test_a_group_is_what_was_put_since_the_last_cut() -> None:
 
 
 def test_a_cut_may_open_a_new_file_with_its_own_seed() -> None:
-    batcher = Batcher(seed=9, start=4096)
+    batcher = GroupPacker(seed=9, start=4096)
     put(batcher, b"old")
 
     batcher.cut(next_seed=11)
@@ -50,7 +50,7 @@ def test_a_cut_may_open_a_new_file_with_its_own_seed() -> None:
 
 
 def test_completions_belong_to_the_group_of_their_record() -> None:
-    batcher = Batcher(seed=9, start=4096)
+    batcher = GroupPacker(seed=9, start=4096)
     told: list[BookieError | None] = []
     batcher.put(journal_format.FENCE, LedgerId(1), EntryId(-1), b"", told.append)
 
@@ -62,7 +62,7 @@ def test_completions_belong_to_the_group_of_their_record() -> None:
 
 
 def test_entries_of_one_ledger_are_one_record_with_one_completion() -> None:
-    batcher = Batcher(seed=9, start=4096)
+    batcher = GroupPacker(seed=9, start=4096)
     done: list[BookieError | None] = []
     bodies_ = [bytes(7) + b"\x01" + number.to_bytes(8, "big") + bytes(16) for number in range(3)]
 
@@ -79,7 +79,7 @@ def test_entries_of_one_ledger_are_one_record_with_one_completion() -> None:
 
 @pytest.mark.parametrize("lacking", [0, 1, 31, 32, 33, 4095])
 def test_a_group_that_is_cut_ends_where_a_block_does_and_every_byte_of_it_is_checked(lacking: int) -> None:
-    batcher = Batcher(seed=9, start=4096)
+    batcher = GroupPacker(seed=9, start=4096)
     put(batcher, b"x" * (8192 - lacking - journal_format.RECORD_HEAD_SIZE))
 
     group = batcher.cut()
@@ -102,11 +102,11 @@ def test_a_group_that_is_cut_ends_where_a_block_does_and_every_byte_of_it_is_che
 
 
 def test_a_group_that_is_padded_twice_is_padded_once() -> None:
-    batcher = Batcher(seed=9, start=4096)
+    batcher = GroupPacker(seed=9, start=4096)
     put(batcher, b"a")
 
     assert batcher.pad().end == batcher.pad().end == batcher.cut().end == 8192
 
 
 def test_nothing_put_is_nothing_padded() -> None:
-    assert Batcher(seed=9, start=4096).cut().buffers == []
+    assert GroupPacker(seed=9, start=4096).cut().buffers == []

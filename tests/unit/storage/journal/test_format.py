@@ -156,7 +156,7 @@ def test_no_prefix_of_a_run_is_a_record_and_no_flipped_bit_goes_unseen() -> None
     [b"", bytes(3), (2).to_bytes(4, "big") + bytes(4), (1).to_bytes(4, "big") + (24).to_bytes(4, "big") + bytes(25)],
 )
 def test_entries_that_are_not_laid_out_as_written_are_refused(body: bytes) -> None:
-    record = journal_format.Record(journal_format.ENTRIES, LedgerId(3), journal_format.NO_ENTRY, body, 0)
+    record = journal_format.WholeRecord(journal_format.ENTRIES, LedgerId(3), journal_format.NO_ENTRY, body, 0)
 
     with pytest.raises(BadInput, match="ledger 3"):
         list(journal_format.expand(record))

@@ -1,0 +1,49 @@
+"""How a command proves itself to a bookie's admin port: with what its environment names."""
+
+import os
+from pathlib import Path
+
+from bookie.base import errors
+from bookie.rpc.client import AdminClient, AdminCredentials
+
+# The bookie's own variable for adminTokenFile: in its container these commands know the token.
+TOKEN_VARIABLE = "BOOKIE_ADMIN_TOKEN_FILE"
+# A directory with tls.crt, tls.key and ca.crt: what opens a bookie's adminTlsPort.
+TLS_VARIABLE = "BOOKIE_ADMIN_CLIENT_TLS_DIRECTORY"
+
+
+def client(address: str) -> AdminClient:
+    """Over TLS, with our own certificate, when the environment names one; else in plain. Raises BadInput."""
+    is_local = address.startswith(("unix:", "localhost:", "127.0.0.1:", "[::1]:"))
+    return AdminClient(address, _identity(address), token=_token() if is_local else "")  # never in clear over a network
+
+
+def hint(code: str) -> str:
+    """What to add to a refusal with gRPC's word `code`."""
+    if code != "UNAUTHENTICATED":
+        return ""
+    return f" (here: {TLS_VARIABLE if os.environ.get(TLS_VARIABLE) else TOKEN_VARIABLE})"
+
+
+def _identity(address: str) -> AdminCredentials | None:
+    directory = os.environ.get(TLS_VARIABLE, "")
+    if not directory or address.startswith("unix:"):
+        return None
+    try:
+        certificate, key, authorities = (
+            (Path(directory) / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt")
+        )
+    except OSError as error:
+        raise errors.BadInput(f"{TLS_VARIABLE} names {directory}, which cannot be used: {error}") from None
+    return AdminCredentials(certificate, key, authorities)
+
+
+def _token() -> str:
+    """The first token in the file that the environment names, if it does."""
+    path = os.environ.get(TOKEN_VARIABLE, "")
+    if not path:
+        return ""
+    try:
+        return next(iter(Path(path).read_text(encoding="utf-8").split()), "")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.BadInput(f"{TOKEN_VARIABLE} names {path}, which cannot be read: {error}") from None

@@ -1,0 +1,81 @@
+"""`bookie metadata acl`: to whom the cluster's records belong in ZooKeeper, and giving an old tree its owner.
+
+A tree that was made without zkEnableSecurity is everybody's, and stays so: ACLs are given when a node is made. `--fix`
+gives each node the ACL that it would be made with today by these settings; a node that we may not administer is told.
+"""
+
+import argparse
+from collections.abc import AsyncIterator
+from typing import Any
+
+from bookie.base import errors
+from bookie.cli import output, where
+from bookie.client import cluster
+from bookie.runtime.zookeeper import ZooKeeperStore
+
+_COLUMNS = {"acl": "ACL", "nodes": "NODES", "first": "FIRST", "asMadeToday": "AS MADE TODAY"}
+_DENIED = "(not ours to see)"
+
+
+def add_parser(verbs: Any) -> None:
+    verb = output.add_verb(
+        verbs, "acl", "show who may read and change the cluster's records in ZooKeeper, and correct that with --fix"
+    )
+    verb.add_argument("--fix", action="store_true", help="give each node the ACL that these settings give to new nodes")
+    where.add_cluster(verb)
+    output.add_json(verb)
+    output.add_consent(verb)
+    verb.set_defaults(run=run)
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """0: every node is as it would be made today; 1: some are not."""
+    rows, left = await _run(arguments)
+    output.rows(arguments, rows, _COLUMNS)
+    return 1 if left else 0
+
+
+async def _run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], int]:
+    async with where.store(arguments) as (store, uri, _):
+        assert isinstance(store, ZooKeeperStore)
+        await cluster.instance_id(store, uri.root)  # tells when there is no cluster at all
+        found = [each async for each in _walk(store, uri.root)]
+        wrong = [path for path, acl, is_right in found if acl != _DENIED and not is_right]
+        if arguments.fix and wrong:
+            owner = ", ".join(store.names) if store.creates_owned else "everybody (zkEnableSecurity=false)"
+            if output.consents(arguments, [f"plan: give {len(wrong)} of {len(found)} nodes to {owner}"]):
+                for path in wrong:
+                    await _take(store, path)
+                found = [each async for each in _walk(store, uri.root)]
+    return _summary(found), sum(not is_right for _, _, is_right in found)
+
+
+async def _walk(store: ZooKeeperStore, path: str) -> AsyncIterator[tuple[str, str, bool]]:
+    """(path, its ACL, is it what it would be made with) of all nodes, parents first."""
+    try:
+        acl = await store.acl(path)
+        names = await store.children(path)
+    except errors.NodeMissing:
+        return
+    except errors.MetadataDenied:
+        yield path, _DENIED, False
+        return
+    yield path, "; ".join(acl), store.is_as_made(path, acl)
+    for name in names:
+        async for each in _walk(store, f"{path}/{name}"):
+            yield each
+
+
+async def _take(store: ZooKeeperStore, path: str) -> None:
+    try:
+        await store.take(path)
+    except errors.NodeMissing:
+        return
+
+
+def _summary(found: list[tuple[str, str, bool]]) -> list[dict[str, Any]]:
+    rows: dict[tuple[str, bool], dict[str, Any]] = {}
+    for path, acl, is_right in found:
+        row = rows.setdefault((acl, is_right), {"acl": acl, "nodes": 0, "first": path, "asMadeToday": is_right})
+        row["nodes"] += 1
+    return list(rows.values())

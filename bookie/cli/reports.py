@@ -1,0 +1,95 @@
+"""A bookie's report and its repair as people read them, what a grant would do, and the grant for what was shown."""
+
+import uuid
+
+from bookie.base import units
+from bookie.base.ids import Incarnation
+from bookie.ports.admin import Contents, Grant, RepairStatus, State, StorageReport, Verdict
+
+_GRANT_TTL_MS = 300_000
+
+
+def describe(report: StorageReport) -> list[str]:
+    """The report as lines."""
+    lines = [
+        f"bookie {report.bookie_id}: {report.state.value}, verdict {verdict_of(report)}",
+        f"  {report.reason or 'no remarks'}",
+        f"  incarnation {report.incarnation}, boot {report.boot_epoch}, "
+        f"cookie {f'version {report.cookie_version}' if report.cookie_present else 'absent'}, "
+        f"cluster {report.instance_id or '?'}",
+    ]
+    for volume in report.volumes:
+        lines.append(
+            f"  {volume.role:8} {volume.name:16} {volume.contents.value:16} mount {volume.mount.proof.value}"
+            f"{f': {volume.why}' if volume.why else ''}"
+        )
+    lines += [f"  {path}: takes no writes until a restart" for path in report.directories_failed]
+    if report.quarantined_count:
+        lines.append(f"  {report.quarantined_count} ledgers quarantined, which this bookie cannot judge:")
+        lines += [f"    ledger {ledger.ledger_id}: {ledger.reason}" for ledger in report.quarantined]
+    if report.garbage_held_ledgers > 0:
+        lines.append(
+            f"  {report.garbage_held_ledgers} ledgers held that the metadata store no longer has: "
+            "see `bookie node release-garbage --dry-run`"
+        )
+    lines.append(f"  evidence {report.evidence_hash or '-'}")
+    return lines
+
+
+def verdict_of(report: StorageReport) -> str:
+    return report.verdict.value if report.verdict else "VERDICT_UNSPECIFIED"
+
+
+def why_not(report: StorageReport) -> str | None:
+    """Why this bookie must not be given a grant, as one sentence; None when it may."""
+    if report.verdict is not None and report.verdict.is_held:
+        return f"bookie {report.bookie_id} is held ({verdict_of(report)}): {report.reason}"
+    if report.state is not State.WAITING_GRANT or report.verdict is not Verdict.LOST:
+        return f"bookie {report.bookie_id} waits for none; it is {report.state.value} ({report.reason})"
+    return None
+
+
+def plan(report: StorageReport) -> list[str]:
+    """What a grant will do, before it is done."""
+    lost = ", ".join(volume.name for volume in report.volumes if volume.contents is not Contents.VALID)
+    return [
+        *describe(report),
+        "plan:",
+        f"  1. fence and put in limbo every ledger that bookie {report.bookie_id} may have lost something of",
+        f"  2. replace its cookie (version {report.cookie_version}); incarnation {report.incarnation} -> "
+        f"{report.incarnation + 1}",
+        f"  3. serve, and copy back from its peers what {lost} held",
+        "  If an old copy of these volumes still exists, attach it instead: a grant makes it worthless.",
+    ]
+
+
+def progress_line(status: RepairStatus) -> str:
+    """One line about a repair."""
+    line = (
+        f"{status.state.value:14} phase {status.phase or '-':6} ledgers {status.ledgers_done} done, "
+        f"{status.ledgers_pending} pending, {status.ledgers_limbo} in limbo; "
+        f"{status.entries_copied} entries, {units.format_bytes(status.bytes_copied)} copied"
+    )
+    if status.bytes_per_second:
+        line += f", {units.format_bytes(status.bytes_per_second)}/s"
+    if status.blocked:
+        first = status.blocked[0]
+        line += f"; ledger {first.ledger_id}: {first.reason}"
+        line += f" (and {len(status.blocked) - 1} more)" if len(status.blocked) > 1 else ""
+    return line
+
+
+def grant_for(report: StorageReport, issued_by: str, given_by: str = "") -> Grant:
+    """A grant for exactly what `report` shows."""
+    return Grant(
+        grant_id=f"cli-{uuid.uuid4()}",
+        bookie_id=report.bookie_id,
+        pod_uid=report.pod_uid,
+        evidence_hash=report.evidence_hash,
+        cookie_version=report.cookie_version,
+        new_incarnation=Incarnation(report.incarnation + 1),
+        operator_epoch=report.operator_epoch_seen,
+        ttl_ms=_GRANT_TTL_MS,
+        issued_by=issued_by,
+        given_by=given_by,
+    )

@@ -1,0 +1,154 @@
+"""Checks the arguments of public calls where they come in: a bad one is refused by its name, before anything changed.
+
+Pure. Nothing is guessed: text is not encoded, a fraction is not rounded, and a flag is no number. A value that can be
+used comes back in the one type that everything behind this edge expects. All raise BadInput.
+"""
+
+import operator
+from collections.abc import Iterable, Mapping
+from types import UnionType
+
+from bookie.base import errors
+from bookie.base.ids import INVALID_ENTRY_ID, LEDGER_ID_MAX, BookieId, EntryId, LedgerId
+from bookie.base.units import KIB
+from bookie.wire.digest import DigestType
+
+# A schedule has E x WQ places, and nobody stripes a ledger wider.
+ENSEMBLE_MAX = 1_000
+# ZooKeeper takes records of 1 MiB, and breaks the session of who sends a larger one; ensembles need room, too.
+CUSTOM_BYTES_MAX = 512 * KIB
+PASSWORD_BYTES_MAX = 64 * KIB
+MASTER_KEY_SIZE = 20
+_SHOWN_MAX = 40
+
+
+def payload(value: object, name: str = "payload") -> bytes:
+    """The bytes of `value`, copied unless it is bytes: it may change, and `len` of a view counts items, not bytes."""
+    if type(value) is bytes:
+        return value
+    try:
+        return memoryview(value).tobytes()  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        hint = ": encode it, e.g. text.encode()" if isinstance(value, str) else f" ({error})"
+        raise errors.BadInput(f"{name} must be bytes, a bytearray or a memoryview, not {_kind(value)}{hint}") from None
+
+
+def payloads(value: object) -> list[object]:
+    """The items of a list, not checked yet. Bytes are refused: their items are numbers."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | memoryview | Mapping):
+        return list(value)
+    raise errors.BadInput(f"payloads must be a list of bytes, not {_kind(value)}")
+
+
+def secret(value: object, name: str = "password") -> bytes:
+    """A password; it is never shown."""
+    found = payload(value, name)
+    if len(found) > PASSWORD_BYTES_MAX:
+        raise errors.BadInput(f"{name} has {len(found)} bytes; at most {PASSWORD_BYTES_MAX}")
+    return found
+
+
+def master_key(value: object, name: str) -> bytes:
+    """What stands for a password on the wire."""
+    found = payload(value, name)
+    if len(found) != MASTER_KEY_SIZE:
+        raise errors.BadInput(f"{name} has {len(found)} bytes, not {MASTER_KEY_SIZE}: Digest.master_key makes it")
+    return found
+
+
+def whole(value: object, name: str, *, low: int, high: int) -> int:
+    """A whole number from `low` to `high`, both included; numpy's will do, too."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        found = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise errors.BadInput(f"{name} must be a whole number, not {_shown(value)}") from None
+    if not low <= found <= high:
+        raise errors.BadInput(f"{name} must be {low} to {high}, not {_shown(found)}")
+    return found
+
+
+def ledger_id(value: object) -> LedgerId:
+    return LedgerId(whole(value, "ledger_id", low=0, high=LEDGER_ID_MAX))
+
+
+def entry_id(value: object, name: str = "entry_id", *, low: int = 0) -> EntryId:
+    """`low` -1 where that stands for "none" or "the last"."""
+    return EntryId(whole(value, name, low=low, high=LEDGER_ID_MAX))
+
+
+def confirmed(value: object) -> EntryId:
+    return entry_id(value, "confirmed", low=INVALID_ENTRY_ID)
+
+
+def size(value: object, name: str) -> int:
+    """The size of an ensemble or a quorum."""
+    return whole(value, name, low=1, high=ENSEMBLE_MAX)
+
+
+def bookie_id(value: object) -> BookieId:
+    """Any text; the registrations say which ids there are."""
+    if not isinstance(value, str):
+        raise errors.BadInput(f"bookie_id must be text, not {_shown(value)}")
+    return BookieId(value)
+
+
+def flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise errors.BadInput(f"{name} must be True or False, not {_shown(value)}")
+    return value
+
+
+def instance(value: object, kind: type | UnionType, name: str) -> None:
+    """Refuse what is no `kind`. The value is never shown: it may be a secret that was given in the wrong place."""
+    if not isinstance(value, kind):
+        raise errors.BadInput(f"{name} must be {getattr(kind, '__name__', kind)}, not {_kind(value)}")
+
+
+def digest_type(value: object) -> DigestType:
+    """One of DigestType, or its number in the metadata."""
+    known = {int(one): one for one in DigestType}
+    if not isinstance(value, int) or isinstance(value, bool) or value not in known:
+        names = ", ".join(f"DigestType.{one.name}" for one in DigestType)
+        raise errors.BadInput(f"digest_type must be one of {names}, not {_shown(value)}")
+    return known[value]
+
+
+def custom(value: object) -> dict[str, bytes]:
+    """Custom metadata: text to bytes, small enough for a metadata store."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise errors.BadInput(f"custom must map text to bytes, not be {_kind(value)}")
+    found: dict[str, bytes] = {}
+    for key, content in value.items():
+        if not isinstance(key, str) or not is_text(key):
+            raise errors.BadInput(f"custom: the key {_shown(key)} is not text that can be stored")
+        found[key] = payload(content, f"custom[{_shown(key)}]")
+    total = sum(len(key.encode()) + len(content) for key, content in found.items())
+    if total > CUSTOM_BYTES_MAX:
+        raise errors.BadInput(f"custom has {total} bytes; at most {CUSTOM_BYTES_MAX} fit the ledger's record")
+    return found
+
+
+def is_text(value: str) -> bool:
+    """False for half of a character (a lone surrogate), which no encoding can write."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(value: object) -> str:
+    """`value` in an error message: short, whatever it is."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"a number of {value.bit_length()} bits"
+    if isinstance(value, str):
+        return repr(value if len(value) <= _SHOWN_MAX else value[:_SHOWN_MAX] + "…")
+    return repr(value) if isinstance(value, int | float) or value is None else _kind(value)
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__

@@ -1,0 +1,101 @@
+"""What goes to a bookie: one `Call` per question, one `AddBatch` per turn of a writer. Both encodings.
+
+Which version carries what (spec/wire.md#W6): a client of protocol version 2 sends adds, reads and fences as v2; what
+v2 cannot say (long polls, LACs, force, lists, information) goes as v3 over a second connection, as Java's clients do.
+Batch reads exist in v2 only.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from bookie.base.errors import BookieError
+from bookie.base.ids import EntryId
+from bookie.wire import messages, v2, v3
+from bookie.wire.codes import V2Opcode
+from bookie.wire.messages import Buffer, Request, Response
+
+# Called once per call, on the loop, never from within `send`. The response is given with an error status too.
+OnAnswer = Callable[[Any, Response | None, BookieError | None], None]
+
+RESPONSE_OF: dict[type[Request], type[Response]] = {
+    messages.AddRequest: messages.AddResponse,
+    messages.ReadRequest: messages.ReadResponse,
+    messages.BatchReadRequest: messages.BatchReadResponse,
+    messages.WriteLacRequest: messages.WriteLacResponse,
+    messages.ReadLacRequest: messages.ReadLacResponse,
+    messages.ForceRequest: messages.ForceResponse,
+    messages.ListEntriesRequest: messages.ListEntriesResponse,
+    messages.BookieInfoRequest: messages.BookieInfoResponse,
+}
+
+# By what an answer finds its call: the transaction id in v3, opcode and ids in v2 (spec/wire.md#W43).
+Key = int | tuple[int, int, int]
+
+
+class Call:
+    """One question on its way to one bookie, with who waits for the answer."""
+
+    __slots__ = ("context", "expected", "expires", "frame", "is_over", "key", "on_answer", "timeout_ms")
+
+    def __init__(self, request: Request, version: int, on_answer: OnAnswer, context: Any, timeout_ms: int) -> None:
+        """`request.txn` is set and unique in this client."""
+        self.frame: list[Buffer] = v3.pack_request(request) if version == v3.VERSION else v2.pack_request(request)
+        self.key = key_of(request, version)
+        self.expected = RESPONSE_OF[type(request)]
+        self.on_answer = on_answer
+        self.context = context
+        self.timeout_ms = timeout_ms
+        self.expires = 0  # the connection's tick at which it is too late
+        self.is_over = False  # nobody waits any more; on v2 the answer is still owed
+
+
+class AddOwner(Protocol):
+    """Whoever sends adds, and hears what becomes of them. `origin`: the link they went over. Called on the loop."""
+
+    def on_acks(self, origin: object, adds: list[Any]) -> None:
+        """The bookie says that it has these."""
+
+    def on_synced(self, origin: object, last_synced: EntryId) -> None:
+        """The bookie says that it has the ledger on disk up to here (BP-14; only ledgers with deferred sync)."""
+
+    def on_failed(self, origin: object, error: BookieError) -> None:
+        """An add of this owner failed there, or was not answered in time: the others are forgotten with it."""
+
+
+class AddBatch:
+    """Adds of one owner that leave in one write. Shared by the connections that it goes to: never changed."""
+
+    __slots__ = ("adds", "frames", "owner", "size", "timeout_ms")
+
+    def __init__(
+        self, owner: AddOwner, adds: dict[bytes, Any], frames: list[bytes], size: int, timeout_ms: int
+    ) -> None:
+        self.owner = owner
+        self.adds = adds  # by the answer that says "done"; each has its `owner`
+        self.frames = frames
+        self.size = size
+        self.timeout_ms = timeout_ms
+
+
+def version_for(request: Request, preferred: int) -> int:
+    """The encoding in which a client that prefers `preferred` sends `request`."""
+    match request:
+        case messages.BatchReadRequest():
+            return v2.VERSION
+        case messages.AddRequest(is_deferred=False) | messages.ReadRequest(previous_lac=None):
+            return preferred
+        case _:
+            return v3.VERSION
+
+
+def key_of(message: Request | Response, version: int) -> Key:
+    """The key of a request, and of an answer to it. `message` is one that a client sends, or the answer to one."""
+    if version == v3.VERSION:
+        return message.txn
+    match message:
+        case messages.AddRequest() | messages.AddResponse():
+            return (V2Opcode.ADDENTRY, message.ledger_id, message.entry_id)
+        case messages.ReadRequest() | messages.ReadResponse():
+            return (V2Opcode.READENTRY, message.ledger_id, message.entry_id)
+        case _:
+            return (V2Opcode.BATCH_READ_ENTRY, message.txn, 0)

@@ -1,0 +1,133 @@
+"""What a client does on a new connection before its first request: encrypt it, and prove who it is.
+
+All of it goes as version 3, whatever the connection speaks later: a bookie tells the versions apart frame by frame, and
+turns to 2 at the first frame of 2 (spec/wire.md#W4, W41). In order: START_TLS, so that nothing goes in plain; SASL.
+A bookie that does not accept us counts as unavailable, with its reason: another one may accept us.
+"""
+
+import asyncio
+import contextlib
+from typing import TypeVar
+
+from bookie.base import errors
+from bookie.base.errors import Status
+from bookie.base.ids import BookieId
+from bookie.base.units import NS_PER_S
+from bookie.client.options import ClientOptions
+from bookie.ports import World
+from bookie.ports.network import ByteStream
+from bookie.ports.tls import Tls
+from bookie.wire import codes, sasl, v3
+from bookie.wire.framing import FrameSplitter
+from bookie.wire.messages import AuthRequest, AuthResponse, Request, Response, StartTlsRequest, StartTlsResponse
+
+R = TypeVar("R", bound=Response)
+
+_NONCE_SIZE = 24
+# Far from those of requests, so that a late answer is nobody else's.
+_TXN_FIRST = 1 << 62
+
+
+class Handshake:
+    """The keys and the password of one client, loaded."""
+
+    def __init__(self, options: ClientOptions, world: World) -> None:
+        """Raises BadInput when keys cannot be used."""
+        self._world = world
+        self._user = options.sasl_user
+        self._password = options.sasl_password
+        self._tls: Tls | None = None
+        if options.tls is not None:
+            self._tls = world.network.load_tls(options.tls, is_server=False)
+
+    @property
+    def is_needed(self) -> bool:
+        return self._tls is not None or bool(self._user)
+
+    async def begin(self, bookie_id: BookieId, stream: ByteStream, deadline_ns: int) -> None:
+        """Make `stream` ready for requests, before `deadline_ns` (monotonic). Raises BookieUnavailable; then closed."""
+        if not self.is_needed:
+            return
+        conversation = _Conversation(bookie_id, stream)
+        with contextlib.ExitStack() as undo:
+            undo.callback(stream.close)
+            await self._converse(conversation, deadline_ns)
+            undo.pop_all()
+
+    async def _converse(self, conversation: "_Conversation", deadline_ns: int) -> None:
+        bookie_id = conversation.bookie_id
+        try:
+            async with asyncio.timeout(max(0.0, (deadline_ns - self._world.clock.monotonic_ns()) / NS_PER_S)):
+                if self._tls is not None:
+                    await self._encrypt(conversation, self._tls, deadline_ns)
+                if self._user:
+                    await self._authenticate(conversation)
+        except TimeoutError:
+            raise errors.BookieUnavailable(
+                f"bookie {bookie_id} did not answer {conversation.asked} in time (Java's do not answer a wrong"
+                " password)"
+            ) from None
+        except (errors.BadInput, errors.Unauthorized) as error:
+            raise errors.BookieUnavailable(f"bookie {bookie_id}: {error}") from error
+
+    async def _encrypt(self, conversation: "_Conversation", tls: Tls, deadline_ns: int) -> None:
+        refused = "it has no TLS, and this client speaks to nobody without"
+        await conversation.ask(StartTlsRequest(0, v3.VERSION), StartTlsResponse, "START_TLS", refused)
+        await conversation.stream.start_tls(tls, deadline_ns)
+
+    async def _authenticate(self, conversation: "_Conversation") -> None:
+        cnonce = self._world.entropy.token(_NONCE_SIZE).hex()
+        client = sasl.DigestClient(self._user, self._password, cnonce)
+        refused = f"it does not accept user {self._user!r} with this password"
+        payload: bytes | None = client.first()
+        while payload is not None:
+            request = AuthRequest(0, v3.VERSION, sasl.PLUGIN, payload)
+            answer = await conversation.ask(request, AuthResponse, "AUTH", refused)
+            if answer.plugin == codes.AUTH_DISABLED_PLUGIN:
+                return  # it asks nobody, as in Java
+            payload = client.answer(answer.payload)
+
+
+class _Conversation:
+    """One question and its answer at a time, on a connection that nobody else uses yet."""
+
+    def __init__(self, bookie_id: BookieId, stream: ByteStream) -> None:
+        self.stream = stream
+        self.asked = ""
+        self.bookie_id = bookie_id
+        self._frames = FrameSplitter()
+        self._next_txn = _TXN_FIRST
+
+    async def ask(self, request: Request, expected: type[R], name: str, refused: str) -> R:
+        """Send `request`; return its answer, with status EOK. Raises Unauthorized saying `refused` for another
+        status, BookieUnavailable when the connection ends, BadInput for what is no answer to `request`.
+        """
+        self.asked = name
+        request.txn = self._next_txn
+        self._next_txn += 1
+        self.stream.write(v3.pack_request(request))
+        answer = await self._answer(request.txn, name)
+        if answer.status is not Status.EOK:
+            raise errors.Unauthorized(f"{refused} ({answer.status.name})")
+        if not isinstance(answer, expected):
+            raise errors.BadInput(f"it answered something else than {name}")
+        return answer
+
+    async def _answer(self, txn: int, name: str) -> Response:
+        """Java's bookie answers START_TLS a second time, with EIO, when TLS alone is no proof of who we are; the proof
+        is on its way then. So answers to earlier questions are passed over.
+        """
+        found: Response | None = None
+        while found is None:
+            chunk = await self.stream.read()
+            if not chunk:
+                raise errors.BookieUnavailable(f"bookie {self.bookie_id} closed the connection at {name}")
+            for frame in self._frames.feed(chunk):
+                answer = v3.unpack_response(frame)
+                if answer.txn == txn:
+                    found = answer
+                elif not _TXN_FIRST <= answer.txn < txn:
+                    raise errors.BadInput(f"it answered something else than {name}")
+        if not self._frames.is_empty:
+            raise errors.BadInput(f"it sent more than an answer to {name}")
+        return found

@@ -1,0 +1,114 @@
+"""Many entries in one answer: what a reader of a whole ledger asks for where every bookie has every entry.
+
+Rules: spec/wire.md#W9, W62. One bookie is asked once; its answer may fall short of the
+range. It knows no second replica: where a bookie errs, is silent or sends rot, the rest of the range is read entry by
+entry, with all the rules of `entry_read`. A bookie that does not know batches closes the connection: the official sign.
+"""
+
+from collections.abc import Callable, Sequence
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.units import MIB
+from bookie.client.read.entry_read import Entry
+from bookie.client.shared import Shared
+from bookie.wire import messages, v2
+from bookie.wire.digest import Digest
+from bookie.wire.messages import Buffer, Response
+
+# Of one answer. A bookie sends the first entry whatever its size, so that one answer holds this or one entry.
+BATCH_BYTES = 1 * MIB
+
+
+class BatchRead:
+    """Reads the entries `first`..`last`, inclusive, from one bookie; calls `on_done(self)` once.
+
+    Then `entries` has what was had, from `first` on without a gap; `error` says why the bookie had no more to give,
+    None when its answer was full.
+    """
+
+    __slots__ = (
+        "_bookie_id",
+        "_digest",
+        "_on_done",
+        "_shared",
+        "asked_ns",
+        "entries",
+        "error",
+        "first",
+        "is_done",
+        "last",
+        "ledger_id",
+        "max_lac",
+    )
+
+    def __init__(
+        self,
+        shared: Shared,
+        digest: Digest,
+        ledger_id: LedgerId,
+        first: EntryId,
+        last: EntryId,
+        bookie_id: BookieId,
+        on_done: "Callable[[BatchRead], None]",
+    ) -> None:
+        self._shared = shared
+        self._digest = digest
+        self._bookie_id = bookie_id
+        self._on_done = on_done
+        self.ledger_id = ledger_id
+        self.first = first
+        self.last = last
+        self.entries: list[Entry] = []
+        self.error: BookieError | None = None
+        self.is_done = False
+        self.asked_ns = 0
+        self.max_lac = EntryId(-1)
+
+    def start(self) -> None:
+        self.asked_ns = self._shared.pool.now_ns()
+        count = self.last - self.first + 1
+        request = messages.BatchReadRequest(0, v2.VERSION, self.ledger_id, self.first, count, BATCH_BYTES)
+        self._shared.pool.send(self._bookie_id, request, self._on_answer, None)
+
+    def nudge(self) -> None:
+        """The bookie is silent: give up on it; it is asked last from now on."""
+        if not self.is_done:
+            error = errors.RequestTimedOut(f"bookie {self._bookie_id} is slow to answer reads")
+            self._shared.pool.quarantine(self._bookie_id, error)
+            self._end(error)
+
+    def cancel(self) -> None:
+        """Nobody waits any more: a late answer is dropped."""
+        self.is_done = True
+
+    def _on_answer(self, context: None, response: Response | None, error: BookieError | None) -> None:
+        if self.is_done:
+            return
+        if error is None:
+            assert isinstance(response, messages.BatchReadResponse)
+            error = self._take(response.bodies)
+        elif isinstance(error, errors.BookieUnavailable):
+            self._shared.pool.batches_failed(self._bookie_id)
+        self._end(error)
+
+    def _take(self, bodies: Sequence[Buffer]) -> BookieError | None:
+        """Verify and keep the entries of the answer; return what is wrong with it, if anything."""
+        if not bodies:
+            return errors.DigestMismatch(
+                f"bookie {self._bookie_id}: ledger {self.ledger_id}: an answer without entries"
+            )
+        for entry_id, body in zip(range(self.first, self.last + 1), bodies, strict=False):
+            try:
+                header, payload = self._digest.open(body, self.ledger_id, EntryId(entry_id))
+            except errors.DigestMismatch as mismatch:
+                return errors.DigestMismatch(f"bookie {self._bookie_id}: {mismatch}")
+            self.max_lac = EntryId(max(self.max_lac, header.lac))
+            self.entries.append(Entry(EntryId(entry_id), bytes(payload), header.length))
+        return None
+
+    def _end(self, error: BookieError | None) -> None:
+        self.error = error
+        self.is_done = True
+        self._on_done(self)

@@ -1,0 +1,35 @@
+"""The wing that repairs: recovery of ledgers without an end, and replicas moved to other bookies.
+
+Theory of operation
+-------------------
+*Recovery* decides where a ledger ends whose writer is gone, or only seems to be. What may go wrong: the writer is alive
+and goes on adding; bookies are down, or lost entries and do not know it; several clients recover at once; any of them
+dies half-way. All must come to one end, at or after every entry that was acknowledged. Hence an order:
+
+1. *IN_RECOVERY is written before anybody is fenced.* A writer that wants to change its ensemble sees it and stops; it
+   could otherwise escape to bookies that were not fenced.
+2. *Fenced until no ack quorum is left.* In each write set fewer than AQ bookies may be missing; then the writer gets no
+   acknowledgement any more. A bookie that denies everything is fenced all the same. One that cannot say counts as
+   missing.
+3. *Read on from the greatest LAC heard of, and fence with every read*: a bookie that missed the first round would
+   otherwise deny an entry now and take it from the writer a moment later.
+4. *WQ-AQ+1 denials prove absence.* An acknowledged entry is on AQ bookies, so that at most WQ-AQ can deny it. In other
+   words: with 3/3/2 two noes, with 3/3/3 a single one. With less, recovery fails rather than guesses: the ledger stays
+   IN_RECOVERY for whoever comes next.
+5. *What is found is sent to its whole write set, and counts when an ack quorum has it*, even if only one bookie had it:
+   once the ledger is closed behind it, it is promised like any other entry, and must be as safe.
+6. *One compare-and-set chooses the end*, together with the ensembles of the write-back. Who loses it adopts the
+   winner's. Repeating a recovery is always safe.
+
+*Moving replicas* (`evacuation`) takes bookies out of ledgers. What may go wrong: the ledger changes meanwhile; the new
+bookie is restarted and lost what it had acknowledged; another repairer throws our copies away as surplus. So copies are
+read from whoever has them, verified and forced to disk first, and one transaction then names the new bookies, provided
+that ledger, lives and lock are still those that it was done under. Before that transaction the old bookies are named,
+after it the new ones hold everything: a crash at any point loses nothing and may be followed by another attempt. A
+ledger without an end is recovered before, since nobody knows yet which entries it has.
+
+What it assumes of others: bookies fence durably before they say so; a bookie that lost data is in limbo and does not
+deny; Java's repairers respect the lock; `write` and `read` keep their own rules, which recovery uses as they are.
+From the top: evacuation -> recovery; evacuation -> replica_copier, replication_lock. `autorecovery` only reads and
+switches what Java's auto-recovery keeps in the metadata store.
+"""

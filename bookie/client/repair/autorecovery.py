@@ -1,0 +1,129 @@
+"""Java's auto-recovery as its records in the metadata store show it, and the few switches that people turn.
+
+It runs elsewhere (an Auditor and ReplicationWorkers in JVMs); here its state is read and its switches are set, in the
+forms it understands. Rule: spec/metadata.md#M30. Never: a mark or a lock of our own.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, LedgerId
+from bookie.metadata import paths, repair
+from bookie.metadata.repair import Underreplicated
+from bookie.ports.metadata_store import MetadataStore, find_children, find_data
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class UnderreplicatedLedger:
+    """A ledger that lacks replicas. `holder`: who works on it now, "" for nobody."""
+
+    ledger_id: LedgerId
+    record: Underreplicated
+    holder: str
+
+
+class AutoRecovery:
+    """Reads and switches the auto-recovery of the cluster at `root`."""
+
+    def __init__(self, store: MetadataStore, root: str) -> None:
+        self._store = store
+        self._root = root
+
+    async def marked(self) -> AsyncIterator[UnderreplicatedLedger]:
+        """Every ledger marked as under-replicated, by id."""
+        holders = await self.locks()
+        async for path in self._walk(paths.underreplicated_ledgers(self._root)):
+            ledger_id = paths.parse_underreplicated(path)
+            data = await find_data(self._store, path)
+            if data is not None:  # else it was repaired meanwhile
+                yield UnderreplicatedLedger(ledger_id, repair.load_underreplicated(data), holders.get(ledger_id, ""))
+
+    async def locks(self) -> dict[LedgerId, str]:
+        """Ledgers being repaired now, and by whom."""
+        parent = paths.replication_locks(self._root)
+        found: dict[LedgerId, str] = {}
+        for name in await find_children(self._store, parent):
+            data = await find_data(self._store, f"{parent}/{name}")
+            if data is not None:
+                found[paths.parse_underreplicated(f"{parent}/{name}")] = repair.load_lock(data)
+        return found
+
+    async def auditor(self) -> BookieId | None:
+        """The bookie whose process is the auditor: it has the lowest vote."""
+        parent = paths.auditor_votes(self._root)
+        for name in sorted(await find_children(self._store, parent), key=lambda name: int(name.rpartition("_")[2])):
+            data = await find_data(self._store, f"{parent}/{name}")
+            if data is not None:
+                return repair.load_vote(data)
+        return None
+
+    async def is_enabled(self) -> bool:
+        return await find_data(self._store, paths.recovery_disabled(self._root)) is None
+
+    async def set_enabled(self, *, enabled: bool) -> bool:
+        """Switch it on or off; False when it was so already."""
+        path = paths.recovery_disabled(self._root)
+        for _ in range(_ATTEMPTS):
+            if await self.is_enabled() is enabled:
+                return False
+            try:
+                if enabled:
+                    await self._store.delete(path)
+                else:
+                    await self._store.create(path, b"", parents=True)
+            except (errors.OutcomeUnknown, errors.NodeExists, errors.NodeMissing):
+                continue  # the next look says what happened
+            return True
+        raise errors.OutcomeUnknown(f"switching auto-recovery at {path}: the metadata store gave no answer")
+
+    async def delay_s(self) -> int | None:
+        """Seconds between the loss of a bookie and its audit; None: the auditor has not said yet."""
+        data = await find_data(self._store, paths.recovery_delay(self._root))
+        try:
+            return None if data is None else int(data)
+        except ValueError:
+            raise errors.BadInput(f"{paths.recovery_delay(self._root)} holds {data!r}, which is no number") from None
+
+    async def set_delay_s(self, seconds: int) -> None:
+        """Set those seconds. Raises BadInput below 0."""
+        if seconds < 0:
+            raise errors.BadInput(f"the delay must be 0 s or more, not below 0: it was {seconds}")
+        path, data = paths.recovery_delay(self._root), str(seconds).encode()
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(errors.OutcomeUnknown, errors.NodeExists, errors.NodeMissing):
+                if await find_data(self._store, path) is None:
+                    await self._store.create(path, data, parents=True)
+                else:
+                    await self._store.put(path, data, -1)
+                return
+        raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer")
+
+    async def trigger_audit(self) -> BookieId:
+        """Ask the auditor to look now; return who it is. Raises NobodyAudits when nobody would.
+
+        Rule: the value written back unchanged is the request (spec/metadata.md#M33).
+        """
+        auditor = await self.auditor()
+        if auditor is None:
+            raise errors.NobodyAudits(
+                "there is no auditor, so nothing was asked: start Java's auto-recovery (`bookkeeper autorecovery`), or"
+                " bring what a lost bookie held to others by `bookie cluster recover-bookie`"
+            )
+        if not await self.is_enabled():
+            raise errors.NobodyAudits(
+                "auto-recovery is switched off, so nothing was asked: `bookie autorecovery enable`"
+            )
+        await self.set_delay_s(await self.delay_s() or 0)
+        return auditor
+
+    async def _walk(self, path: str) -> AsyncIterator[str]:
+        for name in await find_children(self._store, path):
+            if name.startswith("urL"):
+                yield f"{path}/{name}"
+            else:
+                async for found in self._walk(f"{path}/{name}"):
+                    yield found

@@ -1,0 +1,242 @@
+"""Evacuation: bring what bookies hold of ledgers to other bookies, and name those in the metadata instead.
+
+For bookies that are dead for good or that are to leave. What it needs of them is nothing: every entry is read from
+whoever has it, verified, and written as a recovery writes; the leaving are asked last. A ledger whose end is not
+decided is recovered first. Rules: spec/metadata.md#M20, M34. Java re-seals each copy; here the
+stored bytes are copied as they are, so that replicas stay equal.
+
+Order: lock, copy, force, then one transaction: the new bookies are named, provided that at this very moment
+
+    the ledger's metadata is what it was derived from   nobody closed, deleted or moved it meanwhile, and the fragment
+                                                        has the ensemble and the end that were copied
+    each new bookie is in the life that acknowledged    it lost nothing since: a life that begins without the disks of
+                                                        the one before says so first, and then looks who names it
+    the lock was ours since before the first copy       nobody threw the copies away as surplus: Java's bookies do
+                                                        (spec/metadata.md#M39), ours never
+
+The first suffices against others who change the same ledger, with a lock or without (writers, recoveries, another
+evacuation). The other two are about what metadata does not show: whether the copies are still there. CRASH: before the
+transaction the metadata names whom it named, and the copies are surplus; after it every entry stands on disk at the new
+bookie. It may be ended at any point and begun again.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, LedgerId, Life
+from bookie.client.net.bookies import BookieClient
+from bookie.client.repair import recovery
+from bookie.client.repair.replica_copier import CONCURRENCY, ReplicaCopier
+from bookie.client.repair.replication_lock import ReplicationLock, locked
+from bookie.client.shared import Shared, schedule_of
+from bookie.metadata import cookie, paths
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.metadata_store import CheckOp
+from bookie.quorum import leaving as rules
+from bookie.quorum.leaving import Fragment
+
+log = logging.getLogger(__name__)
+
+# Records asked for at once while looking for ledgers.
+_LOOK_BATCH = 256
+# Small ledgers cost a few answers of the metadata store each, and it gives many at a time.
+_LEDGERS_AT_ONCE = 16
+# How often a fragment is begun again because of what others did meanwhile.
+_ATTEMPTS = 20
+_TOKEN_BYTES = 8
+
+
+class LedgerStillOpen(BookieError):
+    """The ledger has no end, and the caller did not allow to give it one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedLedger:
+    """A ledger that names any of the leaving. `must_end`: it would be closed first. `problem`: its record cannot be
+    read, so that it may name them."""
+
+    ledger_id: LedgerId
+    must_end: bool = False
+    problem: str = ""
+
+
+class Evacuation:
+    """Takes the bookies `leaving` out of ledgers. Any number of ledgers may be moved at once.
+
+    `may_end`: ledgers without an end are recovered, which fences off their writers. `copier` counts what was copied.
+    """
+
+    def __init__(
+        self, shared: Shared, leaving: Sequence[BookieId], *, bytes_per_s: int | None = None, may_end: bool = True
+    ) -> None:
+        self._shared = shared
+        self._bookies = BookieClient(shared.pool)
+        self._leaving = frozenset(leaving)
+        self._may_end = may_end
+        self.copier = ReplicaCopier(shared, self._bookies, self._leaving, bytes_per_s)
+
+    # ---- looking -----------------------------------------------------------------------------------------------------
+
+    async def look(self) -> AsyncIterator[AffectedLedger | None]:
+        """For each ledger that was made before: what is to be done for it, or None."""
+        batch: list[LedgerId] = []
+        await self._shared.ledgers.store.sync(self._shared.ledgers.root)
+        async for ledger_id in self._shared.ledgers.iterate():
+            batch.append(ledger_id)
+            if len(batch) == _LOOK_BATCH:
+                for found in await asyncio.gather(*map(self.look_at, batch)):
+                    yield found
+                batch = []
+        for found in await asyncio.gather(*map(self.look_at, batch)):
+            yield found
+
+    async def look_at(self, ledger_id: LedgerId) -> AffectedLedger | None:
+        """What is to be done for one ledger, or None."""
+        try:
+            metadata, _ = await self._shared.ledgers.get(ledger_id)
+        except errors.LedgerMissing:
+            return None  # deleted meanwhile
+        except errors.BadInput as error:
+            return AffectedLedger(ledger_id, problem=f"its record cannot be read: {error}")
+        if not rules.is_named(metadata, self._leaving):
+            return None
+        return AffectedLedger(ledger_id, must_end=rules.must_end_first(metadata, self._leaving))
+
+    # ---- moving ------------------------------------------------------------------------------------------------------
+
+    async def move_many(self, ledger_ids: Iterable[LedgerId], on_moved: Callable[[], None]) -> dict[LedgerId, str]:
+        """Move each; return those that could not be moved, and why. `on_moved` is called for each of the others."""
+        turns = iter(ledger_ids)
+        left: dict[LedgerId, str] = {}
+
+        async def keep_moving() -> None:
+            for ledger_id in turns:
+                try:
+                    await self.move(ledger_id)
+                except BookieError as error:
+                    left[ledger_id] = str(error)
+                else:
+                    on_moved()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_LEDGERS_AT_ONCE):
+                group.create_task(keep_moving())
+        return left
+
+    async def move(self, ledger_id: LedgerId) -> None:
+        """Replace the leaving in `ledger_id`; fine if it does not name them, or is deleted. May be begun again.
+
+        Raises LedgerStillOpen, NotEnoughBookies, QuorumNotReached (an entry could be had from nobody), TooManyRequests
+        (another repairs it now), LockLost, MetadataError, and what recovery raises.
+        """
+        ledgers = self._shared.ledgers
+        holder = f"bookie-evacuation-{self._shared.world.entropy.token(_TOKEN_BYTES).hex()}"
+        failures = 0
+        with contextlib.suppress(errors.LedgerMissing):  # deleted meanwhile
+            async with locked(ledgers.store, ledgers.root, ledger_id, holder) as lock:
+                while failures < _ATTEMPTS:
+                    metadata = await self._ended(ledger_id)
+                    fragment = next(rules.fragments(metadata, self._leaving), None)
+                    if fragment is None:
+                        return
+                    if await self._move_fragment(lock, metadata, fragment):
+                        failures = 0
+                        continue
+                    failures += 1
+                    log.warning("begun again, its metadata or a new bookie changed ledger_id=%d", ledger_id)
+            raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {_ATTEMPTS} times in a row")
+
+    async def _ended(self, ledger_id: LedgerId) -> LedgerMetadata:
+        """The metadata, once every segment that the leaving hold has an end: recovers the ledger for that."""
+        metadata, _ = await self._shared.ledgers.get(ledger_id)
+        if not rules.must_end_first(metadata, self._leaving):
+            return metadata
+        if not self._may_end:
+            raise LedgerStillOpen(f"ledger {ledger_id} is {metadata.state.name} and was left as it is")
+        metadata, _ = await recovery.recover(self._shared, ledger_id)
+        return metadata
+
+    async def _move_fragment(self, lock: ReplicationLock, metadata: LedgerMetadata, fragment: Fragment) -> bool:
+        """Copy it and name the new bookies; False when it is to be begun again: somebody else changed its ensemble
+        meanwhile, or a new bookie was restarted."""
+        ledger_id = lock.ledger_id
+        schedule = schedule_of(metadata)
+        replacements = self._shared.replacements(schedule, fragment.bookies, fragment.slots, without=self._leaving)
+        if len(replacements) < len(fragment.slots):
+            raise errors.NotEnoughBookies(
+                f"ledger {ledger_id}: {len(fragment.slots)} of the bookies {', '.join(fragment.bookies)} must be"
+                f" replaced, and only {len(replacements)} other writable ones are left: start more"
+            )
+        takers = tuple(dict.fromkeys(replacements.values()))
+        lives = await self._lives(takers)
+        copies = fragment.copies(schedule, replacements)
+        while batch := list(itertools.islice(copies, CONCURRENCY)):
+            problems = await asyncio.gather(*(self.copier.copy(ledger_id, metadata, *copy) for copy in batch))
+            for problem in problems:
+                if problem is not None:
+                    raise problem
+        # Bookies that do not journal entries acknowledge before they are on disk; the leaving may have the only others.
+        for bookie_id in takers:
+            with self.copier.blaming(bookie_id):
+                await self._bookies.force(bookie_id, ledger_id)
+        if await self._lives(takers) != lives:
+            # The next life says yes to the force, and does not know what it lost: no ledger named it
+            # (spec/bp46.md#T17).
+            return False
+        return await self._publish(lock, fragment, replacements, lives)
+
+    async def _lives(self, bookies: Sequence[BookieId]) -> tuple[CheckOp, ...]:
+        """The records that show each to be in the life that answers now. Java's bookies have no such record.
+
+        Raises BookieUnavailable when it is not the current one: its registration will say where that answers.
+        """
+        ledgers = self._shared.ledgers
+        checks = []
+        for bookie_id in bookies:
+            with self.copier.blaming(bookie_id):
+                life = await self._bookies.life(bookie_id)
+            if life is None:
+                continue
+            path = paths.incarnation(ledgers.root, bookie_id)
+            stored = await ledgers.store.get(path)
+            record = cookie.load_incarnation(stored.data)
+            if Life(record.incarnation, record.boot_epoch) != life:
+                raise errors.BookieUnavailable(f"bookie {bookie_id} is answered for by a life of it that is over")
+            checks.append(CheckOp(path, stored.version))
+        return tuple(checks)
+
+    async def _publish(
+        self,
+        lock: ReplicationLock,
+        fragment: Fragment,
+        replacements: Mapping[int, BookieId],
+        lives: Sequence[CheckOp],
+    ) -> bool:
+        ledgers, ledger_id = self._shared.ledgers, lock.ledger_id
+        refused = -1
+        for _ in range(_ATTEMPTS):
+            metadata, version = await ledgers.get(ledger_id)
+            changed = rules.replaced(metadata, fragment, replacements)
+            if changed is None or version == refused:  # it is not the ledger that changed: a new bookie's life is over
+                return False
+            try:
+                await ledgers.put(ledger_id, changed, version, provided=(*lock.held, *lives))
+            except (errors.VersionConflict, errors.SessionLost):
+                await lock.confirm()
+                refused = version
+                continue
+            log.info(
+                "replicas moved ledger_id=%d from_entry=%d slots=%s bookies=%s",
+                ledger_id,
+                fragment.first,
+                ",".join(map(str, fragment.slots)),
+                ",".join(replacements[slot] for slot in fragment.slots),
+            )
+            return True
+        return False

@@ -1,0 +1,86 @@
+"""Copies entries to bookies that are to hold them: read from whoever has them, stored as a recovery writes.
+
+Never: bytes that were not checked against the digest that the metadata names.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.throttle import Throttle
+from bookie.client.net.bookies import BookieClient
+from bookie.client.shared import Shared, digest_of
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.wire import digest
+
+# Entries on their way at once, of all ledgers together: at the frame limit 160 MiB.
+CONCURRENCY = 32
+
+
+class ReplicaCopier:
+    """`entries` and `bytes` count what was copied so far, each copy once. The `leaving` are asked last."""
+
+    def __init__(
+        self, shared: Shared, bookies: BookieClient, leaving: Collection[BookieId], bytes_per_s: int | None
+    ) -> None:
+        self.entries = 0
+        self.bytes = 0
+        self._shared = shared
+        self._bookies = bookies
+        self._leaving = leaving
+        self._throttle = Throttle(bytes_per_s)
+        self._room = asyncio.Semaphore(CONCURRENCY)
+
+    async def copy(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId, targets: Sequence[BookieId]
+    ) -> BookieError | None:
+        """Copy one entry to `targets`; return why that failed, if it did."""
+        try:
+            async with self._room:
+                body = await self._fetch(ledger_id, metadata, entry_id)
+                clock = self._shared.world.clock
+                await clock.sleep_until(self._throttle.take(len(body) * len(targets), clock.monotonic_ns()))
+                for target in targets:
+                    await self._store(target, ledger_id, entry_id, body, digest.master_key(metadata.password))
+        except BookieError as error:
+            return error
+        return None
+
+    async def _fetch(self, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId) -> bytes:
+        """The stored bytes, verified, from whichever bookie has them; the leaving are asked last."""
+        said: list[str] = []
+        verifier = digest_of(metadata)
+        bookies = sorted(self._shared.pool.by_health(metadata.write_set(entry_id)), key=self._leaving.__contains__)
+        for bookie_id in bookies:
+            try:
+                body = await self._bookies.read(bookie_id, ledger_id, entry_id)
+                verifier.open(body, ledger_id, entry_id)
+            except BookieError as error:
+                said.append(f"{bookie_id}: {error}")
+                if isinstance(error, errors.BookieUnavailable | errors.RequestTimedOut):
+                    self._shared.pool.quarantine(bookie_id, error)  # asked last from now on
+                continue
+            return body
+        raise errors.QuorumNotReached(
+            f"ledger {ledger_id} entry {entry_id} could be had from nobody, so its bookies stay: {'; '.join(said)}"
+        )
+
+    async def _store(
+        self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId, body: bytes, master_key: bytes
+    ) -> None:
+        with self.blaming(bookie_id):
+            await self._bookies.add(bookie_id, ledger_id, entry_id, body, master_key, is_recovery=True)
+        self.entries += 1
+        self.bytes += len(body)
+
+    @contextlib.contextmanager
+    def blaming(self, taker: BookieId) -> Iterator[None]:
+        """Quarantine `taker` for what goes wrong in the body: the next attempt draws another."""
+        try:
+            yield
+        except BookieError as error:
+            self._shared.pool.quarantine(taker, error)
+            raise

@@ -1,0 +1,112 @@
+"""One repairer of a ledger at a time, among ours and Java's: the lock that Java's replication workers take.
+
+Java's bookies throw away what they hold of a closed ledger that does not name them, except while its lock is held
+(spec/metadata.md#M39). So who copies entries to a bookie that is not named yet holds it until the metadata names it,
+without a break: whoever had it in between may have thrown the copies away, and compare-and-set would not notice.
+
+All locks look alike, and each goes with its session. So beside ours stands a sign with a name of its own, made in one
+transaction with the lock: `held` makes a change depend on both, `give_back` removes both or neither. Never: a lock
+removed that may be another's. (Java's workers do that, as nothing tells them: ZkLedgerUnderreplicationManager.)
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import LedgerId
+from bookie.metadata import paths, repair
+from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore
+
+_ATTEMPTS = 5
+_GIVE_BACK_ATTEMPTS = 2  # each may take as long as a session does to end
+
+
+class LockLost(BookieError):
+    """The lock is no longer ours: the change that depended on it did not happen."""
+
+    retryable = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationLock:
+    """The lock of one ledger, taken by us. It may be lost at any time, with our session."""
+
+    ledger_id: LedgerId
+    path: str
+    sign: str
+    _store: MetadataStore
+
+    @property
+    def held(self) -> tuple[CheckOp, ...]:
+        """Checks for a transaction: it fails with NodeMissing unless the lock was ours without a break until then."""
+        return CheckOp(self.sign, ANY_VERSION), CheckOp(self.path, ANY_VERSION)
+
+    async def confirm(self) -> None:
+        """See that the lock is still ours. Raises LockLost, MetadataError."""
+        try:
+            for check in self.held:
+                await self._store.get(check.path)
+        except errors.NodeMissing:
+            raise LockLost(
+                f"ledger {self.ledger_id}: its lock was lost, with our session in the metadata store. Copies may have"
+                " been thrown away meanwhile: it must be begun again"
+            ) from None
+
+    async def take(self, holder: str) -> None:
+        """Take the lock. Raises TooManyRequests when another repairs the ledger, MetadataError."""
+        ops = (
+            CreateOp(self.sign, b"", ephemeral=True),
+            CreateOp(self.path, repair.dump_lock(holder), ephemeral=True),
+        )
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._store.transact(ops)
+                return
+            except errors.NodeMissing:
+                await self._make_parents()
+                continue
+            except (errors.NodeExists, errors.OutcomeUnknown):
+                pass
+            try:
+                other = repair.load_lock((await self._store.get(self.path)).data)
+            except errors.NodeMissing:
+                continue  # it was released, or the lost change did not happen
+            if other == holder:
+                return
+            raise errors.TooManyRequests(
+                f"ledger {self.ledger_id} is being repaired by {other or 'another process'}"
+            ) from None
+        raise errors.OutcomeUnknown(f"locking ledger {self.ledger_id}: the metadata store gave no answer")
+
+    async def give_back(self) -> None:
+        """Remove the lock, best effort: at worst it goes with our session. Fine when it was lost."""
+        for _ in range(_GIVE_BACK_ATTEMPTS):
+            try:
+                await self._store.transact((DeleteOp(self.sign, ANY_VERSION), DeleteOp(self.path, ANY_VERSION)))
+            except errors.OutcomeUnknown:
+                continue
+            except errors.MetadataError:
+                return
+            return
+
+    async def _make_parents(self) -> None:
+        for path in (self.path, self.sign):
+            with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):
+                await self._store.create(path.rpartition("/")[0], b"", parents=True)
+
+
+@contextlib.asynccontextmanager
+async def locked(store: MetadataStore, root: str, ledger_id: LedgerId, holder: str) -> AsyncIterator[ReplicationLock]:
+    """Hold the lock of `ledger_id` for the body. `holder` is that of this one lock, and nobody else's ever.
+
+    Raises TooManyRequests when another repairs the ledger, MetadataError.
+    """
+    sign = paths.replication_holder(root, holder)
+    lock = ReplicationLock(ledger_id, paths.replication_lock(root, ledger_id), sign, store)
+    try:
+        await lock.take(holder)
+        yield lock
+    finally:
+        await lock.give_back()

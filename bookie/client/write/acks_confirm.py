@@ -1,0 +1,95 @@
+"""Durability of ordinary ledgers, and of what a recovery writes back: acknowledgements confirm.
+
+A bookie answers an add once it is on its disk. So an ack quorum of acknowledgements is all that an entry needs, nothing
+is kept after that, and any other bookie may take the place of one that fails: it is sent what is unconfirmed.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, EntryId
+from bookie.base.units import NS_PER_MS
+from bookie.client.write.appender import Appender
+from bookie.client.write.seat import Add, Seat
+
+log = logging.getLogger(__name__)
+
+
+class AcksConfirm:
+    """`Durability` for bookies that answer an add once it is on their disk."""
+
+    is_deferred = False
+    has_unforced = False
+
+    def __init__(self, appender: Appender) -> None:
+        self._appender = appender
+        self._adds = appender.adds
+        # Since when no ack quorum could be had, and the LAC then.
+        self._blocked_since_ns: int | None = None
+        self._blocked_lac = appender.adds.lac
+
+    @property
+    def lac(self) -> EntryId:
+        return self._adds.lac
+
+    def may_send(self, seat: Seat) -> bool:
+        return True
+
+    def acked(self, seat: Seat, adds: Sequence[Add]) -> None:
+        """Nothing besides what `PendingAdds` counts."""
+
+    def synced(self, seat: Seat, last_synced: EntryId) -> None:
+        """Nothing: what the bookie acknowledged is on its disk."""
+
+    def confirmed(self, adds: Sequence[Add]) -> None:
+        for add in adds:
+            add.frame = b""
+
+    def force(self, wanted: EntryId) -> None:
+        """Nothing: what was acknowledged is on disk."""
+
+    def end_by(self, seat: Seat, error: BookieError) -> BookieError | None:
+        return None
+
+    def left(self, seat: Seat) -> None:
+        """Nothing: `PendingAdds` forgets its acknowledgements."""
+
+    def joined(self, seat: Seat, before: BookieId) -> None:
+        missing = self._adds.missing(seat.slot)
+        log.info(
+            "bookie takes a slot ledger_id=%d slot=%d old=%s new=%s from_entry=%d resent=%d",
+            self._appender.ledger_id,
+            seat.slot,
+            before,
+            seat.bookie_id,
+            self.lac + 1,
+            len(missing),
+        )
+        self._appender.send_all(seat, missing)
+
+    def overdue(self, failed: Mapping[int, BookieError], now_ns: int) -> BookieError | None:
+        """After `ensemble_timeout_ms` in which no entry was confirmed, because too many slots had no live bookie.
+
+        Counts over changes: a bookie that takes its slot back and refuses again is no progress (found by the
+        simulator).
+        """
+        if self._adds.lac != self._blocked_lac:
+            self._blocked_lac, self._blocked_since_ns = self._adds.lac, None
+        if self._adds.can_complete_without(list(failed)):
+            if not self._adds:
+                self._blocked_since_ns = None
+            return None
+        if self._blocked_since_ns is None:
+            self._blocked_since_ns = now_ns
+        if now_ns - self._blocked_since_ns <= self._appender.shared.options.ensemble_timeout_ms * NS_PER_MS:
+            return None
+        reasons = "; ".join(f"slot {slot}: {error}" for slot, error in sorted(failed.items()))
+        return errors.NotEnoughBookies(
+            f"ledger {self._appender.ledger_id}: the ack quorum cannot be met and no other bookies could be had "
+            f"({reasons})"
+        )
+
+    def give_up(self) -> None:
+        """Nothing is kept."""

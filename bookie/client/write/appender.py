@@ -1,0 +1,264 @@
+"""Sends entries to an ensemble and counts their answers: the engine under the writer and under recovery's write-back.
+
+Drives `quorum.adds`. Every bookie of the ensemble sits in a slot; a failed slot gets no further adds, its acks for
+unconfirmed entries are forgotten at once, and `EnsembleChange` finds who takes it. All here is synchronous: entries are
+packed as they come, gather until the end of the turn, and leave in one write per bookie; answers come a turn's worth at
+once. What an acknowledgement is worth, a `Durability` says. The *handle* is who owns the
+appender: a writer, or a recovery.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.units import KIB
+from bookie.client.net.add_frames import AddFrames
+from bookie.client.net.calls import AddBatch
+from bookie.client.shared import Shared
+from bookie.client.write.seat import Add, Seat
+from bookie.quorum.adds import PendingAdds
+from bookie.quorum.schedule import Schedule
+from bookie.wire.digest import Digest
+from bookie.wire.messages import Buffer
+
+# Entries gather for one write until the end of the turn, or until there are so many bytes.
+BATCH_BYTES = 128 * KIB
+
+
+class Durability(Protocol):
+    """What acknowledgements prove, and what follows from it when a bookie fails: `AcksConfirm` or `SyncsConfirm`."""
+
+    @property
+    def is_deferred(self) -> bool:
+        """True when bookies acknowledge from memory; then the ensemble never changes (CONFORMANCE.md#D12)."""
+
+    @property
+    def lac(self) -> EntryId:
+        """The highest entry that will be readable for ever."""
+
+    @property
+    def has_unforced(self) -> bool:
+        """True when something was appended that only a force will confirm."""
+
+    def may_send(self, seat: Seat) -> bool:
+        """Called before adds are sent: False while it is not known what the bookie lacks."""
+
+    def acked(self, seat: Seat, adds: Sequence[Add]) -> None:
+        """The bookie acknowledged these."""
+
+    def synced(self, seat: Seat, last_synced: EntryId) -> None:
+        """The bookie says how far it has the ledger on disk."""
+
+    def confirmed(self, adds: Sequence[Add]) -> None:
+        """An ack quorum acknowledged these, in order: free their frames, or keep them to be sent again."""
+
+    def force(self, wanted: EntryId) -> None:
+        """Have bookies put on disk what they acknowledge, until the LAC is `wanted`."""
+
+    def end_by(self, seat: Seat, error: BookieError) -> BookieError | None:
+        """What ends the handle because a bookie failed so; None when it, or another bookie, may take the slot."""
+
+    def left(self, seat: Seat) -> None:
+        """The bookie failed, and the handle goes on."""
+
+    def joined(self, seat: Seat, before: BookieId) -> None:
+        """A bookie takes a slot in which `before` sat: send it what it lacks."""
+
+    def overdue(self, failed: Mapping[int, BookieError], now_ns: int) -> BookieError | None:
+        """What ends the handle because it had to wait too long for bookies of the `failed` slots."""
+
+    def give_up(self) -> None:
+        """The handle ended: nothing will be sent again."""
+
+
+class Appender:
+    """One ledger's unconfirmed entries on their way to one ensemble. All of it is synchronous."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        ledger_id: LedgerId,
+        digest: Digest,
+        schedule: Schedule,
+        ensemble: tuple[BookieId, ...],
+        durability: "Callable[[Appender], Durability]",
+        *,
+        start: EntryId,
+        length: int,
+        is_recovery: bool = False,
+    ) -> None:
+        """`start`: the LAC to begin after; `length`: the ledger's length there."""
+        self.shared = shared
+        self.ledger_id = ledger_id
+        self.adds: PendingAdds[Add] = PendingAdds(schedule, start=start, length=length)
+        self.error: BookieError | None = None
+        self.in_flight_bytes = 0  # of entries that no ack quorum acknowledged
+        self.kept_bytes = 0  # of others that may have to be sent again
+        self.on_confirmed: Callable[[], None] = lambda: None  # the LAC moved
+        self.on_error: Callable[[BookieError], None] = lambda error: None  # called once, after the futures
+        self.on_seat_failed: Callable[[Seat, BookieError], None]  # set by `EnsembleChange`
+        self._timeout_ms = shared.options.request_timeout_ms
+        self._lag_bytes_max = shared.options.lag_bytes_max
+        self.durability = durability(self)
+        self._pack = AddFrames(
+            ledger_id,
+            digest,
+            shared.pool.next_txn,
+            version=shared.options.protocol_version,
+            is_recovery=is_recovery,
+            is_deferred=self.durability.is_deferred,
+        ).pack
+        self._unsent: dict[bytes, Add] = {}
+        self._unsent_bytes = 0
+        self._is_flush_due = False
+        self.seats = [self._seat(slot, bookie_id) for slot, bookie_id in enumerate(ensemble)]
+        self._seat_at: dict[object, Seat] = {seat.link: seat for seat in self.seats}
+
+    @property
+    def lac(self) -> EntryId:
+        """The highest entry that will be readable for ever."""
+        return self.durability.lac
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of entries that it keeps because they may have to be sent again."""
+        return self.in_flight_bytes + self.kept_bytes
+
+    # ---- the hot path ------------------------------------------------------------------------------------------------
+
+    def push(self, payload: Buffer, confirmed: "asyncio.Future[EntryId] | None") -> EntryId:
+        """Send `payload` as the next entry; `confirmed` gets its id, or the error that ends the handle.
+
+        The payload is copied; `len` counts its bytes. Not called once `error` is set.
+        """
+        assert self.error is None
+        adds = self.adds
+        payload_size = len(payload)
+        entry_id: EntryId = adds.last_pushed + 1  # type: ignore[assignment]  # a call of EntryId costs 60 ns
+        # Pack, then push: an entry that has its id and no frame would never be confirmed, nor any after it.
+        frame, done = self._pack(entry_id, self.durability.lac, adds.length + payload_size, payload)
+        add = Add(self, confirmed)
+        adds.push(add, payload_size)
+        assert add.entry_id == entry_id
+        add.frame, add.done = frame, done
+        size = add.size = len(frame)
+        self.in_flight_bytes += size
+        self._unsent[add.done] = add
+        self._unsent_bytes += size
+        if self._unsent_bytes >= BATCH_BYTES:
+            self.send_unsent()
+        elif not self._is_flush_due:
+            self._is_flush_due = True
+            self.shared.pool.loop.call_soon(self._flush)
+        return entry_id
+
+    def on_acks(self, origin: object, adds: list[Add]) -> None:
+        """Of `calls.AddOwner`: the bookie at the end of `origin` has `adds`."""
+        seat = self._seat_at.get(origin)
+        if seat is None or not seat.is_live:
+            return
+        seat.sent_bytes -= sum([add.size for add in adds])
+        self.durability.acked(seat, adds)
+        confirmed = self.adds.ack(adds, seat.slot)
+        if confirmed:
+            self.confirm(confirmed)
+
+    def on_synced(self, origin: object, last_synced: EntryId) -> None:
+        """Of `calls.AddOwner`: the bookie says how far it has the ledger on disk."""
+        seat = self._seat_at.get(origin)
+        if seat is not None and seat.is_live:
+            self.durability.synced(seat, last_synced)
+
+    def on_failed(self, origin: object, error: BookieError) -> None:
+        """Of `calls.AddOwner`: the bookie at the end of `origin` failed."""
+        seat = self._seat_at.get(origin)
+        if seat is not None:
+            seat.fail(error)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        self.send_unsent()
+
+    def send_unsent(self) -> None:
+        """Hand what has gathered to the bookies that it belongs to."""
+        adds, self._unsent = self._unsent, {}
+        size, self._unsent_bytes = self._unsent_bytes, 0
+        if not adds:
+            return
+        schedule = self.adds.schedule
+        if schedule.write_quorum == schedule.ensemble_size:
+            batch = AddBatch(self, adds, [add.frame for add in adds.values()], size, self._timeout_ms)
+            for seat in self.seats:
+                if seat.is_live:
+                    self._send(seat, batch)
+            return
+        for seat in self.seats:
+            if seat.is_live:
+                self.send_all(seat, [add for add in adds.values() if seat.slot in self.adds.write_set(add)])
+
+    def send_all(self, seat: Seat, adds: list[Add]) -> None:
+        """Hand `adds`, in order, to one bookie."""
+        if adds:
+            frames = [add.frame for add in adds]
+            batch = AddBatch(self, {add.done: add for add in adds}, frames, sum(map(len, frames)), self._timeout_ms)
+            self._send(seat, batch)
+
+    def _send(self, seat: Seat, batch: AddBatch) -> None:
+        if not self.durability.may_send(seat):
+            return
+        seat.sent_bytes += batch.size
+        # What it has not answered, less what nobody has confirmed: its distance to the others.
+        lag_bytes = seat.sent_bytes - self.in_flight_bytes
+        if lag_bytes > self._lag_bytes_max:
+            seat.fail(errors.TooManyRequests(f"bookie {seat.bookie_id} lags behind by {lag_bytes} bytes"))
+        else:
+            seat.link.send_adds(batch)
+
+    def confirm(self, confirmed: Sequence[Add]) -> None:
+        """These were confirmed, in order: tell those who wait for them."""
+        for add in confirmed:
+            self.in_flight_bytes -= add.size
+            future = add.confirmed
+            if future is not None and not future.done():
+                future.set_result(add.entry_id)
+        self.durability.confirmed(confirmed)
+        self.on_confirmed()
+
+    # ---- failure -----------------------------------------------------------------------------------------------------
+
+    def live_bookies(self, entry_id: EntryId) -> list[BookieId]:
+        """The bookies of the write set of `entry_id` that are not failed."""
+        seats = (self.seats[slot] for slot in self.adds.schedule.write_set(entry_id))
+        return [seat.bookie_id for seat in seats if seat.is_live]
+
+    def _seat(self, slot: int, bookie_id: BookieId) -> Seat:
+        link = self.shared.pool.link(bookie_id, self.shared.options.protocol_version)
+        return Seat(self, slot, bookie_id, link, lambda seat, error: self.on_seat_failed(seat, error))
+
+    def take_seat(self, slot: int, bookie_id: BookieId) -> None:
+        """`bookie_id` takes `slot`, and is sent what it lacks there."""
+        self.send_unsent()  # to who sits there now: all that is pending is sent to the new one below
+        before = self.seats[slot]
+        before.replaced()
+        self.seats[slot] = seat = self._seat(slot, bookie_id)
+        self._seat_at = {seat.link: seat for seat in self.seats}
+        self.durability.joined(seat, before.bookie_id)
+
+    def die(self, error: BookieError) -> None:
+        """End the handle: all unconfirmed entries fail with `error`. Their outcome is unknown (CONFORMANCE.md#P29)."""
+        if self.error is not None:
+            return
+        self.error = error = errors.final(error)
+        for seat in self.seats:
+            seat.retire()
+        for add in self.adds.fail_all():
+            if add.confirmed is not None and not add.confirmed.done():
+                add.confirmed.set_exception(error)
+        self.in_flight_bytes = 0
+        self.durability.give_up()
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self.on_error(error)

@@ -1,0 +1,69 @@
+"""Back-pressure on appends: who may push now, and who waits, in order of arrival."""
+
+import asyncio
+import itertools
+from collections import deque
+
+from bookie.client.write.appender import Appender
+
+
+class _Waiter:
+    """One caller's place in the queue."""
+
+    __slots__ = ("turn",)
+
+    def __init__(self, turn: "asyncio.Future[None]") -> None:
+        self.turn = turn
+
+
+class InFlightLimit:
+    """What one writer may have in flight. Whoever was let in pushes in the same turn of the loop."""
+
+    def __init__(self, appender: Appender, *, entries_max: int, bytes_max: int) -> None:
+        self._appender = appender
+        self._entries_max = entries_max
+        self._bytes_max = bytes_max
+        self._loop = appender.shared.pool.loop
+        self._waiters: deque[_Waiter] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        appender = self._appender
+        return len(appender.adds) >= self._entries_max or appender.held_bytes >= self._bytes_max
+
+    @property
+    def must_wait(self) -> bool:
+        """True when it is full or when others wait already."""
+        return bool(self._waiters) or self.is_full
+
+    async def wait(self) -> None:
+        """Wait for room, or for the writer's end. A waiter keeps its place until it may push: nobody overtakes it."""
+        waiter = _Waiter(self._loop.create_future())
+        self._waiters.append(waiter)
+        may_push = False
+        try:
+            while True:
+                await waiter.turn
+                if self._appender.error is not None or (self._waiters[0] is waiter and not self.is_full):
+                    may_push = True
+                    return
+                waiter.turn = self._loop.create_future()
+        finally:
+            self._waiters.remove(waiter)
+            if not may_push:
+                self.wake()  # cancelled, and it may have been our turn
+
+    def wake(self) -> None:
+        """Something was confirmed: give their turn to as many as there is room for. They push one after the other, in
+        one turn of the loop."""
+        if not self._waiters or self.is_full:
+            return
+        for waiter in itertools.islice(self._waiters, self._entries_max - len(self._appender.adds)):
+            if not waiter.turn.done():
+                waiter.turn.set_result(None)
+
+    def end(self) -> None:
+        """The writer ended: wake all who wait, so that they see why."""
+        for waiter in self._waiters:
+            if not waiter.turn.done():
+                waiter.turn.set_result(None)

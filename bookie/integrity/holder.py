@@ -1,0 +1,99 @@
+"""The sign of one process: while it stands, its maker is this bookie, and no other process begins to be.
+
+An ephemeral node, one for each bookie id, held from before serving until the end. It is made only in a transaction that
+
+    also writes the incarnation record (a claim: it fails while another holds the sign or is registered), or
+    also finds the record at the version at which its maker last knew it as its own (a session that was lost).
+
+So the record at that version and the sign together prove that the sign is ours: `check` beside a check or a change of
+the record makes anything depend on it. A process of a version without signs, and Java's bookie, are known by their
+registration alone: hence `nobody_registered`. Never: a sign that was taken from somebody who may live.
+"""
+
+from bookie.base import errors
+from bookie.base.ids import BookieId
+from bookie.integrity.metadata_retry import MetadataRetry
+from bookie.metadata import paths
+from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore, Op, Stored, find
+
+SETTLE_MS = 100  # between looks at a change whose answer was lost, or at what is in the way
+
+
+class IdHolder:
+    """The sign of one bookie id, as one process sees it."""
+
+    def __init__(
+        self, store: MetadataStore, root: str, bookie_id: BookieId, retry: MetadataRetry, *, boot_id: str
+    ) -> None:
+        self.path = paths.process(root, bookie_id)
+        self.check = CheckOp(self.path, ANY_VERSION)
+        self._store = store
+        self._retry = retry
+        self._sign = boot_id.encode()
+        self._registrations = (f"{paths.available(root)}/{bookie_id}", f"{paths.readonly(root)}/{bookie_id}")
+
+    @property
+    def nobody_registered(self) -> tuple[Op, ...]:
+        """Part of a transaction, fails it with NodeExists when a process is registered under this id at that moment.
+
+        There is no other way to ask for absence: what is made here is removed in the same transaction.
+        """
+        return tuple(op for path in self._registrations for op in (CreateOp(path, b""), DeleteOp(path, ANY_VERSION)))
+
+    async def taking(self) -> tuple[Op, ...]:
+        """The part of a claim that makes the sign, or finds the one that an earlier claim of ours made."""
+        found = await self._get(self.path)
+        is_ours = found is not None and (found.data, found.owner) == (self._sign, self._store.session_id)
+        sign = self.check if is_ours else CreateOp(self.path, self._sign, ephemeral=True)
+        return *self.nobody_registered, sign
+
+    async def in_the_way(self) -> str:
+        """Which process lives under this id, for people; "" when there is none other than this one."""
+        for path in (self.path, *self._registrations):
+            found = await self._get(path)
+            if found is not None and found.owner != self._store.session_id and found.data != self._sign:
+                return f"{path} stands (session {found.owner:#x})"
+        return ""
+
+    async def take_back(self, provided: CheckOp) -> bool:
+        """Make the sign again if it went with a session of ours. `provided`: the record as we know it.
+
+        False: another process holds it, or the record was changed. Waits for the metadata store as long as it takes.
+        """
+        while True:
+            found = await self._get(self.path)
+            if found is None:
+                try:
+                    await self._store.transact((provided, CreateOp(self.path, self._sign, ephemeral=True)))
+                except errors.VersionConflict:
+                    return False
+                except errors.MetadataError as error:
+                    if not error.retryable and not isinstance(error, errors.NodeExists | errors.NodeMissing):
+                        raise
+                    if isinstance(error, errors.NodeMissing) and await self._get(provided.path) is None:
+                        return False
+                    await self._retry.pause(SETTLE_MS)
+            elif found.data != self._sign:
+                return False
+            elif found.owner == self._store.session_id:
+                return True
+            else:  # of a session of ours that is over and has not ended yet
+                await self._retry.pause(SETTLE_MS)
+
+    async def is_another(self) -> bool:
+        """Does another process hold the sign?"""
+        found = await self._get(self.path)
+        return found is not None and found.data != self._sign
+
+    async def let_go(self) -> None:
+        """Remove the sign if it is ours: this process will not be the bookie now. Best effort: it goes with our
+        session."""
+        found = await self._get(self.path)
+        if found is not None and found.data == self._sign:
+            try:
+                await self._store.delete(self.path)
+            except errors.MetadataError:
+                return
+
+    async def _get(self, path: str) -> Stored | None:
+        return await self._retry.read(lambda: find(self._store, path))

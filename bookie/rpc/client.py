@@ -1,0 +1,145 @@
+"""One bookie's admin port, from the side of who asks: `AdminClient` waits for an answer, `AsyncAdminClient` suspends.
+
+Each holds one channel: mutual TLS where an identity is given, plain otherwise (a bookie obeys that from its own machine
+alone). Every call has a deadline, and whatever fails is translated here: AdminRefused when the bookie says no,
+BookieUnavailable when nothing can be said. No answer is never an empty one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import grpc
+import grpc.aio
+
+from bookie.base import errors
+from bookie.rpc import admin_pb2_grpc
+from bookie.rpc.calls import AdminCall
+
+T = TypeVar("T")
+
+DEADLINE_S = 20.0
+# A client's own subchannels: shared ones remember the back-off of a bookie that restarts behind the same address. No
+# proxy stands before an admin port.
+_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
+_NO = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
+
+
+class AdminRefused(errors.BadInput):
+    """The bookie does not do this, or not for us. `code`: gRPC's word for why."""
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class AdminCredentials:
+    """How we prove ourselves to a bookie, and it to us. PEM; nothing of it is ever shown.
+
+    `server_name`: what the bookie's certificate must name; "" = the host that is dialled.
+    """
+
+    certificate: bytes
+    key: bytes
+    authorities: bytes
+    server_name: str = ""
+
+    def __repr__(self) -> str:
+        return f"AdminCredentials({self.server_name})"
+
+
+class AdminClient:
+    """Used as a context manager. `token`: what proves us where there is no certificate."""
+
+    def __init__(
+        self, address: str, identity: AdminCredentials | None = None, *, token: str = "", deadline_s: float = DEADLINE_S
+    ) -> None:
+        self.address = address
+        self.metadata = _metadata(token)
+        self._deadline_s = deadline_s
+        self._channel = _channel(grpc, address, identity)
+        self._stub = admin_pb2_grpc.AdminStub(self._channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._channel.close()
+
+    def ask(self, call: AdminCall[T]) -> T:
+        """Raises AdminRefused, BookieUnavailable."""
+        send = getattr(self._stub, call.method)
+        try:
+            return call.read(send(call.request, timeout=call.deadline_s or self._deadline_s, metadata=self.metadata))
+        except grpc.RpcError as error:
+            raise _translated(self.address, error) from None
+
+    def follow(self, call: AdminCall[T]) -> Iterator[T]:
+        """Every message of a stream. Raises as `ask`."""
+        try:
+            for message in getattr(self._stub, call.method)(call.request, metadata=self.metadata):
+                yield call.read(message)
+        except grpc.RpcError as error:
+            raise _translated(self.address, error) from None
+
+
+class AsyncAdminClient:
+    """As `AdminClient`, for a loop: an asynchronous context manager."""
+
+    def __init__(
+        self, address: str, identity: AdminCredentials | None = None, *, token: str = "", deadline_s: float = DEADLINE_S
+    ) -> None:
+        self.address = address
+        self.metadata = _metadata(token)
+        self._deadline_s = deadline_s
+        self._channel = _channel(grpc.aio, address, identity)
+        self._stub = admin_pb2_grpc.AdminStub(self._channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._channel.close()
+
+    async def ask(self, call: AdminCall[T]) -> T:
+        """Raises AdminRefused, BookieUnavailable."""
+        send = getattr(self._stub, call.method)
+        try:
+            sent = send(call.request, timeout=call.deadline_s or self._deadline_s, metadata=self.metadata)
+            return call.read(await sent)
+        except grpc.RpcError as error:
+            raise _translated(self.address, error) from None
+
+    async def first(self, call: AdminCall[T]) -> T | None:
+        """The first message of a stream, which is the present; None when it ends without one. Raises as `ask`."""
+        stream = getattr(self._stub, call.method)(call.request, timeout=self._deadline_s, metadata=self.metadata)
+        try:
+            async for message in stream:
+                return call.read(message)
+            return None
+        except grpc.RpcError as error:
+            raise _translated(self.address, error) from None
+        finally:
+            stream.cancel()
+
+
+def _metadata(token: str) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {token}"),) if token else ()
+
+
+def _channel(api: Any, address: str, identity: AdminCredentials | None) -> Any:
+    """`api`: grpc or grpc.aio, whose channels are opened with the same words."""
+    if identity is None:
+        return api.insecure_channel(address, options=_OPTIONS)
+    named = (("grpc.ssl_target_name_override", identity.server_name),) if identity.server_name else ()
+    credentials = grpc.ssl_channel_credentials(identity.authorities, identity.key, identity.certificate)
+    return api.secure_channel(address, credentials, options=(*_OPTIONS, *named))
+
+
+def _translated(address: str, error: grpc.RpcError) -> errors.BookieError:
+    assert isinstance(error, grpc.Call | grpc.aio.AioRpcError)
+    code, details = error.code(), error.details()
+    if code in _NO:
+        return AdminRefused(f"bookie at {address}: {details}", code.name)
+    return errors.BookieUnavailable(f"the admin port at {address} did not answer ({code.name}: {details})")

@@ -1,0 +1,126 @@
+"""The admin vocabulary (`bookie.ports.admin`) as messages of `admin.proto`, as JSON, and back. Nothing else translates.
+
+Fields go by name, and a member of an enumeration by its value, which is its name in the proto. So a new field or
+verdict needs no line here; a test holds vocabulary and proto equal.
+"""
+
+import dataclasses
+import enum
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from bookie.ports import admin as port
+from bookie.rpc import admin_pb2 as proto
+
+T = TypeVar("T")
+
+MESSAGES: Mapping[type, type[Message]] = {
+    port.StorageReport: proto.StorageReport,
+    port.VolumeReport: proto.VolumeReport,
+    port.MountReport: proto.Mount,
+    port.Sentinel: proto.Sentinel,
+    port.BlockedLedger: proto.BlockedLedger,
+    port.Member: proto.Member,
+    port.Grant: proto.Grant,
+    port.RepairStatus: proto.RepairStatus,
+    port.GarbageReport: proto.GarbageReport,
+    port.ScrubReport: proto.ScrubReport,
+    port.BadEntry: proto.BadEntry,
+}
+ENUMERATIONS: Mapping[type[enum.Enum], Any] = {
+    port.State: proto.State,
+    port.Verdict: proto.Verdict,
+    port.MountProof: proto.Mount.Proof,
+    port.Contents: proto.Contents,
+}
+# What a bookie's own port knows of a caller is not for the caller to say.
+NEVER_SENT = ("given_by",)
+
+
+def encode(value: Any) -> Any:
+    """A dataclass of the vocabulary as its message. None stays unset."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [encode(one) for one in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    names = [field.name for field in dataclasses.fields(value) if field.name not in NEVER_SENT]
+    return MESSAGES[type(value)](**{name: encode(getattr(value, name)) for name in names})
+
+
+def decode(kind: type[T], message: Message) -> T:
+    """The value that a message says. Words that only a newer peer knows are UNSPECIFIED, or None where that is one."""
+    return kind(**{name: read(message, name) for name, read in _readers(kind).items()})
+
+
+def to_json(value: Any) -> dict[str, Any]:
+    """As protobuf's JSON shows it, with every field, and with numbers as numbers: people and scripts want them so."""
+    message = encode(value)
+    shown = json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
+    return _with_numbers(shown, message.DESCRIPTOR)
+
+
+def from_json(kind: type[T], found: Mapping[str, Any]) -> T:
+    return decode(kind, json_format.ParseDict(found, MESSAGES[kind]()))
+
+
+_Reader = Callable[[Any, str], Any]
+
+
+@functools.cache
+def _readers(kind: type) -> dict[str, _Reader]:
+    """How each field of a dataclass is read from its message."""
+    hints = typing.get_type_hints(kind)
+    return {
+        field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind) if field.name not in NEVER_SENT
+    }
+
+
+def _reader(hint: Any) -> _Reader:
+    if typing.get_origin(hint) is tuple:
+        of_one = _value(typing.get_args(hint)[0])
+        return lambda message, name: tuple(map(of_one, getattr(message, name)))
+    if isinstance(hint, types.UnionType):  # X | None
+        of_present = _value(typing.get_args(hint)[0])
+        return lambda message, name: of_present(getattr(message, name)) if _is_there(message, name) else None
+    of_one = _value(hint)
+    return lambda message, name: of_one(getattr(message, name))
+
+
+def _is_there(message: Message, name: str) -> bool:
+    field = message.DESCRIPTOR.fields_by_name[name]
+    return message.HasField(name) if field.has_presence else bool(getattr(message, name))
+
+
+def _value(hint: Any) -> Callable[[Any], Any]:
+    if hint in MESSAGES:
+        return functools.partial(decode, hint)
+    if hint in ENUMERATIONS:
+        by_number = {number: _member(hint, name) for name, number in ENUMERATIONS[hint].items()}
+        return lambda number: by_number.get(number, by_number[0])
+    return lambda plain: plain
+
+
+def _member(kind: type[enum.Enum], name: str) -> enum.Enum | None:
+    """The member of that name; None for the one that the vocabulary says as None."""
+    return next((member for member in kind if member.value == name), None)
+
+
+def _with_numbers(found: dict[str, Any], descriptor: Any) -> dict[str, Any]:
+    """Protobuf's JSON shows 64-bit numbers as text."""
+    by_name = {field.json_name: field for field in descriptor.fields}
+    for name, value in found.items():
+        field = by_name[name]
+        if field.message_type is not None:
+            for item in value if isinstance(value, list) else [value]:
+                _with_numbers(item, field.message_type)
+        elif isinstance(value, str) and field.type not in (field.TYPE_STRING, field.TYPE_ENUM, field.TYPE_BYTES):
+            found[name] = int(value)
+    return found

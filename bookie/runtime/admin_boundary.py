@@ -1,0 +1,101 @@
+"""The boundary of the admin port: whatever a call raises becomes INTERNAL, a counter and a line; calls are bounded.
+
+It stands before `admin_callers`, so that what goes wrong while a caller proves who it is ends here too. What gRPC
+itself reads (frames, messages) ends in gRPC, which answers UNKNOWN; its own log lines are limited in `runtime.log`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from bookie.ports.doors import Doors
+
+# Health checks are never counted: the kubelet's probe must not wait for strangers.
+_PROBE = "/grpc.health.v1.Health/Check"
+# Calls under way together, streams included. An operator has a handful.
+CALLS_MAX = 64
+# Whoever watches our health may be anybody, and stays: he takes no place of those who are known.
+_WATCH = "/grpc.health.v1.Health/Watch"
+WATCHERS_MAX = 16
+# What gRPC is to bound: messages, headers, and how long somebody may be silent before and between calls.
+OPTIONS = (
+    ("grpc.max_receive_message_length", 64 * 1024),
+    ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.max_concurrent_streams", 32),
+    ("grpc.server_handshake_timeout_ms", 5_000),
+    ("grpc.max_connection_idle_ms", 300_000),
+)
+
+
+@dataclass(slots=True)
+class _Places:
+    most: int
+    taken: int = 0
+
+
+class AdminBoundary(grpc.aio.ServerInterceptor):
+    """Counts calls, and stops what they raise."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+        self._calls, self._watchers = _Places(CALLS_MAX), _Places(WATCHERS_MAX)
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
+        """Called by gRPC for each call. A handler that cannot be had is a defect too, and is refused."""
+        method: str = handler_call_details.method
+        try:
+            handler = await continuation(handler_call_details)
+        except Exception as error:
+            self._doors.failed("admin", error)
+            return None  # UNIMPLEMENTED
+        if handler is None or method == _PROBE:
+            return handler
+        return self._bounded(handler, self._watchers if method == _WATCH else self._calls)
+
+    def _bounded(self, handler: Any, places: "_Places") -> Any:
+        codec = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if handler.unary_unary is not None:
+
+            async def unary(request: Any, context: Any) -> Any:
+                await self._begin(context, places)
+                try:
+                    return await handler.unary_unary(request, context)
+                except grpc.aio.AbortError:
+                    raise  # an answer: it says what it is
+                except Exception as error:
+                    await self._end(error, context)
+                finally:
+                    places.taken -= 1
+
+            return grpc.unary_unary_rpc_method_handler(unary, **codec)
+        assert handler.unary_stream is not None, "nothing here takes streams"
+
+        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+            await self._begin(context, places)
+            try:
+                async for one in handler.unary_stream(request, context):
+                    yield one
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:
+                await self._end(error, context)
+            finally:
+                places.taken -= 1
+
+        return grpc.unary_stream_rpc_method_handler(stream, **codec)
+
+    async def _begin(self, context: Any, places: "_Places") -> None:
+        if places.taken >= places.most:
+            self._doors.refused("admin", "too many calls under way", context.peer())
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{places.most} calls are under way: try again")
+        places.taken += 1
+
+    async def _end(self, error: Exception, context: Any) -> None:
+        self._doors.failed("admin", error, context.peer())
+        await context.abort(grpc.StatusCode.INTERNAL, "an error of ours: see the log of this bookie")

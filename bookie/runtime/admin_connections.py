@@ -1,0 +1,96 @@
+"""How many connections the admin port may have: gRPC takes as many as come, and each costs a descriptor.
+
+gRPC does not say which connections it has (nor asyncio, while they shake hands over TLS: `http`), so the process looks
+at its own sockets once in a while, and shuts those
+that have been silent the longest, as a peer that went would. A client that was shut connects anew with its next call.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+from bookie.ports.doors import Doors
+
+CONNECTIONS_MAX = 128
+_LOOK_S = 0.5
+# struct tcp_info of Linux: tcpi_last_data_recv, milliseconds.
+_LAST_RECEIVED = struct.Struct("=I")
+_LAST_RECEIVED_AT = 8 + 11 * 4
+_INFO_BYTES = 104
+
+
+@contextlib.asynccontextmanager
+async def bounded(
+    ports: Sequence[int], doors: Doors, *, most: int = CONNECTIONS_MAX, door: str = "admin"
+) -> AsyncIterator[None]:
+    """Keep connections to `ports` of this process, if any, at `most`, until the context is left."""
+    if not ports:
+        yield
+        return
+    task = asyncio.create_task(_look(frozenset(ports), doors, most, door), name="admin connections")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _look(ports: frozenset[int], doors: Doors, most: int, door: str) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        try:
+            shut = await asyncio.to_thread(shut_silent, ports, most)
+            if shut:
+                doors.refused(door, f"more than {most} connections: {shut} that were silent the longest are closed")
+        except Exception as error:
+            doors.failed(door, error)
+
+
+def shut_silent(ports: frozenset[int], most: int) -> int:
+    """Shut the connections beyond `most`, the silent ones first; return how many."""
+    found = sorted(_silences(ports), reverse=True)
+    excess = max(0, len(found) - most)
+    for _, descriptor in found[:excess]:
+        with _borrowed(descriptor) as stream:
+            if stream is not None and _port_of(stream) in ports:  # it may be another's by now
+                with contextlib.suppress(OSError):
+                    stream.shutdown(socket.SHUT_RDWR)
+    return excess
+
+
+def _silences(ports: frozenset[int]) -> Iterator[tuple[int, int]]:
+    """Each connection to one of `ports`: for how long (ms) it has said nothing, and its descriptor."""
+    for name in os.listdir("/proc/self/fd"):
+        with _borrowed(int(name)) as stream:
+            if stream is None or _port_of(stream) not in ports:
+                continue
+            with contextlib.suppress(OSError, struct.error):
+                stream.getpeername()  # not one that listens
+                info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+                yield _LAST_RECEIVED.unpack_from(info, _LAST_RECEIVED_AT)[0], int(name)
+
+
+@contextlib.contextmanager
+def _borrowed(descriptor: int) -> Iterator[socket.socket | None]:
+    """The descriptor as a socket, and still its owner's afterwards; None when it is none (any more)."""
+    try:
+        stream = socket.socket(fileno=descriptor)
+    except OSError:
+        yield None
+        return
+    try:
+        yield stream
+    finally:
+        stream.detach()
+
+
+def _port_of(stream: socket.socket) -> int:
+    if stream.family not in (socket.AF_INET, socket.AF_INET6) or stream.type != socket.SOCK_STREAM:
+        return -1
+    try:
+        return int(stream.getsockname()[1])
+    except OSError:
+        return -1

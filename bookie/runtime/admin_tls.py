@@ -1,0 +1,139 @@
+"""The admin port over mutual TLS: certificates from a directory, read again at each handshake, and whom they let in.
+
+    tls.crt, tls.key   this bookie's certificate (with those that vouch for it) and key, PEM
+    ca.crt             who may vouch for callers; several while one takes over from another
+    clients            names that are obeyed, one a line: the URI (or DNS name) in a caller's certificate
+
+Who calls must have a certificate of `ca.crt`'s that is made for clients (checked in the handshake) and bears one of the
+names. Replaced files count for the next connection and the next call; files that cannot be used are told once, and the
+former stay in use. Must never log or answer a key.
+"""
+
+import contextlib
+import datetime as dt
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from bookie.base import errors
+
+log = logging.getLogger(__name__)
+
+CERTIFICATE, KEY, AUTHORITIES, CLIENTS = "tls.crt", "tls.key", "ca.crt", "clients"
+# A replacement is seen half done at most once: the files change together (a symbolic link), and are read one by one.
+_READS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """PEM as it stood in the directory; the key stands in no repr."""
+
+    certificate: bytes
+    key: bytes
+    authorities: bytes
+    clients: frozenset[str]
+
+    def __repr__(self) -> str:
+        return f"Files(clients={sorted(self.clients)})"
+
+
+def read(directory: str) -> Files:
+    """Raises BadInput that names the file and what is wrong with it."""
+    for attempt in range(_READS):
+        files = _read_once(Path(directory))
+        try:
+            _check(files)
+        except ValueError as error:
+            if attempt == _READS - 1:
+                raise errors.BadInput(f"adminTlsDirectory {directory} cannot be used: {error}") from None
+        else:
+            return files
+    raise AssertionError("either returned or raised")
+
+
+class Certificates:
+    """The admin port's certificates of one bookie, for as long as it runs."""
+
+    def __init__(self, directory: str) -> None:
+        """Raises BadInput when there is nothing to begin with."""
+        self._directory = directory
+        self._files = read(directory)
+        self._told = ""
+
+    def current(self) -> Files:
+        """The files of this moment, or the last ones that could be used."""
+        try:
+            self._files = read(self._directory)
+            self._told = ""
+        except errors.BadInput as error:
+            if str(error) != self._told:
+                self._told = str(error)
+                log.warning("certificates of the admin port not renewed, the former stay in use reason=%s", error)
+        return self._files
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """For a server's port. gRPC asks anew at each handshake, from a thread of its own."""
+        return grpc.dynamic_ssl_server_credentials(
+            _configuration(self._files), lambda: _configuration(self.current()), require_client_authentication=True
+        )
+
+    def name_of(self, certificate: bytes) -> str | None:
+        """Who bears this (verified) certificate; None when it has ended meanwhile or bears no name we obey."""
+        try:
+            found = x509.load_pem_x509_certificate(certificate)
+            alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (ValueError, x509.ExtensionNotFound):
+            return None
+        if not found.not_valid_before_utc <= dt.datetime.now(dt.UTC) <= found.not_valid_after_utc:
+            return None
+        names = [
+            *alternatives.get_values_for_type(x509.UniformResourceIdentifier),
+            *alternatives.get_values_for_type(x509.DNSName),
+        ]
+        obeyed = self.current().clients
+        name = next((name for name in names if name in obeyed), None)
+        process = next((str(part.value) for part in found.subject), "")
+        return f"{name} ({process})" if name is not None and process else name
+
+
+def _configuration(files: Files) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(files.key, files.certificate)], files.authorities)
+
+
+def _read_once(directory: Path) -> Files:
+    texts = {}
+    for name in (CERTIFICATE, KEY, AUTHORITIES, CLIENTS):
+        try:
+            texts[name] = (directory / name).read_bytes()
+        except OSError as error:
+            raise errors.BadInput(
+                f"adminTlsDirectory: {directory / name} cannot be read: {error.strerror}; it needs {CERTIFICATE},"
+                f" {KEY}, {AUTHORITIES} and {CLIENTS}"
+            ) from None
+    clients = texts[CLIENTS].decode(errors="replace").split()
+    return Files(texts[CERTIFICATE], texts[KEY], texts[AUTHORITIES], frozenset(clients))
+
+
+def _check(files: Files) -> None:
+    """Raises ValueError with what is wrong: gRPC would close every connection without a word."""
+    if not files.clients:
+        raise ValueError(f"{CLIENTS} names nobody")
+    certificate = _parsed(CERTIFICATE, files.certificate)
+    _parsed(AUTHORITIES, files.authorities)
+    try:
+        key = serialization.load_pem_private_key(files.key, None)
+    except (ValueError, TypeError):
+        raise ValueError(f"{KEY} holds no key in PEM without a password") from None
+    encoding, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    if key.public_key().public_bytes(encoding, form) != certificate.public_key().public_bytes(encoding, form):
+        raise ValueError(f"{KEY} is not the key of {CERTIFICATE}")
+
+
+def _parsed(name: str, text: bytes) -> x509.Certificate:
+    with contextlib.suppress(ValueError):
+        return x509.load_pem_x509_certificates(text)[0]
+    raise ValueError(f"{name} holds no certificate in PEM")

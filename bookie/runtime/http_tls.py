@@ -1,0 +1,33 @@
+"""HTTP over TLS with the admin port's certificates: a caller may show one, and is known by it, or none."""
+
+import ssl
+from pathlib import Path
+
+from bookie.ports.tls import TlsOptions
+from bookie.runtime.admin_tls import AUTHORITIES, CERTIFICATE, KEY
+from bookie.runtime.tls import SslTls
+
+
+def context(directory: str) -> ssl.SSLContext:
+    """What `directory` holds (`admin_tls`), looked at anew at each handshake. Raises BadInput."""
+    folder = Path(directory)
+    tls = SslTls(
+        TlsOptions(
+            key_store=str(folder / KEY),
+            certificate=str(folder / CERTIFICATE),
+            trust_store=str(folder / AUTHORITIES),
+        ),
+        is_server=True,
+    )
+
+    def current() -> ssl.SSLContext:
+        newest = tls.context()
+        newest.verify_mode = ssl.CERT_OPTIONAL
+        return newest
+
+    def renew(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+        connection.context = current()
+
+    first = current()
+    first.sni_callback = renew  # called for each handshake, also of callers that name no server
+    return first

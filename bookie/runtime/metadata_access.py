@@ -1,0 +1,96 @@
+"""What the settings of the metadata store's security mean, with the files that they name.
+
+Names are Java's where Java has settings; ZooKeeper's system properties (`zookeeper.client.secure`, ...) are other names
+of ours.
+"""
+
+import os
+from pathlib import Path
+
+from bookie.base.errors import BadInput
+from bookie.base.secret import Secret
+from bookie.ports.metadata_store import MetadataSecurity
+from bookie.ports.tls import TlsOptions
+from bookie.runtime import jaas, properties
+from bookie.settings.table import BY_NAME, SETTINGS
+from bookie.settings.values import DEFAULT, Settings, Value
+
+# ZooKeeper tells a store's type by its name (FileKeyStoreLoaderBuilderProvider); what it cannot tell is PEM here.
+_TYPES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
+
+
+def security(settings: Settings) -> MetadataSecurity:
+    """Raises BadInput naming the setting or the file."""
+    user, password = _sasl(settings)
+    return MetadataSecurity(
+        sasl_user=user,
+        sasl_password=password,
+        digest=_digest(settings),
+        creator_acl=settings.is_true("zkEnableSecurity"),
+        tls=_tls(settings) if settings.is_true("zkTlsEnabled") else None,
+    )
+
+
+def read(path: str) -> MetadataSecurity:
+    """Read a properties file, for whoever has no settings of a bookie: a bookie's own file may be given, and
+    what is not about the metadata store is passed over. Raises BadInput."""
+    values = {setting.key: Value(setting, setting.default, DEFAULT) for setting in SETTINGS}
+    for name, text, origin in properties.read(path):
+        found = BY_NAME.get(name)
+        if found is not None and text:
+            values[found.key] = Value(found, text, origin)
+    settings = Settings(values, {})
+    if problems := settings.type_problems():
+        raise BadInput("; ".join(problems))
+    return security(settings)
+
+
+def _sasl(settings: Settings) -> tuple[str, Secret]:
+    """Do as Java: whoever has the section proves who he is, whatever else is set."""
+    path, section = settings.text("zkJaasFile") or settings.text("saslJaasFile"), settings.text("zkJaasSectionName")
+    wanted = bool(settings.text("zkJaasFile")) or not settings.values["zkJaasSectionName"].is_default
+    if not path:
+        if wanted:
+            raise BadInput("zkJaasSectionName without zkJaasFile or saslJaasFile: name the file that has the section")
+        return "", Secret("")
+    options = jaas.read_section(path, section, must_exist=wanted)
+    if not options and not wanted:
+        return "", Secret("")
+    missing = [name for name in ("username", "password") if not options.get(name)]
+    if missing:
+        raise BadInput(
+            f"{path}: section {section} has no {' and no '.join(missing)} (of SASL, DIGEST-MD5 alone is known here)"
+        )
+    return options["username"].reveal(), options["password"]
+
+
+def _digest(settings: Settings) -> Secret:
+    path = settings.text("zkDigestFile")
+    if not path:
+        return Secret("")
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadInput(f"zkDigestFile: {path} cannot be read: {reason}") from None
+    if not text.partition(":")[2]:
+        raise BadInput(f"zkDigestFile: {path} does not hold USER:PASSWORD")
+    return Secret(text)
+
+
+def _tls(settings: Settings) -> TlsOptions:
+    key_store, trust_store = settings.text("zkTlsKeyStore"), settings.text("zkTlsTrustStore")
+    return TlsOptions(
+        key_store=key_store,
+        key_store_type=settings.text("zkTlsKeyStoreType") or _type_of(key_store),
+        certificate=settings.text("zkTlsCertificatePath") or key_store,  # ZooKeeper's PEM store has both
+        key_password_file=settings.text("zkTlsKeyStorePasswordPath"),
+        trust_store=trust_store,
+        trust_store_type=settings.text("zkTlsTrustStoreType") or _type_of(trust_store),
+        trust_password_file=settings.text("zkTlsTrustStorePasswordPath"),
+        checks_host_name=settings.is_true("zkTlsHostnameVerificationEnabled"),
+    )
+
+
+def _type_of(path: str) -> str:
+    return _TYPES.get(os.path.splitext(path)[1].lower(), "PEM")

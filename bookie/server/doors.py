@@ -1,0 +1,74 @@
+"""Counts and logs the errors that ended at a door of this node; those of our own state end the node as well."""
+
+import logging
+from collections.abc import Callable, Iterator
+from types import TracebackType
+
+from bookie.base import text
+from bookie.base.line_limit import LineLimit
+from bookie.ports.clock import Clock
+from bookie.ports.metrics import Sample
+
+log = logging.getLogger(__name__)
+
+# An assert of these packages is about what this node keeps, not about what was asked.
+_OWN_STATE = ("bookie.storage", "bookie.integrity")
+
+
+class NodeDoors:
+    """Implements `ports.doors.Doors`. `fail` ends the node, in order."""
+
+    def __init__(self, clock: Clock, fail: Callable[[BaseException], None]) -> None:
+        self._clock = clock
+        self._fail = fail
+        self._lines = LineLimit()
+        self._failed: dict[str, int] = {}
+        self._refused: dict[str, int] = {}
+
+    def failed(self, door: str, error: Exception, peer: str = "") -> None:
+        """See ports.doors. A broken invariant of our own state ends the node: it must not go on from there."""
+        self._failed[door] = self._failed.get(door, 0) + 1
+        kept_back = self._lines.take(f"{door} {type(error).__name__}", self._clock.monotonic_ns())
+        if kept_back is not None:
+            log.error("error of ours door=%s peer=%s more_before=%d", door, peer, kept_back, exc_info=error)
+        if is_of_our_state(error):
+            self._fail(error)
+
+    def refused(self, door: str, reason: object, peer: str = "") -> None:
+        """See ports.doors."""
+        self._refused[door] = self._refused.get(door, 0) + 1
+        kept_back = self._lines.take(door, self._clock.monotonic_ns())
+        if kept_back is not None:
+            reason = text.one_line(reason)
+            log.warning("refused door=%s peer=%s reason=%s more_before=%d", door, peer, reason, kept_back)
+
+    def tell_rest(self) -> None:
+        """Tell what was kept back of floods that are over; call it now and then."""
+        for kind, count in self._lines.due(self._clock.monotonic_ns()).items():
+            log.warning("lines kept back door=%s count=%d", kind, count)
+
+    def samples(self) -> Iterator[Sample]:
+        for door, count in self._failed.items():
+            yield Sample(
+                "bookie_door_errors_total", "counter", "Errors of ours, stopped at a door.", count, (("door", door),)
+            )
+        for door, count in self._refused.items():
+            yield Sample("bookie_door_refusals_total", "counter", "Turned away, by door.", count, (("door", door),))
+
+
+def is_of_our_state(error: BaseException, *, anywhere: bool = False) -> bool:
+    """True for a broken assumption about what this node keeps: an assert of the storage engine or of integrity.
+
+    `anywhere`: for what reached the loop, where any error that passed through them counts: their work was cut off.
+    """
+    passed = list(_modules_of(error.__traceback__))
+    if anywhere:
+        return any(name.startswith(_OWN_STATE) for name in passed)
+    return isinstance(error, AssertionError) and bool(passed) and passed[-1].startswith(_OWN_STATE)
+
+
+def _modules_of(trace: TracebackType | None) -> Iterator[str]:
+    """What an error passed through, down to where it was raised."""
+    while trace is not None:
+        yield str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next

@@ -1,0 +1,78 @@
+"""Answers that their clients have not taken: how much there may be, and which client is cut off when it is more.
+
+Each connection has a bound of its own (`connection`). Where all of them together are too many, nothing more is read for
+anybody who has not taken his answers, and after a moment those are cut off who take none. Pure.
+"""
+
+from typing import Protocol
+
+from bookie.base.units import KIB, NS_PER_S
+
+# While there is too much: who takes less than this in so long a time is cut off.
+_TAKEN_BYTES_MIN = 64 * KIB
+_PATIENCE_NS = 2 * NS_PER_S
+
+
+class Debtor(Protocol):
+    """A connection with answers that its client has not taken."""
+
+    @property
+    def untaken_bytes(self) -> int: ...
+
+    @property
+    def taken_bytes(self) -> int:
+        """What its client has taken, ever."""
+        ...
+
+    def cut(self, reason: str) -> None: ...
+
+
+class _Debt:
+    __slots__ = ("since_ns", "size", "taken")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.taken = 0
+        self.since_ns = -1  # it has been watched from then on; -1: it is not
+
+
+class Unsent:
+    """The answers of all connections that wait to be taken."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.total_bytes = 0
+        self._limit_bytes = limit_bytes
+        self._debts: dict[Debtor, _Debt] = {}
+
+    @property
+    def is_full(self) -> bool:
+        return self.total_bytes > self._limit_bytes
+
+    def note(self, debtor: Debtor, size: int) -> None:
+        """So much of `debtor`'s has not been taken now."""
+        debt = self._debts.get(debtor)
+        if debt is None:
+            if size:
+                self._debts[debtor] = _Debt(size)
+                self.total_bytes += size
+            return
+        self.total_bytes += size - debt.size
+        debt.size = size
+        if not size:
+            del self._debts[debtor]
+
+    def look(self, now_ns: int) -> None:
+        """Ask all debtors anew, and cut off who takes nothing while there is too much."""
+        for debtor in list(self._debts):
+            self.note(debtor, debtor.untaken_bytes)
+        for debtor, debt in list(self._debts.items()):
+            if not self.is_full:
+                debt.since_ns = -1
+            elif debt.since_ns < 0:
+                debt.since_ns, debt.taken = now_ns, debtor.taken_bytes
+            elif now_ns - debt.since_ns >= _PATIENCE_NS:
+                if debtor.taken_bytes - debt.taken < min(_TAKEN_BYTES_MIN, debt.size):
+                    debtor.cut("it does not take its answers, and there is no room for more")
+                    self.note(debtor, 0)
+                else:
+                    debt.since_ns, debt.taken = now_ns, debtor.taken_bytes

@@ -1,0 +1,63 @@
+"""How fast passwords may be tried from one address. Pure.
+
+The first few mistakes are free (a client with an old password tries again and again). After them each attempt of that
+address, whoever makes it, waits its turn: twice as long after each further mistake. Other addresses notice nothing. A
+password that is right counts for nothing here, so that nobody's success makes room for somebody else's guesses.
+"""
+
+from bookie.base.units import NS_PER_MS, NS_PER_S
+
+FREE = 5
+_PAUSE_NS = 100 * NS_PER_MS
+_PAUSE_NS_MAX = 5 * NS_PER_S
+# One mistake is forgiven after so long.
+_FORGIVEN_NS = 60 * NS_PER_S
+# Addresses that are remembered; beyond it the one that erred longest ago is forgotten.
+HOSTS_MAX = 4096
+
+
+class _Record:
+    __slots__ = ("erred_ns", "mistakes", "next_ns")
+
+    def __init__(self, now_ns: int) -> None:
+        self.mistakes = 0
+        self.erred_ns = now_ns
+        self.next_ns = now_ns
+
+
+class WrongPasswords:
+    """Mistakes by address."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, _Record] = {}  # the one that erred last is last
+
+    def attempt(self, host: str, now_ns: int) -> int:
+        """An attempt from `host` came; return the instant (ns) at which it may be looked at, `now_ns` or later."""
+        record = self._records.get(host)
+        if record is None:
+            return now_ns
+        mistakes = self._forgive(record, now_ns)
+        if mistakes < FREE:
+            return now_ns
+        at_ns = max(now_ns, record.next_ns)
+        record.next_ns = at_ns + min(_PAUSE_NS << min(mistakes - FREE, 16), _PAUSE_NS_MAX)
+        return at_ns
+
+    def failed(self, host: str, now_ns: int) -> None:
+        """Count an attempt that was wrong."""
+        record = self._records.pop(host, None)
+        if record is None:
+            record = _Record(now_ns)
+            if len(self._records) >= HOSTS_MAX:
+                del self._records[next(iter(self._records))]
+        self._forgive(record, now_ns)
+        record.mistakes += 1
+        record.erred_ns = now_ns
+        self._records[host] = record
+
+    def _forgive(self, record: _Record, now_ns: int) -> int:
+        forgiven = (now_ns - record.erred_ns) // _FORGIVEN_NS
+        if forgiven > 0:
+            record.mistakes = max(0, record.mistakes - forgiven)
+            record.erred_ns += forgiven * _FORGIVEN_NS
+        return record.mistakes

@@ -1,0 +1,283 @@
+"""Every setting of a bookie: its name (Java's, where bk_server.conf has it), how its text is read, its default.
+
+`BOOKIE_<UPPER_SNAKE>` in the environment and `--kebab-case` on the command line are made from the name."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bookie.base.units import GIB, KIB, MIB
+
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+PORT_MAX = (1 << 16) - 1
+# A length on the wire is a signed number of four bytes.
+_FRAME_MAX = (1 << 31) - 1
+_SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.lower() == "true"
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The items between commas, without the blanks around them."""
+    return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+def _level(text: str) -> str:
+    if text.upper() not in LOG_LEVELS:
+        raise ValueError(f"one of {', '.join(LOG_LEVELS)}")
+    return text.upper()
+
+
+def _rate(text: str) -> int | None:
+    if not text.isdecimal() and text != "none":
+        raise ValueError("none or a whole number")
+    return None if text in ("none", "0") else int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `aliases`: other names it has in bk_server.conf. `is_secret`: its text is never shown.
+    `least` and `most`: the bounds of a number, inclusive."""
+
+    key: str
+    parse: Callable[[str], object]
+    default: str
+    help: str
+    aliases: tuple[str, ...] = ()
+    is_secret: bool = False
+    least: int | None = None
+    most: int | None = None
+
+    @property
+    def variable(self) -> str:
+        return f"BOOKIE_{_SNAKE.sub('_', self.key).upper()}"
+
+    @property
+    def flag(self) -> str:
+        return f"--{_SNAKE.sub('-', self.key).lower()}"
+
+
+SETTINGS = (
+    # ---- who it is -------------------------------------------------------------------------------------------------
+    Setting("bookieId", str, "", "name of this bookie in the cluster, for ever; default: its address and bookiePort"),
+    Setting("bookiePort", int, "3181", "data port", least=0, most=PORT_MAX),
+    Setting("advertisedAddress", str, "", "host that clients dial; default: this machine's address"),
+    Setting("useHostNameAsBookieID", _bool, "false", "without advertisedAddress: this machine's name, not its address"),
+    Setting("useShortHostName", _bool, "false", "with useHostNameAsBookieID: the name up to its first dot"),
+    Setting("listeningInterface", str, "", "network interface whose address is ours, and the only one to bind"),
+    Setting(
+        "allowLoopback", _bool, "false", "this machine's own address may be a loopback one (a fleet on one machine)"
+    ),
+    Setting("listeningAddress", str, "", "address to bind; default: listeningInterface's, or all"),
+    Setting("zone", str, "", "failure domain of this bookie"),
+    Setting("permittedStartupUsers", split_list, "", "users that may start it; default: all"),
+    # ---- the metadata store ----------------------------------------------------------------------------------------
+    Setting("metadataServiceUri", str, "", "zk+hierarchical://HOST:PORT[;HOST:PORT]/ROOT"),
+    Setting("zkServers", str, "", "the older way to say metadataServiceUri: HOST:PORT[,HOST:PORT]"),
+    Setting("zkLedgersRootPath", str, "/ledgers", "with zkServers: the cluster's root"),
+    Setting(
+        "ledgerManagerFactoryClass",
+        str,
+        "",
+        "with zkServers: the ledger layout; default: as the cluster says",
+        ("ledgerManagerType",),
+    ),
+    Setting("zkTimeout", int, "30000", "session time-out, ms", least=1),
+    Setting("answersUnderLease", _bool, "false", "no answers once the session may have ended; for Java's clients"),
+    Setting("zkEnableSecurity", _bool, "false", "what is made in ZooKeeper belongs to our user, and to nobody else"),
+    Setting("zkJaasFile", str, "", "file with our user for ZooKeeper (SASL DIGEST-MD5); default: saslJaasFile"),
+    Setting(
+        "zkJaasSectionName", str, "Client", "its section with username and password", ("zookeeper.sasl.clientconfig",)
+    ),
+    Setting("zkDigestFile", str, "", "file with USER:PASSWORD for ZooKeeper's scheme digest"),
+    Setting(
+        "zkTlsEnabled", _bool, "false", "speak TLS to ZooKeeper (its secureClientPort)", ("zookeeper.client.secure",)
+    ),
+    Setting(
+        "zkTlsTrustStore",
+        str,
+        "",
+        "certificates to trust there; default: the system's",
+        ("zookeeper.ssl.trustStore.location",),
+    ),
+    Setting(
+        "zkTlsTrustStoreType",
+        str,
+        "",
+        "PEM, JKS or PKCS12; default: by its name, else PEM",
+        ("zookeeper.ssl.trustStore.type",),
+    ),
+    Setting(
+        "zkTlsTrustStorePasswordPath", str, "", "file with its password", ("zookeeper.ssl.trustStore.passwordPath",)
+    ),
+    Setting(
+        "zkTlsKeyStore", str, "", "our key for ZooKeeper, where it asks for one", ("zookeeper.ssl.keyStore.location",)
+    ),
+    Setting(
+        "zkTlsKeyStoreType",
+        str,
+        "",
+        "PEM, JKS or PKCS12; default: by its name, else PEM",
+        ("zookeeper.ssl.keyStore.type",),
+    ),
+    Setting("zkTlsKeyStorePasswordPath", str, "", "file with its password", ("zookeeper.ssl.keyStore.passwordPath",)),
+    Setting("zkTlsCertificatePath", str, "", "its certificate, where zkTlsKeyStore (PEM) is the key alone"),
+    Setting(
+        "zkTlsHostnameVerificationEnabled",
+        _bool,
+        "true",
+        "ZooKeeper's certificate must name its host",
+        ("zookeeper.ssl.hostnameVerification",),
+    ),
+    Setting(
+        "metadataPatienceMs",
+        int,
+        "120000",
+        "how long to wait at start for a metadata store that does not answer",
+        least=1,
+    ),
+    # ---- directories -----------------------------------------------------------------------------------------------
+    Setting("journalDirectories", split_list, "", "journal directories, comma-separated", ("journalDirectory",)),
+    Setting("ledgerDirectories", split_list, "", "ledger directories, comma-separated"),
+    Setting("indexDirectories", split_list, "", "index directories; default: the ledger directories"),
+    Setting("volumeProof", str, "none", "kubernetes: volumes must prove to be mounted; none: not checked"),
+    Setting("allowSharedFilesystem", split_list, "", "directories that may lie on the node's own disk"),
+    # ---- journal and storage ---------------------------------------------------------------------------------------
+    Setting("journalWriteData", _bool, "true", "false: entries skip the journal; a crash is then healed from peers"),
+    Setting("journalMaxSizeMB", int, "64", "size of a journal file, MiB", least=1),
+    Setting("flushInterval", int, "10000", "a checkpoint at least this often, ms", least=1),
+    Setting(
+        "logSizeLimit",
+        int,
+        str(1024 * MIB),
+        "size of an entry log, bytes",
+        ("entryLogSizeLimit",),
+        least=4 * KIB,
+        most=2 * GIB,
+    ),
+    Setting(
+        "dbStorage_writeCacheMaxSizeMb",
+        int,
+        "",
+        "entries not yet in logs, all ledger directories together, MiB; default: 80 for each",
+        least=1,
+    ),
+    Setting(
+        "dbStorage_readAheadCacheMaxSizeMb",
+        int,
+        "",
+        "entries read and read ahead, all ledger directories together, MiB; 0: none; default: 64 for each",
+        least=0,
+    ),
+    Setting("gcWaitTime", int, "900000", "between two looks for deleted ledgers, ms", least=1),
+    Setting(
+        "gcDailyShareMax",
+        float,
+        "0.1",
+        "share of its ledgers it forgets a day without a person; 1: no brake",
+        least=0,
+        most=1,
+    ),
+    Setting("gcDailyLedgersMin", int, "10", "so many it forgets a day whatever their share", least=0),
+    Setting("minorCompactionThreshold", float, "0.2", "logs of which less is live are rewritten often; 0: never"),
+    Setting("minorCompactionInterval", int, "3600", "seconds between two minor compactions; 0: never"),
+    Setting("minorCompactionMaxTimeMillis", int, "-1", "how long one may take; -1: as long as it takes"),
+    Setting(
+        "majorCompactionThreshold", float, "0.8", "logs of which less is live are rewritten now and then; 0: never"
+    ),
+    Setting("majorCompactionInterval", int, "86400", "seconds between two major compactions; 0: never"),
+    Setting("majorCompactionMaxTimeMillis", int, "-1", "how long one may take; -1: as long as it takes"),
+    Setting("compactionRateByEntries", int, "1000", "entries rewritten per second", ("compactionRate",)),
+    Setting("compactionRateByBytes", int, "1000000", "bytes rewritten per second, with isThrottleByBytes"),
+    Setting("isThrottleByBytes", _bool, "false", "limit compaction by bytes, not by entries"),
+    Setting("forceAllowCompaction", _bool, "false", "a compaction asked for runs though that kind is switched off"),
+    Setting("isForceGCAllowWhenNoSpace", _bool, "false", "a compaction asked for runs though the disk is full"),
+    Setting(
+        "localScrubInterval",
+        int,
+        str(7 * 24 * 3600),
+        "seconds between two checks of every entry; 0: when asked",
+        least=0,
+    ),
+    Setting("localScrubRateLimit", int, "", "entries checked per second; default: no such limit", least=1),
+    Setting("scrubRateBytesPerSecond", _rate, str(8 * MIB), "bytes checked per second; none: as fast as it goes"),
+    Setting("diskUsageThreshold", float, "0.95", "read-only above this share of a disk"),
+    Setting("diskUsageWarnThreshold", float, "", "only minor compaction above this share; default: 0.90 at most"),
+    Setting("diskUsageLwmThreshold", float, "", "writable again below this share; default: 0.01 below the threshold"),
+    # ---- read-only -------------------------------------------------------------------------------------------------
+    Setting("forceReadOnlyBookie", _bool, "false", "read-only for its whole life"),
+    Setting("persistBookieStatusEnabled", _bool, "false", "a mode set by hand outlives a restart"),
+    Setting(
+        "readOnlyModeEnabled", _bool, "true", "must be true: a full disk makes this bookie read-only, never ends it"
+    ),
+    # ---- repair ----------------------------------------------------------------------------------------------------
+    Setting("regeneration", str, "gated", "who lets empty volumes take over: gated, manual or local"),
+    Setting("copyRateBytesPerSecond", _rate, str(64 * MIB), "limit of repair traffic; none: as fast as it goes"),
+    Setting(
+        "openLedgerRereplicationGracePeriod",
+        int,
+        "30000",
+        "silence of a writer before repair recovers its ledger, ms",
+        least=0,
+    ),
+    # ---- security (docs/SECURITY.md) -------------------------------------------------------------------------------
+    Setting("tlsProviderFactoryClass", str, "", "org.apache.bookkeeper.tls.TLSContextFactory: clients may start TLS"),
+    Setting("tlsRequired", _bool, "false", "nothing is served to a client that has not started TLS"),
+    Setting("tlsKeyStoreType", str, "JKS", "PEM, JKS or PKCS12"),
+    Setting("tlsKeyStore", str, "", "file with this bookie's key: a store, or a PEM key"),
+    Setting("tlsCertificatePath", str, "", "with a PEM key: file with its certificate and those that vouch for it"),
+    Setting("tlsKeyStorePasswordPath", str, "", "file with the password of tlsKeyStore"),
+    Setting("tlsTrustStoreType", str, "JKS", "PEM, JKS or PKCS12"),
+    Setting("tlsTrustStore", str, "", "file with the certificates to trust"),
+    Setting("tlsTrustStorePasswordPath", str, "", "file with the password of tlsTrustStore"),
+    Setting(
+        "tlsClientAuthentication", _bool, "false", "clients must show a certificate that tlsTrustStore vouches for"
+    ),
+    Setting("tlsHostnameVerificationEnabled", _bool, "false", "for this bookie's calls to others: names must match"),
+    Setting("tlsEnabledProtocols", split_list, "TLSv1.2,TLSv1.3", "versions of TLS"),
+    Setting(
+        "tlsEnabledCipherSuites", split_list, "", "cipher suites of TLS 1.2, by Java's or OpenSSL's names; default: all"
+    ),
+    Setting("bookieAuthProviderFactoryClass", str, "", "how clients prove who they are; Java's class for it"),
+    Setting("clientAuthProviderFactoryClass", str, "", "how this bookie does when it repairs itself from others"),
+    Setting("authorizedRoles", split_list, "", "with BookieAuthZFactory: roles of certificates that may come in"),
+    Setting("authorizedNames", split_list, "", "with BookieAuthZFactory: common names that may come in"),
+    Setting("saslJaasFile", str, "", "file that Java is told by -Djava.security.auth.login.config"),
+    Setting("saslJaasBookieSectionName", str, "Bookie", "its section with the users"),
+    Setting("saslJaasClientSectionName", str, "BookKeeper", "its section with this bookie's own name and password"),
+    Setting("saslJaasClientAllowedIds", str, ".*bookkeeper.*", "pattern of user names that may come in"),
+    Setting("adminTokenFile", str, "", "file with the token that callers on this machine must show the admin port"),
+    Setting("adminTlsDirectory", str, "", "its tls.crt, tls.key, ca.crt, clients: for callers over mutual TLS"),
+    Setting("adminTlsPort", int, "3184", "their port", least=0, most=PORT_MAX),
+    Setting("adminSocket", str, "", "path of a socket for callers on this machine; default: none"),
+    # ---- the process -----------------------------------------------------------------------------------------------
+    Setting(
+        "adminPort", int, "", "gRPC admin and health port; default: bookiePort + 10000, or any", least=0, most=PORT_MAX
+    ),
+    Setting("metricsPort", int, "", "port of /metrics; default: bookiePort + 20000, or any", least=0, most=PORT_MAX),
+    Setting("httpServerEnabled", _bool, "false", "the admin paths of Java's bookie over HTTP"),
+    Setting("httpServerPort", int, "8080", "their port"),
+    Setting("httpServerHost", str, "", "their address; default: listeningAddress"),
+    Setting("httpServerTlsEnable", _bool, "false", "HTTP over TLS, with what adminTlsDirectory holds"),
+    Setting("httpServerChangesFrom", str, "loopback", "loopback: whoever is not known may change nothing over HTTP"),
+    Setting("shutdownTimeoutMs", int, "8000", "how long the last flush may take after SIGTERM", least=1),
+    Setting(
+        "nettyMaxFrameSizeBytes", int, str(5 * MIB), "longest frame on the data port", least=64 * KIB, most=_FRAME_MAX
+    ),
+    Setting("maxConnections", int, "4096", "client connections at most; fewer where descriptors are few", least=16),
+    Setting("maxReadsInProgressLimit", int, "0", "reads from the disk at a time; 0: 32", least=0, most=1024),
+    Setting(
+        "maxPendingReadRequestsPerThread",
+        int,
+        "10000",
+        "reads that wait for the disk, all together; beyond it ETOOMANYREQUESTS",
+        least=1,
+        most=1_000_000,
+    ),
+    Setting("logLevel", _level, "INFO", ", ".join(LOG_LEVELS)),
+)
+BY_NAME = {name: setting for setting in SETTINGS for name in (setting.key, *setting.aliases)}

@@ -1,0 +1,162 @@
+"""Values of settings: a text, where it came from, and what is wrong with it. Pure: who reads files is the command line.
+
+The operator judges a cluster's `config` by the same words before any bookie is told of it.
+"""
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.settings import java_names
+from bookie.settings.table import BY_NAME, Setting
+
+DEFAULT = "default"
+MASK = "********"
+Line = tuple[str, str, str]  # name, text, where it stands
+_WANTED: Mapping[Callable[[str], object], str] = {int: "a whole number", float: "a number"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One setting's text and where it came from: "default", a file and line, a variable, a flag."""
+
+    setting: Setting
+    text: str
+    origin: str
+
+    @property
+    def is_default(self) -> bool:
+        return self.origin.startswith(DEFAULT)
+
+    @property
+    def shown(self) -> str:
+        """The text as people may see it."""
+        return MASK if self.setting.is_secret and self.text else self.text
+
+    def parsed(self) -> object:
+        """None where nothing is said and the default is nothing. Raises BadInput."""
+        if not self.text and not self.setting.default and self.setting.parse in (int, float):
+            return None
+        try:
+            parsed = self.setting.parse(self.text)
+            if isinstance(parsed, float) and not math.isfinite(parsed):
+                raise ValueError("a number")
+        except ValueError as error:
+            raise self._refused(f"not {_WANTED.get(self.setting.parse, str(error))}") from None
+        least, most = self.setting.least, self.setting.most
+        if isinstance(parsed, int | float) and least is not None and parsed < least:
+            raise self._refused(f"at least {least}")
+        if isinstance(parsed, int | float) and most is not None and parsed > most:
+            raise self._refused(f"at most {most}")
+        return parsed
+
+    def _refused(self, why: str) -> errors.BadInput:
+        return errors.BadInput(f"{self.setting.key} is {self.shown!r} ({self.origin}), {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All values of one process. `problems`: what no bookie may start with; told together with all others."""
+
+    values: Mapping[str, Value]
+    environment: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def text(self, key: str) -> str:
+        return self.values[key].text
+
+    def number(self, key: str) -> int:
+        value = self.values[key].parsed()
+        assert isinstance(value, int)
+        return value
+
+    def fraction(self, key: str) -> float | None:
+        value = self.values[key].parsed()
+        assert value is None or isinstance(value, float)
+        return value
+
+    def is_true(self, key: str) -> bool:
+        return self.values[key].parsed() is True
+
+    def names(self, key: str) -> tuple[str, ...]:
+        value = self.values[key].parsed()
+        assert isinstance(value, tuple)
+        return value
+
+    def optional(self, key: str) -> int | None:
+        value = self.values[key].parsed()
+        assert value is None or isinstance(value, int)
+        return value
+
+    def with_value(self, key: str, text: str, origin: str) -> "Settings":
+        """The same, with one value derived from others."""
+        value = Value(BY_NAME[key], text, origin)
+        return dataclasses.replace(self, values={**self.values, key: value})
+
+    def sound(self) -> "Settings":
+        """The same, with the default in place of each text of the wrong kind: what else is wrong can be looked for."""
+        values = dict(self.values)
+        for key, value in self.values.items():
+            try:
+                value.parsed()
+            except errors.BadInput:
+                values[key] = Value(value.setting, value.setting.default, DEFAULT)
+        return dataclasses.replace(self, values=values)
+
+    def type_problems(self) -> list[str]:
+        """One sentence for each text that is not what its setting wants, in kind or in size."""
+        problems = []
+        for value in self.values.values():
+            try:
+                value.parsed()
+            except errors.BadInput as error:
+                problems.append(str(error))
+        return problems
+
+
+def take(values: dict[str, Value], lines: Iterable[Line]) -> list[Line]:
+    """Put what `lines` say into `values`; gives back the lines whose names are not ours."""
+    foreign = []
+    # An older name (journalDirectory) never wins over the newer one, wherever they stand.
+    for name, text, origin in sorted(lines, key=lambda line: line[0] in values):
+        found = BY_NAME.get(name)
+        if found is None:
+            foreign.append((name, text, origin))
+        elif text:  # nothing after '=' is nothing said, as in Java
+            values[found.key] = Value(found, text, origin)
+    return foreign
+
+
+def is_known(name: str) -> bool:
+    """False for a name that is neither ours nor Java's: most often a slip."""
+    return name in BY_NAME or name in java_names.REFUSED or name in java_names.WITHOUT_MEANING
+
+
+def meant(name: str) -> str:
+    """A question, as "; is X meant?", where `name` is nearly one of ours; else nothing."""
+    near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.85)
+    return f"; is {near[0]} meant?" if near else ""
+
+
+def judge_foreign(lines: Iterable[Line], path: str, *, is_told: bool) -> tuple[list[str], list[str]]:
+    """Names that are not ours: (warnings, problems). `is_told`: somebody said who may regenerate."""
+    warnings, problems, ignored = [], [], []
+    for name, text, origin in lines:
+        refused = java_names.REFUSED.get(name)
+        if refused is not None:
+            reason = refused.get(text.lower())
+            if reason is not None and not (is_told and name == "dataIntegrityStampMissingCookies"):
+                problems.append(f"{origin}: {name}={text}: {reason}")
+        elif (name, text.lower()) in java_names.HOLDS_INSTEAD:
+            warnings.append(f"{origin}: {name}={text}: {java_names.HOLDS_INSTEAD[name, text.lower()]}")
+        elif name in java_names.WITHOUT_MEANING:
+            ignored.append(name)
+        else:
+            warnings.append(f"{origin}: {name} is not a setting known here, ignored{meant(name)}")
+    if ignored:
+        warnings.append(f"{path}: without meaning here, ignored: {', '.join(ignored)}")
+    return warnings, problems

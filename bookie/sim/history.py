@@ -1,0 +1,64 @@
+"""What the metadata store held at each commit: for sessions whose server lags behind, as ZooKeeper's followers do.
+
+A session's reads never go back, see its own writes and whatever a watch told it of; anything else may be old, until a
+`sync`. Pure.
+"""
+
+from bisect import bisect_right
+
+from bookie.base import errors
+from bookie.ports.metadata_store import Stored
+from bookie.sim.znodes import Tree
+
+
+class TreeHistory:
+    """The past of one tree. `note` every path at every commit that touched it."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._states: dict[str, list[tuple[int, Stored | None, tuple[str, ...]]]] = {}
+        self._times: list[tuple[int, int]] = [(0, 0)]  # (true time in ns, commits until then)
+
+    def note(self, path: str, now_ns: int) -> None:
+        """`path` was changed by the commit that is under way."""
+        commit = self._tree.commits
+        node = self._tree.nodes.get(path)
+        stored = None if node is None else self._tree.get(path)
+        names = () if node is None else tuple(self._tree.children(path))
+        self._states.setdefault(path, []).append((commit, stored, names))
+        if self._times[-1][0] == now_ns:
+            self._times[-1] = (now_ns, commit)
+        else:
+            self._times.append((now_ns, commit))
+
+    def forget_after(self, commits: int) -> None:
+        """A transaction failed: what it touched never was."""
+        for path in list(self._states):
+            states = self._states[path]
+            while states and states[-1][0] > commits:
+                states.pop()
+        while self._times[-1][1] > commits:
+            self._times.pop()
+
+    def commits_at(self, true_ns: int) -> int:
+        """How many commits there were by then."""
+        return self._times[max(0, bisect_right(self._times, (true_ns, 1 << 62)) - 1)][1]
+
+    def get(self, path: str, commits: int) -> Stored:
+        """The node as it was after so many commits. Raises NodeMissing."""
+        stored = self._at(path, commits)[0]
+        if stored is None:
+            raise errors.NodeMissing(f"{path} does not exist")
+        return stored
+
+    def children(self, path: str, commits: int) -> list[str]:
+        """Raises NodeMissing."""
+        stored, names = self._at(path, commits)
+        if stored is None:
+            raise errors.NodeMissing(f"{path} does not exist")
+        return list(names)
+
+    def _at(self, path: str, commits: int) -> tuple[Stored | None, tuple[str, ...]]:
+        states = self._states.get(path, [])
+        index = bisect_right(states, commits, key=lambda state: state[0]) - 1
+        return (None, ()) if index < 0 else states[index][1:]

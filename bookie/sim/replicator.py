@@ -1,0 +1,99 @@
+"""Auto-recovery as Java's workers do it: what dead bookies held is copied to others, and those are named.
+
+Adds are recovery adds that are not urgent; nobody is asked which life of a bookie took them, nothing is forced, and the
+metadata is changed by compare-and-set alone (spec/wire.md#W68; spec/metadata.md#M32). So a bookie must not lose a
+copy between taking it and being named in the metadata. One that loses its volumes meanwhile loses the copy and is named
+all the same. No bookie of ours can prevent that, hence no simulation has both.
+"""
+
+import asyncio
+import random
+
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.metadata import paths
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.sim.cluster import ROOT, ClientNode, SimCluster
+from bookie.sim.node import Defect, NodeCrashed
+from bookie.wire import digest
+
+_PAUSE_S_MAX = 1.5
+
+
+class Replicator:
+    """Replicates as one worker, until `stop`. `counts`: fragments that were moved, and what went wrong."""
+
+    def __init__(self, cluster: SimCluster, random_: random.Random) -> None:
+        self.counts: dict[str, int] = {}
+        self._cluster = cluster
+        self._random = random_
+        self._is_stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = self._cluster.simulation.loop.create_task(self._run(), name="replicator")
+
+    async def stop(self, *, timeout_s: float) -> None:
+        self._is_stopping = True
+        assert self._task is not None
+        _, pending = await asyncio.wait([self._task], timeout=timeout_s)
+        if pending:
+            raise Defect(f"not in {timeout_s:.0f} s: the replicator ends")
+        self._task.result()
+
+    async def _run(self) -> None:
+        node = self._cluster.simulation.node("replicator", ())
+        while not self._is_stopping:
+            await asyncio.sleep(self._random.random() * _PAUSE_S_MAX)
+            try:
+                worker = await self._cluster.client("replicator")
+                while not self._is_stopping:
+                    await asyncio.sleep(self._random.random() * _PAUSE_S_MAX)
+                    if await worker(self._work(worker)):
+                        self._count("replicated")
+            except (NodeCrashed, BookieError) as error:
+                self._count(type(error).__name__)
+            node.end()
+
+    async def _work(self, worker: ClientNode) -> bool:
+        """Move one fragment of a ledger that names a bookie which is not registered."""
+        shared = worker.client.shared
+        alive = set(shared.watcher.records)
+        ledger_ids = [ledger_id async for ledger_id in shared.ledgers.iterate()]
+        self._random.shuffle(ledger_ids)
+        for ledger_id in ledger_ids:
+            metadata, version = await shared.ledgers.get(ledger_id)
+            for segment, first, last in metadata.segment_ranges():
+                dead = [one for one in segment.bookies if one not in alive]
+                free = sorted(alive - set(segment.bookies))
+                if last is None or not dead or not free:
+                    continue
+                target = self._random.choice(free)
+                changed = metadata.replaced(first, dead[0], target)
+                for number in range(first, last + 1):
+                    if target in changed.write_set(EntryId(number)):
+                        await self._copy(worker, ledger_id, metadata, EntryId(number), target)
+                await asyncio.sleep(self._random.random() * 5)  # a large fragment takes its time
+                await shared.ledgers.put(ledger_id, changed, version)
+                return True
+        return False
+
+    async def _copy(
+        self, worker: ClientNode, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId, target: BookieId
+    ) -> None:
+        bookies = worker.client.bookies
+        reason: BookieError | None = None
+        for source in metadata.write_set(entry_id):
+            try:
+                body = await bookies.read(source, ledger_id, entry_id)
+            except BookieError as error:
+                reason = error
+                continue
+            key = digest.master_key(metadata.password)
+            await bookies.add(target, ledger_id, entry_id, body, key, is_recovery=True)
+            return
+        assert reason is not None, f"{paths.ledger_path(ROOT, ledger_id)} has an empty write set"
+        raise reason
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1

@@ -1,0 +1,137 @@
+"""Second processes of one bookie id: a bookie is thought dead, cut off or stopped, and is made again elsewhere, empty.
+
+The old process comes back whenever it likes. In the end one of the two is the bookie; the other has stopped by itself,
+and what the old one acknowledged in between is the oracle's to miss. An episode counts as a loss of the old one's data.
+"""
+
+import asyncio
+import random
+
+from bookie.base.ids import BookieId
+from bookie.metadata import cookie, paths
+from bookie.sim.cluster import ROOT, BookieNode, SimCluster
+from bookie.sim.injector import Injector
+from bookie.sim.metadata_store import KEEPER_HOST
+from bookie.sim.node import Defect, ProcessEnd
+
+_PAUSE_S_MAX = 8.0
+_AWAY_S_MAX = 30.0
+_SETTLE_S_MAX = 240.0
+
+
+class Twins:
+    """Plays one episode after the other, until `stop`. `counts`: how they began and ended."""
+
+    def __init__(self, cluster: SimCluster, injector: Injector, random_: random.Random) -> None:
+        self.counts: dict[str, int] = {}
+        self._cluster = cluster
+        self._injector = injector
+        self._random = random_
+        self._is_stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = self._cluster.simulation.loop.create_task(self._run(), name="twins")
+
+    async def stop(self, *, timeout_s: float) -> None:
+        """Let the episode that is under way end. Raises Defect when that takes too long."""
+        self._is_stopping.set()
+        assert self._task is not None
+        _, pending = await asyncio.wait([self._task], timeout=timeout_s)
+        if pending:
+            raise Defect(f"not in {timeout_s:.0f} s: two processes of one bookie become one")
+        self._task.result()
+
+    async def _run(self) -> None:
+        while not self._is_stopping.is_set():
+            await self._rest(_PAUSE_S_MAX)
+            old = self._victim()
+            if old is not None and not self._is_stopping.is_set():
+                self._injector.left_alone.append(old.name)
+                try:
+                    await self._episode(old)
+                finally:
+                    self._injector.left_alone.remove(old.name)
+
+    def _victim(self) -> BookieNode | None:
+        bookies = list(self._cluster.bookies.values())
+        if sum(not bookie.is_running for bookie in bookies) >= self._injector.down_max:
+            return None
+        ready = [it for it in bookies if it.is_ready and self._injector.atlas.may_lose(it.name)]
+        ready = [it for it in ready if it.name not in self._injector.left_alone]
+        return self._random.choice(ready) if ready else None
+
+    async def _episode(self, old: BookieNode) -> None:
+        cluster = self._cluster
+        self._injector.atlas.lost(old.name)
+        life = self._incarnation(old.name)
+        how = self._random.choice(("alive", "cut", "cut", "paused", "flapping"))
+        self._count(f"twin {how}")
+        if how in ("cut", "flapping"):
+            self._cut(old)
+        elif how == "paused":
+            old.node.pause()
+        new = cluster.twin(old.name)
+        await self._rest(_PAUSE_S_MAX)
+        new.start()
+        if how == "flapping":
+            for _ in range(self._random.randint(1, 4)):
+                await self._rest(_AWAY_S_MAX / 2)
+                self._release(old)
+                await self._rest(_PAUSE_S_MAX)
+                self._cut(old)
+        await self._rest(_AWAY_S_MAX)
+        if how in ("cut", "flapping"):
+            self._release(old)
+        old.node.resume()
+        await self._settle(old, new, life)
+
+    async def _settle(self, old: BookieNode, new: BookieNode, life: int) -> None:
+        """Until one of them has stopped. Raises Defect when both go on although the new one is the bookie."""
+        loop = self._cluster.simulation.loop
+        deadline = loop.time() + _SETTLE_S_MAX
+        while True:
+            if self._incarnation(old.name) > life:  # the new one's life has begun: the old one must stop by itself
+                self._cluster.bookies[old.name] = new
+                if not old.is_running:
+                    self._count("twin took over")
+                    break
+            elif not new.is_running or (old.is_ready and self._holds(old)) or not old.is_running:
+                new.crash(ProcessEnd.POWER_CUT)
+                self._count("twin gave up")
+                break
+            if loop.time() > deadline:
+                raise Defect(f"two processes are bookie {old.name} for {_SETTLE_S_MAX:.0f} s")
+            await asyncio.sleep(0.2)
+        stays = self._cluster.bookies[old.name]
+        if not stays.is_running:
+            stays.start()
+
+    def _holds(self, bookie: BookieNode) -> bool:
+        """Does the sign of this very process stand?"""
+        node = self._cluster.simulation.keeper.tree.nodes.get(paths.process(ROOT, BookieId(bookie.name)))
+        assert bookie.process is not None
+        record = bookie.process.boot.record
+        return node is not None and record is not None and node.data == record.boot_id.encode()
+
+    def _incarnation(self, name: str) -> int:
+        stored = self._cluster.simulation.keeper.tree.get(paths.incarnation(ROOT, BookieId(name)))
+        return cookie.load_incarnation(stored.data).incarnation
+
+    def _cut(self, bookie: BookieNode) -> None:
+        self._cluster.partition(bookie.machine, KEEPER_HOST)
+
+    def _release(self, bookie: BookieNode) -> None:
+        for source, target in ((bookie.machine, KEEPER_HOST), (KEEPER_HOST, bookie.machine)):
+            self._cluster.release(source, target)
+
+    async def _rest(self, seconds_max: float) -> None:
+        """Some time, or until it is to end."""
+        try:
+            async with asyncio.timeout(self._random.random() * seconds_max):
+                await self._is_stopping.wait()
+        except TimeoutError:
+            return
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1

@@ -1,0 +1,154 @@
+"""A certificate authority and its successors: each is published before it signs, so that everybody trusts it by then.
+
+    generation 1  |--- signs ------------------------------|. . trusted . .|
+    generation 2                       |. published . .|--- signs ---------…
+                                       ^ RENEW_BEFORE the end of 1
+
+Everybody trusts every generation that has not ended; the newest that was published for PUBLISHED_FOR signs. So whoever
+was last told about the authorities up to PUBLISHED_FOR ago is understood by, and understands, everybody else.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from bookie.base.errors import BadInput
+
+Token = Callable[[int], bytes]  # so many random bytes
+
+LIFETIME = dt.timedelta(days=365)
+RENEW_BEFORE = dt.timedelta(days=120)
+PUBLISHED_FOR = dt.timedelta(days=7)
+# Clocks of nodes differ: nothing begins at the very moment in which it was made.
+BACKDATED = dt.timedelta(hours=1)
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256 (SEC 2, 2.4.2)
+_SERIAL_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGeneration:
+    """One key of the authority and its certificate. Never shown: the key stands in no repr."""
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    def __repr__(self) -> str:
+        return f"KeyGeneration(serial={self.certificate.serial_number:x}, ends={self.ends})"
+
+    @property
+    def published(self) -> dt.datetime:
+        return self.certificate.not_valid_before_utc + BACKDATED
+
+    @property
+    def ends(self) -> dt.datetime:
+        return self.certificate.not_valid_after_utc
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Oldest generation first; at least one."""
+
+    generations: tuple[KeyGeneration, ...]
+
+    def signing(self, now: dt.datetime) -> KeyGeneration:
+        """The newest that everybody has heard of; the oldest while none was published long enough."""
+        known = [one for one in self.generations if one.published + PUBLISHED_FOR <= now]
+        return known[-1] if known else self.generations[0]
+
+    def bundle(self) -> bytes:
+        """The certificates to trust, PEM."""
+        return b"".join(_pem(one.certificate) for one in self.generations)
+
+
+def renewed(authority: Authority | None, name: str, now: dt.datetime, token: Token) -> Authority:
+    """`authority` without what is not valid, and with its next generation when due; the same when nothing changes."""
+    former = authority.generations if authority is not None else ()
+    # Also what begins later, which a clock that went wrong and was set right has left behind.
+    living = tuple(one for one in former if one.certificate.not_valid_before_utc <= now < one.ends)
+    if not living or living[-1].ends - now <= RENEW_BEFORE:
+        living = (*living, _generation(name, now, token))
+    return Authority(living) if authority is None or living != authority.generations else authority
+
+
+def new_key(token: Token) -> ec.EllipticCurvePrivateKey:
+    """A key of P-256 from 48 random bytes: sixteen more than it has, so that no key is likelier than another."""
+    return ec.derive_private_key(int.from_bytes(token(48), "big") % (_ORDER - 1) + 1, ec.SECP256R1())
+
+
+def new_serial(token: Token) -> int:
+    return int.from_bytes(token(_SERIAL_SIZE), "big") >> 1 | 1
+
+
+def dump(authority: Authority) -> bytes:
+    """Key and certificate of each generation, PEM, oldest first."""
+    return b"".join(key_pem(one.key) + _pem(one.certificate) for one in authority.generations)
+
+
+def load(text: bytes) -> Authority:
+    """Raises BadInput, which never shows the text."""
+    end = b"-----END CERTIFICATE-----"
+    try:
+        generations = tuple(
+            KeyGeneration(
+                _key(part), x509.load_pem_x509_certificate(part[part.index(b"-----BEGIN CERTIFICATE") :] + end)
+            )
+            for part in text.split(end)[:-1]
+        )
+    except (ValueError, TypeError):
+        raise BadInput("an authority of the admin ports cannot be read") from None
+    if not generations:
+        raise BadInput("an authority of the admin ports is empty")
+    return Authority(generations)
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _key(part: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(part, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError("not a key of an elliptic curve")
+    return key
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _generation(name: str, now: dt.datetime, token: Token) -> KeyGeneration:
+    key, serial = new_key(token), new_serial(token)
+    # Names differ between generations, so that no verifier tries the wrong one of two keys.
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{name[:50]} {serial & 0xFFFFFFFF:08x}")])
+    usage = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(serial)
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(now + LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return KeyGeneration(key, certificate)

@@ -1,0 +1,114 @@
+"""What an authority vouches for: the bookies of one cluster as servers, one operator process as a client.
+
+A certificate says one thing only: a server's is no client's (extended key usage), and names the cluster's uid, so that
+it opens nothing elsewhere.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from bookie_operator.certificates.authority import BACKDATED, Authority, Token, key_pem, new_key, new_serial
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    lifetime: dt.timedelta
+    renew_before: dt.timedelta
+
+
+# A fleet outlives an operator that is away for twenty days; a stolen certificate of an operator's is worth an hour.
+SERVER = Validity(dt.timedelta(days=30), renew_before=dt.timedelta(days=20))
+CLIENT = Validity(dt.timedelta(hours=2), renew_before=dt.timedelta(hours=1))
+_COMMON_NAME_MAX = 64  # RFC 5280, ub-common-name
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """PEM. The key stands in no repr."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "Leaf(...)"
+
+
+def server_name(uid: str) -> str:
+    """What clients ask the certificate of a cluster's bookies for. No DNS knows it: pods are reached by address."""
+    return f"{uid}.bookies.bookie.dev"
+
+
+def operator_name(uid: str, namespace: str) -> str:
+    """The one identity that the bookies of cluster `uid` obey: the operator of `namespace`, for this cluster."""
+    return f"bookie://cluster/{uid}/operator/{namespace}"
+
+
+def server(authority: Authority, uid: str, now: dt.datetime, token: Token) -> Leaf:
+    return _leaf(
+        authority,
+        f"bookies {uid}",
+        x509.DNSName(server_name(uid)),
+        ExtendedKeyUsageOID.SERVER_AUTH,
+        SERVER,
+        now,
+        token,
+    )
+
+
+def client(authority: Authority, name: str, process: str, now: dt.datetime, token: Token) -> Leaf:
+    """`name`: as `operator_name` gives it. `process`: for people, who read it in logs and records."""
+    return _leaf(
+        authority,
+        process,
+        x509.UniformResourceIdentifier(name),
+        ExtendedKeyUsageOID.CLIENT_AUTH,
+        CLIENT,
+        now,
+        token,
+    )
+
+
+def is_due(certificate: bytes, key: bytes, authority: Authority, now: dt.datetime, validity: Validity) -> bool:
+    """True when it must be replaced: it ends soon, is no pair with its key, or another generation signs now."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate)
+        if serialization.load_pem_private_key(key, None).public_key() != found.public_key():
+            return True
+    except (ValueError, TypeError):
+        return True
+    signer = authority.signing(now)
+    if found.issuer != signer.certificate.subject or found.not_valid_before_utc > now:
+        return True
+    lasts_longer = min(now + validity.lifetime, signer.ends) > found.not_valid_after_utc
+    return found.not_valid_after_utc - now <= validity.renew_before and lasts_longer
+
+
+def _leaf(
+    authority: Authority,
+    common_name: str,
+    alternative: x509.GeneralName,
+    usage: x509.ObjectIdentifier,
+    validity: Validity,
+    now: dt.datetime,
+    token: Token,
+) -> Leaf:
+    signer, key = authority.signing(now), new_key(token)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:_COMMON_NAME_MAX])]))
+        .issuer_name(signer.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(new_serial(token))
+        .not_valid_before(max(now - BACKDATED, signer.certificate.not_valid_before_utc))
+        .not_valid_after(min(now + validity.lifetime, signer.ends))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.key.public_key()), critical=False)
+        .sign(signer.key, hashes.SHA256())
+    )
+    return Leaf(certificate.public_bytes(serialization.Encoding.PEM), key_pem(key))

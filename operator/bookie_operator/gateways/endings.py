@@ -1,0 +1,99 @@
+"""What was seen of pods: which there were, and which of them ended by their kubelet's own word.
+
+Memory of this process only: what it did not see, it does not know. A kubelet that ends a pod for good reports a
+terminal phase with every container terminated, and only then lets the object go; one that goes otherwise went by force.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bookie_operator.evidence import processes
+from bookie_operator.evidence.facts import BookieCase, NodeFacts
+from bookie_operator.gateways import facts
+from bookie_operator.gateways.kube import Kube, KubeError, Manifest
+from bookie_operator.model import names
+from bookie_operator.model.cluster import Cluster
+
+_REMEMBERED_MAX = 20_000  # pod uids: bounds memory, far above what a fleet goes through in an operator's life
+
+
+class Endings:
+    """Remembers the ends of pods. Pod events and live lists feed it; each pass reads it once."""
+
+    def __init__(self) -> None:
+        self._has_ended: dict[str, bool] = {}  # by pod uid, oldest first
+
+    def saw(self, pod: Manifest) -> None:
+        """Any event of a pod, its deletion too: `pod` is its last state."""
+        self.note(pod["metadata"]["uid"], has_ended=facts.has_ended(pod))
+
+    def note(self, uid: str, *, has_ended: bool) -> None:
+        self._has_ended[uid] = self._has_ended.get(uid, False) or has_ended
+        while len(self._has_ended) > _REMEMBERED_MAX:
+            del self._has_ended[next(iter(self._has_ended))]
+
+    def has_seen(self, uid: str) -> bool:
+        return uid in self._has_ended
+
+    def has_ended(self, uid: str) -> bool:
+        return self._has_ended.get(uid, False)
+
+
+async def with_endings(
+    kube: Kube, endings: Endings, cluster: Cluster, cases: Iterable[BookieCase]
+) -> tuple[tuple[BookieCase, ...], bool]:
+    """`cases` with what is known of the ends of their older processes; False when Nodes may not be read."""
+    nodes = _Nodes(kube)
+    words = cluster.annotations.get(names.CONFIRMED_ENDED, "").split(",")
+    confirmed = frozenset(word.strip() for word in words)
+    return tuple([await _complete(endings, nodes, cluster, confirmed, case) for case in cases]), nodes.is_readable
+
+
+async def _complete(
+    endings: Endings, nodes: "_Nodes", cluster: Cluster, confirmed: frozenset[str], case: BookieCase
+) -> BookieCase:
+    entry = cluster.status.bookie(case.name)
+    known = (entry.processes or ()) if entry is not None else ()
+    live = case.pod.uid if case.pod is not None else ""
+    if case.pod is not None:
+        endings.note(live, has_ended=case.pod.has_ended)
+    ended = {one.pod_uid for one in known if endings.has_ended(one.pod_uid) or one.pod_uid in confirmed}
+    if processes.unseen(case) in confirmed:
+        ended.add(processes.UNSEEN)
+    wanted = {one.node for one in known if one.pod_uid not in ended | {live} and one.node}
+    if case.pod is not None and case.pod.node and live not in {one.pod_uid for one in known if one.node_uid}:
+        wanted.add(case.pod.node)
+    return replace(
+        case,
+        ended=frozenset(ended),
+        nodes=await nodes.read(wanted),
+        was_replaced_unwatched=any(
+            one.gone_since is None and one.pod_uid != live and not endings.has_seen(one.pod_uid) for one in known
+        ),
+    )
+
+
+class _Nodes:
+    """The Nodes of one pass, each read once."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._found: dict[str, NodeFacts | None] = {}
+        self.is_readable = True
+
+    async def read(self, wanted: Iterable[str]) -> dict[str, NodeFacts | None]:
+        """Those of `wanted` that could be read; None where there is no such Node."""
+        for name in sorted(set(wanted) - set(self._found)):
+            if self.is_readable:
+                await self._read(name)
+        return {name: self._found[name] for name in wanted if name in self._found}
+
+    async def _read(self, name: str) -> None:
+        try:
+            manifest = await self._kube.get("Node", "", name)
+        except KubeError as error:
+            if not error.is_forbidden:
+                raise
+            self.is_readable = False
+            return
+        self._found[name] = facts.node(manifest) if manifest is not None else None

@@ -1,0 +1,110 @@
+"""Makes and renews the certificates by which the operator and the bookies of a cluster know each other.
+
+    authority     read, renewed, stored      before anything that it signs is shown to anybody
+    server's      read, renewed, published   in the cluster's namespace, with whom to trust and whom to obey
+    client's      made, renewed              in this process's memory
+
+Once a pass, from what is stored; every step may be repeated. A crash after any of them leaves what the next pass needs.
+"""
+
+import datetime as dt
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from bookie.base.errors import BadInput
+from bookie.rpc.client import AdminCredentials
+from bookie_operator.certificates import authority as authorities
+from bookie_operator.certificates import leaf
+from bookie_operator.certificates.authority import Authority, Token
+from bookie_operator.gateways.kube import Kube, Manifest
+from bookie_operator.model import names
+from bookie_operator.model.cluster import Cluster
+from bookie_operator.resources import identity as secrets
+
+logger = logging.getLogger(__name__)
+
+
+class Wallet(Protocol):
+    """Where client certificates are kept: `AdminPorts`."""
+
+    def use(self, uid: str, identity: AdminCredentials) -> None: ...
+
+    def identity(self, uid: str) -> AdminCredentials | None: ...
+
+
+class Identities:
+    """Makes and renews the certificates of all clusters. `namespace`: the operator's; `process`: the id of this one."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        store: Callable[[Manifest, str], Awaitable[None]],
+        wallet: Wallet,
+        wall_ms: Callable[[], int],
+        token: Token,
+        *,
+        namespace: str,
+        process: str,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._wallet = wallet
+        self._wall_ms = wall_ms
+        self._token = token
+        self._namespace = namespace
+        self._process = process
+
+    async def ensure(self, cluster: Cluster) -> None:
+        """Raises KubeError when the pass must be repeated."""
+        now = dt.datetime.fromtimestamp(self._wall_ms() / 1000, dt.UTC)
+        authority = await self._authority(cluster, now)
+        await self._publish(cluster, authority, now)
+        self._prove(cluster, authority, now)
+
+    async def forget(self, namespace: str, name: str) -> None:
+        """The cluster is gone, and its authority with it."""
+        live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)
+        if any(key.startswith(f"{namespace}_{name}_") for key in (live or {}).get("data") or ()):
+            await self._store(secrets.authorities(self._namespace, {}), secrets.manager(namespace, name))
+
+    async def _authority(self, cluster: Cluster, now: dt.datetime) -> Authority:
+        live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)
+        text = secrets.decoded(live, secrets.entry(cluster))
+        stored = None
+        if text:
+            try:
+                stored = authorities.load(text)
+            except BadInput as error:
+                logger.warning("authority made anew cluster=%s/%s reason=%s", cluster.namespace, cluster.name, error)
+        authority = authorities.renewed(stored, f"admin {cluster.uid}", now, self._token)
+        if authority is not stored:
+            # CRASH: stored before it signs anything; else a bookie could trust what nobody can sign for any more.
+            version = live["metadata"].get("resourceVersion", "") if live is not None else ""
+            entries = {secrets.entry(cluster): authorities.dump(authority)}
+            manifest = secrets.authorities(self._namespace, entries, version)
+            await self._store(manifest, secrets.manager(cluster.namespace, cluster.name))
+        return authority
+
+    async def _publish(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> None:
+        live = await self._kube.get("Secret", cluster.namespace, names.ADMIN_CERTIFICATES)
+        files = secrets.files_of(cluster, live)
+        wanted = files | {
+            "ca.crt": authority.bundle(),
+            "clients": f"{leaf.operator_name(cluster.uid, self._namespace)}\n".encode(),
+        }
+        if leaf.is_due(files["tls.crt"], files["tls.key"], authority, now, leaf.SERVER):
+            made = leaf.server(authority, cluster.uid, now, self._token)
+            wanted |= {"tls.crt": made.certificate, "tls.key": made.key}
+        if wanted != files:
+            manifest = secrets.certificates(cluster, wanted)
+            await self._store(manifest, secrets.manager(cluster.namespace, cluster.name))
+
+    def _prove(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> None:
+        known = self._wallet.identity(cluster.uid)
+        shown = (known.certificate, known.key) if known is not None else (b"", b"")
+        if leaf.is_due(*shown, authority, now, leaf.CLIENT):
+            name = leaf.operator_name(cluster.uid, self._namespace)
+            made = leaf.client(authority, name, self._process, now, self._token)
+            shown = (made.certificate, made.key)
+        self._wallet.use(cluster.uid, AdminCredentials(*shown, authority.bundle(), leaf.server_name(cluster.uid)))

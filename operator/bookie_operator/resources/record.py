@@ -1,0 +1,191 @@
+"""What must not be forgotten when a BookieCluster is deleted and applied again: a ConfigMap that nobody owns.
+
+Which ids there are, what was seen of their volumes, grants that are not finished, past regenerations (the memory of the
+brake), which store this is. The status says the same and goes with its resource; this stays until a person deletes it.
+At most ~1 kB for each bookie and volume; the history is as bounded as the status's. Rule: decision 0016.
+"""
+
+import json
+
+from pydantic import Field, ValidationError
+
+from bookie.base.errors import BadInput
+from bookie_operator.model import names
+from bookie_operator.model.base import Model
+from bookie_operator.model.cluster import Cluster
+from bookie_operator.model.status import (
+    HISTORY_MAX,
+    BookieClusterStatus,
+    BookieStatus,
+    GrantRecord,
+    HistoryEntry,
+    MetadataStatus,
+    PoolStatus,
+    Process,
+    VolumeRecord,
+    VolumeStatus,
+)
+from bookie_operator.resources import common
+from bookie_operator.resources.common import Manifest
+
+KEY = "record.json"
+_BEGINNING = "1970-01-01T00:00:00Z"
+
+
+class RecordedPool(Model):
+    name: str
+    size: int
+
+
+class RecordedVolume(Model):
+    name: str
+    role: str
+    recorded: VolumeRecord
+
+
+class RecordedBookie(Model):
+    name: str
+    bookie_id: str
+    pool: str
+    zone: str | None = None
+    incarnation: int = 0
+    has_lived: bool = False
+    volumes: tuple[RecordedVolume, ...] = ()
+    processes: tuple[Process, ...] | None = None
+    grant: GrantRecord | None = None
+
+
+class FleetRecord(Model):
+    pools: tuple[RecordedPool, ...] = ()
+    instance_id: str | None = None
+    initialized_at: str | None = None
+    bookies: tuple[RecordedBookie, ...] = ()
+    history: tuple[HistoryEntry, ...] = Field(default=(), max_length=4 * HISTORY_MAX)
+
+
+def config_map(cluster: Cluster, status: BookieClusterStatus) -> Manifest:
+    """The record of `status`. Owned by nobody, so that it stays when the resource goes."""
+    metadata = common.metadata(cluster, names.record(cluster.name), names.COMPONENT_BOOKIE)
+    del metadata["ownerReferences"]
+    text = json.dumps(_record(status).dump(), separators=(",", ":"), sort_keys=True)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}}
+
+
+def is_kept(wanted: Manifest, live: Manifest | None) -> bool:
+    return live is not None and (live.get("data") or {}) == wanted["data"]
+
+
+def recall(status: BookieClusterStatus, live: Manifest | None) -> BookieClusterStatus:
+    """`status` and whatever it lacks of the record. Raises BadInput when there is a record that cannot be read."""
+    if live is None:
+        return status
+    try:
+        record = FleetRecord.model_validate_json((live.get("data") or {})[KEY])
+    except (KeyError, ValidationError) as error:
+        name = live["metadata"]["name"]
+        what = "it has no record.json" if isinstance(error, KeyError) else f"{error.error_count()} fields do not fit"
+        raise BadInput(
+            f"ConfigMap {name} holds what must not be forgotten, and cannot be read ({what}): restore it, or delete it"
+            " if every bookie of this cluster serves"
+        ) from None
+    known = {entry.grant_id: entry for entry in (*record.history, *status.history)}
+    metadata = status.metadata or MetadataStatus()
+    return status.model_copy(
+        update={
+            "instance_id": status.instance_id or record.instance_id,
+            "metadata": metadata.model_copy(
+                update={"initialized_at": metadata.initialized_at or record.initialized_at}
+            ),
+            "pools": _pools(status, record),
+            "bookies": tuple(_merged(entry, record) for entry in status.bookies),
+            "orphans": (
+                *(_merged(entry, record) for entry in status.orphans),
+                *(_remembered(one) for one in record.bookies if status.bookie(one.name) is None),
+            ),
+            "history": tuple(sorted(known.values(), key=lambda entry: (entry.granted_at, entry.grant_id))),
+        }
+    )
+
+
+def _record(status: BookieClusterStatus) -> FleetRecord:
+    entries = (*status.bookies, *status.orphans)
+    return FleetRecord(
+        pools=tuple(RecordedPool(name=pool.name, size=pool.desired) for pool in status.pools),
+        instance_id=status.instance_id,
+        initialized_at=status.metadata.initialized_at if status.metadata is not None else None,
+        bookies=tuple(_bookie(entry) for entry in entries if entry.pool),
+        history=status.history,
+    )
+
+
+def _bookie(entry: BookieStatus) -> RecordedBookie:
+    grant = entry.grant
+    return RecordedBookie(
+        name=entry.name,
+        bookie_id=entry.bookie_id,
+        pool=entry.pool,
+        zone=entry.zone,
+        incarnation=entry.incarnation,
+        has_lived=entry.has_lived,
+        volumes=tuple(
+            RecordedVolume(name=volume.name, role=volume.role, recorded=volume.recorded)
+            for volume in entry.volumes
+            if volume.recorded is not None
+        ),
+        processes=entry.processes,
+        # Whose it is now changes with each leader, and is no part of what was promised.
+        grant=grant.model_copy(update={"epoch": 0, "issued_by": ""}) if grant is not None else None,
+    )
+
+
+def _pools(status: BookieClusterStatus, record: FleetRecord) -> tuple[PoolStatus, ...]:
+    """Every pool that ever was. Of two opinions the greater: an id is never taken away."""
+    known = {pool.name: pool for pool in status.pools}
+    for pool in record.pools:
+        blank = PoolStatus(name=pool.name, stateful_set="", desired=0, current=0, ready=0, updated=0)
+        entry = known.get(pool.name, blank)
+        known[pool.name] = entry.model_copy(update={"desired": max(entry.desired, pool.size)})
+    return tuple(known.values())
+
+
+def _merged(entry: BookieStatus, record: FleetRecord) -> BookieStatus:
+    """`entry`, and what only the record knows of it: a grant whose status was never stored, say."""
+    found = next((one for one in record.bookies if one.name == entry.name), None)
+    if found is None:
+        return entry
+    return entry.model_copy(
+        update={
+            "incarnation": max(entry.incarnation, found.incarnation),
+            "has_lived": entry.has_lived or found.has_lived,
+            "processes": entry.processes if entry.processes is not None else found.processes,
+            "grant": entry.grant or found.grant,
+        }
+    )
+
+
+def _remembered(one: RecordedBookie) -> BookieStatus:
+    """A bookie of which only the record tells: nothing is known of its state."""
+    return BookieStatus(
+        name=one.name,
+        bookie_id=one.bookie_id,
+        pool=one.pool,
+        zone=one.zone,
+        seen_in=("Record",),
+        state="",
+        verdict="Unknown",
+        reason="Remembered",
+        since=_BEGINNING,
+        incarnation=one.incarnation,
+        has_lived=one.has_lived,
+        volumes=tuple(
+            VolumeStatus(
+                name=volume.name,
+                role=volume.role,
+                claim=names.claim(volume.name, one.name),
+                recorded=volume.recorded,
+            )
+            for volume in one.volumes
+        ),
+        processes=one.processes,
+        grant=one.grant,
+    )

@@ -1,0 +1,120 @@
+"""Conditions about the data: Degraded, DataAtRisk, RepairInProgress, StorageHealthy, DeletionHeld.
+
+No bad news is no good news: what nobody could look at is Unknown.
+"""
+
+from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
+from bookie_operator.evidence.volume import Conclusion
+from bookie_operator.plan.fleet import FleetPlan
+from bookie_operator.plan.stages import Assessed, Stage
+from bookie_operator.status import truth
+from bookie_operator.status.sight import Sight, unknown
+from bookie_operator.status.truth import Truth
+
+
+def degraded(sight: Sight) -> Truth:
+    healing = [one.case.name for one in sight.every if one.has_loss or one.stage is Stage.LIMBO]
+    if healing:
+        return Truth("Degraded", True, "Repairing", f"these bookies may lack copies: {', '.join(healing)}")
+    if sight.away:
+        return Truth(
+            "Degraded",
+            True,
+            "BookieDown",
+            f"these bookies do not serve: {', '.join(one.case.name for one in sight.away)}",
+        )
+    if why := sight.blindness():
+        return unknown("Degraded", why)
+    return Truth("Degraded", False, "FullRedundancy", f"the operator saw all {len(sight.desired)} bookies")
+
+
+def data_at_risk(plan: FleetPlan, sight: Sight) -> Truth:
+    tolerance = plan.observation.cluster.spec.tolerance
+    missing = len(sight.dataless) + len(sight.away)
+    arithmetic = (
+        f"{len(sight.dataless)} bookies are without data, {len(sight.away)} do not serve, {len(sight.silent)} were not"
+        f" seen; the ack quorum survives {tolerance} without data"
+    )
+    if len(sight.dataless) > tolerance:
+        return Truth("DataAtRisk", True, "AckQuorumBreached", arithmetic)
+    if missing >= max(1, tolerance):
+        return Truth("DataAtRisk", True, "AtTolerance", arithmetic)
+    if why := sight.blindness():
+        return unknown("DataAtRisk", f"{arithmetic}; {why}")
+    return Truth("DataAtRisk", False, "WithinTolerance", arithmetic)
+
+
+def repair_in_progress(sight: Sight) -> Truth:
+    for one in sight.every:
+        if one.stage in (Stage.FENCING, Stage.STAMPING):
+            return Truth("RepairInProgress", True, "Fencing", f"{one.case.name}: {one.message or one.reason}")
+        if one.stage in (Stage.REPAIRING, Stage.LIMBO):
+            return Truth("RepairInProgress", True, "Repairing", f"{one.case.name}: {one.message or one.reason}")
+    leaving = [one.case.name for one in sight.every if one.stage is Stage.STOPPING and one.case.report is None]
+    if why := sight.blindness() or (leaving and f"{', '.join(leaving)} is being deleted and cannot be asked"):
+        return unknown("RepairInProgress", why)
+    return Truth("RepairInProgress", False, "Nothing", "")
+
+
+def storage_healthy(sight: Sight) -> Truth:
+    for one in sight.every:
+        if one.evidence.conclusion in (Conclusion.HELD, Conclusion.MOUNT_MISSING):
+            finding = one.evidence.finding
+            return Truth("StorageHealthy", False, finding.reason, f"{one.case.name}: {finding.message}")
+        if one.has_loss:
+            return Truth("StorageHealthy", False, "LostVolume", f"{one.case.name}: {one.message or one.reason}")
+    for one in sight.every:
+        report = one.case.report if one.evidence.digest else None
+        if report is not None and report.directories_failed:
+            told = (
+                f"{', '.join(report.directories_failed)} of {one.case.name} failed and takes no writes until a restart"
+            )
+            return Truth("StorageHealthy", False, "DirectoryFailed", told)
+        if report is not None and report.quarantined_count:
+            told = f"{one.case.name} cannot judge {report.quarantined_count} ledgers and answers for none of them"
+            return Truth("StorageHealthy", False, "LedgersQuarantined", told)
+    unproven = [one for one in sight.every if one in sight.unlooked or not _is_proven(one)]
+    if unproven:
+        told = truth.listed(f"{one.case.name}: {_unproven(one)}" for one in unproven)
+        return unknown(
+            "StorageHealthy", f"the volumes of {len(unproven)} of {len(sight.every)} bookies are not proven: {told}"
+        )
+    minutes = LOOK_AGE_MS_MAX // 60_000
+    return Truth(
+        "StorageHealthy", True, "Proven", f"{len(sight.every)} bookies looked at their volumes within {minutes} minutes"
+    )
+
+
+def deletion_held(sight: Sight) -> Truth:
+    """The brake on mass deletion (decision 0014): a bookie keeps ledgers that the metadata store no longer has."""
+    reports = [(one, one.case.report) for one in sight.every if one.evidence.digest and one.case.report]
+    held = [
+        f"{one.case.name} keeps {report.garbage_held_ledgers}"
+        for one, report in reports
+        if report.garbage_held_ledgers > 0
+    ]
+    if held:
+        return Truth(
+            "DeletionHeld",
+            True,
+            "MassDeletionHeld",
+            f"{truth.listed(held)} ledgers that the metadata store no longer has, because more are gone than may go in"
+            " a day. If they should exist, restore the metadata store; if somebody deleted them, `bookie node"
+            " release-garbage` in each of these pods lets them go",
+        )
+    unlooked = [one.case.name for one, report in reports if report.garbage_held_ledgers < 0 and one.case.is_desired]
+    if why := sight.blindness() or (unlooked and f"{', '.join(unlooked)} did not look for deleted ledgers yet"):
+        return unknown("DeletionHeld", why)
+    return Truth("DeletionHeld", False, "NothingHeld", "")
+
+
+def _is_proven(one: Assessed) -> bool:
+    """A bookie that somebody else runs is nobody of whom we could know it; nor is it ours to say."""
+    return one.evidence.conclusion is Conclusion.HEALTHY or not one.case.is_ours
+
+
+def _unproven(one: Assessed) -> str:
+    report = one.case.report
+    if report is not None and report.inspection_age_ms > LOOK_AGE_MS_MAX:
+        return f"the bookie last looked {report.inspection_age_ms // 60_000} minutes ago"
+    return one.message or one.reason

@@ -1,0 +1,114 @@
+"""Warnings that stand as long as their cause: every loss, every held state, whatever stalls; with what was lost and
+what happens next.
+
+They are made from one status, not from a difference: an operator that died before it told one tells it in its next
+pass. The key has the beginning of the cause and how many times `REPEAT_MS` it has lasted, so that each is told once, by
+however many operators, and again before Kubernetes forgets it (an hour). At most `REPEATED_MAX` bookies repeat theirs.
+"""
+
+from collections.abc import Iterator
+
+from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Condition
+from bookie_operator.model.values import parse_time
+from bookie_operator.plan.stages import WITHOUT_DATA, Stage
+from bookie_operator.status.events import ClusterEvent
+
+REPEAT_MS = 50 * 60_000
+REPEATED_MAX = 10
+AWAY_MS = 60_000  # a pod that restarts is no news
+
+_HELD = {
+    "MountMissing": "MountNotProven",
+    "MountSuspect": "MountNotProven",
+    "SharedFilesystem": "MountNotProven",
+    "ForeignVolume": "ForeignVolume",
+    "StaleVolume": "StaleVolumeDetected",
+}
+# The bookie's own warning says it.
+_SAID_BY_THE_BOOKIE = ("BookieHeld", "OrphanedBookies")
+# Of other conditions than Stalled: what a person must know although the cluster goes on by itself.
+_TOLD_REASONS = ("DirectoryFailed", "LedgersQuarantined", "LimitBelowNeed", "MassDeletionHeld")
+
+
+def standing(status: BookieClusterStatus, now_ms: int) -> tuple[ClusterEvent, ...]:
+    """Everything that a person should know now, of each bookie, then of the cluster."""
+    repeated = 0
+    out: list[ClusterEvent] = []
+    for entry in (*status.bookies, *status.orphans):
+        found = tuple(_of_bookie(status, entry, now_ms))
+        lasts = any(not event.key.endswith("+0") for event in found)
+        repeated += lasts
+        if not lasts or repeated <= REPEATED_MAX:
+            out += found
+    return (*out, *of_cluster(status, now_ms))
+
+
+def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) -> Iterator[ClusterEvent]:
+    for volume in entry.volumes:
+        recorded = volume.recorded
+        if recorded is not None and volume.pvc_uid not in (None, recorded.pvc_uid):
+            text = f"claim {volume.claim} was made anew (its uid is {volume.pvc_uid} and was {recorded.pvc_uid})"
+            yield _warning("VolumeIdentityChanged", entry, f"{volume.pvc_uid}+0", text)
+    key = f"{entry.since}+{_age(entry.since, now_ms) // REPEAT_MS}"
+    match entry.state:
+        case Stage.SUSPECTED.value:
+            yield _warning(
+                "EmptyVolumeSuspected",
+                entry,
+                key,
+                f"{_lost(entry)}. Next: the operator looks until it has seen this three times",
+            )
+        case Stage.CONFIRMED.value:
+            waits = "; ".join(f"{gate.name}: {gate.message}" for gate in entry.gates)
+            then = f"the grant waits for {waits}" if waits else "the operator grants a new life"
+            text = f"the operator saw three times: {_lost(entry)}. Next: {then}"
+            yield _warning("EmptyVolumeConfirmed", entry, key, text)
+        case Stage.HELD.value:
+            text = f"{entry.reason}: {entry.message}. Next: the operator waits until a person decides"
+            yield _warning(_HELD.get(entry.reason, "BookieHeld"), entry, f"{entry.reason}-{key}", text)
+        case Stage.LIMBO.value:
+            yield _warning(
+                "UncleanShutdown", entry, key, "the bookie repairs itself after an unclean stop; its data is there"
+            )
+        case _ if entry.counted == WITHOUT_DATA and entry.state not in _HEALING:
+            yield _warning(
+                "VolumesLost", entry, key, f"{_lost(entry)}. Next: the operator looks as soon as its pod runs"
+            )
+        case _ if entry.away_since is not None and entry.has_lived and _age(entry.away_since, now_ms) >= AWAY_MS:
+            since = f"{entry.away_since}+{_age(entry.away_since, now_ms) // REPEAT_MS}"
+            word = "BookieDown" if "Spec" in entry.seen_in else "OrphanedBookie"
+            why = f"{entry.reason}: {entry.message}"
+            text = f"the bookie has not served since {entry.away_since} ({why}). Its data is presumed intact"
+            yield _warning(word, entry, since, text)
+        case _:
+            return
+
+
+_HEALING = (Stage.GRANTED.value, Stage.FENCING.value, Stage.STAMPING.value, Stage.REPAIRING.value)
+
+
+def _lost(entry: BookieStatus) -> str:
+    """What was lost, by volume, and of which life."""
+    gone = [f"{one.role} {one.name}" for one in entry.volumes if one.contents != "Valid"] or ["all volumes"]
+    return f"the bookie lost {', '.join(gone)} of incarnation {entry.incarnation} ({entry.message or entry.reason})"
+
+
+def of_cluster(status: BookieClusterStatus, now_ms: int) -> Iterator[ClusterEvent]:
+    """What its conditions say, of whatever pass."""
+    for condition in status.conditions:
+        is_stalled = (condition.type, condition.status) == ("Stalled", "True")
+        if condition.reason in _TOLD_REASONS or (is_stalled and condition.reason not in _SAID_BY_THE_BOOKIE):
+            yield _of_condition(condition, now_ms)
+
+
+def _of_condition(condition: Condition, now_ms: int) -> ClusterEvent:
+    key = f"{condition.last_transition_time}+{_age(condition.last_transition_time, now_ms) // REPEAT_MS}"
+    return ClusterEvent(condition.reason, "", key, condition.message, True)
+
+
+def _warning(reason: str, entry: BookieStatus, key: str, text: str) -> ClusterEvent:
+    return ClusterEvent(reason, entry.name, key, text, True)
+
+
+def _age(since: str, now_ms: int) -> int:
+    return max(0, now_ms - parse_time(since))

@@ -1,0 +1,54 @@
+"""The admin port has a bound of connections: those that are silent go, those that speak stay."""
+
+import contextlib
+import os
+import socket
+
+import wait_support
+from bookie.runtime import admin_connections
+
+
+def pairs(
+    listener: socket.socket, count: int, stack: contextlib.ExitStack
+) -> list[tuple[socket.socket, socket.socket]]:
+    found = []
+    for _ in range(count):
+        ours = stack.enter_context(socket.create_connection(listener.getsockname()))
+        accepted = stack.enter_context(listener.accept()[0])
+        ours.settimeout(20)
+        found.append((ours, accepted))
+    return found
+
+
+def test_beyond_the_bound_the_silent_are_shut_and_nothing_else_is_touched() -> None:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=100))
+        other = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=100))
+        silent, speaking = pairs(listener, 10, stack), pairs(listener, 4, stack)
+        elsewhere = pairs(other, 5, stack)
+        ports = frozenset([listener.getsockname()[1]])
+
+        def has_waited() -> bool:
+            for ours, accepted in speaking:
+                ours.sendall(b"x")
+                accepted.recv(1)
+            silences = sorted(milliseconds for milliseconds, _ in admin_connections._silences(ports))
+            return silences[4] > silences[3] + 100
+
+        wait_support.wait_until(has_waited, "the silent ones to be silent", timeout_s=20)
+        before = set(os.listdir("/proc/self/fd"))
+
+        assert admin_connections.shut_silent(ports, 6) == 8
+
+        assert sum(_is_shut(ours) for ours, _ in silent) == 8
+        assert not any(_is_shut(ours) for ours, _ in (*speaking, *elsewhere))
+        assert set(os.listdir("/proc/self/fd")) == before
+        assert not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+
+def _is_shut(stream: socket.socket) -> bool:
+    stream.setblocking(False)
+    try:
+        return stream.recv(1) == b""
+    except BlockingIOError:
+        return False

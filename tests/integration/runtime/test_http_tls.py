@@ -1,0 +1,93 @@
+"""HTTP over TLS: strangers get a handshake and no name; certificates are obeyed as on the admin port, and renewed."""
+
+import asyncio
+import http.client
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tls_support
+from bookie.ports.http import HttpAnswer, HttpRequest
+from bookie.ports.network import Address
+from bookie.runtime import admin_tls, http_tls
+from bookie.runtime import http as served
+
+
+async def who(request: HttpRequest) -> HttpAnswer:
+    return HttpAnswer(200, request.caller.encode())
+
+
+def put(folder: Path, authority: tls_support.Authority, *, trusts: bytes = b"") -> None:
+    key, certificate = authority.issue("bookie").pem(folder)
+    Path(key).rename(folder / admin_tls.KEY)
+    Path(certificate).rename(folder / admin_tls.CERTIFICATE)
+    Path(authority.pem(folder)).rename(folder / admin_tls.AUTHORITIES)
+    (folder / admin_tls.CLIENTS).write_text("admin.example\n")
+
+
+def ask(port: int, folder: Path, authority: tls_support.Authority, shown: tls_support.Identity | None) -> str:
+    context = ssl.create_default_context(cafile=authority.pem(folder))
+    if shown is not None:
+        key, certificate = shown.pem(folder)
+        context.load_cert_chain(certificate, key)
+    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=20)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def story(folder: Path, tell: Callable[[int], None]) -> None:
+    async def run() -> None:
+        certificates = admin_tls.Certificates(str(folder))
+        known = served.Known(frozenset(), http_tls.context(str(folder)), certificates.name_of)
+        async with served.serve(who, Address("127.0.0.1", 0), known=known) as port, asyncio.timeout(50):
+            await asyncio.to_thread(tell, port)
+
+    asyncio.run(run())
+
+
+def test_a_certificate_gives_a_name_and_none_gives_none(tmp_path: Path) -> None:
+    ours, theirs, mine = tls_support.Authority(), tls_support.Authority("theirs"), tmp_path / "mine"
+    mine.mkdir()
+    put(tmp_path, ours)
+
+    def tell(port: int) -> None:
+        assert ask(port, mine, ours, ours.issue("ada", hosts=("admin.example",))) == "admin.example (ada)"
+        assert ask(port, mine, ours, ours.issue("eve", hosts=("eve.example",))) == ""
+        assert ask(port, mine, ours, None) == ""
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+            ask(port, mine, ours, theirs.issue("ada", hosts=("admin.example",)))
+
+    story(tmp_path, tell)
+
+
+def test_new_certificates_count_for_the_next_handshake(tmp_path: Path) -> None:
+    old, new, mine = tls_support.Authority("old"), tls_support.Authority("new"), tmp_path / "mine"
+    mine.mkdir()
+    put(tmp_path, old)
+
+    def tell(port: int) -> None:
+        assert ask(port, mine, old, old.issue("ada", hosts=("admin.example",))) == "admin.example (ada)"
+        put(tmp_path, new)
+        assert ask(port, mine, new, new.issue("ada", hosts=("admin.example",))) == "admin.example (ada)"
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+            ask(port, mine, new, old.issue("ada", hosts=("admin.example",)))
+
+    story(tmp_path, tell)
+
+
+def test_in_a_pod_loopback_is_nobody(tmp_path: Path) -> None:
+    async def run() -> bytes:
+        async with served.serve(who, Address("127.0.0.1", 0), known=served.Known(frozenset())) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            async with asyncio.timeout(20):
+                found = await reader.read()
+            writer.close()
+            return found
+
+    assert asyncio.run(run()).endswith(b"\r\n\r\n")

@@ -1,0 +1,91 @@
+"""A bookie's log under strangers who break handshakes with its admin port: few lines, whoever says them."""
+
+import contextlib
+import datetime as dt
+import os
+import socket
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wait_support
+from bookie.runtime import admin_tls
+from bookie_operator.certificates import authority as authorities
+from bookie_operator.certificates import leaf
+
+pytestmark = pytest.mark.slow
+
+ATTEMPTS = 200
+DEADLINE_S = 60.0
+
+
+def free_ports(count: int) -> "list[int]":
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in taken:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in taken]
+
+
+def break_handshake(port: int) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(("127.0.0.1", port), timeout=10) as stream,
+        context.wrap_socket(stream) as tunnel,
+    ):
+        tunnel.recv(1)
+
+
+def test_broken_handshakes_of_strangers_fill_no_log(tmp_path: Path) -> None:
+    now, uid = dt.datetime.now(dt.UTC), "uid"
+    made = authorities.renewed(None, "admin", now, os.urandom)
+    server = leaf.server(made, uid, now, os.urandom)
+    tls = tmp_path / "tls"
+    tls.mkdir()
+    for name, text in (
+        (admin_tls.CERTIFICATE, server.certificate),
+        (admin_tls.KEY, server.key),
+        (admin_tls.AUTHORITIES, made.bundle()),
+        (admin_tls.CLIENTS, b"nobody"),
+    ):
+        (tls / name).write_bytes(text)
+    bookie, admin, secure, metrics, nowhere = free_ports(5)
+    for role in ("journal", "ledgers"):
+        (tmp_path / role).mkdir()
+    file = tmp_path / "bookie.properties"
+    file.write_text(
+        f"bookiePort={bookie}\nadminPort={admin}\nadminTlsPort={secure}\nmetricsPort={metrics}\n"
+        f"journalDirectories={tmp_path}/journal\nledgerDirectories={tmp_path}/ledgers\nadminTlsDirectory={tls}\n"
+        f"metadataServiceUri=zk+hierarchical://127.0.0.1:{nowhere}/ledgers\nlisteningAddress=127.0.0.1\n"
+        "advertisedAddress=127.0.0.1\nzone=z\nvolumeProof=none\n"
+    )
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([sys.executable, "-m", "bookie", "serve", "--config", str(file)], stderr=out)
+    try:
+        # It waits for its metadata store, and its admin port is up.
+        wait_support.wait_until(lambda: answers(secure), "the admin port is up", timeout_s=DEADLINE_S)
+        before = len(log.read_text().splitlines())
+
+        for _ in range(ATTEMPTS):
+            break_handshake(secure)
+
+        told = log.read_text().splitlines()[before:]
+        assert process.poll() is None
+        assert len([line for line in told if "kazoo" not in line]) < 20, told
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,159 @@
+"""The admin port's boundary, over real gRPC: whatever a call raises is INTERNAL, and what it says is looked at."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+import server_support
+from bookie.ports import admin as port
+from bookie.ports.network import Address
+from bookie.rpc import admin_pb2
+from bookie.runtime import admin, admin_boundary
+
+CALLS = [method.name for method in admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods]
+RAISED = [AssertionError, RecursionError, ValueError, OverflowError, UnicodeError]
+
+
+class Broken:
+    """A node of which everything is broken."""
+
+    def __init__(self, error: type[Exception] = AssertionError) -> None:
+        self._error = error
+        self.asked_ms = 0
+
+    def __getattr__(self, name: str) -> Any:
+        async def answer(*arguments: Any, **named: Any) -> Any:
+            raise self._error("ours")
+
+        return answer
+
+    def scrub_report(self) -> port.ScrubReport:
+        raise self._error("ours")
+
+    async def scrub(self) -> None:
+        pass
+
+    def is_healthy(self, question: port.Health) -> bool:
+        return True
+
+    async def repair_status(self, interval_ms: int) -> AsyncIterator[port.RepairStatus]:
+        self.asked_ms = interval_ms
+        yield port.RepairStatus(port.State.SERVING)
+        raise self._error("ours")
+
+
+def with_port(node: Any, story: Callable[[str], Awaitable[None]]) -> server_support.MetDoors:
+    met = server_support.MetDoors()
+
+    async def run() -> None:
+        async with admin.serve(node, Address("127.0.0.1", 0), doors=met) as bound:
+            async with asyncio.timeout(20):
+                await story(f"127.0.0.1:{bound}")
+
+    asyncio.run(run())
+    return met
+
+
+async def code_of(address: str, call: str, message: bytes) -> grpc.StatusCode:
+    """What raw bytes are answered."""
+    async with grpc.aio.insecure_channel(address) as channel:
+        method = f"/bookie.admin.v1.Admin/{call}"
+        try:
+            if call == "GetRepairStatus":
+                async for _ in channel.unary_stream(method)(message):
+                    pass
+            else:
+                await channel.unary_unary(method)(message)
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+    return grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call != "GetRepairStatus"])
+@pytest.mark.parametrize("error", RAISED)
+def test_whatever_a_call_raises_is_internal_and_counted(call: str, error: type[Exception]) -> None:
+    async def story(address: str) -> None:
+        message = b"\x08\x01" if call == "SetMode" else b""
+
+        assert await code_of(address, call, message) is grpc.StatusCode.INTERNAL
+
+    met = with_port(Broken(error), story)
+
+    assert [type(seen) for _, seen in met.met] == [error]
+
+
+def test_a_stream_that_breaks_is_internal_too() -> None:
+    async def story(address: str) -> None:
+        assert await code_of(address, "GetRepairStatus", b"") is grpc.StatusCode.INTERNAL
+
+    assert with_port(Broken(), story).met
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "message", [b"\xff" * 100, b"\x08", bytes(65 * 1024), b"\x0a\xff\xff\xff\xff\x0f", b"\x0b" * 9999]
+)
+def test_a_message_that_is_none_reaches_nobody(call: str, message: bytes) -> None:
+    async def story(address: str) -> None:
+        assert await code_of(address, call, message) is not grpc.StatusCode.OK
+
+    assert not with_port(Broken(), story).met
+
+
+@pytest.mark.parametrize(
+    ("call", "message"), [("SetMode", b"\x08\x4d"), ("SetMode", b""), ("CollectGarbage", b"\x08\x4d")]
+)
+def test_a_value_that_no_enum_has_changes_nothing(call: str, message: bytes) -> None:
+    """An unknown mode made a read-only bookie writable."""
+
+    async def story(address: str) -> None:
+        assert await code_of(address, call, message) is grpc.StatusCode.INVALID_ARGUMENT
+
+    assert not with_port(Broken(), story).met
+
+
+@pytest.mark.parametrize(("asked_ms", "given_ms"), [(-(2**63), 100), (1, 100), (0, 1000), (2**63 - 1, 3_600_000)])
+def test_nobody_is_told_of_the_repair_without_a_pause(asked_ms: int, given_ms: int) -> None:
+    node = Broken()
+
+    async def story(address: str) -> None:
+        await code_of(
+            address,
+            "GetRepairStatus",
+            admin_pb2.GetRepairStatusRequest(interval_ms=asked_ms).SerializeToString(),
+        )
+
+    with_port(node, story)
+
+    assert node.asked_ms == given_ms
+
+
+def test_calls_that_stay_take_no_room_from_health_checks() -> None:
+    async def story(address: str) -> None:
+        codes = []
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(3):  # gRPC lets one connection have so many streams
+                channel = await stack.enter_async_context(
+                    grpc.aio.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+                )
+                watching = [
+                    health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest()) for _ in range(30)
+                ]
+                for watch in watching:
+                    with contextlib.suppress(grpc.aio.AioRpcError):
+                        await watch.read()
+                        continue
+                    codes.append(await watch.code())
+            async with grpc.aio.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+                answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+
+        assert codes == [grpc.StatusCode.RESOURCE_EXHAUSTED] * (90 - admin_boundary.WATCHERS_MAX)
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+    with_port(Broken(), story)

@@ -1,0 +1,195 @@
+"""Meshes, policies and other controllers write into our children: the operator neither fights nor loops."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import operator_world_support as worlds
+from operator_world_support import World
+
+Manifest = dict[str, Any]
+LOST = "ledgers-zone-b-0"
+
+
+def pod_specs(manifest: Manifest) -> list[Manifest]:
+    template = manifest.get("spec", {}).get("template")
+    return [template["spec"]] if template else []
+
+
+def add(items: list[Any], item: Any) -> None:
+    if item not in items:
+        items.append(item)
+
+
+def sidecar(manifest: Manifest) -> Manifest:
+    for spec in pod_specs(manifest):
+        add(spec["containers"], {"name": "mesh", "image": "mesh:1"})
+        add(spec.setdefault("initContainers", []), {"name": "mesh-init", "image": "mesh:1"})
+        add(spec["volumes"], {"name": "mesh", "emptyDir": {}})
+    return manifest
+
+
+def sidecar_in_front(manifest: Manifest) -> Manifest:
+    for spec in pod_specs(manifest):
+        if spec["containers"][0]["name"] != "mesh":
+            spec["containers"].insert(0, {"name": "mesh", "image": "mesh:1"})
+    return manifest
+
+
+def container_parts(manifest: Manifest) -> Manifest:
+    for spec in pod_specs(manifest):
+        for container in spec["containers"]:
+            add(container.setdefault("env", []), {"name": "PROXY", "value": "x"})
+            add(container.setdefault("ports", []), {"name": "mesh", "containerPort": 15020})
+            add(container.setdefault("volumeMounts", []), {"name": "mesh", "mountPath": "/mesh"})
+    return manifest
+
+
+def tolerations(manifest: Manifest) -> Manifest:
+    for spec in pod_specs(manifest):
+        add(spec.setdefault("tolerations", []), {"key": "spot", "operator": "Exists"})
+        add(spec.setdefault("imagePullSecrets", []), {"name": "corporate"})
+        add(spec.setdefault("topologySpreadConstraints", []), {"maxSkew": 1})
+    return manifest
+
+
+def labels_and_owners(manifest: Manifest) -> Manifest:
+    metadata = manifest["metadata"]
+    metadata.setdefault("labels", {})["team"] = "storage"
+    metadata.setdefault("annotations", {})["policy"] = "seen"
+    add(metadata.setdefault("finalizers", []), "policy/finalizer")
+    add(metadata.setdefault("ownerReferences", []), {"kind": "Application", "name": "all", "uid": "app"})
+    return manifest
+
+
+def service_ports(manifest: Manifest) -> Manifest:
+    if manifest["kind"] == "Service":
+        add(manifest["spec"]["ports"], {"name": "mesh", "port": 15020})
+        manifest["spec"]["ipFamilies"] = ["IPv4"]
+    if manifest["kind"] == "ServiceAccount":
+        add(manifest.setdefault("imagePullSecrets", []), {"name": "corporate"})
+    return manifest
+
+
+def image_from_a_mirror(manifest: Manifest) -> Manifest:
+    for spec in pod_specs(manifest):
+        for container in spec["containers"]:
+            if not container["image"].startswith("mirror/"):
+                container["image"] = f"mirror/{container['image']}"
+    return manifest
+
+
+def scalars_rewritten(manifest: Manifest) -> Manifest:
+    for spec in pod_specs(manifest):
+        spec["automountServiceAccountToken"] = True
+        for container in spec["containers"]:
+            container["imagePullPolicy"] = "Always"
+            container["securityContext"]["capabilities"] = {"drop": ["ALL", "NET_RAW"]}
+            container["args"] = [*container["args"], "--by-policy"] if "--by-policy" not in container["args"] else []
+    return manifest
+
+
+def labels_taken_away(manifest: Manifest) -> Manifest:
+    manifest["metadata"]["labels"].pop("app.kubernetes.io/managed-by", None)
+    return manifest
+
+
+HANDS: list[Callable[[Manifest], Manifest]] = [
+    sidecar,
+    sidecar_in_front,
+    container_parts,
+    tolerations,
+    labels_and_owners,
+    service_ports,
+    image_from_a_mirror,
+    scalars_rewritten,
+    labels_taken_away,
+]
+
+
+@pytest.mark.parametrize("admit", HANDS)
+def test_what_admission_adds_or_rewrites_is_not_patched_for_ever(admit: Callable[[Manifest], Manifest]) -> None:
+    world = worlds.world()
+    world.admit = admit
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=12))
+    world.writes.clear()
+
+    asyncio.run(world.run(operator, passes=6))
+
+    assert world.is_quiet(), world.status()
+    assert world.writes == []
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_what_another_controller_does_once_is_answered_once_at_most(
+    world: World, hand: Callable[[Manifest], Manifest]
+) -> None:
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=3))
+    for (kind, _), one in list(world.objects.items()):
+        if kind in ("StatefulSet", "Service", "ServiceAccount", "ConfigMap", "PodDisruptionBudget", "Job"):
+            hand(one)
+            world.put(one)
+    world.writes.clear()
+
+    asyncio.run(world.run(operator, passes=6))
+
+    children = [write for write in world.writes if not write.startswith("BookieCluster")]
+    assert len(children) == len(set(children)), children
+
+
+@pytest.mark.parametrize("hand", [sidecar, container_parts, tolerations, labels_and_owners, service_ports])
+def test_items_of_others_in_our_lists_are_left_in_peace(world: World, hand: Callable[[Manifest], Manifest]) -> None:
+    for (kind, _), one in list(world.objects.items()):
+        if kind in ("StatefulSet", "Service", "ServiceAccount", "ConfigMap", "PodDisruptionBudget", "Job"):
+            world.put(hand(one))
+    world.writes.clear()
+
+    asyncio.run(world.run(world.operator(), passes=4))
+
+    assert set(world.writes) <= {"BookieCluster/ledgers/status"}
+
+
+def test_who_changes_a_child_after_every_write_is_answered_more_and_more_seldom(world: World) -> None:
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=3))
+    world.writes.clear()
+
+    world.step_ms = 5_000
+
+    for _ in range(60):
+        world.objects[("Service", "ledgers-bookies")]["spec"]["publishNotReadyAddresses"] = False
+        asyncio.run(world.run(operator, passes=1))
+
+    assert world.writes.count("Service/ledgers-bookies") <= 12
+
+
+def test_an_edit_of_ours_is_put_right_as_before(world: World) -> None:
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=3))
+    world.writes.clear()
+
+    world.objects[("StatefulSet", "ledgers-zone-b")]["spec"]["template"]["spec"]["containers"][0]["args"] = ["sh"]
+    asyncio.run(world.run(operator, passes=3))
+
+    assert "StatefulSet/ledgers-zone-b" in world.writes
+
+
+def test_a_budget_that_a_policy_keeps_open_forbids_the_grant(world: World) -> None:
+    def kept_open(manifest: Manifest) -> Manifest:
+        if manifest["kind"] == "PodDisruptionBudget":
+            manifest["spec"]["maxUnavailable"] = 1
+        return manifest
+
+    world.admit = kept_open
+    world.lose(LOST)
+
+    asyncio.run(world.run(world.operator(), passes=30))
+
+    stalled = world.status().condition("Stalled")
+    assert stalled is not None
+    assert (stalled.reason, world.accepted) == ("ApplyRefused", [])
+    assert "admission policy" in stalled.message

@@ -1,0 +1,224 @@
+"""Three outcomes of commands that look: whole, damage, not known. What was not seen is never called fine."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.cli import autorecovery, cluster, integrity, output, replicas
+from bookie.client import Client
+from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.ports.admin import RepairStatus
+from bookie.sim.cluster import SimCluster
+from bookie.workload import check
+
+
+def row(*, expected: int = 3, missing: int | None = 0, read: int = 0, corrupt: int = 0) -> dict[str, Any]:
+    return {"expected": expected, "missing": missing, "read": read, "corrupt": corrupt}
+
+
+@pytest.mark.parametrize(
+    ("found", "reads", "outcome"),
+    [
+        (row(), False, "listed"),
+        (row(), True, "not known"),
+        (row(read=3), True, "whole"),
+        (row(read=2), True, "not known"),
+        (row(missing=1), False, "damage"),
+        (row(missing=None), False, "not known"),
+        (row(read=3, corrupt=1), True, "damage"),
+        (row(expected=0), True, "whole"),
+        (row(expected=0), False, "whole"),
+    ],
+)
+def test_a_row_of_a_ledger_check_has_one_of_three_outcomes(found: dict[str, Any], reads: bool, outcome: str) -> None:
+    assert replicas.outcome(found, reads=reads, listed=output.LISTED) == outcome
+
+
+def said(*rows: dict[str, Any], reads: bool = False, listed: str = output.LISTED) -> tuple[str, str]:
+    judged = [{**one, "outcome": replicas.outcome(one, reads=reads, listed=listed)} for one in rows]
+    return replicas.sentence(LedgerId(7), judged, reads=reads)
+
+
+def test_a_ledger_check_says_what_its_outcome_is_worth() -> None:
+    assert said(row(), row()) == ("listed", "ledger 7: every one of 6 copies is listed; bytes were not read")
+    assert said(row(read=3), reads=True)[1] == "ledger 7: every one of 3 copies was read and matches its digest"
+    assert said(row(expected=0))[1] == "ledger 7 is empty: there is no copy to look at"
+    assert said(row(), row(missing=None))[0] == "not known"
+    assert said(row(missing=2), row(missing=None))[0] == "damage"
+    assert [output.EXIT_OF[one] for one in ("whole", "listed", "damage", "not known")] == [0, 0, 1, 6]
+
+
+def test_a_list_is_enough_only_for_who_asked_for_lists() -> None:
+    outcome, text = said(row(), row(), listed=output.NOT_KNOWN)
+
+    assert outcome == "not known"
+    assert "bytes were not read: --read reads them, --listed" in text
+
+
+def test_a_ledger_check_of_living_dead_and_rotten_bookies() -> None:
+    async def story(fleet: SimCluster) -> None:
+        client = await fleet.client("clerk")
+        writer = await client(client.client.create(write_quorum=3, ack_quorum=3))
+        await client(writer.append_many([b"payload"] * 5))
+        await client(writer.close())
+
+        async def checked(one: Client, *, reads: bool) -> list[str]:
+            return [
+                row["outcome"] for row in await replicas.check(one, writer.id, reads=reads, listed=output.NOT_KNOWN)
+            ]
+
+        assert await client(checked(client.client, reads=False)) == ["not known"] * 3
+        assert await client(checked(client.client, reads=True)) == ["whole"] * 3
+        fleet.bookies["bookie-1"].crash()
+        assert sorted(await client(checked(client.client, reads=True))) == ["not known", "whole", "whole"]
+
+    SimCluster("ledger check", bookies=3).run(story)
+
+
+class Liar:
+    """A client whose ledger is closed at 2^40 and whose bookies claim 2^31 entries of it, and have none."""
+
+    def __init__(self) -> None:
+        self.bookies = self
+        self.asked = 0
+        self.last = 2**40 - 1
+
+    async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        bookies = BookieId("b0"), BookieId("b1"), BookieId("b2")
+        made = new_ledger(ensemble_size=3, write_quorum=2, ack_quorum=2, bookies=bookies)
+        return made.closed(EntryId(self.last), 1)
+
+    async def list_groups(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int, int, int]]:
+        return [(0, 0, 2**31, 0)]
+
+    async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+        self.asked += 1
+        raise errors.NoSuchEntry("not here")
+
+
+def test_a_ledger_check_of_a_record_and_lists_beyond_measure_ends_and_names_the_first_missing() -> None:
+    liar: Any = Liar()
+
+    rows = asyncio.run(replicas.check(liar, LedgerId(7), reads=True, listed=output.LISTED))
+
+    assert [row["outcome"] for row in rows] == ["damage"] * 3
+    assert sum(row["expected"] for row in rows) == 2 * 2**40
+    assert sum(row["held"] for row in rows) == 2 * 2**31
+    assert {row["problem"] for row in rows} <= {f"first missing entry {2**31 + more}" for more in range(3)}
+
+
+def test_a_ledger_check_reads_no_list_that_cannot_be_true_to_its_end() -> None:
+    liar: Any = Liar()
+    liar.last = 2**31 - 1
+
+    rows = asyncio.run(replicas.check(liar, LedgerId(7), reads=True, listed=output.LISTED))
+
+    assert [row["outcome"] for row in rows] == ["damage"] * 3
+    assert all("is listed, and is not there" in row["problem"] for row in rows)
+    assert all("given up after" in row["problem"] for row in rows)
+    assert liar.asked < 10_000
+
+
+# ---- who says nothing ------------------------------------------------------------------------------------------------
+
+
+def test_room_that_a_registered_bookie_does_not_tell_is_not_known() -> None:
+    full, gone = {"state": "writable", "freeBytes": 0}, {"state": "gone", "freeBytes": None}
+
+    assert not cluster.has_silent([full, gone])
+    assert cluster.has_silent([full, {"state": "read-only", "freeBytes": None}])
+
+
+class Repairing:
+    """An admin port whose answers are given beforehand."""
+
+    def __init__(self, *statuses: RepairStatus) -> None:
+        self._statuses = statuses
+
+    def follow(self, call: object) -> Iterator[RepairStatus]:
+        yield from self._statuses
+
+
+@pytest.mark.parametrize(
+    ("to_the_end", "statuses", "code"),
+    [
+        (True, (RepairStatus(done=False), RepairStatus(done=True)), 0),
+        (True, (RepairStatus(done=False),), 6),
+        (True, (), 6),
+        (False, (RepairStatus(done=False), RepairStatus(done=False)), 0),
+        (False, (), 6),
+    ],
+)
+def test_a_repair_whose_end_nobody_told_is_not_known(
+    to_the_end: bool, statuses: tuple[RepairStatus, ...], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bookie: Any = Repairing(*statuses)
+
+    assert integrity.follow(bookie, as_json=True, to_the_end=to_the_end) == code
+    assert bool(capsys.readouterr().err) is (code == 6)
+
+
+# ---- the oracle ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "counts"),
+    [
+        (errors.NoSuchEntry("every replica denies it"), (2, 0, "damage")),
+        (errors.DigestMismatch("every replica is damaged"), (2, 0, "damage")),
+        (errors.LedgerMissing("gone"), (2, 0, "damage")),
+        (errors.BookieUnavailable("not now"), (0, 2, "not known")),
+        (errors.UnknownLedgerState("limbo"), (0, 2, "not known")),
+        (errors.MetadataError("no answer"), (0, 2, "not known")),
+        (TimeoutError(), (0, 2, "not known")),
+    ],
+)
+def test_the_oracle_calls_lost_only_what_is_proven_lost(error: Exception, counts: tuple[int, int, str]) -> None:
+    verdict = check.CheckResult(acknowledged=2)
+
+    verdict.failed_entries(check.AcknowledgedLedger(7, "plan", 1), [0, 1], error)
+
+    assert (verdict.lost, verdict.unknown, verdict.outcome) == counts
+    assert not verdict.is_clean
+
+
+def test_the_oracle_calls_nothing_whole_that_nobody_acknowledged_or_read() -> None:
+    assert check.CheckResult().outcome == "not known"
+    assert check.CheckResult(acknowledged=2, verified=2).outcome == "whole"
+    assert check.CheckResult(acknowledged=2, verified=1).outcome == "not known"
+    assert check.CheckResult(acknowledged=2, verified=2, wrong_ends=1).outcome == "damage"
+    assert check.CheckResult(acknowledged=2, verified=2, replicas_missing=1).outcome == "damage"
+
+
+# ---- marks of nobody -------------------------------------------------------------------------------------------------
+
+
+class Marks:
+    """Java's auto-recovery, as its records tell."""
+
+    def __init__(self, auditor: str | None, *, enabled: bool) -> None:
+        self._auditor = auditor
+        self._enabled = enabled
+
+    async def auditor(self) -> BookieId | None:
+        return None if self._auditor is None else BookieId(self._auditor)
+
+    async def is_enabled(self) -> bool:
+        return self._enabled
+
+
+@pytest.mark.parametrize(
+    ("auditor", "enabled", "word"), [(None, True, "nobody audits"), ("b1", False, "switched off"), ("b1", True, "")]
+)
+def test_no_marks_are_no_proof_while_nobody_makes_them(
+    auditor: str | None, enabled: bool, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(autorecovery.tell_if_nobody_looks(Marks(auditor, enabled=enabled)))
+
+    said = capsys.readouterr().err
+    assert word in said
+    assert bool(said) is bool(word)

@@ -1,0 +1,256 @@
+"""The claim and the sign of one process: who may be a bookie, with others of its id around (docs/INTEGRITY.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.client.cluster import format_cluster
+from bookie.integrity.identity import IdentityStore, StoredIdentity
+from bookie.integrity.metadata_retry import MetadataRetry
+from bookie.metadata import cookie, paths
+from bookie.metadata.cookie import Cookie, IncarnationRecord
+from bookie.ports import World
+from bookie.ports.metadata_store import MetadataStore
+from bookie.sim.node import Simulation
+from story_support import story
+
+URI = "zk+hierarchical://zk:2181/ledgers"
+ROOT = "/ledgers"
+ME = BookieId("b")
+RECORD = paths.incarnation(ROOT, ME)
+SIGN = paths.process(ROOT, ME)
+LISTS = (f"{paths.available(ROOT)}/b", f"{paths.readonly(ROOT)}/b")
+WAIT_MS = 2_000
+
+
+@dataclass
+class Process:
+    """One process of the id `ME`: a session, and its view of its identity."""
+
+    store: MetadataStore
+    identities: IdentityStore
+
+    async def claim(self) -> StoredIdentity:
+        return (await self.identities.claim(await self.identities.read(), wait_ms=WAIT_MS))[0]
+
+    async def begin(self, incarnation: int = 1) -> IncarnationRecord:
+        """Claim, and begin the next life."""
+        seen = await self.claim()
+        record = IncarnationRecord(
+            seen.instance_id, Incarnation(incarnation), BootEpoch(incarnation), boot_id=self.identities._boot_id
+        )
+        await self.identities.begin_life(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
+        return record
+
+    async def dies(self) -> None:
+        await self.store.close()
+
+
+@dataclass
+class Stage:
+    simulation: Simulation
+    world: World
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    async def process(self, name: str) -> Process:
+        store = await self.world.metadata_stores.connect(URI, session_timeout_ms=6_000)
+        retry = MetadataRetry(self.world.clock)
+        made = Process(store, IdentityStore(store, ROOT, ME, retry, self.world.clock, boot_id=name))
+        self.processes[name] = made
+        return made
+
+    def expire(self, process: Process) -> None:
+        self.simulation.keeper.expire(process.store.session_id)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await self.simulation.until(condition, "it happened")
+
+
+def run(story: Callable[[Stage], Awaitable[None]]) -> None:
+    simulation = Simulation(1)
+
+    async def on_node(world: World) -> None:
+        store = await world.metadata_stores.connect(URI)
+        await format_cluster(store, URI, world.entropy)
+        await story(Stage(simulation, world))
+
+    async def director() -> None:
+        node = simulation.node("bookie")
+        await node.do(on_node(node.begin()))
+        node.end()
+
+    simulation.run(director())
+
+
+@story(run)
+async def test_a_claim_changes_the_record_for_whoever_compares_it_also_for_versions_that_know_no_claims(
+    stage: Stage,
+) -> None:
+    old, new = await stage.process("old"), await stage.process("new")
+    record = await old.begin()
+    await old.dies()
+
+    seen = await new.claim()
+
+    stored = cookie.load_incarnation((await new.store.get(RECORD)).data)
+    assert stored != record
+    assert stored.boot_id != record.boot_id  # every version compares this
+    assert (stored.incarnation, stored.boot_epoch) == (record.incarnation, record.boot_epoch)
+    assert seen.record == stored
+
+
+@story(run)
+async def test_nobody_claims_while_the_sign_of_another_process_stands(stage: Stage) -> None:
+    old, new = await stage.process("old"), await stage.process("new")
+    record = await old.begin()
+
+    with pytest.raises(errors.VersionConflict, match=r"another process is bookie b and stays: .*processes/b stands"):
+        await new.claim()
+
+    assert cookie.load_incarnation((await new.store.get(RECORD)).data) == record
+
+
+@pytest.mark.parametrize("path", LISTS)
+@story(run)
+async def test_nobody_claims_while_a_process_that_knows_no_signs_is_registered_in_either_list(
+    stage: Stage, *, path: str
+) -> None:
+    """A version before signs, or Java's bookie."""
+
+    old, new = await stage.process("old"), await stage.process("new")
+    await old.store.create(path, b"", ephemeral=True, parents=True)
+
+    with pytest.raises(errors.VersionConflict, match=r"stays: .*available"):
+        await new.claim()
+    for missing in (SIGN, RECORD):
+        with pytest.raises(errors.NodeMissing):
+            await new.store.get(missing)
+
+    await old.dies()
+    await new.claim()
+    with pytest.raises(errors.NodeMissing):
+        await new.store.get(path)  # what proves that nobody is registered leaves nothing behind
+
+
+@story(run)
+async def test_a_process_that_was_waited_for_is_told_apart_from_none(stage: Stage) -> None:
+    old, new = await stage.process("old"), await stage.process("new")
+    await old.begin()
+    seen = await new.identities.read()
+    claiming = asyncio.ensure_future(new.identities.claim(seen, wait_ms=WAIT_MS))
+    await stage.world.clock.sleep_until(stage.world.clock.monotonic_ns() + 500_000_000)
+    await old.dies()
+
+    assert (await claiming)[1]
+    assert not (await new.identities.claim(await new.identities.read(), wait_ms=WAIT_MS))[1]
+
+
+@story(run)
+async def test_of_two_that_claim_at_once_one_waits_and_gives_up(stage: Stage) -> None:
+    one, other = await stage.process("one"), await stage.process("other")
+
+    outcomes = await asyncio.gather(one.claim(), other.claim(), return_exceptions=True)
+
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["StoredIdentity", "VersionConflict"]
+
+
+@story(run)
+async def test_a_life_begins_only_while_the_sign_stands_and_it_is_made_again_after_a_lost_session(stage: Stage) -> None:
+    process = await stage.process("one")
+    seen = await process.claim()
+    stage.expire(process)
+    record = IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
+
+    await process.identities.begin_life(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
+
+    assert (await process.store.get(SIGN)).owner == process.store.session_id
+
+
+@story(run)
+async def test_a_life_does_not_begin_for_a_process_that_lost_its_session_and_was_overtaken(stage: Stage) -> None:
+    one, other = await stage.process("one"), await stage.process("other")
+    seen = await one.claim()
+    stage.expire(one)
+    await other.claim()
+    record = IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
+
+    with pytest.raises(errors.VersionConflict):
+        await one.identities.begin_life(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
+    with pytest.raises(errors.NodeMissing):
+        await one.store.get(paths.cookie(ROOT, ME))
+
+
+@story(run)
+async def test_a_life_does_not_begin_when_a_process_without_a_sign_registered_since_the_claim(stage: Stage) -> None:
+    """What it acknowledges now is not among the marks: look again, wait for its end, make them again."""
+
+    one, java = await stage.process("one"), await stage.process("java")
+    seen = await one.claim()
+    await java.store.create(LISTS[0], b"", ephemeral=True)
+    record = IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
+
+    with pytest.raises(errors.VersionConflict, match="another process is bookie b"):
+        await one.identities.begin_life(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
+
+
+@story(run)
+async def test_a_process_that_regains_its_own_sign_goes_on(stage: Stage) -> None:
+    process = await stage.process("one")
+    holding = asyncio.ensure_future(process.identities.hold(await process.begin()))
+    await process.identities.while_held()
+
+    stage.expire(process)
+    await stage.until(lambda: not process.identities.held.is_set())
+    checks = await process.identities.while_held()
+
+    assert not holding.done()
+    assert (await process.store.get(SIGN)).owner == process.store.session_id
+    await process.store.transact(checks)  # what depends on it may happen
+    holding.cancel()
+
+
+@story(run)
+async def test_a_process_whose_sign_was_taken_stops_and_nothing_that_depends_on_it_happens(stage: Stage) -> None:
+    old, new = await stage.process("old"), await stage.process("new")
+    holding = asyncio.ensure_future(old.identities.hold(await old.begin()))
+    checks = await old.identities.while_held()
+    stage.expire(old)
+    await new.claim()
+
+    with pytest.raises(errors.VersionConflict):
+        await new.store.transact(checks)
+    with pytest.raises(errors.RefusedToStart, match="another process took over bookie b"):
+        await holding
+
+
+@story(run)
+async def test_a_process_whose_record_was_claimed_stops_although_the_claimer_is_gone(stage: Stage) -> None:
+    """Its marks may be made, and it may come back: nobody may acknowledge anything in between."""
+
+    old, new = await stage.process("old"), await stage.process("new")
+    holding = asyncio.ensure_future(old.identities.hold(await old.begin()))
+    await old.identities.while_held()
+    stage.expire(old)
+    await new.claim()
+    await new.dies()
+
+    with pytest.raises(errors.RefusedToStart, match="another process took over bookie b"):
+        await holding
+
+
+@story(run)
+async def test_a_boot_that_gives_up_is_in_nobodys_way(stage: Stage) -> None:
+    one, other = await stage.process("one"), await stage.process("other")
+    await one.claim()
+    await one.identities.holder.let_go()
+
+    await other.claim()
+    await one.identities.holder.let_go()  # not its own any more: left alone
+
+    assert (await other.store.get(SIGN)).data == b"other"

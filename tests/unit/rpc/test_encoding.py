@@ -1,0 +1,110 @@
+"""One vocabulary: `ports.admin` says what `admin.proto` carries, and nothing is lost between the two."""
+
+import dataclasses
+import enum
+import typing
+from typing import Any
+
+import pytest
+
+from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.ports import admin as port
+from bookie.ports.admin import Contents, MountProof, MountReport, Sentinel, State, StorageReport, Verdict, VolumeReport
+from bookie.rpc import admin_pb2 as proto
+from bookie.rpc import encoding
+
+KINDS = sorted(encoding.MESSAGES, key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", list(encoding.ENUMERATIONS), ids=lambda kind: kind.__name__)
+def test_an_enumeration_has_the_words_of_the_proto(kind: type[enum.Enum]) -> None:
+    ours = {member.value for member in kind} | ({"VERDICT_UNSPECIFIED"} if kind is Verdict else set())
+
+    assert ours == set(encoding.ENUMERATIONS[kind].keys())
+
+
+def test_every_enumeration_and_message_of_the_proto_has_its_words_here() -> None:
+    file = proto.DESCRIPTOR
+    nested = [one for message in file.message_types_by_name.values() for one in message.enum_types]
+    enumerations = {one.full_name for one in (*file.enum_types_by_name.values(), *nested)}
+    messages = {name for name in file.message_types_by_name if not name.endswith(("Request", "Reply", "Members"))}
+
+    known = {kind.DESCRIPTOR.full_name for kind in encoding.ENUMERATIONS.values()}
+    requests = {"bookie.admin.v1.SetModeRequest.Mode", "bookie.admin.v1.CollectGarbageRequest.Compaction"}
+    assert enumerations == known | requests
+    assert messages == {message.DESCRIPTOR.name for message in encoding.MESSAGES.values()}
+    assert {kind.name for kind in port.Compaction} == set(proto.CollectGarbageRequest.Compaction.keys())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_value_has_the_fields_of_its_message(kind: Any) -> None:
+    ours = {field.name for field in dataclasses.fields(kind)} - set(encoding.NEVER_SENT)
+
+    assert ours == set(encoding.MESSAGES[kind].DESCRIPTOR.fields_by_name)
+
+
+def filled(kind: Any, seed: int = 1) -> Any:
+    """A value with something to lose in every field."""
+    hints = typing.get_type_hints(kind)
+    made = {}
+    for number, field in enumerate(dataclasses.fields(kind), seed):
+        if field.name not in encoding.NEVER_SENT:
+            made[field.name] = _filled(hints[field.name], number)
+    return kind(**made)
+
+
+def _filled(hint: Any, number: int) -> Any:
+    if arguments := typing.get_args(hint):
+        one = _filled(arguments[0], number)
+        return (one,) if typing.get_origin(hint) is tuple else one
+    hint = getattr(hint, "__supertype__", hint)
+    if dataclasses.is_dataclass(hint):
+        return filled(hint, number)
+    if issubclass(hint, enum.Enum):
+        return list(hint)[-1]
+    return True if hint is bool else hint(number)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_nothing_is_lost_as_a_message_or_as_json(kind: Any) -> None:
+    value = filled(kind)
+
+    carried = encoding.MESSAGES[kind].FromString(encoding.encode(value).SerializeToString())
+
+    assert encoding.decode(kind, carried) == value
+    assert encoding.from_json(kind, encoding.to_json(value)) == value
+
+
+@pytest.mark.parametrize("verdict", [None, *Verdict])
+def test_every_verdict_comes_across(verdict: Verdict | None) -> None:
+    report = StorageReport(BookieId("b"), "pod", State.HELD, verdict, "why")
+
+    assert encoding.decode(StorageReport, encoding.encode(report)) == report
+
+
+def test_words_of_a_newer_bookie_are_no_words_we_know() -> None:
+    volume = proto.VolumeReport(contents=99, mount=proto.Mount(proof=99))  # type: ignore[arg-type]
+    newer = proto.StorageReport(state=99, verdict=99, volumes=[volume])  # type: ignore[arg-type]
+
+    found = encoding.decode(StorageReport, newer)
+
+    assert (found.state, found.verdict) == (State.UNSPECIFIED, None)
+    assert (found.volumes[0].contents, found.volumes[0].mount.proof) == (Contents.UNSPECIFIED, MountProof.UNSPECIFIED)
+    assert found.volumes[0].sentinel is None
+
+
+def test_json_has_every_field_and_numbers_as_numbers() -> None:
+    sentinel = Sentinel("i", BookieId("b"), "ledgers", "l0", Incarnation(2**40), BootEpoch(3))
+    mount = MountReport(MountProof.PROVEN, total_bytes=2**41)
+    volumes = (
+        VolumeReport("l0", "ledgers", "/data", mount, Contents.VALID, sentinel),
+        VolumeReport("j0", "journal", "/data", mount, Contents.STALE),
+    )
+
+    shown = encoding.to_json(StorageReport(BookieId("b"), "", State.HELD, None, "", volumes=volumes, ledger_count=7))
+
+    assert (shown["state"], shown["verdict"], shown["ledgerCount"]) == ("HELD", "VERDICT_UNSPECIFIED", 7)
+    assert shown["volumes"][0]["sentinel"]["incarnation"] == 2**40
+    assert shown["volumes"][0]["mount"]["totalBytes"] == 2**41
+    assert shown["volumes"][1]["contents"] == "STALE_CONTENTS"
+    assert "sentinel" not in shown["volumes"][1]

@@ -1,0 +1,74 @@
+"""Answers that are not taken: while there is too much of them, who takes none is cut off, and nobody else."""
+
+from bookie.base.units import KIB, MIB, NS_PER_S
+from bookie.server.unsent import Unsent
+
+LIMIT = 10 * MIB
+
+
+class Debtor:
+    def __init__(self, untaken: int = 0) -> None:
+        self.untaken_bytes = untaken
+        self.taken_bytes = 0
+        self.reason = ""
+
+    def take(self, size: int) -> None:
+        self.untaken_bytes -= size
+        self.taken_bytes += size
+
+    def cut(self, reason: str) -> None:
+        self.reason = reason
+        self.untaken_bytes = 0
+
+
+def with_debts(*sizes: int) -> tuple[Unsent, list[Debtor]]:
+    unsent, debtors = Unsent(LIMIT), [Debtor(size) for size in sizes]
+    for debtor in debtors:
+        unsent.note(debtor, debtor.untaken_bytes)
+    return unsent, debtors
+
+
+def test_below_the_limit_nobody_is_cut_however_long_he_takes_nothing() -> None:
+    unsent, (deaf,) = with_debts(LIMIT)
+
+    for second in range(1000):
+        unsent.look(second * NS_PER_S)
+
+    assert not unsent.is_full
+    assert not deaf.reason
+
+
+def test_beyond_it_who_takes_nothing_is_cut_and_who_takes_is_not() -> None:
+    unsent, (deaf, slow) = with_debts(LIMIT, 4 * MIB)
+    assert unsent.is_full
+
+    for tick in range(6):
+        unsent.look(tick * NS_PER_S // 2)
+        slow.take(32 * KIB)
+
+    assert deaf.reason
+    assert not slow.reason
+    assert not unsent.is_full
+    assert unsent.total_bytes == slow.untaken_bytes + 32 * KIB  # as last looked
+
+
+def test_who_has_less_left_than_must_be_taken_needs_to_take_no_more_than_that() -> None:
+    unsent, (deaf, nearly) = with_debts(2 * LIMIT, KIB)
+    unsent.look(0)
+    nearly.take(KIB)
+
+    unsent.look(3 * NS_PER_S)
+
+    assert deaf.reason
+    assert not nearly.reason
+
+
+def test_room_is_counted_again_when_answers_are_taken() -> None:
+    unsent, (one, two) = with_debts(6 * MIB, 6 * MIB)
+    assert unsent.is_full
+
+    one.take(6 * MIB)
+    unsent.look(0)
+
+    assert not unsent.is_full
+    assert unsent.total_bytes == two.untaken_bytes

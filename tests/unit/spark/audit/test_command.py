@@ -1,0 +1,41 @@
+"""What the audit is told about how to reach the fleet: names of files, never a secret."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from bookie.base import errors
+from pyspark_bookkeeper import client_settings
+from pyspark_bookkeeper.audit import command
+
+URI = "zk+hierarchical://127.0.0.1:2181/ledgers"
+
+
+def connection(*client: str) -> object:
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+    words = [word for text in client for word in ("--client", text)]
+    arguments = parser.parse_args(["audit", "--metadata-service-uri", URI, "--output", "/nowhere", *words])
+    return command._connection(arguments)
+
+
+def test_the_audit_reaches_a_guarded_fleet_as_the_source_does(tmp_path: Path) -> None:
+    (tmp_path / "digest").write_text("audit:hunter2")
+    (tmp_path / "metadata.conf").write_text(f"zkDigestFile={tmp_path}/digest\n")
+
+    found = connection(f"metadataSettingsFile={tmp_path}/metadata.conf", "tlsTrustStore=/ca.pem")
+
+    assert "hunter2" not in repr(found)
+    told = client_settings.client_options(found.client)  # type: ignore[attr-defined]
+    assert told["metadata_security"].digest.reveal() == "audit:hunter2"
+    assert told["tls"].trust_store == "/ca.pem"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("tlsTrustStore", "NAME=VALUE is wanted"), ("saslPassword=hunter2", "did you mean saslPasswordFile")],
+)
+def test_what_the_library_does_not_know_is_refused(text: str, told: str) -> None:
+    with pytest.raises(errors.BadInput, match=told):
+        connection(text)

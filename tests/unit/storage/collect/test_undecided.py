@@ -1,0 +1,153 @@
+"""A ledger of which nobody can say whether it may go is kept and listed, and costs no other ledger anything."""
+
+import struct
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import LedgerId
+from bookie.ports.ordered_store import PutRow
+from bookie.sim.disk_image import apply_batch
+from bookie.storage.collect import collector
+from bookie.storage.collect.undecided import IN_A_ROW_MAX, LISTED_MAX, PAUSE_RUNS_MAX, Undecided
+from bookie.storage.store import EntryStore
+from storage_support import Bench, run
+from story_support import story
+
+ODD = LedgerId(3)
+
+
+class Metadata:
+    """Knows that all but 100 are gone; of some it cannot tell."""
+
+    def __init__(self, *cannot_tell: int) -> None:
+        self.cannot_tell = set(cannot_tell)
+        self.asked: list[int] = []
+
+    async def is_absent(self, ledger_id: LedgerId) -> bool:
+        self.asked.append(ledger_id)
+        if ledger_id in self.cannot_tell:
+            raise errors.MetadataError(f"the record of ledger {ledger_id} cannot be read")
+        return ledger_id != 100
+
+
+async def fill(bench: Bench, store: EntryStore, ledger_ids: "list[int]") -> None:
+    for ledger_id in ledger_ids:
+        await bench.put_all(store, ledger_id, [0], payload=bytes(4000))
+        await store.flush()
+    await bench.put_all(store, 100, [0])
+    await store.flush()
+
+
+def test_one_ledger_that_nobody_can_decide_is_kept_with_the_reason_and_all_others_go() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await fill(bench, store, [1, 2, ODD, 4, 5])
+            undecided = Undecided()
+
+            found = await collector.collect(store, Metadata(ODD).is_absent, undecided=undecided)
+
+            assert (found.ledgers_deleted, found.logs_dropped) == (4, 4)
+            assert list(undecided) == [(ODD, "the record of ledger 3 cannot be read")]
+            assert [ledger_id async for ledger_id in store.ledgers()] == [ODD, 100]
+            found = await collector.collect(store, Metadata().is_absent, undecided=undecided, released=1)
+            assert (found.ledgers_deleted, len(undecided)) == (1, 0)
+
+        await bench.life(work)
+
+    run(story, Bench(entry_log_bytes_max=4096))
+
+
+@story(run)
+async def test_it_is_asked_about_again_after_pauses_that_grow_and_at_once_when_a_person_asks(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, [ODD])
+        undecided, metadata, turns = Undecided(), Metadata(ODD), list[int]()
+        for turn in range(40):
+            metadata.asked.clear()
+            await collector.collect(store, metadata.is_absent, undecided=undecided)
+            if ODD in metadata.asked:
+                turns.append(turn)
+        assert turns == [0, 1, 3, 7, 15, 31]
+        metadata.asked.clear()
+        await collector.collect(store, metadata.is_absent, undecided=undecided, looks_only=True)
+        assert ODD in metadata.asked
+
+    await bench.life(work)
+
+
+def test_pauses_end_at_a_bound_and_one_answer_ends_the_case() -> None:
+    undecided = Undecided()
+    for _ in range(30):
+        undecided.begin(all_due=True)
+        assert not undecided.failed(ODD, "still")
+    waited = 0
+    while not undecided.is_due(ODD):
+        undecided.begin()
+        waited += 1
+    undecided.decided(ODD)
+
+    assert (waited, len(undecided)) == (PAUSE_RUNS_MAX, 0)
+
+
+def test_a_metadata_store_that_answers_nothing_ends_the_run_soon_and_what_is_dead_already_goes_all_the_same() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await fill(bench, store, list(range(1, 31)))
+            store.delete_ledger(LedgerId(30))
+            metadata = Metadata(*range(101))
+
+            with pytest.raises(errors.MetadataError):
+                await collector.collect(store, metadata.is_absent)
+
+            assert len(metadata.asked) == IN_A_ROW_MAX
+            assert len(bench.paths(".log")) == 30
+            assert len([ledger_id async for ledger_id in store.ledgers()]) == 30
+
+        await bench.life(work)
+
+    run(story, Bench(entry_log_bytes_max=4096))
+
+
+@story(run)
+async def test_of_a_few_ledgers_nobody_tells_of_none_and_the_run_says_so(bench: Bench) -> None:
+    """Fewer than end a run early: it would have reported that all is well, and nothing to collect."""
+
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, [1, 2])
+
+        with pytest.raises(errors.MetadataError, match="cannot be read"):
+            await collector.collect(store, Metadata(1, 2, 100).is_absent)
+        found = await collector.collect(store, Metadata(1, 2).is_absent)
+
+        assert found.ledgers_deleted == 0  # one answer: the store can be asked
+
+    await bench.life(work)
+
+
+def test_more_of_them_than_anybody_lists_are_a_metadata_store_that_cannot_be_asked() -> None:
+    undecided = Undecided()
+    for ledger_id in range(LISTED_MAX):
+        assert not undecided.failed(LedgerId(ledger_id), "not readable")
+        undecided.decided(LedgerId(LISTED_MAX + ledger_id))  # no row without an answer
+
+    assert undecided.failed(LedgerId(-1), "not readable")
+
+
+@pytest.mark.parametrize("key", [b"G" + struct.pack(">I", 0) + b"odd", b"Lodd", b"Eodd"])
+def test_a_row_whose_key_names_nothing_costs_at_most_its_log(key: bytes) -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await fill(bench, store, [1, 2, 4])
+
+        async def collect(store: EntryStore) -> None:
+            found = await collector.collect(store, Metadata().is_absent)
+            assert (found.ledgers_deleted, found.logs_dropped) == (3, 2 if key[:1] == b"G" else 3)
+
+        await bench.life(work)
+        (index,) = bench.node.image.volumes["/index"].root.stores()
+        for values in (index.values, index.durable):
+            apply_batch(values, [PutRow(key, b"odd")])
+        await bench.life(collect)
+
+    run(story, Bench(entry_log_bytes_max=4096))
