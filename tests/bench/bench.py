@@ -36,7 +36,7 @@ import bench_report  # noqa: E402
 import java_support  # noqa: E402
 import kube_talk  # noqa: E402
 import native  # noqa: E402
-from bench_loads import AGAINST, LOADS, MEMORY, NAMES  # noqa: E402
+from bench_loads import AGAINST, AGAINST_LEAST, LOADS, MEMORY, MEMORY_LEAST, NAMES  # noqa: E402
 from bench_sides import Sides  # noqa: E402
 
 Found = Iterator[dict[str, Any]]
@@ -52,9 +52,10 @@ def run(names: list[str], plan: bench_measure.Plan, folder: Path, before: Path |
                 kube_talk.say(f"bench: {load.name} is left out: only root may drop the page cache")
                 continue
             yield bench_measure.measure(load, sides, plan)
-        ours, theirs = sides.started("ours"), sides.started("official")  # memory is a row beside the official one alone
+        other, least = ("official", MEMORY_LEAST) if before is None else ("before", AGAINST_LEAST)
+        ours, theirs = sides.started("ours"), sides.started(other)
         if MEMORY in names and ours is not None and theirs is not None:
-            yield bench_figures.memory_row(ours.rss_most_mb, theirs.rss_most_mb, ours.idle_rss_mb)
+            yield bench_figures.memory_row(ours.rss_most_mb, theirs.rss_most_mb, ours.idle_rss_mb, least)
 
 
 def grow(names: list[str], seconds: float, folder: Path) -> Found:
