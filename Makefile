@@ -71,8 +71,9 @@ bench-spark: install  ## Spark beside a plain loop of our client, the audit besi
 proto: install  ## generated modules from the .proto texts
 	@tools/proto.sh
 
-crds: install  ## crds/ and the CRD chart from the model
+crds: install  ## crds/ and the CRD chart from the model, the page's reasons from their table
 	@$(VENV)/bookie-operator crds --output crds/bookieclusters.yaml --output charts/bookie-operator-crds/templates/bookieclusters.yaml
+	@$(VENV)/python tools/operator_page.py
 
 image: install  ## the container image
 	@$(VENV)/python tests/cluster/cluster.py image

@@ -6,7 +6,7 @@ know: nothing may be concluded from it.
 """
 
 import enum
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,13 +51,32 @@ class Verdict(enum.Enum):
     @property
     def is_held(self) -> bool:
         """True when the boot waits for a person: not one byte is written."""
-        return self in (
-            Verdict.MOUNT_MISSING,
-            Verdict.FOREIGN,
-            Verdict.UNKNOWN_CONTENT,
-            Verdict.COOKIE_MISSING,
-            Verdict.STALE,
-        )
+        return self in HELD
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """How a verdict that waits for a person is shown in Kubernetes: the reason in the status of a BookieCluster, a
+    sentence about "{volume}", and the event."""
+
+    reason: str
+    text: str
+    event: str = "BookieHeld"
+
+
+HELD: Mapping[Verdict, Hold] = {
+    Verdict.MOUNT_MISSING: Hold("MountMissing", "{volume} is not mounted", "MountNotProven"),
+    Verdict.FOREIGN: Hold("ForeignVolume", "{volume} belongs to another bookie or cluster", "ForeignVolume"),
+    Verdict.UNKNOWN_CONTENT: Hold("UnknownContent", "{volume} has contents that are not this bookie's"),
+    Verdict.COOKIE_MISSING: Hold(
+        "CookieMissingInMetadata", "{volume} is of a bookie that has lived, and its cookie is not in the metadata store"
+    ),
+    Verdict.STALE: Hold(
+        "StaleVolume",
+        "{volume} went back in time: somebody restored or cloned it, or attached an old disk",
+        "StaleVolumeDetected",
+    ),
+}
 
 
 class MountProof(enum.Enum):

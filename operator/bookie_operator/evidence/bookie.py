@@ -7,10 +7,10 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from bookie.ports.admin import Contents, MountProof, State, StorageReport, Verdict
-from bookie_operator.evidence import volume
+from bookie.ports.admin import HELD, Contents, MountProof, State, StorageReport, Verdict
+from bookie_operator.evidence import reasons, volume
 from bookie_operator.evidence.facts import BookieCase, VolumeCase
-from bookie_operator.evidence.volume import Conclusion, Finding
+from bookie_operator.evidence.reasons import Conclusion, Finding
 
 # Worst first.
 _RANK = (
@@ -24,15 +24,6 @@ _RANK = (
 assert set(_RANK) == set(Conclusion)
 
 _IN_TRANSITION = (State.FENCING, State.STAMPING, State.REPLAYING)
-
-# What a bookie may hold itself for, in our words.
-_HELD_REASONS = {
-    Verdict.STALE: "StaleVolume",
-    Verdict.FOREIGN: "ForeignVolume",
-    Verdict.MOUNT_MISSING: "MountMissing",
-    Verdict.UNKNOWN_CONTENT: "UnknownContent",
-    Verdict.COOKIE_MISSING: "CookieMissingInMetadata",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +50,7 @@ def weigh(case: BookieCase) -> Evidence:
     if report.pod_uid != pod.uid:
         return _nothing("ReportOfAnotherPod", f"the report comes from pod {report.pod_uid or '?'}, not {pod.uid}")
     if report.bookie_id != case.bookie_id:
-        held = Finding(Conclusion.HELD, "WrongIdentity", f"pod {case.name} calls itself bookie {report.bookie_id}")
+        held = reasons.finding("WrongIdentity", f"pod {case.name} calls itself bookie {report.bookie_id}")
         return Evidence(held, (), digest=_digest(case, report, ()))
     findings = tuple(volume.judge(one, report, pod_created_ms=pod.created_ms) for one in case.volumes)
     group = min(findings, key=lambda finding: _RANK.index(finding.conclusion))
@@ -69,24 +60,23 @@ def weigh(case: BookieCase) -> Evidence:
 
 
 def _nothing(reason: str, message: str) -> Evidence:
-    return Evidence(Finding(Conclusion.UNKNOWN, reason, message), ())
+    return Evidence(reasons.finding(reason, message), ())
 
 
 def _compared(group: Finding, report: StorageReport) -> Finding:
     """`group` next to the bookie's own conclusion. It may only make the conclusion more careful."""
     if group.conclusion is Conclusion.HELD and report.state in _IN_TRANSITION:
         # It acts on its own verdict this moment; cookie and volumes are read one after the other and may not match yet.
-        return Finding(Conclusion.UNKNOWN, "InTransition", f"the bookie is {report.state.name}; {group.message}")
+        return reasons.finding("InTransition", f"the bookie is {report.state.name}; {group.message}")
     if group.conclusion in (Conclusion.MOUNT_MISSING, Conclusion.HELD):
         return group
-    if report.verdict in _HELD_REASONS:
-        conclusion = Conclusion.MOUNT_MISSING if report.verdict is Verdict.MOUNT_MISSING else Conclusion.HELD
-        return Finding(conclusion, _HELD_REASONS[report.verdict], report.reason)
+    if report.verdict is not None and report.verdict.is_held:
+        return reasons.finding(HELD[report.verdict].reason, report.reason)
     if report.state is State.HELD:
-        return Finding(Conclusion.HELD, "HeldByBookie", report.reason or "the bookie holds itself, without a reason")
+        return reasons.finding("HeldByBookie", report.reason or "the bookie holds itself, and gives no reason")
     if group.conclusion is Conclusion.UNKNOWN or report.verdict is None:
         # Still inspecting. Valid volumes need no second opinion to be called unknown for a moment.
-        unknown = Finding(Conclusion.UNKNOWN, "Inspecting", report.reason or "the bookie is inspecting its volumes")
+        unknown = reasons.finding("Inspecting", report.reason or "the bookie is inspecting its volumes")
         return group if group.conclusion is Conclusion.UNKNOWN else unknown
     agreed = {
         Conclusion.LOST_VOLUME: (Verdict.LOST, Verdict.RESUME),
@@ -97,8 +87,7 @@ def _compared(group: Finding, report: StorageReport) -> Finding:
         return group
     if group.conclusion is Conclusion.HEALTHY and report.state not in (State.WAITING_GRANT, State.STARTING):
         return group  # its conclusion at boot is history: since then it has stamped the volumes we find valid
-    return Finding(
-        Conclusion.HELD,
+    return reasons.finding(
         "Disagreement",
         f"the operator concludes {group.conclusion.value} ({group.message}), the bookie {report.verdict.name}"
         f" ({report.reason})",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from bookie.ports.admin import Contents
 from bookie_operator.evidence.facts import VolumeCase
-from bookie_operator.evidence.volume import Conclusion
+from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model import names
 from bookie_operator.model.status import VolumeRecord
 from bookie_operator.plan.actions import MarkClaim

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from bookie.ports.admin import OPERATOR_EPOCH_MAX
 from bookie_operator.evidence import processes
-from bookie_operator.evidence.volume import Conclusion
+from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model import names
 from bookie_operator.model.spec import Regeneration
 from bookie_operator.model.status import ClosedGate

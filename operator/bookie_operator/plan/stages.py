@@ -9,7 +9,7 @@ from bookie_operator.evidence import bookie as bookie_evidence
 from bookie_operator.evidence import processes
 from bookie_operator.evidence.bookie import Evidence
 from bookie_operator.evidence.facts import BookieCase
-from bookie_operator.evidence.volume import Conclusion
+from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model.status import BookieStatus, GrantRecord, Process, Suspicion
 from bookie_operator.model.values import parse_time
 

@@ -4,7 +4,7 @@ No bad news is no good news: what nobody could look at is Unknown.
 """
 
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
-from bookie_operator.evidence.volume import Conclusion
+from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
 from bookie_operator.status import truth

@@ -5,7 +5,7 @@ from typing import Any
 
 from bookie.ports.admin import Contents, MountProof, RepairStatus
 from bookie_operator.evidence.facts import BookieCase, VolumeCase
-from bookie_operator.evidence.volume import Finding
+from bookie_operator.evidence.reasons import Finding
 from bookie_operator.model import names
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.status import (

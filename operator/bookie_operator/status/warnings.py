@@ -8,6 +8,7 @@ however many operators, and again before Kubernetes forgets it (an hour). At mos
 
 from collections.abc import Iterator
 
+from bookie_operator.evidence import reasons
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Condition
 from bookie_operator.model.values import parse_time
 from bookie_operator.plan.stages import WITHOUT_DATA, Stage
@@ -17,13 +18,6 @@ REPEAT_MS = 50 * 60_000
 REPEATED_MAX = 10
 AWAY_MS = 60_000  # a pod that restarts is no news
 
-_HELD = {
-    "MountMissing": "MountNotProven",
-    "MountSuspect": "MountNotProven",
-    "SharedFilesystem": "MountNotProven",
-    "ForeignVolume": "ForeignVolume",
-    "StaleVolume": "StaleVolumeDetected",
-}
 # The bookie's own warning says it.
 _SAID_BY_THE_BOOKIE = ("BookieHeld", "OrphanedBookies")
 # Of other conditions than Stalled: what a person must know although the cluster goes on by itself.
@@ -65,7 +59,8 @@ def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) ->
             yield _warning("EmptyVolumeConfirmed", entry, key, text)
         case Stage.HELD.value:
             text = f"{entry.reason}: {entry.message}. Next: the operator waits until a person decides"
-            yield _warning(_HELD.get(entry.reason, "BookieHeld"), entry, f"{entry.reason}-{key}", text)
+            known = reasons.TABLE.get(entry.reason)  # a status of another release may have other reasons
+            yield _warning(known.event if known else "BookieHeld", entry, f"{entry.reason}-{key}", text)
         case Stage.LIMBO.value:
             yield _warning(
                 "UncleanShutdown", entry, key, "the bookie repairs itself after an unclean stop; its data is there"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bookie.ports.admin import HELD
+from bookie_operator.evidence import reasons as table
 from bookie_operator.model import names
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -14,7 +16,7 @@ PACKAGE = ROOT / "operator" / "bookie_operator"
 PAGE = (ROOT / "docs" / "OPERATOR.md").read_text(encoding="utf-8")
 
 # Calls whose string argument at this place is a reason.
-REASONS = {"_finding": 1, "Finding": 1, "_nothing": 0, "Truth": 2, "Obstacle": 0}
+REASONS = {"_finding": 0, "finding": 0, "_nothing": 0, "Truth": 2, "Obstacle": 0}
 
 
 def reasons() -> Iterator[str]:
@@ -25,8 +27,10 @@ def reasons() -> Iterator[str]:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             if name in REASONS and len(node.args) > REASONS[name]:
                 argument = node.args[REASONS[name]]
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                    yield argument.value
+                choices = [argument.body, argument.orelse] if isinstance(argument, ast.IfExp) else [argument]
+                yield from (
+                    one.value for one in choices if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                )
 
 
 def gates() -> set[str]:
@@ -38,6 +42,12 @@ def test_every_reason_is_documented() -> None:
 
     assert {"LostVolume", "EmptyVolume", "SpecInvalid", "PodMissing"} - found <= {"LostVolume"}
     assert [reason for reason in sorted(found) if not re.search(rf"\b{reason}\b", PAGE)] == []
+
+
+def test_the_page_has_the_table_of_reasons_and_every_row_is_given_by_a_rule() -> None:
+    assert f"\n{table.page()}\n" in PAGE, "run `make crds`"
+    by_verdicts = {hold.reason for hold in HELD.values()}
+    assert {word for word in table.TABLE if word not in by_verdicts} - set(reasons()) == set()
 
 
 def test_every_gate_is_documented() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie.ports.admin import Contents, MountProof, State, Verdict
+from bookie.ports.admin import HELD, Contents, MountProof, State, Verdict
 from bookie_operator.evidence import bookie
 from bookie_operator.evidence.facts import BookieCase
-from bookie_operator.evidence.volume import Conclusion
+from bookie_operator.evidence.reasons import Conclusion
 
 
 def with_volume(case: BookieCase, index: int, **report_changes: Any) -> BookieCase:
@@ -97,6 +97,15 @@ def test_what_the_bookie_holds_itself_for_holds_it_here_too(claimed: Verdict, ve
     evidence = bookie.weigh(make.bookie_case(report=make.report(state=State.HELD, verdict=claimed, reason="because")))
 
     assert (evidence.conclusion, evidence.finding.reason) == (verdict, reason)
+
+
+@pytest.mark.parametrize("claimed", [verdict for verdict in Verdict if verdict.is_held])
+def test_whatever_verdict_holds_the_bookie_holds_it_here_with_the_bookies_own_sentence(claimed: Verdict) -> None:
+    evidence = bookie.weigh(make.bookie_case(report=make.report(state=State.HELD, verdict=claimed, reason="because")))
+
+    assert evidence.conclusion in (Conclusion.HELD, Conclusion.MOUNT_MISSING)
+    assert evidence.finding.reason == HELD[claimed].reason
+    assert evidence.finding.message == "because"
 
 
 def test_a_bookie_that_holds_itself_without_a_word_we_know_is_held() -> None:

@@ -9,7 +9,7 @@ import operator_support as make
 from bookie.ports.admin import Contents, MountProof, StorageReport
 from bookie_operator.evidence import volume
 from bookie_operator.evidence.facts import PersistentVolumeFacts, VolumeCase
-from bookie_operator.evidence.volume import Conclusion, Finding
+from bookie_operator.evidence.reasons import Conclusion, Finding
 
 POD_MS = make.NOW_MS - 1_000
 
