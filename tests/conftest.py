@@ -1,7 +1,26 @@
-"""For every test: what hypothesis may assume of this machine."""
+"""For every test: what hypothesis may assume of this machine, and what processes said when a test of theirs fails."""
 
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+import children
 
 # A loaded machine is no defect: how long an example takes is asked by benchmarks, not by tests of rules.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test's error tells how the logs of its fixtures' processes end: no fixture sees the error itself."""
+    if call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception):
+        for given in getattr(item, "funcargs", {}).values():
+            if isinstance(given, children.Logged):
+                children.explain(call.excinfo.value, given.logs())
+    return (yield)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from concurrent import futures
+from pathlib import Path
 
 import java_support
 import wait_support
@@ -34,6 +35,9 @@ class Departure:
         self._is_gone = False
         self._executor = futures.ThreadPoolExecutor(1)
         self._told: futures.Future[str] | None = None
+
+    def logs(self) -> list[Path]:
+        return self.fleet.logs()
 
     def lose(self) -> None:
         """The bookie is killed and its session ends; auto-recovery begins."""

@@ -33,6 +33,14 @@ class JudgedFleet:
     bookie_ids: list[str]
     folder: Path
 
+    def logs(self) -> list[Path]:
+        """What its bookies, its metadata store and the judge's clients say."""
+        return [
+            log
+            for pattern in ("*.log", "fleet/logs/*.log", "java-bookie-*/bookie.log")
+            for log in sorted(self.folder.glob(pattern))
+        ]
+
 
 def free_ports(count: int) -> list[int]:
     """Return `count` different ports that were free a moment ago."""

@@ -43,24 +43,37 @@ class LocalBookie:
     def admin(self) -> str:
         return f"127.0.0.1:{self.admin_port}"
 
+    def logs(self) -> list[Path]:
+        return [Path(self.facts["log"])]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LocalFleet:
+    data: Path
     uri: str
     bookies: tuple[LocalBookie, ...]
     process: subprocess.Popen[str]
     log: Path
 
+    def logs(self) -> list[Path]:
+        """What `bookie local` says, its ZooKeeper and each of its bookies."""
+        return [self.log, *sorted((self.data / "logs").glob("*.log"))]
+
 
 @contextlib.contextmanager
 def fleet(data: Path, log: Path, *, bookies: int, arguments: Sequence[str] = ()) -> Iterator[LocalFleet]:
-    """Run `bookie local` until the body ends. Raises AssertionError with the end of its log when it does not start."""
+    """Run `bookie local` until the body ends. Raises AssertionError with the end of its log when it does not start.
+
+    An error of the body tells how every log of the fleet ends.
+    """
     argv = [*BOOKIE, "local", "--bookies", str(bookies), "--data", str(data), "--json", *arguments]
     with log.open("ab") as talk:
         process = children.spawn(argv, stderr=talk)
     try:
         facts = json.loads(_first_line(process, log))
-        yield LocalFleet(facts["metadataServiceUri"], tuple(map(_bookie, facts["bookies"])), process, log)
+        running = LocalFleet(data, facts["metadataServiceUri"], tuple(map(_bookie, facts["bookies"])), process, log)
+        with children.explained(running.logs):
+            yield running
     finally:
         children.end(process, timeout_s=STOP_TIMEOUT_S)
 
@@ -100,6 +113,9 @@ class MortalBookie:
         self.log = bookie.log
         self._process = process
 
+    def logs(self) -> list[Path]:
+        return [self.log]
+
     def kill(self) -> None:
         """As if power had gone."""
         self._process.kill()
@@ -126,7 +142,9 @@ def one_bookie(uri: str, folder: Path, *settings: str) -> Iterator[MortalBookie]
         wait_support.wait_until(
             lambda: _has_registered(process, bookie.log), f"{bookie.bookie_id}", timeout_s=START_TIMEOUT_S
         )
-        yield MortalBookie(bookie, process)
+        running = MortalBookie(bookie, process)
+        with children.explained(running.logs):
+            yield running
     finally:
         children.end(process, timeout_s=STOP_TIMEOUT_S)
 

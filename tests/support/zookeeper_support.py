@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import children
 import wait_support
 
 JARS = ("zookeeper-3", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
@@ -58,6 +59,9 @@ class ZooKeeper:
     def uri(self) -> str:
         return f"zk+hierarchical://{self.address}/ledgers"
 
+    def logs(self) -> list[Path]:
+        return [self.folder / "zookeeper.log"]
+
     def start(self) -> None:
         """Start, or start again after `stop`; returns when it answers."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -67,8 +71,7 @@ class ZooKeeper:
             "admin.enableServer=false\n4lw.commands.whitelist=srvr\nmaxClientCnxns=0\nfsync.warningthresholdms=60000\n"
             + "".join(f"{name}={value}\n" for name, value in self.settings.items())
         )
-        log = (self.folder / "zookeeper.log").open("ab")
-        with log:
+        with (self.folder / "zookeeper.log").open("ab") as log:
             command = [*self._enter, _java(), *SMALL_JVM, *self._jvm, "-cp", class_path(), MAIN_CLASS, str(settings)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_support.wait_until(self._answers, f"ZooKeeper on port {self.port}", timeout_s=START_TIMEOUT_S)
@@ -93,8 +96,7 @@ class ZooKeeper:
     def _answers(self) -> bool:
         assert self._process is not None
         if self._process.poll() is not None:
-            text = (self.folder / "zookeeper.log").read_text(errors="replace")
-            raise AssertionError(f"ZooKeeper ended at once:\n{text[-2000:]}")
+            raise AssertionError(f"ZooKeeper ended at once:\n{children.tail(*self.logs())}")
         try:
             with socket.create_connection((self.host, self.port), timeout=1) as connection:
                 # "ruok" says yes before it serves; "srvr" does not.
