@@ -1,11 +1,13 @@
 """Builders for tests on the simulated world: a loop that is closed at the end, and single ports without a cluster."""
 
+import functools
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from bookie.ports import Host, World
 from bookie.sim import clock, disk, disk_image, entropy, loop, metadata_store, network, ordered_store
+from bookie.sim.cluster import SimCluster
 
 T = TypeVar("T")
 
@@ -56,3 +58,20 @@ class Machine:
             return result
         finally:
             self.loop.close()
+
+
+def on_machine(story: Callable[[Machine], Coroutine[Any, Any, T]], *arguments: Any, **settings: Any) -> T:
+    """Run one story on a machine made with these `arguments` and `settings`."""
+    machine = Machine(*arguments, **settings)
+    return machine.run(functools.partial(story, machine))
+
+
+def on_cluster(
+    story: Callable[[SimCluster], Coroutine[Any, Any, T]],
+    seed: int | str,
+    *,
+    time_limit_s: float = 3600.0,
+    **settings: Any,
+) -> T:
+    """Run one story on a whole simulated cluster made with these `settings`."""
+    return SimCluster(seed, **settings).run(story, time_limit_s=time_limit_s)

@@ -221,9 +221,9 @@ class Bench:
         ]
 
 
-def run(story: Callable[[Bench], Awaitable[T]], bench: Bench | None = None) -> T:
-    """Run one story on a bench to its end."""
-    the_bench = bench or Bench()
+def run(story: Callable[[Bench], Awaitable[T]], bench: Bench | Callable[..., Bench] = Bench, **options: Any) -> T:
+    """Run one story to its end: on `bench`, or on one made by it with `options`."""
+    the_bench = bench if isinstance(bench, Bench) else bench(**options)
 
     async def whole() -> T:
         return await story(the_bench)
