@@ -11,12 +11,12 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import server_support
+from admin_node_support import CALLS
 from bookie.ports import admin as port
 from bookie.ports.network import Address
 from bookie.rpc import admin_pb2
 from bookie.runtime import admin, admin_boundary
 
-CALLS = [method.name for method in admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods]
 RAISED = [AssertionError, RecursionError, ValueError, OverflowError, UnicodeError]
 
 

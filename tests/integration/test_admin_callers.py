@@ -3,20 +3,18 @@
 import argparse
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from admin_node_support import CALLS, WillingNode
 from bookie.base import errors
-from bookie.base.ids import EntryId, LedgerId
 from bookie.cli import admin_access, where
 from bookie.cli.admin_access import TOKEN_VARIABLE
-from bookie.ports import admin as port
 from bookie.ports.network import Address
 from bookie.rpc import admin_pb2, admin_pb2_grpc, calls
 from bookie.runtime import admin
@@ -25,29 +23,6 @@ from bookie.runtime.admin_callers import Callers, Refused
 TOKEN = "a-token-for-this-test"
 NEXT_TOKEN = "the-token-after-it"
 LOCAL, REMOTE = ("ipv4:127.0.0.1:4711", "ipv4:10.0.0.3:4711")
-CALLS = [method.name for method in admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods]
-
-
-class Node:
-    """A node that says yes to everything."""
-
-    def __getattr__(self, name: str) -> Any:
-        async def answer(*arguments: Any, **named: Any) -> Any:
-            return port.State.SERVING
-
-        return answer
-
-    def is_healthy(self, question: port.Health) -> bool:
-        return True
-
-    async def storage_report(self, *, fresh: bool = False) -> port.StorageReport:
-        return port.StorageReport("b", "", port.State.SERVING, None, "")  # type: ignore[arg-type]
-
-    async def repair_status(self, interval_ms: int) -> AsyncIterator[port.RepairStatus]:
-        yield port.RepairStatus(port.State.SERVING)
-
-    def scrub_report(self) -> port.ScrubReport:
-        return port.ScrubReport(False, 0, 0, 0, LedgerId(-1), EntryId(-1), 0)
 
 
 class Told:
@@ -65,7 +40,7 @@ class Told:
 
 def with_port(callers: Callers, story: Callable[[str], Awaitable[None]], doors: Told | None = None) -> None:
     async def run() -> None:
-        async with admin.serve(Node(), Address("127.0.0.1", 0), callers, doors) as bound:  # type: ignore[arg-type]
+        async with admin.serve(WillingNode(), Address("127.0.0.1", 0), callers, doors) as bound:  # type: ignore[arg-type]
             async with asyncio.timeout(20):
                 await story(f"127.0.0.1:{bound}")
 
@@ -240,7 +215,7 @@ def test_the_socket_is_for_its_owner_alone_and_needs_no_port(tmp_path: Path) -> 
     path = tmp_path / "admin.sock"
 
     async def run() -> None:
-        node, nowhere = Node(), Address("127.0.0.1", 0)
+        node, nowhere = WillingNode(), Address("127.0.0.1", 0)
         async with admin.serve(node, nowhere, Callers(in_pod=True), socket=str(path)) as bound:  # type: ignore[arg-type]
             assert path.stat().st_mode & 0o777 == 0o600
             assert await asyncio.to_thread(look, f"unix:{path}") == "b"

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -15,10 +14,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import tls_support
+from admin_node_support import CALLS, WillingNode
 from bookie.base import errors
 from bookie.cli import admin_access
 from bookie.cli.admin_access import TLS_VARIABLE
-from bookie.ports import admin as port
 from bookie.ports.network import Address
 from bookie.rpc import admin_pb2, admin_pb2_grpc, calls
 from bookie.runtime import admin, admin_boundary, admin_tls
@@ -31,7 +30,6 @@ from bookie_operator.certificates.leaf import Leaf
 A, B = "uid-of-a", "uid-of-b"
 OPERATOR = leaf.operator_name(A, "bookie-system")
 ANYWHERE = Address("127.0.0.1", 0)
-CALLS = [method.name for method in admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods]
 
 
 def now() -> dt.datetime:
@@ -57,33 +55,11 @@ def put(directory: Path, by: Authority, *, bundle: bytes | None = None, uid: str
         (directory / name).write_bytes(text)
 
 
-class Node:
-    """Says yes to everything, and remembers the grants."""
-
-    def __init__(self) -> None:
-        self.grants: list[port.Grant] = []
-
-    def __getattr__(self, name: str) -> Any:
-        async def answer(*arguments: Any, **named: Any) -> Any:
-            return port.State.SERVING
-
-        return answer
-
-    def is_healthy(self, question: port.Health) -> bool:
-        return True
-
-    async def storage_report(self, *, fresh: bool = False) -> port.StorageReport:
-        return port.StorageReport("b", "", port.State.SERVING, None, "")  # type: ignore[arg-type]
-
-    async def grant(self, grant: port.Grant) -> None:
-        self.grants.append(grant)
-
-
-def served(directory: Path, story: Callable[[str, str, Node], Awaitable[None]], *, in_pod: bool = True) -> None:
+def served(directory: Path, story: Callable[[str, str, WillingNode], Awaitable[None]], *, in_pod: bool = True) -> None:
     """`story(plain address, TLS address, node)` while a bookie's port is up."""
 
     async def run() -> None:
-        node, tls = Node(), admin.Secured(ANYWHERE, admin_tls.Certificates(str(directory)))
+        node, tls = WillingNode(), admin.Secured(ANYWHERE, admin_tls.Certificates(str(directory)))
         callers = Callers(in_pod=in_pod, names=tls.certificates)
         async with admin.serve(node, ANYWHERE, callers, tls=tls) as plain:  # type: ignore[arg-type]
             async with asyncio.timeout(50):
@@ -123,7 +99,7 @@ def test_the_operator_of_this_cluster_gets_in_and_nobody_else(tmp_path: Path) ->
         "one that vouches for itself": client(authority("itself")),
     }
 
-    async def story(plain: str, secure: str, node: Node) -> None:
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
         assert await look(secure, ours.bundle(), client(ours)) == "OK"
         for who, shown in strangers.items():
             assert await look(secure, ours.bundle(), shown) in ("UNAVAILABLE", "UNAUTHENTICATED"), who
@@ -148,7 +124,7 @@ def test_the_operator_shows_nothing_to_a_bookie_of_another_cluster(tmp_path: Pat
     ours, theirs = authority(A), authority(B)
     put(tmp_path, theirs, uid=B, names=OPERATOR)
 
-    async def story(plain: str, secure: str, node: Node) -> None:
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
         assert await look(secure, ours.bundle(), client(ours)) == "UNAVAILABLE"
         assert await look(secure, theirs.bundle(), client(theirs), uid=A) == "UNAVAILABLE"
 
@@ -160,7 +136,7 @@ def test_in_a_pod_the_plain_port_answers_health_and_nothing_else(tmp_path: Path,
     put(tmp_path, authority())
     request = getattr(admin_pb2, f"{call}Request", admin_pb2.Grant)()
 
-    async def story(plain: str, secure: str, node: Node) -> None:
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
         async with grpc.aio.insecure_channel(plain) as channel:
             answer = getattr(admin_pb2_grpc.AdminStub(channel), call)(request, timeout=10)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -174,7 +150,7 @@ def test_strangers_who_watch_our_health_take_no_place_of_the_operator_s(tmp_path
     ours = authority()
     put(tmp_path, ours)
 
-    async def story(plain: str, secure: str, node: Node) -> None:
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
         async with contextlib.AsyncExitStack() as stack:
             codes = []
             for _ in range(5):
@@ -197,7 +173,7 @@ def test_a_grant_names_the_operator_and_its_process(tmp_path: Path, caplog: pyte
     ours = authority()
     put(tmp_path, ours)
 
-    async def story(plain: str, secure: str, node: Node) -> None:
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
         shown = client(ours)
         credentials = grpc.ssl_channel_credentials(ours.bundle(), shown.key, shown.certificate)
         options = (("grpc.ssl_target_name_override", leaf.server_name(A)),)
@@ -219,7 +195,7 @@ def test_an_authority_takes_over_from_another_without_a_refusal_and_without_a_re
     new = Authority(both.generations[1:])
     put(tmp_path, old)
 
-    async def story(plain: str, secure: str, node: Node) -> None:
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
         assert await look(secure, both.bundle(), client(old)) == "OK"
         assert await look(secure, both.bundle(), client(new)) != "OK"
         put(tmp_path, old, bundle=both.bundle())  # published, not signing yet
@@ -241,7 +217,7 @@ def test_files_that_cannot_be_used_are_told_once_and_the_former_stay(
     ours = authority()
     put(tmp_path, ours)
 
-    async def story(plain: str, secure: str, node: Node) -> None:
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
         good = (tmp_path / admin_tls.KEY).read_bytes()
         for spoilt in (b"", b"junk", authorities.key_pem(authorities.new_key(os.urandom))):
             (tmp_path / admin_tls.KEY).write_bytes(spoilt)
@@ -290,7 +266,7 @@ def test_commands_reach_another_machine_with_a_certificate_of_their_own(
         with admin_access.client(address) as bookie:
             return bookie.ask(calls.storage_report(fresh=True)).bookie_id
 
-    async def story(plain: str, secure: str, node: Node) -> None:
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
         number = secure.rpartition(":")[2]
         assert await asyncio.to_thread(ask, f"localhost:{number}") == "b"
         with pytest.raises(errors.BookieUnavailable):

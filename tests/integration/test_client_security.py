@@ -49,6 +49,7 @@ from bookie.wire.messages import (
     StartTlsResponse,
 )
 from bookie.wire.sasl import DigestServer
+from story_support import story
 from tls_support import Authority
 
 URI = "zk+hierarchical://127.0.0.1:2181/ledgers"
@@ -198,84 +199,74 @@ def test_a_wrong_password_is_refused_with_a_reason_and_stays_out_of_the_logs(
         assert secret not in caplog.text
 
 
-def test_a_client_that_wants_tls_speaks_to_no_bookie_without(tmp_path: Path) -> None:
+@story(run)
+async def test_a_client_that_wants_tls_speaks_to_no_bookie_without(world: World, *, tmp_path: Path) -> None:
     authority = Authority()
 
-    async def story(world: World) -> None:
-        async with data_port(world, tmp_path, SecurityOptions()) as (address, _):
-            with pytest.raises(errors.BookieUnavailable, match="no TLS"):
-                await connect(world, address, tls=tls_support.options(tmp_path, authority, None))
-
-    run(story)
+    async with data_port(world, tmp_path, SecurityOptions()) as (address, _):
+        with pytest.raises(errors.BookieUnavailable, match="no TLS"):
+            await connect(world, address, tls=tls_support.options(tmp_path, authority, None))
 
 
-def test_a_client_with_a_password_is_served_by_a_bookie_that_asks_nobody(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        async with data_port(world, tmp_path, SecurityOptions()) as (address, _):
-            stream = await connect(world, address, sasl_user=USER, sasl_password=Secret(PASSWORD))
-            assert await asked(stream) is Status.EOK
-
-    run(story)
+@story(run)
+async def test_a_client_with_a_password_is_served_by_a_bookie_that_asks_nobody(world: World, *, tmp_path: Path) -> None:
+    async with data_port(world, tmp_path, SecurityOptions()) as (address, _):
+        stream = await connect(world, address, sasl_user=USER, sasl_password=Secret(PASSWORD))
+        assert await asked(stream) is Status.EOK
 
 
-def test_an_unencrypted_client_is_told_eua_where_tls_is_required(tmp_path: Path) -> None:
+@story(run)
+async def test_an_unencrypted_client_is_told_eua_where_tls_is_required(world: World, *, tmp_path: Path) -> None:
     authority = Authority()
     tls = tls_support.options(tmp_path, authority, authority.issue("bookie"))
 
-    async def story(world: World) -> None:
-        async with data_port(world, tmp_path, SecurityOptions(tls=tls, needs_tls=True)) as (address, _):
-            assert await asked(await connect(world, address)) is Status.EUA
-
-    run(story)
+    async with data_port(world, tmp_path, SecurityOptions(tls=tls, needs_tls=True)) as (address, _):
+        assert await asked(await connect(world, address)) is Status.EUA
 
 
-def test_a_bookie_that_says_nothing_costs_a_deadline() -> None:
-    async def story(world: World) -> None:
-        async def on_connect(stream: ByteStream) -> None:
-            while await stream.read():
-                pass
+@story(run)
+async def test_a_bookie_that_says_nothing_costs_a_deadline(world: World) -> None:
+    async def on_connect(stream: ByteStream) -> None:
+        while await stream.read():
+            pass
 
-        listener = await world.network.listen(Address("127.0.0.1", 0), on_connect)
-        handshake = Handshake(ClientOptions(URI, sasl_user=USER, sasl_password=Secret(PASSWORD)), world)
-        soon_ns = world.clock.monotonic_ns() + NS_PER_S // 20
-        stream = await world.network.dial(Address("127.0.0.1", listener.port), soon_ns + NS_PER_S)
-        with pytest.raises(errors.BookieUnavailable, match="did not answer AUTH in time"):
-            await handshake.begin(BOOKIE, stream, soon_ns)
-        await listener.close()
-
-    run(story)
+    listener = await world.network.listen(Address("127.0.0.1", 0), on_connect)
+    handshake = Handshake(ClientOptions(URI, sasl_user=USER, sasl_password=Secret(PASSWORD)), world)
+    soon_ns = world.clock.monotonic_ns() + NS_PER_S // 20
+    stream = await world.network.dial(Address("127.0.0.1", listener.port), soon_ns + NS_PER_S)
+    with pytest.raises(errors.BookieUnavailable, match="did not answer AUTH in time"):
+        await handshake.begin(BOOKIE, stream, soon_ns)
+    await listener.close()
 
 
-def test_a_second_answer_to_start_tls_is_passed_over_as_java_sends_it(tmp_path: Path) -> None:
+@story(run)
+async def test_a_second_answer_to_start_tls_is_passed_over_as_java_sends_it(world: World, *, tmp_path: Path) -> None:
     """With TLS and SASL, Java's bookie sends EIO after the handshake, and then takes the password all the same."""
     authority = Authority()
     tls = tls_support.options(tmp_path, authority, authority.issue("bookie"))
 
-    async def story(world: World) -> None:
-        loaded = world.network.load_tls(tls, is_server=True)
-        password = DigestServer({USER: Secret(PASSWORD)}, re.compile(".*"), "nonce")
+    loaded = world.network.load_tls(tls, is_server=True)
+    password = DigestServer({USER: Secret(PASSWORD)}, re.compile(".*"), "nonce")
 
-        async def on_connect(stream: ByteStream) -> None:
-            frames = FrameSplitter()
-            while chunk := await stream.read():
-                for frame in frames.feed(chunk):
-                    request = v3.unpack_request(frame)
-                    if isinstance(request, StartTlsRequest):
-                        stream.write(v3.pack_response(StartTlsResponse(request.txn, 3, Status.EOK)))
-                        await stream.start_tls(loaded, world.clock.monotonic_ns() + 5 * NS_PER_S)
-                        stream.write(v3.pack_response(StartTlsResponse(request.txn, 3, Status.EIO)))
-                    else:
-                        assert isinstance(request, AuthRequest)
-                        payload = password.answer(request.payload)
-                        stream.write(v3.pack_response(AuthResponse(request.txn, 3, Status.EOK, "sasl", payload)))
+    async def on_connect(stream: ByteStream) -> None:
+        frames = FrameSplitter()
+        while chunk := await stream.read():
+            for frame in frames.feed(chunk):
+                request = v3.unpack_request(frame)
+                if isinstance(request, StartTlsRequest):
+                    stream.write(v3.pack_response(StartTlsResponse(request.txn, 3, Status.EOK)))
+                    await stream.start_tls(loaded, world.clock.monotonic_ns() + 5 * NS_PER_S)
+                    stream.write(v3.pack_response(StartTlsResponse(request.txn, 3, Status.EIO)))
+                else:
+                    assert isinstance(request, AuthRequest)
+                    payload = password.answer(request.payload)
+                    stream.write(v3.pack_response(AuthResponse(request.txn, 3, Status.EOK, "sasl", payload)))
 
-        listener = await world.network.listen(Address("127.0.0.1", 0), on_connect)
-        client = tls_support.options(tmp_path, authority, None)
-        address = Address("localhost", listener.port)
-        stream = await connect(world, address, tls=client, sasl_user=USER, sasl_password=Secret(PASSWORD))
+    listener = await world.network.listen(Address("127.0.0.1", 0), on_connect)
+    client = tls_support.options(tmp_path, authority, None)
+    address = Address("localhost", listener.port)
+    stream = await connect(world, address, tls=client, sasl_user=USER, sasl_password=Secret(PASSWORD))
 
-        assert password.user == USER
-        stream.close()
-        await listener.close()
-
-    run(story)
+    assert password.user == USER
+    stream.close()
+    await listener.close()

@@ -28,6 +28,8 @@ from bookie.storage.index import ledger_key
 from bookie.storage.journal.format import FIRST_GROUP
 from bookie.storage.ledgers import unpack_row
 from bookie.storage.store import EntryStore, LedgerFacts
+from sim_support import on_cluster
+from story_support import story
 
 GATED = "gated"
 CUTS = 36
@@ -131,131 +133,125 @@ def grant_for(report: StorageReport) -> Grant:
 # ---- loss and grant --------------------------------------------------------------------------------------------------
 
 
-def test_a_bookie_with_empty_volumes_waits_alive_and_writes_nothing_until_it_is_granted() -> None:
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        writer = await written(app)
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
-        await pause(cluster, 30_000)
+@story(on_cluster, 1, bookies=4, regeneration=GATED)
+async def test_a_bookie_with_empty_volumes_waits_alive_and_writes_nothing_until_it_is_granted(
+    cluster: SimCluster,
+) -> None:
+    app = await cluster.client("app")
+    writer = await written(app)
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+    await pause(cluster, 30_000)
 
-        report = await bookie.report()
-        assert (report.verdict, report.cookie_present, report.data_port_open) == (Verdict.LOST, True, False)
-        assert [volume.contents for volume in report.volumes] == [Contents.EMPTY] * 3
-        assert contents_of(bookie.node.image) == []
-        assert report.evidence_hash == (await bookie.report()).evidence_hash
+    report = await bookie.report()
+    assert (report.verdict, report.cookie_present, report.data_port_open) == (Verdict.LOST, True, False)
+    assert [volume.contents for volume in report.volumes] == [Contents.EMPTY] * 3
+    assert contents_of(bookie.node.image) == []
+    assert report.evidence_hash == (await bookie.report()).evidence_hash
 
-        await back(cluster, bookie)
-        healed = await bookie.report()
-        assert (healed.verdict, healed.incarnation, healed.grant_id[:6]) == (Verdict.HEALTHY, 2, "grant-")
-        assert {volume.sentinel.incarnation for volume in healed.volumes if volume.sentinel} == {2}
-        status = bookie.process.boot.progress.snapshot(State.SERVING)  # type: ignore[union-attr]
-        assert (status.done, status.entries_copied, status.ledgers_limbo) == (True, 12, 0)
-        await read_back(app, writer.id, 12)
-
-    SimCluster(1, bookies=4, regeneration=GATED).run(story)
-
-
-def test_a_grant_for_a_situation_that_changed_is_refused_and_the_next_one_works() -> None:
-    async def story(cluster: SimCluster) -> None:
-        writer = await written(await cluster.client("app"))
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
-        old = grant_for(await bookie.report())
-        bookie.crash()
-        bookie.wipe(JOURNAL)
-        bookie.start()
-        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting again")
-        assert bookie.process is not None
-        same_pod = dataclasses.replace(old, pod_uid=(await bookie.report()).pod_uid)
-        for stale, reason in (
-            (old, "wrong_pod"),
-            (same_pod, "evidence_changed"),
-        ):  # each start is a pod of its own here
-            with pytest.raises(errors.GrantRefused) as refused:
-                await bookie.node.do(bookie.process.grant(stale))
-            assert refused.value.reason == reason
-        assert contents_of(bookie.node.image) == []
-        good = grant_for(await bookie.report())
-        await bookie.node.do(bookie.process.grant(good))
-        await bookie.node.do(bookie.process.grant(good))  # its sender may not have heard the answer
-        await cluster.until_repaired(bookie.name)
-
-    SimCluster(2, bookies=4, regeneration=GATED).run(story)
+    await back(cluster, bookie)
+    healed = await bookie.report()
+    assert (healed.verdict, healed.incarnation, healed.grant_id[:6]) == (Verdict.HEALTHY, 2, "grant-")
+    assert {volume.sentinel.incarnation for volume in healed.volumes if volume.sentinel} == {2}
+    status = bookie.process.boot.progress.snapshot(State.SERVING)  # type: ignore[union-attr]
+    assert (status.done, status.entries_copied, status.ledgers_limbo) == (True, 12, 0)
+    await read_back(app, writer.id, 12)
 
 
-def test_a_refused_grant_moves_no_epoch_whatever_epoch_it_names() -> None:
-    async def story(cluster: SimCluster) -> None:
-        bookie = member_of(cluster, await written(await cluster.client("app")))
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
-        good = grant_for(await bookie.report())
-        forged = (
-            dataclasses.replace(good, evidence_hash="guessed", operator_epoch=OPERATOR_EPOCH_MAX),
-            dataclasses.replace(good, cookie_version=good.cookie_version + 1, operator_epoch=2**31 - 2),
-            dataclasses.replace(good, operator_epoch=OPERATOR_EPOCH_MAX + 1),
-            dataclasses.replace(good, operator_epoch=2**64 - 1),
-        )
-        assert bookie.process is not None
-        for grant in forged:
-            with pytest.raises(errors.GrantRefused):
-                await bookie.node.do(bookie.process.grant(grant))
-            assert (await bookie.report()).operator_epoch_seen == 0
+@story(on_cluster, 2, bookies=4, regeneration=GATED)
+async def test_a_grant_for_a_situation_that_changed_is_refused_and_the_next_one_works(cluster: SimCluster) -> None:
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+    old = grant_for(await bookie.report())
+    bookie.crash()
+    bookie.wipe(JOURNAL)
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting again")
+    assert bookie.process is not None
+    same_pod = dataclasses.replace(old, pod_uid=(await bookie.report()).pod_uid)
+    for stale, reason in (
+        (old, "wrong_pod"),
+        (same_pod, "evidence_changed"),
+    ):  # each start is a pod of its own here
+        with pytest.raises(errors.GrantRefused) as refused:
+            await bookie.node.do(bookie.process.grant(stale))
+        assert refused.value.reason == reason
+    assert contents_of(bookie.node.image) == []
+    good = grant_for(await bookie.report())
+    await bookie.node.do(bookie.process.grant(good))
+    await bookie.node.do(bookie.process.grant(good))  # its sender may not have heard the answer
+    await cluster.until_repaired(bookie.name)
 
-        await bookie.node.do(bookie.process.grant(good))
-        await cluster.until_repaired(bookie.name)
-        assert (await bookie.report()).operator_epoch_seen == good.operator_epoch
 
-    SimCluster(2, bookies=4, regeneration=GATED).run(story)
+@story(on_cluster, 2, bookies=4, regeneration=GATED)
+async def test_a_refused_grant_moves_no_epoch_whatever_epoch_it_names(cluster: SimCluster) -> None:
+    bookie = member_of(cluster, await written(await cluster.client("app")))
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+    good = grant_for(await bookie.report())
+    forged = (
+        dataclasses.replace(good, evidence_hash="guessed", operator_epoch=OPERATOR_EPOCH_MAX),
+        dataclasses.replace(good, cookie_version=good.cookie_version + 1, operator_epoch=2**31 - 2),
+        dataclasses.replace(good, operator_epoch=OPERATOR_EPOCH_MAX + 1),
+        dataclasses.replace(good, operator_epoch=2**64 - 1),
+    )
+    assert bookie.process is not None
+    for grant in forged:
+        with pytest.raises(errors.GrantRefused):
+            await bookie.node.do(bookie.process.grant(grant))
+        assert (await bookie.report()).operator_epoch_seen == 0
+
+    await bookie.node.do(bookie.process.grant(good))
+    await cluster.until_repaired(bookie.name)
+    assert (await bookie.report()).operator_epoch_seen == good.operator_epoch
 
 
-def test_a_new_life_names_who_granted_it_in_its_record_for_as_long_as_it_lasts() -> None:
-    async def story(cluster: SimCluster) -> None:
-        bookie = member_of(cluster, await written(await cluster.client("app")))
-        path = paths.incarnation(ROOT, BookieId(bookie.name))
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
-        grant = dataclasses.replace(grant_for(await bookie.report()), given_by="local: ada@home")
-        assert bookie.process is not None
-        await bookie.node.do(bookie.process.grant(grant))
-        await cluster.until_repaired(bookie.name)
-        bookie.crash()
-        await back(cluster, bookie)
+@story(on_cluster, 2, bookies=4, regeneration=GATED)
+async def test_a_new_life_names_who_granted_it_in_its_record_for_as_long_as_it_lasts(cluster: SimCluster) -> None:
+    bookie = member_of(cluster, await written(await cluster.client("app")))
+    path = paths.incarnation(ROOT, BookieId(bookie.name))
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+    grant = dataclasses.replace(grant_for(await bookie.report()), given_by="local: ada@home")
+    assert bookie.process is not None
+    await bookie.node.do(bookie.process.grant(grant))
+    await cluster.until_repaired(bookie.name)
+    bookie.crash()
+    await back(cluster, bookie)
 
-        record = cookie.load_incarnation(cluster.simulation.keeper.tree.get(path).data)
-        assert (record.granted_by, (await bookie.report()).granted_by) == ("local: ada@home", "local: ada@home")
-
-    SimCluster(2, bookies=4, regeneration=GATED).run(story)
+    record = cookie.load_incarnation(cluster.simulation.keeper.tree.get(path).data)
+    assert (record.granted_by, (await bookie.report()).granted_by) == ("local: ada@home", "local: ada@home")
 
 
 @pytest.mark.parametrize("poison", [OPERATOR_EPOCH_MAX + 1, 2**63, 2**64 - 1])
-def test_an_epoch_that_no_operator_gives_is_void_in_the_record_and_the_next_grant_replaces_it(poison: int) -> None:
-    async def story(cluster: SimCluster) -> None:
-        bookie = member_of(cluster, await written(await cluster.client("app")))
-        bookie.crash()
-        bookie.wipe()
-        poison_record(cluster, bookie, poison)
-        bookie.start()
-        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+@story(on_cluster, 2, bookies=4, regeneration=GATED)
+async def test_an_epoch_that_no_operator_gives_is_void_in_the_record_and_the_next_grant_replaces_it(
+    cluster: SimCluster, *, poison: int
+) -> None:
+    bookie = member_of(cluster, await written(await cluster.client("app")))
+    bookie.crash()
+    bookie.wipe()
+    poison_record(cluster, bookie, poison)
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
 
-        report = await bookie.report()
-        assert report.operator_epoch_seen == 0
-        assert bookie.process is not None
-        await bookie.node.do(bookie.process.grant(grant_for(report)))
-        await cluster.until_repaired(bookie.name)
-        assert (await bookie.report()).operator_epoch_seen == 9
-
-    SimCluster(2, bookies=4, regeneration=GATED).run(story)
+    report = await bookie.report()
+    assert report.operator_epoch_seen == 0
+    assert bookie.process is not None
+    await bookie.node.do(bookie.process.grant(grant_for(report)))
+    await cluster.until_repaired(bookie.name)
+    assert (await bookie.report()).operator_epoch_seen == 9
 
 
 def poison_record(cluster: SimCluster, bookie: BookieNode, epoch: int) -> None:
@@ -268,65 +264,63 @@ def poison_record(cluster: SimCluster, bookie: BookieNode, epoch: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [ProcessEnd.POWER_CUT, ProcessEnd.KILL])
-def test_a_regeneration_cut_between_any_two_steps_goes_on_and_heals(how: ProcessEnd) -> None:
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        closed = await written(app)
-        abandoned = await written(await cluster.client("gone"), close=False)
-        cluster.clients["gone"].crash()
-        bookie = member_of(cluster, closed)
-        served = 0
-        for cut in range(CUTS):
-            bookie.crash(how)
-            bookie.wipe()
-            await its_session_ended(cluster, bookie)  # what is cut is the work, not the waiting for it
-            bookie.start()
-            await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
-            await bookie.grant()
-            await pause(cluster, CUT_MS * cut)
-            served += bookie.is_ready
-            bookie.crash(how)
-            await back(cluster, bookie)
-            report = await bookie.report()
-            assert report.verdict is Verdict.HEALTHY, report.reason
-            await held_entries(cluster, bookie, closed.id, 12)
-        assert report.incarnation >= CUTS
-        assert 0 < served < CUTS // 2, "the cuts do not lie in the boot"
-        await read_back(app, closed.id, 12)
-        await read_back(app, abandoned.id, 12)
-
-    SimCluster(3, bookies=4, regeneration=GATED).run(story)
-
-
-def test_every_mark_is_on_disk_at_the_moment_the_cookie_changes() -> None:
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        closed, open_ = await written(app), await written(app, close=False)
-        bookie = member_of(cluster, closed)
-        named = [writer.id for writer in (closed, open_) if _names(cluster, writer, bookie)]
-        cookie_path = paths.cookie(ROOT, BookieId(bookie.name))
-        seen: list[dict[LedgerId, LedgerFacts | None]] = []
-
-        def look(path: str) -> None:
-            if path == cookie_path:
-                seen.append({ledger_id: durable_facts(bookie, ledger_id) for ledger_id in named})
-
-        cluster.simulation.keeper.observers.append(look)
-
-        bookie.crash()
+@story(on_cluster, 3, bookies=4, regeneration=GATED)
+async def test_a_regeneration_cut_between_any_two_steps_goes_on_and_heals(
+    cluster: SimCluster, *, how: ProcessEnd
+) -> None:
+    app = await cluster.client("app")
+    closed = await written(app)
+    abandoned = await written(await cluster.client("gone"), close=False)
+    cluster.clients["gone"].crash()
+    bookie = member_of(cluster, closed)
+    served = 0
+    for cut in range(CUTS):
+        bookie.crash(how)
         bookie.wipe()
+        await its_session_ended(cluster, bookie)  # what is cut is the work, not the waiting for it
+        bookie.start()
+        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+        await bookie.grant()
+        await pause(cluster, CUT_MS * cut)
+        served += bookie.is_ready
+        bookie.crash(how)
         await back(cluster, bookie)
+        report = await bookie.report()
+        assert report.verdict is Verdict.HEALTHY, report.reason
+        await held_entries(cluster, bookie, closed.id, 12)
+    assert report.incarnation >= CUTS
+    assert 0 < served < CUTS // 2, "the cuts do not lie in the boot"
+    await read_back(app, closed.id, 12)
+    await read_back(app, abandoned.id, 12)
 
-        assert len(seen) == 1
-        assert closed.id in seen[0]
-        for facts in seen[0].values():
-            assert facts is not None
-            assert facts.is_limbo
-        found = seen[0][closed.id]
-        assert found is not None
-        assert found.is_fenced
 
-    SimCluster(4, bookies=4, regeneration=GATED).run(story)
+@story(on_cluster, 4, bookies=4, regeneration=GATED)
+async def test_every_mark_is_on_disk_at_the_moment_the_cookie_changes(cluster: SimCluster) -> None:
+    app = await cluster.client("app")
+    closed, open_ = await written(app), await written(app, close=False)
+    bookie = member_of(cluster, closed)
+    named = [writer.id for writer in (closed, open_) if _names(cluster, writer, bookie)]
+    cookie_path = paths.cookie(ROOT, BookieId(bookie.name))
+    seen: list[dict[LedgerId, LedgerFacts | None]] = []
+
+    def look(path: str) -> None:
+        if path == cookie_path:
+            seen.append({ledger_id: durable_facts(bookie, ledger_id) for ledger_id in named})
+
+    cluster.simulation.keeper.observers.append(look)
+
+    bookie.crash()
+    bookie.wipe()
+    await back(cluster, bookie)
+
+    assert len(seen) == 1
+    assert closed.id in seen[0]
+    for facts in seen[0].values():
+        assert facts is not None
+        assert facts.is_limbo
+    found = seen[0][closed.id]
+    assert found is not None
+    assert found.is_fenced
 
 
 def _names(cluster: SimCluster, writer: LedgerWriter, bookie: BookieNode) -> bool:
@@ -391,356 +385,252 @@ def test_a_first_boot_cut_between_any_two_steps_begins_again() -> None:
 
 
 @pytest.mark.slow
-def test_an_unclean_boot_cut_between_any_two_steps_keeps_its_protection() -> None:
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        writer = await written(app)
-        bookie = member_of(cluster, writer)
-        served = 0
-        for cut in range(CUTS):
-            bookie.crash()
-            await its_session_ended(cluster, bookie)
-            bookie.start()
-            await pause(cluster, CUT_MS * cut)
-            served += bookie.is_ready
-            bookie.crash()
-            await back(cluster, bookie)
-            await held_entries(cluster, bookie, writer.id, 12)
-        await read_back(app, writer.id, 12)
-        assert (await bookie.report()).incarnation == 1
-        assert 0 < served < CUTS // 2, "the cuts do not lie in the boot"
-
-    SimCluster(5, bookies=4).run(story)
+@story(on_cluster, 5, bookies=4)
+async def test_an_unclean_boot_cut_between_any_two_steps_keeps_its_protection(cluster: SimCluster) -> None:
+    app = await cluster.client("app")
+    writer = await written(app)
+    bookie = member_of(cluster, writer)
+    served = 0
+    for cut in range(CUTS):
+        bookie.crash()
+        await its_session_ended(cluster, bookie)
+        bookie.start()
+        await pause(cluster, CUT_MS * cut)
+        served += bookie.is_ready
+        bookie.crash()
+        await back(cluster, bookie)
+        await held_entries(cluster, bookie, writer.id, 12)
+    await read_back(app, writer.id, 12)
+    assert (await bookie.report()).incarnation == 1
+    assert 0 < served < CUTS // 2, "the cuts do not lie in the boot"
 
 
 # ---- verdicts ------------------------------------------------------------------------------------------------------
 
 
-def test_a_crash_without_journaled_data_is_repaired_without_a_grant() -> None:
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        writer = await written(app)
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.start()
-        await cluster.until_ready(bookie.name)
-        assert bookie.process is not None
-        await cluster.until_repaired(bookie.name)
-        assert bookie.process.boot.progress.limbo == 0
-        assert bookie.process.boot.progress.done_count == 1
-        assert (await bookie.report()).incarnation == 1
-        await read_back(app, writer.id, 12)
-
-    SimCluster(6, bookies=4, regeneration=GATED).run(story)
+@story(on_cluster, 6, bookies=4, regeneration=GATED)
+async def test_a_crash_without_journaled_data_is_repaired_without_a_grant(cluster: SimCluster) -> None:
+    app = await cluster.client("app")
+    writer = await written(app)
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    bookie.start()
+    await cluster.until_ready(bookie.name)
+    assert bookie.process is not None
+    await cluster.until_repaired(bookie.name)
+    assert bookie.process.boot.progress.limbo == 0
+    assert bookie.process.boot.progress.done_count == 1
+    assert (await bookie.report()).incarnation == 1
+    await read_back(app, writer.id, 12)
 
 
-def test_an_orderly_stop_needs_no_repair() -> None:
-    async def story(cluster: SimCluster) -> None:
-        writer = await written(await cluster.client("app"))
-        bookie = member_of(cluster, writer)
-        bookie.stop()
-        await cluster.until(lambda: not bookie.is_running, "stopped")
-        await back(cluster, bookie)
-        assert bookie.process is not None
-        assert bookie.process.boot.progress.scanned == 0
-        assert (await bookie.report()).boot_epoch == 2
-
-    SimCluster(7, bookies=4, regeneration=GATED).run(story)
+@story(on_cluster, 7, bookies=4, regeneration=GATED)
+async def test_an_orderly_stop_needs_no_repair(cluster: SimCluster) -> None:
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "stopped")
+    await back(cluster, bookie)
+    assert bookie.process is not None
+    assert bookie.process.boot.progress.scanned == 0
+    assert (await bookie.report()).boot_epoch == 2
 
 
-def test_an_index_that_is_gone_from_a_whole_volume_is_not_made_anew() -> None:
+@story(on_cluster, 7, bookies=4, regeneration=GATED)
+async def test_an_index_that_is_gone_from_a_whole_volume_is_not_made_anew(cluster: SimCluster) -> None:
     """fsck put it into lost+found, say. Cookie and sentinel are there, so nobody asks integrity to doubt anything."""
-
-    async def story(cluster: SimCluster) -> None:
-        writer = await written(await cluster.client("app"))
-        bookie = member_of(cluster, writer)
-        bookie.stop()
-        await cluster.until(lambda: not bookie.is_running, "stopped")
-        current = bookie.node.image.volumes[INDEX].root.names["current"]
-        assert isinstance(current, DirImage)
-        current.change("index", "", None)
-        bookie.start()
-        await cluster.until(lambda: bookie.is_ready or not bookie.is_running, "the end of its boot")
-        assert isinstance(bookie.ended, errors.CorruptFile)
-
-    SimCluster(7, bookies=4, regeneration=GATED).run(story)
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "stopped")
+    current = bookie.node.image.volumes[INDEX].root.names["current"]
+    assert isinstance(current, DirImage)
+    current.change("index", "", None)
+    bookie.start()
+    await cluster.until(lambda: bookie.is_ready or not bookie.is_running, "the end of its boot")
+    assert isinstance(bookie.ended, errors.CorruptFile)
 
 
-def test_journaled_data_needs_no_repair_after_a_crash() -> None:
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        writer = await written(app)
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        await back(cluster, bookie)
-        assert bookie.process is not None
-        assert bookie.process.boot.progress.scanned == 0
-        await read_back(app, writer.id, 12)
-
-    SimCluster(8, bookies=4, journal_write_data=True, regeneration=GATED).run(story)
+@story(on_cluster, 8, bookies=4, journal_write_data=True, regeneration=GATED)
+async def test_journaled_data_needs_no_repair_after_a_crash(cluster: SimCluster) -> None:
+    app = await cluster.client("app")
+    writer = await written(app)
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    await back(cluster, bookie)
+    assert bookie.process is not None
+    assert bookie.process.boot.progress.scanned == 0
+    await read_back(app, writer.id, 12)
 
 
-def test_protection_still_runs_when_the_journal_was_switched_on_after_the_crash() -> None:
+@story(on_cluster, 9, bookies=4, regeneration=GATED)
+async def test_protection_still_runs_when_the_journal_was_switched_on_after_the_crash(cluster: SimCluster) -> None:
     """spec/bp46.md#T20: what counts is how the crashed process ran, not how this one is configured."""
-
-    async def story(cluster: SimCluster) -> None:
-        writer = await written(await cluster.client("app"))
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.settings = dataclasses.replace(bookie.settings, journal_write_data=True)
-        await back(cluster, bookie)
-        assert bookie.process is not None
-        assert bookie.process.boot.progress.done_count == 1
-        bookie.crash()  # from now on the journal is trusted
-        await back(cluster, bookie)
-        assert bookie.process.boot.progress.scanned == 0
-
-    SimCluster(9, bookies=4, regeneration=GATED).run(story)
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    bookie.settings = dataclasses.replace(bookie.settings, journal_write_data=True)
+    await back(cluster, bookie)
+    assert bookie.process is not None
+    assert bookie.process.boot.progress.done_count == 1
+    bookie.crash()  # from now on the journal is trusted
+    await back(cluster, bookie)
+    assert bookie.process.boot.progress.scanned == 0
 
 
-def test_one_lost_volume_of_three_is_granted_and_what_it_held_comes_back() -> None:
+@story(on_cluster, 10, bookies=4, regeneration=GATED)
+async def test_one_lost_volume_of_three_is_granted_and_what_it_held_comes_back(cluster: SimCluster) -> None:
     """spec/bp46.md#T15: with the entry logs gone and the index kept, Java believes that everything is present."""
-
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        writer = await written(app)
-        bookie = member_of(cluster, writer)
-        for lost in (LEDGERS, INDEX, JOURNAL):
-            bookie.stop()
-            await cluster.until(lambda: not bookie.is_running, "stopped")
-            bookie.wipe(lost)
-            bookie.start()
-            await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
-            report = await bookie.report()
-            assert report.verdict is Verdict.LOST
-            assert lost.strip("/") in report.reason
-            await back(cluster, bookie)
-            await held_entries(cluster, bookie, writer.id, 12)
-        await read_back(app, writer.id, 12)
-
-    SimCluster(10, bookies=4, regeneration=GATED).run(story)
-
-
-def test_a_volume_that_went_back_in_time_is_held() -> None:
-    async def story(cluster: SimCluster) -> None:
-        writer = await written(await cluster.client("app"))
-        bookie = member_of(cluster, writer)
+    app = await cluster.client("app")
+    writer = await written(app)
+    bookie = member_of(cluster, writer)
+    for lost in (LEDGERS, INDEX, JOURNAL):
         bookie.stop()
         await cluster.until(lambda: not bookie.is_running, "stopped")
-        snapshot = bookie.node.image.copy_volume(LEDGERS)
+        bookie.wipe(lost)
+        bookie.start()
+        await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+        report = await bookie.report()
+        assert report.verdict is Verdict.LOST
+        assert lost.strip("/") in report.reason
         await back(cluster, bookie)
-        bookie.crash()
-        bookie.node.image.put_back(snapshot)
-        reason = await held_with(cluster, bookie, Verdict.STALE)
-        assert "went back in time" in reason
-
-    SimCluster(11, bookies=4, regeneration="local").run(story)
+        await held_entries(cluster, bookie, writer.id, 12)
+    await read_back(app, writer.id, 12)
 
 
-def test_the_disk_of_the_life_before_is_held() -> None:
-    async def story(cluster: SimCluster) -> None:
-        writer = await written(await cluster.client("app"))
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        old = [bookie.node.image.copy_volume(path) for path in VOLUMES]
-        bookie.wipe()
-        await back(cluster, bookie)
-        bookie.crash()
-        for volume in old:
-            bookie.node.image.put_back(volume)
-        assert "incarnation 1" in await held_with(cluster, bookie, Verdict.STALE)
-
-    SimCluster(12, bookies=4).run(story)
+@story(on_cluster, 11, bookies=4, regeneration="local")
+async def test_a_volume_that_went_back_in_time_is_held(cluster: SimCluster) -> None:
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "stopped")
+    snapshot = bookie.node.image.copy_volume(LEDGERS)
+    await back(cluster, bookie)
+    bookie.crash()
+    bookie.node.image.put_back(snapshot)
+    reason = await held_with(cluster, bookie, Verdict.STALE)
+    assert "went back in time" in reason
 
 
-def test_the_volume_of_another_bookie_is_held_and_left_alone() -> None:
+@story(on_cluster, 12, bookies=4)
+async def test_the_disk_of_the_life_before_is_held(cluster: SimCluster) -> None:
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    old = [bookie.node.image.copy_volume(path) for path in VOLUMES]
+    bookie.wipe()
+    await back(cluster, bookie)
+    bookie.crash()
+    for volume in old:
+        bookie.node.image.put_back(volume)
+    assert "incarnation 1" in await held_with(cluster, bookie, Verdict.STALE)
+
+
+@story(on_cluster, 13, bookies=4)
+async def test_the_volume_of_another_bookie_is_held_and_left_alone(cluster: SimCluster) -> None:
     """spec/bp46.md#T16: Java's stamping adopts it."""
-
-    async def story(cluster: SimCluster) -> None:
-        one, other = cluster.bookies["bookie-0"], cluster.bookies["bookie-1"]
-        one.crash()
-        other.crash()
-        one.node.image.put_back(other.node.image.copy_volume(LEDGERS))
-        assert "bookie-1" in await held_with(cluster, one, Verdict.FOREIGN)
-
-    SimCluster(13, bookies=4).run(story)
+    one, other = cluster.bookies["bookie-0"], cluster.bookies["bookie-1"]
+    one.crash()
+    other.crash()
+    one.node.image.put_back(other.node.image.copy_volume(LEDGERS))
+    assert "bookie-1" in await held_with(cluster, one, Verdict.FOREIGN)
 
 
-def test_files_that_are_not_ours_are_held_and_left_alone() -> None:
-    async def story(cluster: SimCluster) -> None:
-        bookie = cluster.bookies["bookie-0"]
-        bookie.crash()
-        bookie.wipe()
-        world = bookie.node.begin()
+@story(on_cluster, 14, bookies=4)
+async def test_files_that_are_not_ours_are_held_and_left_alone(cluster: SimCluster) -> None:
+    bookie = cluster.bookies["bookie-0"]
+    bookie.crash()
+    bookie.wipe()
+    world = bookie.node.begin()
 
-        async def plant() -> None:
-            file = await world.disk.open(f"{LEDGERS}/precious.txt", create=True)
-            await file.append([b"somebody's"])
-            await file.close()
+    async def plant() -> None:
+        file = await world.disk.open(f"{LEDGERS}/precious.txt", create=True)
+        await file.append([b"somebody's"])
+        await file.close()
 
-        await bookie.node.do(plant())
-        bookie.node.end(ProcessEnd.EXIT)
-        assert "precious.txt" in await held_with(cluster, bookie, Verdict.UNKNOWN_CONTENT)
-
-    SimCluster(14, bookies=4).run(story)
+    await bookie.node.do(plant())
+    bookie.node.end(ProcessEnd.EXIT)
+    assert "precious.txt" in await held_with(cluster, bookie, Verdict.UNKNOWN_CONTENT)
 
 
 @pytest.mark.parametrize("wiped", [False, True])
-def test_a_deleted_cookie_does_not_make_a_known_bookie_new(wiped: bool) -> None:
+@story(on_cluster, 15, bookies=4)
+async def test_a_deleted_cookie_does_not_make_a_known_bookie_new(cluster: SimCluster, *, wiped: bool) -> None:
     """The delete-the-cookie workaround, which turns a lost disk into silent data loss elsewhere (spec/bp46.md#R11)."""
-
-    async def story(cluster: SimCluster) -> None:
-        writer = await written(await cluster.client("app"))
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        if wiped:
-            bookie.wipe()
-        cluster.simulation.keeper.tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
-        assert "restore the cookie" in await held_with(cluster, bookie, Verdict.COOKIE_MISSING)
-
-    SimCluster(15, bookies=4).run(story)
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    if wiped:
+        bookie.wipe()
+    cluster.simulation.keeper.tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
+    assert "restore the cookie" in await held_with(cluster, bookie, Verdict.COOKIE_MISSING)
 
 
-def test_changed_directories_are_held_with_the_setting_named() -> None:
-    async def story(cluster: SimCluster) -> None:
-        bookie = cluster.bookies["bookie-0"]
-        bookie.crash()
-        path = paths.cookie(ROOT, BookieId("bookie-0"))
-        stored = cluster.simulation.keeper.tree.get(path)
-        changed = dataclasses.replace(cookie.load_cookie(stored.data), ledger_dirs=("/elsewhere",))
-        cluster.simulation.keeper.tree.put(path, cookie.dump_cookie(changed), -1, now_ms=0)
-        assert "ledger directories" in await held_with(cluster, bookie, Verdict.UNKNOWN_CONTENT)
-
-    SimCluster(16, bookies=4).run(story)
+@story(on_cluster, 16, bookies=4)
+async def test_changed_directories_are_held_with_the_setting_named(cluster: SimCluster) -> None:
+    bookie = cluster.bookies["bookie-0"]
+    bookie.crash()
+    path = paths.cookie(ROOT, BookieId("bookie-0"))
+    stored = cluster.simulation.keeper.tree.get(path)
+    changed = dataclasses.replace(cookie.load_cookie(stored.data), ledger_dirs=("/elsewhere",))
+    cluster.simulation.keeper.tree.put(path, cookie.dump_cookie(changed), -1, now_ms=0)
+    assert "ledger directories" in await held_with(cluster, bookie, Verdict.UNKNOWN_CONTENT)
 
 
 # ---- ledgers -------------------------------------------------------------------------------------------------------
 
 
-def test_a_live_writer_survives_the_loss_and_its_ledger_is_repaired_without_being_closed() -> None:
+@story(on_cluster, 17, bookies=4)
+async def test_a_live_writer_survives_the_loss_and_its_ledger_is_repaired_without_being_closed(
+    cluster: SimCluster,
+) -> None:
     """spec/bp46.md#T14, L5: BookKeeper's own check kills it."""
-
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        writer = await written(app, close=False)
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-        await cluster.until_ready(bookie.name)
-        for number in range(12, 24):
-            await app(writer.append(payload(number)))
-        await cluster.until_repaired(bookie.name)
-        for number in range(24, 30):
-            await app(writer.append(payload(number)))
-        metadata = cluster.metadata_of(writer.id)
-        assert metadata is not None
-        assert metadata.state is LedgerState.OPEN
-        assert await store_of(bookie).entry_ranges(writer.id) == [(0, 11)]
-        assert not facts_of(bookie, writer.id).is_limbo
-        await app(writer.close())
-        await read_back(app, writer.id, 30)
-
-    SimCluster(17, bookies=4).run(story)
+    app = await cluster.client("app")
+    writer = await written(app, close=False)
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await cluster.until_ready(bookie.name)
+    for number in range(12, 24):
+        await app(writer.append(payload(number)))
+    await cluster.until_repaired(bookie.name)
+    for number in range(24, 30):
+        await app(writer.append(payload(number)))
+    metadata = cluster.metadata_of(writer.id)
+    assert metadata is not None
+    assert metadata.state is LedgerState.OPEN
+    assert await store_of(bookie).entry_ranges(writer.id) == [(0, 11)]
+    assert not facts_of(bookie, writer.id).is_limbo
+    await app(writer.close())
+    await read_back(app, writer.id, 30)
 
 
-def test_a_writer_that_waits_for_the_returning_bookie_is_not_fenced_while_it_writes() -> None:
+@story(on_cluster, 18, bookies=3)
+async def test_a_writer_that_waits_for_the_returning_bookie_is_not_fenced_while_it_writes(cluster: SimCluster) -> None:
     """Three bookies, so that it cannot change its ensemble: its ledger stays in limbo until it closes."""
-
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        writer = await written(app, close=False)
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-        await cluster.until_ready(bookie.name)
-        for number in range(12, 40):
-            await app(writer.append(payload(number)))
-            await pause(cluster, 500)
-        assert bookie.state is State.REPAIRING
-        await app(writer.close())
-        await cluster.until_repaired(bookie.name)
-        await read_back(app, writer.id, 40)
-
-    SimCluster(18, bookies=3).run(story)
+    app = await cluster.client("app")
+    writer = await written(app, close=False)
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await cluster.until_ready(bookie.name)
+    for number in range(12, 40):
+        await app(writer.append(payload(number)))
+        await pause(cluster, 500)
+    assert bookie.state is State.REPAIRING
+    await app(writer.close())
+    await cluster.until_repaired(bookie.name)
+    await read_back(app, writer.id, 40)
 
 
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_closed_ledger_is_fenced_again_also_where_it_no_longer_names_the_bookie(gone: bool) -> None:
-    """spec/bp46.md#T2, and its variant: the fragment was re-replicated while the bookie waited for its grant."""
-
-    async def story(cluster: SimCluster) -> None:
-        app, old = await cluster.client("app"), await cluster.client("old writer")
-        writer = await written(old, close=False)
-        await app(recovered(app, writer.id))
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.wipe()
-        if gone:
-            metadata = cluster.metadata_of(writer.id)
-            assert metadata is not None
-            spare = next(name for name in cluster.bookies if not metadata.names(BookieId(name)))
-            moved = metadata.replaced(EntryId(0), BookieId(bookie.name), BookieId(spare))
-            tree = cluster.simulation.keeper.tree
-            tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1, now_ms=0)
-        bookie.start()
-        await cluster.until_ready(bookie.name)
-        assert facts_of(bookie, writer.id).is_fenced
-        with pytest.raises(errors.BookieError):
-            await old(writer.append(b"behind the end"))
-
-    SimCluster(19, bookies=4).run(story)
-
-
-def test_a_retired_id_that_is_used_again_knows_that_it_may_have_fenced() -> None:
-    """Nothing names it any more and its cookie was deleted in order, so it is new; but writers hang for long."""
-
-    async def story(cluster: SimCluster) -> None:
-        app, old = await cluster.client("app"), await cluster.client("old writer")
-        writer = await written(old, close=False)
-        await app(recovered(app, writer.id))
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.wipe()
-        metadata = cluster.metadata_of(writer.id)
-        assert metadata is not None
-        spare = next(name for name in cluster.bookies if not metadata.names(BookieId(name)))
-        moved = metadata.replaced(EntryId(0), BookieId(bookie.name), BookieId(spare))
-        tree = cluster.simulation.keeper.tree
-        tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1, now_ms=0)
-        tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
-        bookie.start()
-        await cluster.until_ready(bookie.name)
-        assert facts_of(bookie, writer.id).is_fenced
-
-    SimCluster(19, bookies=4).run(story)
-
-
-def test_an_id_taken_over_from_a_java_bookie_knows_that_it_may_have_fenced() -> None:
-    """Java's bookie retires without a record of its life: no cookie, no ledger names it, and still it had fenced."""
-
-    async def story(cluster: SimCluster) -> None:
-        app, old = await cluster.client("app"), await cluster.client("old writer")
-        writer = await written(old, close=False)
-        await app(recovered(app, writer.id))
-        bookie = member_of(cluster, writer)
-        bookie.stop()
-        await cluster.until(lambda: not bookie.is_running, "stopped")
-        bookie.wipe()
-        metadata = cluster.metadata_of(writer.id)
-        assert metadata is not None
-        spare = next(name for name in cluster.bookies if not metadata.names(BookieId(name)))
-        moved = metadata.replaced(EntryId(0), BookieId(bookie.name), BookieId(spare))
-        tree = cluster.simulation.keeper.tree
-        tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1, now_ms=0)
-        tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
-        tree.delete(paths.incarnation(ROOT, BookieId(bookie.name)), -1)
-        bookie.start()
-        await cluster.until_ready(bookie.name)
-        assert facts_of(bookie, writer.id).is_fenced
-
-    SimCluster(19, bookies=4).run(story)
+async def closed_behind_its_writer(cluster: SimCluster) -> tuple[ClientNode, LedgerWriter, BookieNode]:
+    """A client whose writer did not hear that another client closed its ledger; the writer; a bookie of the ledger."""
+    app, old = await cluster.client("app"), await cluster.client("old writer")
+    writer = await written(old, close=False)
+    await app(recovered(app, writer.id))
+    return old, writer, member_of(cluster, writer)
 
 
 async def recovered(app: ClientNode, ledger_id: LedgerId) -> None:
@@ -748,161 +638,201 @@ async def recovered(app: ClientNode, ledger_id: LedgerId) -> None:
     await reader.close()
 
 
-def test_a_broken_record_of_another_ledger_stops_nobody() -> None:
+def name_another(cluster: SimCluster, writer: LedgerWriter, bookie: BookieNode) -> None:
+    """The ledger's metadata names another in the place of `bookie`, as after a re-replication."""
+    metadata = cluster.metadata_of(writer.id)
+    assert metadata is not None
+    spare = next(name for name in cluster.bookies if not metadata.names(BookieId(name)))
+    moved = metadata.replaced(EntryId(0), BookieId(bookie.name), BookieId(spare))
+    tree = cluster.simulation.keeper.tree
+    tree.put(paths.ledger_path(ROOT, writer.id), serde.dump_ledger(moved), -1, now_ms=0)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+@story(on_cluster, 19, bookies=4)
+async def test_a_closed_ledger_is_fenced_again_also_where_it_no_longer_names_the_bookie(
+    cluster: SimCluster, *, gone: bool
+) -> None:
+    """spec/bp46.md#T2, and its variant: the fragment was re-replicated while the bookie waited for its grant."""
+    old, writer, bookie = await closed_behind_its_writer(cluster)
+    bookie.crash()
+    bookie.wipe()
+    if gone:
+        name_another(cluster, writer, bookie)
+    bookie.start()
+    await cluster.until_ready(bookie.name)
+    assert facts_of(bookie, writer.id).is_fenced
+    with pytest.raises(errors.BookieError):
+        await old(writer.append(b"behind the end"))
+
+
+@story(on_cluster, 19, bookies=4)
+async def test_a_retired_id_that_is_used_again_knows_that_it_may_have_fenced(cluster: SimCluster) -> None:
+    """Nothing names it any more and its cookie was deleted in order, so it is new; but writers hang for long."""
+    _, writer, bookie = await closed_behind_its_writer(cluster)
+    bookie.crash()
+    bookie.wipe()
+    name_another(cluster, writer, bookie)
+    tree = cluster.simulation.keeper.tree
+    tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
+    bookie.start()
+    await cluster.until_ready(bookie.name)
+    assert facts_of(bookie, writer.id).is_fenced
+
+
+@story(on_cluster, 19, bookies=4)
+async def test_an_id_taken_over_from_a_java_bookie_knows_that_it_may_have_fenced(cluster: SimCluster) -> None:
+    """Java's bookie retires without a record of its life: no cookie, no ledger names it, and still it had fenced."""
+    _, writer, bookie = await closed_behind_its_writer(cluster)
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "stopped")
+    bookie.wipe()
+    name_another(cluster, writer, bookie)
+    tree = cluster.simulation.keeper.tree
+    tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
+    tree.delete(paths.incarnation(ROOT, BookieId(bookie.name)), -1)
+    bookie.start()
+    await cluster.until_ready(bookie.name)
+    assert facts_of(bookie, writer.id).is_fenced
+
+
+@story(on_cluster, 20, bookies=4)
+async def test_a_broken_record_of_another_ledger_stops_nobody(cluster: SimCluster) -> None:
     """spec/bp46.md#T18, R8: Java aborts the whole check."""
-
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        kept, deleted = await written(app), await written(app)
-        tree = cluster.simulation.keeper.tree
-        cluster.simulation.keeper.observers.clear()  # the oracle reads every record, and would stumble
-        tree.create(
-            paths.ledger_path(ROOT, LedgerId(777)), b"not metadata", now_ms=0, owner=0, sequential=False, parents=True
-        )
-        bookie = member_of(cluster, kept)
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-        await cluster.until(lambda: bookie.is_ready, "ready")
-        tree.delete(paths.ledger_path(ROOT, deleted.id), -1)
-        await cluster.until_repaired(bookie.name)
-        await held_entries(cluster, bookie, kept.id, 12)
-
-    SimCluster(20, bookies=4).run(story)
+    app = await cluster.client("app")
+    kept, deleted = await written(app), await written(app)
+    tree = cluster.simulation.keeper.tree
+    cluster.simulation.keeper.observers.clear()  # the oracle reads every record, and would stumble
+    tree.create(
+        paths.ledger_path(ROOT, LedgerId(777)), b"not metadata", now_ms=0, owner=0, sequential=False, parents=True
+    )
+    bookie = member_of(cluster, kept)
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await cluster.until(lambda: bookie.is_ready, "ready")
+    tree.delete(paths.ledger_path(ROOT, deleted.id), -1)
+    await cluster.until_repaired(bookie.name)
+    await held_entries(cluster, bookie, kept.id, 12)
 
 
-def test_a_ledger_that_nobody_can_end_is_reported_with_its_reason() -> None:
+@story(on_cluster, 21, bookies=4, time_limit_s=7200)
+async def test_a_ledger_that_nobody_can_end_is_reported_with_its_reason(cluster: SimCluster) -> None:
     """spec/bp46.md#T13: with an ack quorum of one, the lost bookie may have held the only copy; only a person can
     accept that."""
-
-    async def story(cluster: SimCluster) -> None:
-        lone = await cluster.client("lone")
-        writer = await written(lone, 3, close=False, ensemble_size=2, write_quorum=2, ack_quorum=1)
-        lone.crash()
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-        await cluster.until_ready(bookie.name)
-        assert bookie.process is not None
-        progress = bookie.process.boot.progress
-        await cluster.until(lambda: "cannot say" in progress.blocked.get(writer.id, ""), "blocked with a reason")
-        assert bookie.state is State.REPAIRING
-        assert not progress.is_done
-
-    SimCluster(21, bookies=4).run(story, time_limit_s=7200)
+    lone = await cluster.client("lone")
+    writer = await written(lone, 3, close=False, ensemble_size=2, write_quorum=2, ack_quorum=1)
+    lone.crash()
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await cluster.until_ready(bookie.name)
+    assert bookie.process is not None
+    progress = bookie.process.boot.progress
+    await cluster.until(lambda: "cannot say" in progress.blocked.get(writer.id, ""), "blocked with a reason")
+    assert bookie.state is State.REPAIRING
+    assert not progress.is_done
 
 
 # ---- rivals and outages --------------------------------------------------------------------------------------------
 
 
-def test_of_two_processes_with_one_identity_the_older_stops() -> None:
-    async def story(cluster: SimCluster) -> None:
-        bookie = cluster.bookies["bookie-0"]
-        path = paths.incarnation(ROOT, BookieId("bookie-0"))
-        tree = cluster.simulation.keeper.tree
-        record = cookie.load_incarnation(tree.get(path).data)
-        rival = dataclasses.replace(record, boot_epoch=BootEpoch(record.boot_epoch + 1), boot_id="rival")
-        tree.put(path, cookie.dump_incarnation(rival), -1, now_ms=0)
+@story(on_cluster, 22, bookies=3)
+async def test_of_two_processes_with_one_identity_the_older_stops(cluster: SimCluster) -> None:
+    bookie = cluster.bookies["bookie-0"]
+    path = paths.incarnation(ROOT, BookieId("bookie-0"))
+    tree = cluster.simulation.keeper.tree
+    record = cookie.load_incarnation(tree.get(path).data)
+    rival = dataclasses.replace(record, boot_epoch=BootEpoch(record.boot_epoch + 1), boot_id="rival")
+    tree.put(path, cookie.dump_incarnation(rival), -1, now_ms=0)
 
-        await cluster.until(lambda: not bookie.is_running, "the older process stops")
+    await cluster.until(lambda: not bookie.is_running, "the older process stops")
 
-        assert isinstance(bookie.ended, errors.RefusedToStart)
-        assert "another process" in str(bookie.ended)
-
-    SimCluster(22, bookies=3).run(story)
+    assert isinstance(bookie.ended, errors.RefusedToStart)
+    assert "another process" in str(bookie.ended)
 
 
-def test_a_boot_waits_out_a_silent_metadata_store() -> None:
-    async def story(cluster: SimCluster) -> None:
-        writer = await written(await cluster.client("app"))
-        bookie = member_of(cluster, writer)
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-        await pause(cluster, 15)
-        cluster.partition(bookie.name, "zk")
-        await pause(cluster, 40_000)
-        assert bookie.is_running
-        assert not bookie.is_ready
-        cluster.heal()
-        await cluster.until_repaired(bookie.name)
-        await held_entries(cluster, bookie, writer.id, 12)
-
-    SimCluster(23, bookies=4).run(story)
+@story(on_cluster, 23, bookies=4)
+async def test_a_boot_waits_out_a_silent_metadata_store(cluster: SimCluster) -> None:
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    bookie.wipe()
+    bookie.start()
+    await pause(cluster, 15)
+    cluster.partition(bookie.name, "zk")
+    await pause(cluster, 40_000)
+    assert bookie.is_running
+    assert not bookie.is_ready
+    cluster.heal()
+    await cluster.until_repaired(bookie.name)
+    await held_entries(cluster, bookie, writer.id, 12)
 
 
-def test_every_configured_directory_carries_the_cookie_of_the_metadata_store() -> None:
-    async def story(cluster: SimCluster) -> None:
-        bookie = cluster.bookies["bookie-0"]
-        stored = cluster.simulation.keeper.tree.get(paths.cookie(ROOT, BookieId("bookie-0"))).data
-        files = dict(contents_of(bookie.node.image))
-        assert [files[f"{path}/{volumes.COOKIE_FILE}"] for path in VOLUMES] == [stored] * 3
-        assert b"incarnation" not in stored  # Java's parser refuses unknown fields
-
-    SimCluster(24, bookies=3).run(story)
+@story(on_cluster, 24, bookies=3)
+async def test_every_configured_directory_carries_the_cookie_of_the_metadata_store(cluster: SimCluster) -> None:
+    bookie = cluster.bookies["bookie-0"]
+    stored = cluster.simulation.keeper.tree.get(paths.cookie(ROOT, BookieId("bookie-0"))).data
+    files = dict(contents_of(bookie.node.image))
+    assert [files[f"{path}/{volumes.COOKIE_FILE}"] for path in VOLUMES] == [stored] * 3
+    assert b"incarnation" not in stored  # Java's parser refuses unknown fields
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30, 36))
-def test_lost_answers_of_the_metadata_store_are_settled_by_looking(seed: int) -> None:
+@story(on_cluster, bookies=4, regeneration=GATED, given=("seed",))
+async def test_lost_answers_of_the_metadata_store_are_settled_by_looking(cluster: SimCluster) -> None:
     """Cookie, record, ledger metadata: whatever was asked may have happened; nothing is repeated blindly."""
-
-    async def story(cluster: SimCluster) -> None:
-        app = await cluster.client("app")
-        writer = await written(app)
-        bookie = member_of(cluster, writer)
-        faults = cluster.simulation.keeper.faults
-        for life in range(2, 6):
-            bookie.crash()
-            bookie.wipe()
-            faults.lost_answer_per_million = faults.lost_request_per_million = 250_000
-            await back(cluster, bookie)
-            faults.lost_answer_per_million = faults.lost_request_per_million = 0
-            report = await bookie.report()
-            assert (report.incarnation, report.verdict) == (life, Verdict.HEALTHY), report.reason
-            await held_entries(cluster, bookie, writer.id, 12)
-
-    SimCluster(seed, bookies=4, regeneration=GATED).run(story)
+    app = await cluster.client("app")
+    writer = await written(app)
+    bookie = member_of(cluster, writer)
+    faults = cluster.simulation.keeper.faults
+    for life in range(2, 6):
+        bookie.crash()
+        bookie.wipe()
+        faults.lost_answer_per_million = faults.lost_request_per_million = 250_000
+        await back(cluster, bookie)
+        faults.lost_answer_per_million = faults.lost_request_per_million = 0
+        report = await bookie.report()
+        assert (report.incarnation, report.verdict) == (life, Verdict.HEALTHY), report.reason
+        await held_entries(cluster, bookie, writer.id, 12)
 
 
-def test_a_bookie_that_a_recovery_brought_in_and_that_lost_what_it_took_gets_it_back() -> None:
+@story(on_cluster, 23, bookies=4)
+async def test_a_bookie_that_a_recovery_brought_in_and_that_lost_what_it_took_gets_it_back(cluster: SimCluster) -> None:
     """A recovery names its replacements in the metadata only when it closes the ledger. One that crashed before, and
     looked at the metadata before, must not think that it holds nothing of the ledger."""
+    old, app = await cluster.client("old writer"), await cluster.client("app")
 
-    async def story(cluster: SimCluster) -> None:
-        old, app = await cluster.client("old writer"), await cluster.client("app")
+    async def many() -> LedgerWriter:
+        writer = await old.client.create(password=b"secret", ack_quorum=3)
+        await writer.append_many([payload(number) for number in range(100)])  # none tells of another's confirmation
+        return writer
 
-        async def many() -> LedgerWriter:
-            writer = await old.client.create(password=b"secret", ack_quorum=3)
-            await writer.append_many([payload(number) for number in range(100)])  # none tells of another's confirmation
-            return writer
-
-        writer = await old(many())
-        gone = member_of(cluster, writer)
-        metadata = cluster.metadata_of(writer.id)
-        assert metadata is not None
-        spare = next(bookie for name, bookie in cluster.bookies.items() if not metadata.names(BookieId(name)))
-        gone.crash()
-        recovery = cluster.simulation.loop.create_task(app(recovered(app, writer.id)))
-        await cluster.until(lambda: state_of(cluster, writer.id) is LedgerState.IN_RECOVERY, "the recovery")
-        while not store_of(spare).has_entry(writer.id, EntryId(99)):
-            await pause(cluster, 0.1)
-        cluster.hold("app", "zk")  # before its acknowledgement is back
-        await pause(cluster, 100)  # all of it is acknowledged; what is left is to close the ledger
-        spare.crash()
-        spare.start()
-        await cluster.until(lambda: spare.process is not None and spare.process.boot.store is not None, "its marks")
-        cluster.simulation.fabric.release("app", "zk")
-        await recovery
-        await cluster.until_ready(spare.name)
-        await cluster.until_repaired(spare.name)
-        metadata = cluster.metadata_of(writer.id)
-        assert metadata is not None
-        assert metadata.segments[0].bookies.count(BookieId(spare.name)), "the story went another way"
-        await held_entries(cluster, spare, writer.id, 100)
-
-    SimCluster(23, bookies=4).run(story)
+    writer = await old(many())
+    gone = member_of(cluster, writer)
+    metadata = cluster.metadata_of(writer.id)
+    assert metadata is not None
+    spare = next(bookie for name, bookie in cluster.bookies.items() if not metadata.names(BookieId(name)))
+    gone.crash()
+    recovery = cluster.simulation.loop.create_task(app(recovered(app, writer.id)))
+    await cluster.until(lambda: state_of(cluster, writer.id) is LedgerState.IN_RECOVERY, "the recovery")
+    while not store_of(spare).has_entry(writer.id, EntryId(99)):
+        await pause(cluster, 0.1)
+    cluster.hold("app", "zk")  # before its acknowledgement is back
+    await pause(cluster, 100)  # all of it is acknowledged; what is left is to close the ledger
+    spare.crash()
+    spare.start()
+    await cluster.until(lambda: spare.process is not None and spare.process.boot.store is not None, "its marks")
+    cluster.simulation.fabric.release("app", "zk")
+    await recovery
+    await cluster.until_ready(spare.name)
+    await cluster.until_repaired(spare.name)
+    metadata = cluster.metadata_of(writer.id)
+    assert metadata is not None
+    assert metadata.segments[0].bookies.count(BookieId(spare.name)), "the story went another way"
+    await held_entries(cluster, spare, writer.id, 100)
 
 
 def state_of(cluster: SimCluster, ledger_id: LedgerId) -> LedgerState | None:

@@ -21,6 +21,8 @@ from bookie.wire.digest import Digest, DigestType
 from pyspark_bookkeeper.audit import plan, sampling, summary, tally
 from pyspark_bookkeeper.audit.compare import CORRUPT, MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding
 from pyspark_bookkeeper.audit.inspector import LedgerInspector, Rules, UnitResult
+from sim_support import on_cluster
+from story_support import story
 
 LEDGERS, LOSSES, MOVES = 1_000, 80, 19  # and one bookie that is empty: 100 in all
 Place = tuple[LedgerId, BookieId]
@@ -204,24 +206,22 @@ def test_copies_still_on_their_way_at_the_first_look_are_not_missing() -> None:
     assert {one.kind for one in hasty.findings} == {MISSING}
 
 
-def test_a_bookie_that_is_gone_is_unreachable_and_nothing_of_it_is_missing() -> None:
-    async def story(cluster: SimCluster) -> None:
-        client = await cluster.client("auditor")
-        truth = Truth(cluster, client, 1)
-        await client(truth.write(20))
-        cluster.bookies["bookie-1"].crash()
+@story(on_cluster, "audit gone", bookies=5)
+async def test_a_bookie_that_is_gone_is_unreachable_and_nothing_of_it_is_missing(cluster: SimCluster) -> None:
+    client = await cluster.client("auditor")
+    truth = Truth(cluster, client, 1)
+    await client(truth.write(20))
+    cluster.bookies["bookie-1"].crash()
 
-        result = await audited(client, truth.metadata, Rules(grace_ms=0, second_look_ms=10))
+    result = await audited(client, truth.metadata, Rules(grace_ms=0, second_look_ms=10))
 
-        named = {place[0] for place, entries in truth.held.items() if place[1] == "bookie-1" and entries}
-        assert {(one.kind, one.bookie) for one in result.findings} == {(UNREACHABLE, "bookie-1")}
-        assert {one.ledger for one in result.findings} == named
-        assert sum(one.count for one in result.findings) == sum(
-            len(entries) for place, entries in truth.held.items() if place[1] == "bookie-1"
-        )
-        assert all("does not answer" in one.reason for one in result.findings)
-
-    SimCluster("audit gone", bookies=5).run(story)
+    named = {place[0] for place, entries in truth.held.items() if place[1] == "bookie-1" and entries}
+    assert {(one.kind, one.bookie) for one in result.findings} == {(UNREACHABLE, "bookie-1")}
+    assert {one.ledger for one in result.findings} == named
+    assert sum(one.count for one in result.findings) == sum(
+        len(entries) for place, entries in truth.held.items() if place[1] == "bookie-1"
+    )
+    assert all("does not answer" in one.reason for one in result.findings)
 
 
 def summarized(result: UnitResult, reads: str = sampling.NOTHING) -> summary.Summary:
@@ -239,54 +239,49 @@ def summarized(result: UnitResult, reads: str = sampling.NOTHING) -> summary.Sum
     return summary.summarize(planned, result.findings, result.figures, finished_ms=1)
 
 
-def test_an_open_ledger_of_which_most_bookies_are_dead_is_not_known() -> None:
+@story(on_cluster, "audit unsure", bookies=3)
+async def test_an_open_ledger_of_which_most_bookies_are_dead_is_not_known(cluster: SimCluster) -> None:
     """Its end cannot be had, so nothing of it was judged: that was called clean, and "Every replica is there"."""
+    client, other = await cluster.client("auditor"), await cluster.client("writer")
+    writer = await other(other.client.create(ensemble_size=3, write_quorum=3, ack_quorum=2))
+    await other(writer.append_many([b"payload"] * 9))
+    for name in writer.metadata.segments[0].bookies[:2]:
+        cluster.bookies[name].crash()
 
-    async def story(cluster: SimCluster) -> None:
-        client, other = await cluster.client("auditor"), await cluster.client("writer")
-        writer = await other(other.client.create(ensemble_size=3, write_quorum=3, ack_quorum=2))
-        await other(writer.append_many([b"payload"] * 9))
-        for name in writer.metadata.segments[0].bookies[:2]:
-            cluster.bookies[name].crash()
+    result = await audited(client, [writer.id], Rules(grace_ms=0, second_look_ms=10))
 
-        result = await audited(client, [writer.id], Rules(grace_ms=0, second_look_ms=10))
-
-        told = summarized(result)
-        assert result.figures["ledgers", tally.UNSURE] == 1
-        assert [(one.kind, one.ledger, one.count) for one in result.findings] == [(tally.UNSURE, writer.id, 0)]
-        assert "no quorum says which entry is its last confirmed one" in result.findings[0].reason
-        assert (told["outcome"], summary.exit_code(told, [UNREACHABLE])) == ("not known", 6)
-        assert told["title"] == "Nothing could be looked at"
-
-    SimCluster("audit unsure", bookies=3).run(story)
+    told = summarized(result)
+    assert result.figures["ledgers", tally.UNSURE] == 1
+    assert [(one.kind, one.ledger, one.count) for one in result.findings] == [(tally.UNSURE, writer.id, 0)]
+    assert "no quorum says which entry is its last confirmed one" in result.findings[0].reason
+    assert (told["outcome"], summary.exit_code(told, [UNREACHABLE])) == ("not known", 6)
+    assert told["title"] == "Nothing could be looked at"
 
 
-def test_young_ledgers_are_waited_for_and_those_that_stay_young_are_not_known() -> None:
-    async def story(cluster: SimCluster) -> None:
-        client, other = await cluster.client("auditor"), await cluster.client("writer")
-        quiet = await other(other.client.create())
-        await other(quiet.append(b"x"))
-        await other(quiet.close())
-        restless = await other(other.client.create())
-        stop = asyncio.Event()
+@story(on_cluster, "audit young", bookies=3)
+async def test_young_ledgers_are_waited_for_and_those_that_stay_young_are_not_known(cluster: SimCluster) -> None:
+    client, other = await cluster.client("auditor"), await cluster.client("writer")
+    quiet = await other(other.client.create())
+    await other(quiet.append(b"x"))
+    await other(quiet.close())
+    restless = await other(other.client.create())
+    stop = asyncio.Event()
 
-        async def change() -> None:
-            ledgers = other.client.shared.ledgers
-            while not stop.is_set():
-                stored, version = await ledgers.get(restless.id)
-                await ledgers.put(restless.id, stored, version)
-                await other.client.shared.pause(100)
+    async def change() -> None:
+        ledgers = other.client.shared.ledgers
+        while not stop.is_set():
+            stored, version = await ledgers.get(restless.id)
+            await ledgers.put(restless.id, stored, version)
+            await other.client.shared.pause(100)
 
-        changing = asyncio.ensure_future(other(change()))
-        result = await audited(client, [quiet.id, restless.id], Rules(grace_ms=500, second_look_ms=10))
-        stop.set()
-        await changing
+    changing = asyncio.ensure_future(other(change()))
+    result = await audited(client, [quiet.id, restless.id], Rules(grace_ms=500, second_look_ms=10))
+    stop.set()
+    await changing
 
-        assert result.figures["ledgers", tally.CLOSED] == 1
-        assert [(one.kind, one.ledger) for one in result.findings] == [(tally.YOUNG, restless.id)]
-        assert summarized(result)["outcome"] == "not known"
-
-    SimCluster("audit young", bookies=3).run(story)
+    assert result.figures["ledgers", tally.CLOSED] == 1
+    assert [(one.kind, one.ledger) for one in result.findings] == [(tally.YOUNG, restless.id)]
+    assert summarized(result)["outcome"] == "not known"
 
 
 @pytest.mark.parametrize("reads", sampling.HOW)
@@ -336,97 +331,91 @@ async def _rotten(client: Client, spoilt: str) -> tuple[LedgerId, BookieId]:
     return ledger_id, bookies[1]
 
 
-def test_a_copy_that_is_listed_and_not_given_is_not_known() -> None:
-    async def story(cluster: SimCluster) -> None:
-        client = await cluster.client("auditor")
-        truth = Truth(cluster, client, 3)
-        await client(truth.write(3, quorum_min=3))
-        await truth.flush()
-        for volume in cluster.bookies["bookie-1"].node.image.volumes.values():
-            for path, file in volume.root.files(volume.path):
-                if "ledgers" in path and path.endswith(".log"):
-                    file.data[:] = file.durable[:] = bytes(len(file.data))
+@story(on_cluster, "audit zeros", bookies=5)
+async def test_a_copy_that_is_listed_and_not_given_is_not_known(cluster: SimCluster) -> None:
+    client = await cluster.client("auditor")
+    truth = Truth(cluster, client, 3)
+    await client(truth.write(3, quorum_min=3))
+    await truth.flush()
+    for volume in cluster.bookies["bookie-1"].node.image.volumes.values():
+        for path, file in volume.root.files(volume.path):
+            if "ledgers" in path and path.endswith(".log"):
+                file.data[:] = file.durable[:] = bytes(len(file.data))
 
-        result = await audited(client, truth.metadata, Rules(grace_ms=0, second_look_ms=10, reads=sampling.ALL))
+    result = await audited(client, truth.metadata, Rules(grace_ms=0, second_look_ms=10, reads=sampling.ALL))
 
-        told = summarized(result, sampling.ALL)
-        assert {one.bookie for one in result.findings} == {"bookie-1"}
-        assert {one.kind for one in result.findings} <= {UNREACHABLE, CORRUPT}
-        assert told["outcome"] in ("not known", "damage")
-        assert "lists entry" in result.findings[0].reason
-        assert summary.exit_code(told, summary.ALL_KINDS) in (5, 6)
-
-    SimCluster("audit zeros", bookies=5).run(story)
+    told = summarized(result, sampling.ALL)
+    assert {one.bookie for one in result.findings} == {"bookie-1"}
+    assert {one.kind for one in result.findings} <= {UNREACHABLE, CORRUPT}
+    assert told["outcome"] in ("not known", "damage")
+    assert "lists entry" in result.findings[0].reason
+    assert summary.exit_code(told, summary.ALL_KINDS) in (5, 6)
 
 
-def test_a_bookie_in_the_middle_of_its_repair_is_never_called_missing_nor_clean() -> None:
-    async def story(cluster: SimCluster) -> None:
-        client, other = await cluster.client("auditor"), await cluster.client("writer")
-        truth = Truth(cluster, client, 2)
-        await client(truth.write(40, quorum_min=2))  # of a single copy nothing could be repaired
-        writers = [await other(other.client.create(ensemble_size=5, write_quorum=5)) for _ in range(3)]
-        for writer in writers:
-            await other(writer.append(b"confirmed by the next one"))
-            await other(writer.append(b"nobody knows that it is confirmed"))
-        other.crash()
-        lost = cluster.bookies["bookie-2"]
-        for name in cluster.bookies:
-            if name != "bookie-2":
-                cluster.hold("bookie-2", name)  # it can ask nobody: nothing can be copied
-        lost.crash()
-        lost.wipe()
-        lost.start()
-        await cluster.until_ready("bookie-2")
-        await client(client.client.shared.pause(2_000))  # the client dials again by then
-        ids = [ledger_id for ledger_id, _, _ in await client(_listed(client))]
-        named = {place[0] for place, entries in truth.held.items() if place[1] == "bookie-2" and entries}
+@story(on_cluster, "audit limbo", bookies=5)
+async def test_a_bookie_in_the_middle_of_its_repair_is_never_called_missing_nor_clean(cluster: SimCluster) -> None:
+    client, other = await cluster.client("auditor"), await cluster.client("writer")
+    truth = Truth(cluster, client, 2)
+    await client(truth.write(40, quorum_min=2))  # of a single copy nothing could be repaired
+    writers = [await other(other.client.create(ensemble_size=5, write_quorum=5)) for _ in range(3)]
+    for writer in writers:
+        await other(writer.append(b"confirmed by the next one"))
+        await other(writer.append(b"nobody knows that it is confirmed"))
+    other.crash()
+    lost = cluster.bookies["bookie-2"]
+    for name in cluster.bookies:
+        if name != "bookie-2":
+            cluster.hold("bookie-2", name)  # it can ask nobody: nothing can be copied
+    lost.crash()
+    lost.wipe()
+    lost.start()
+    await cluster.until_ready("bookie-2")
+    await client(client.client.shared.pause(2_000))  # the client dials again by then
+    ids = [ledger_id for ledger_id, _, _ in await client(_listed(client))]
+    named = {place[0] for place, entries in truth.held.items() if place[1] == "bookie-2" and entries}
 
-        result = await audited(client, ids, Rules(grace_ms=0, second_look_ms=10))
+    result = await audited(client, ids, Rules(grace_ms=0, second_look_ms=10))
 
-        assert {(one.kind, one.bookie) for one in result.findings} == {(UNREACHABLE, "bookie-2")}
-        assert {one.ledger for one in result.findings} == named | {writer.id for writer in writers}
-        assert all("limbo" in one.reason for one in result.findings)
-        cluster.heal()
-        await cluster.until_repaired("bookie-2")
+    assert {(one.kind, one.bookie) for one in result.findings} == {(UNREACHABLE, "bookie-2")}
+    assert {one.ledger for one in result.findings} == named | {writer.id for writer in writers}
+    assert all("limbo" in one.reason for one in result.findings)
+    cluster.heal()
+    await cluster.until_repaired("bookie-2")
 
-        after = await audited(client, ids, Rules(grace_ms=0, second_look_ms=10))
+    after = await audited(client, ids, Rules(grace_ms=0, second_look_ms=10))
 
-        assert [one for one in after.findings if one.kind != UNEXPECTED] == []
-        assert after.figures["copies", "expected"] >= result.figures["copies", "expected"]
-
-    SimCluster("audit limbo", bookies=5).run(story)
+    assert [one for one in after.findings if one.kind != UNEXPECTED] == []
+    assert after.figures["copies", "expected"] >= result.figures["copies", "expected"]
 
 
-def test_ledgers_of_which_nothing_can_be_said_are_counted_and_never_called_corrupt() -> None:
-    async def story(cluster: SimCluster) -> None:
-        client, other = await cluster.client("auditor"), await cluster.client("mover")
-        truth = Truth(cluster, client, 3)
-        await client(truth.write(10, quorum_min=2))
-        await truth.flush()
-        ledgers = client.client.shared.ledgers
-        filled = [ledger_id for ledger_id, metadata in sorted(truth.metadata.items()) if metadata.last_entry >= 0]
-        moving, gone = filled[0], LedgerId(10**9)
-        bookies = truth.metadata[moving].segments[0].bookies
-        truth.empty(BookieId(bookies[0]))  # there would be something to tell
-        endless = new_ledger(ensemble_size=2, write_quorum=2, ack_quorum=2, bookies=bookies[:2], ctoken=7)
-        absurd = await client(ledgers.create(endless.closed(EntryId(1 << 40), 0)))
-        stop = asyncio.Event()
-        mover = asyncio.ensure_future(other(_touch(other, moving, stop)))
+@story(on_cluster, "audit states", bookies=5)
+async def test_ledgers_of_which_nothing_can_be_said_are_counted_and_never_called_corrupt(cluster: SimCluster) -> None:
+    client, other = await cluster.client("auditor"), await cluster.client("mover")
+    truth = Truth(cluster, client, 3)
+    await client(truth.write(10, quorum_min=2))
+    await truth.flush()
+    ledgers = client.client.shared.ledgers
+    filled = [ledger_id for ledger_id, metadata in sorted(truth.metadata.items()) if metadata.last_entry >= 0]
+    moving, gone = filled[0], LedgerId(10**9)
+    bookies = truth.metadata[moving].segments[0].bookies
+    truth.empty(BookieId(bookies[0]))  # there would be something to tell
+    endless = new_ledger(ensemble_size=2, write_quorum=2, ack_quorum=2, bookies=bookies[:2], ctoken=7)
+    absurd = await client(ledgers.create(endless.closed(EntryId(1 << 40), 0)))
+    stop = asyncio.Event()
+    mover = asyncio.ensure_future(other(_touch(other, moving, stop)))
 
-        result = await audited(client, [moving, absurd, gone], Rules(grace_ms=0, second_look_ms=10))
-        stop.set()
-        await mover
-        young = await audited(client, truth.metadata, Rules(grace_ms=10**9))
+    result = await audited(client, [moving, absurd, gone], Rules(grace_ms=0, second_look_ms=10))
+    stop.set()
+    await mover
+    young = await audited(client, truth.metadata, Rules(grace_ms=10**9))
 
-        assert [(one.kind, one.ledger) for one in result.findings] == [("moved", moving), ("unreadable", absurd)]
-        assert {state: result.figures["ledgers", state] for state in tally.STATES} == {
-            "closed": 0, "open": 0, "unsure": 0, "young": 0, "moved": 1, "gone": 1, "unreadable": 1,
-        }  # fmt: skip
-        assert [key for key in result.figures if key[0] == "reasons" and "ledger ..." in key[1]]
-        assert {(one.kind, one.count) for one in young.findings} == {("young", 0)}
-        assert young.figures == {("ledgers", "young"): len(truth.metadata)}
-
-    SimCluster("audit states", bookies=5).run(story)
+    assert [(one.kind, one.ledger) for one in result.findings] == [("moved", moving), ("unreadable", absurd)]
+    assert {state: result.figures["ledgers", state] for state in tally.STATES} == {
+        "closed": 0, "open": 0, "unsure": 0, "young": 0, "moved": 1, "gone": 1, "unreadable": 1,
+    }  # fmt: skip
+    assert [key for key in result.figures if key[0] == "reasons" and "ledger ..." in key[1]]
+    assert {(one.kind, one.count) for one in young.findings} == {("young", 0)}
+    assert young.figures == {("ledgers", "young"): len(truth.metadata)}
 
 
 async def _touch(client: ClientNode, ledger_id: LedgerId, stop: asyncio.Event) -> None:

@@ -20,6 +20,8 @@ from bookie.ports.admin import State
 from bookie.sim import retirement, workload
 from bookie.sim.cluster import URI, BookieNode, ClientNode, SimCluster
 from bookie.sim.replicas import Replicas
+from sim_support import on_cluster
+from story_support import story
 
 ENTRIES = 40
 
@@ -77,35 +79,34 @@ class Stage:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_bookie_that_loses_its_disks_before_it_is_named_is_not_named_for_what_it_lost(seed: int) -> None:
+@story(on_cluster, bookies=4, keep_trace=True, client={"session_timeout_ms": 60_000}, given=("seed",))
+async def test_a_bookie_that_loses_its_disks_before_it_is_named_is_not_named_for_what_it_lost(
+    cluster: SimCluster,
+) -> None:
     """It took the copies, forced them, said which life it was; its next life's phase one looks at all ledgers, and this
     one does not name it yet. The change arrives after that look, before the next life begins."""
-
-    async def story(cluster: SimCluster) -> None:
-        stage = Stage(cluster)
-        await stage.set()
-        dials = cluster.simulation.dials.metadata
-        moving = stage.moving(bytes_per_s=1_000)
-        await cluster.until(lambda: stage.copies() == ENTRIES, "every copy")
-        dials.lost_request_per_million = 1_000_000  # the change, and nothing else is on its way
-        await cluster.until(lambda: is_told(cluster, "lost request"), "the change to be lost on its way")
-        dials.lost_request_per_million = 0
-        cluster.partition("mover", "zk")
-        stage.taker.crash()
-        stage.taker.wipe()
-        stage.taker.start()
-        await cluster.until(lambda: stage.taker.state is State.STAMPING, "its phase one to end")
-        cluster.heal()  # and so the change is tried again
-        with contextlib.suppress(BookieError):  # the taker does not answer yet
-            await moving
-        async with asyncio.timeout(60):
-            while not stage.names(BookieId(stage.taker.name)):
-                with contextlib.suppress(errors.NotEnoughBookies, errors.BookieUnavailable):
-                    await stage.moving()
-                await asyncio.sleep(1)
-        await stage.end()
-
-    SimCluster(seed, bookies=4, keep_trace=True, client={"session_timeout_ms": 60_000}).run(story)
+    stage = Stage(cluster)
+    await stage.set()
+    dials = cluster.simulation.dials.metadata
+    moving = stage.moving(bytes_per_s=1_000)
+    await cluster.until(lambda: stage.copies() == ENTRIES, "every copy")
+    dials.lost_request_per_million = 1_000_000  # the change, and nothing else is on its way
+    await cluster.until(lambda: is_told(cluster, "lost request"), "the change to be lost on its way")
+    dials.lost_request_per_million = 0
+    cluster.partition("mover", "zk")
+    stage.taker.crash()
+    stage.taker.wipe()
+    stage.taker.start()
+    await cluster.until(lambda: stage.taker.state is State.STAMPING, "its phase one to end")
+    cluster.heal()  # and so the change is tried again
+    with contextlib.suppress(BookieError):  # the taker does not answer yet
+        await moving
+    async with asyncio.timeout(60):
+        while not stage.names(BookieId(stage.taker.name)):
+            with contextlib.suppress(errors.NotEnoughBookies, errors.BookieUnavailable):
+                await stage.moving()
+            await asyncio.sleep(1)
+    await stage.end()
 
 
 def is_told(cluster: SimCluster, what: str) -> bool:
@@ -113,50 +114,47 @@ def is_told(cluster: SimCluster, what: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_copies_that_were_thrown_away_as_surplus_while_the_lock_was_lost_are_made_again(seed: int) -> None:
-    async def story(cluster: SimCluster) -> None:
-        stage = Stage(cluster)
-        await stage.set()
-        node = cluster.simulation.node("surplus", ())
-        store = await node.do(node.begin().metadata_stores.connect(URI))
-        moving = stage.moving(bytes_per_s=150)  # so slow that the next session has begun when it is done
-        await cluster.until(lambda: stage.copies() >= ENTRIES // 2, "half of the copies")
-        assert await node.do(retirement.collect_surplus(store, stage.taker)) == 0  # the lock is held
-        session = stage.mover.client.shared.ledgers.store
-        expired = session.session_id
-        cluster.simulation.keeper.expire(expired)
-        assert await node.do(retirement.collect_surplus(store, stage.taker)) == 1
+@story(on_cluster, bookies=4, given=("seed",))
+async def test_copies_that_were_thrown_away_as_surplus_while_the_lock_was_lost_are_made_again(
+    cluster: SimCluster,
+) -> None:
+    stage = Stage(cluster)
+    await stage.set()
+    node = cluster.simulation.node("surplus", ())
+    store = await node.do(node.begin().metadata_stores.connect(URI))
+    moving = stage.moving(bytes_per_s=150)  # so slow that the next session has begun when it is done
+    await cluster.until(lambda: stage.copies() >= ENTRIES // 2, "half of the copies")
+    assert await node.do(retirement.collect_surplus(store, stage.taker)) == 0  # the lock is held
+    session = stage.mover.client.shared.ledgers.store
+    expired = session.session_id
+    cluster.simulation.keeper.expire(expired)
+    assert await node.do(retirement.collect_surplus(store, stage.taker)) == 1
 
-        with pytest.raises(LockLost):
-            await moving
-        assert stage.names(stage.leaver)
-        await cluster.until(lambda: session.session_id != expired, "the next session")
-        await stage.moving()
-        await stage.end()
-
-    SimCluster(seed, bookies=4).run(story)
+    with pytest.raises(LockLost):
+        await moving
+    assert stage.names(stage.leaver)
+    await cluster.until(lambda: session.session_id != expired, "the next session")
+    await stage.moving()
+    await stage.end()
 
 
-def test_a_bookie_is_emptied_under_a_writer_that_goes_on() -> None:
+@story(on_cluster, 1, bookies=5)
+async def test_a_bookie_is_emptied_under_a_writer_that_goes_on(cluster: SimCluster) -> None:
     """What was sealed moves, the last segment is ended first: the writer learns it and loses nothing."""
-
-    async def story(cluster: SimCluster) -> None:
-        plan = workload.draw(random.Random(1), bookies=5)
-        load = workload.Workload(cluster, plan)
-        stage = Stage(cluster)
-        await stage.set()
-        load.start()
-        await asyncio.sleep(5)
-        for _ in range(3):
-            evacuation = Evacuation(stage.mover.client.shared, [stage.leaver])
-            found = await stage.mover(_found(evacuation))
-            await stage.mover(evacuation.move_many(found, lambda: None))
-        await load.stop(timeout_s=60)
-        assert stage.replicas.promised > 1
-        stage.replicas.check_all()
-        await workload.verify(cluster, [*load.ledgers, stage.ledger_id])
-
-    SimCluster(1, bookies=5).run(story)
+    plan = workload.draw(random.Random(1), bookies=5)
+    load = workload.Workload(cluster, plan)
+    stage = Stage(cluster)
+    await stage.set()
+    load.start()
+    await asyncio.sleep(5)
+    for _ in range(3):
+        evacuation = Evacuation(stage.mover.client.shared, [stage.leaver])
+        found = await stage.mover(_found(evacuation))
+        await stage.mover(evacuation.move_many(found, lambda: None))
+    await load.stop(timeout_s=60)
+    assert stage.replicas.promised > 1
+    stage.replicas.check_all()
+    await workload.verify(cluster, [*load.ledgers, stage.ledger_id])
 
 
 async def _found(evacuation: Evacuation) -> list[LedgerId]:

@@ -18,6 +18,8 @@ from bookie.client import LedgerWriter
 from bookie.sim import workload
 from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
 from bookie.sim.node import ProcessEnd
+from sim_support import on_cluster
+from story_support import story
 
 SEEDS = range(3)
 CRASHES = 8
@@ -102,17 +104,15 @@ async def crash(cluster: SimCluster, story: Story, random_: random.Random) -> No
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_forced_is_lost_when_bookies_crash_under_writers_with_deferred_sync(seed: int) -> None:
+@story(on_cluster, journal_write_data=True, given=("seed",))
+async def test_nothing_forced_is_lost_when_bookies_crash_under_writers_with_deferred_sync(cluster: SimCluster) -> None:
     told = Story()
 
-    async def story(cluster: SimCluster) -> None:
-        for bookie in cluster.bookies.values():
-            bookie.node.disk_faults.sync_latency_ns = SYNC_MS * NS_PER_MS
-        app = await cluster.client("app")
-        writing = asyncio.ensure_future(app(write(cluster, app, told, cluster.simulation.random("writer"))))
-        await crash(cluster, told, cluster.simulation.random("crashes"))
-        async with asyncio.timeout(300):
-            await writing
-        await workload.verify(cluster, told.ledgers)
-
-    SimCluster(seed, journal_write_data=True).run(story)
+    for bookie in cluster.bookies.values():
+        bookie.node.disk_faults.sync_latency_ns = SYNC_MS * NS_PER_MS
+    app = await cluster.client("app")
+    writing = asyncio.ensure_future(app(write(cluster, app, told, cluster.simulation.random("writer"))))
+    await crash(cluster, told, cluster.simulation.random("crashes"))
+    async with asyncio.timeout(300):
+        await writing
+    await workload.verify(cluster, told.ledgers)

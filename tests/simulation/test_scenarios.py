@@ -16,6 +16,8 @@ from bookie.client import LedgerWriter
 from bookie.ports.admin import State
 from bookie.sim.cluster import ClientNode, SimCluster
 from bookie.sim.node import Defect, ProcessEnd
+from sim_support import on_cluster
+from story_support import story
 
 SEEDS = range(3)
 # A writer that tells its LAC would save the entry of spec/bp46.md#T3 by another road; the accidents are about writers
@@ -183,28 +185,26 @@ def test_t14_a_live_writer_goes_on_with_another_bookie_when_one_restarts_unclean
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_wiped_bookie_waits_for_its_grant_then_copies_everything_back(seed: int) -> None:
-    async def story(cluster: SimCluster) -> None:
-        c1 = await cluster.client("c1")
-        writer = await c1(c1.client.create())
-        for number in range(20):
-            await append(cluster, c1, writer, b"entry %d" % number)
-        await c1(writer.close())
-        victim = cluster.bookies["bookie-0"]
-        victim.crash()
-        victim.wipe()
-        victim.start()
-        await cluster.until(lambda: victim.state is State.WAITING_GRANT, "bookie-0 waits for a grant")
-        await asyncio.sleep(60)
-        assert not victim.is_ready
-        await victim.grant()
-        await cluster.until_repaired("bookie-0")
-        for other in ("bookie-1", "bookie-2"):
-            cluster.bookies[other].crash()
-        reader = await c1(c1.client.open(writer.id))
-        assert len(await c1(reader.read(0, 19))) == 20
-
-    SimCluster(seed, regeneration="gated").run(story)
+@story(on_cluster, regeneration="gated", given=("seed",))
+async def test_a_wiped_bookie_waits_for_its_grant_then_copies_everything_back(cluster: SimCluster) -> None:
+    c1 = await cluster.client("c1")
+    writer = await c1(c1.client.create())
+    for number in range(20):
+        await append(cluster, c1, writer, b"entry %d" % number)
+    await c1(writer.close())
+    victim = cluster.bookies["bookie-0"]
+    victim.crash()
+    victim.wipe()
+    victim.start()
+    await cluster.until(lambda: victim.state is State.WAITING_GRANT, "bookie-0 waits for a grant")
+    await asyncio.sleep(60)
+    assert not victim.is_ready
+    await victim.grant()
+    await cluster.until_repaired("bookie-0")
+    for other in ("bookie-1", "bookie-2"):
+        cluster.bookies[other].crash()
+    reader = await c1(c1.client.open(writer.id))
+    assert len(await c1(reader.read(0, 19))) == 20
 
 
 def test_a_recovery_does_not_spin_on_a_bookie_that_is_gone_and_still_registered() -> None:
@@ -243,41 +243,39 @@ def test_a_writer_gives_up_when_two_of_three_bookies_lost_its_ledger_and_refuse_
 
 
 @pytest.mark.parametrize("after_s", [number / 20 for number in range(24)])
-def test_a_bookie_outlives_a_metadata_store_that_falls_silent_at_any_time_after_it_began(after_s: float) -> None:
+@story(on_cluster, 1)
+async def test_a_bookie_outlives_a_metadata_store_that_falls_silent_at_any_time_after_it_began(
+    cluster: SimCluster, *, after_s: float
+) -> None:
     """Found by seeds 0x26 (as it begins to repair) and 0x993a51c (as it opens the list of ledgers, to forget those that
     were deleted): the bookie stopped, and lost what it had not flushed."""
-
-    async def story(cluster: SimCluster) -> None:
-        bookie = cluster.bookies["bookie-1"]
-        bookie.crash(ProcessEnd.KILL)
-        cluster.simulation.dials.metadata.latency_ns = 100 * NS_PER_MS
-        bookie.start()
-        await cluster.until(lambda: bookie.process is not None and bookie.process.port > 0, "the data port is open")
-        await asyncio.sleep(after_s)
-        cluster.partition("bookie-1", "zk")
-        await asyncio.sleep(25)
-        assert bookie.is_running
-        cluster.heal()
-        await cluster.until_repaired("bookie-1")
-
-    SimCluster(1).run(story)
+    bookie = cluster.bookies["bookie-1"]
+    bookie.crash(ProcessEnd.KILL)
+    cluster.simulation.dials.metadata.latency_ns = 100 * NS_PER_MS
+    bookie.start()
+    await cluster.until(lambda: bookie.process is not None and bookie.process.port > 0, "the data port is open")
+    await asyncio.sleep(after_s)
+    cluster.partition("bookie-1", "zk")
+    await asyncio.sleep(25)
+    assert bookie.is_running
+    cluster.heal()
+    await cluster.until_repaired("bookie-1")
 
 
-def test_a_bookie_that_its_metadata_store_ends_takes_nothing_of_what_it_acknowledged_with_it() -> None:
+@story(on_cluster, 1)
+async def test_a_bookie_that_its_metadata_store_ends_takes_nothing_of_what_it_acknowledged_with_it(
+    cluster: SimCluster,
+) -> None:
     """An outage there may end every bookie of a fleet at once; none of their disks is to blame."""
-
-    async def story(cluster: SimCluster) -> None:
-        client = await cluster.client("client")
-        writer = await client(client.client.create())
-        for number in range(5):
-            await append(cluster, client, writer, b"entry %d" % number)
-        for bookie in cluster.bookies.values():
-            assert bookie.process is not None
-            bookie.process.fail(errors.MetadataError("the metadata store is gone for good"))
-        await cluster.until(lambda: not any(bookie.is_running for bookie in cluster.bookies.values()), "all ended")
-        for bookie in cluster.bookies.values():
-            bookie.start()
-        await cluster.until_ready()
-        assert len(await verify(cluster, writer.id)) == 5
-
-    SimCluster(1).run(story)
+    client = await cluster.client("client")
+    writer = await client(client.client.create())
+    for number in range(5):
+        await append(cluster, client, writer, b"entry %d" % number)
+    for bookie in cluster.bookies.values():
+        assert bookie.process is not None
+        bookie.process.fail(errors.MetadataError("the metadata store is gone for good"))
+    await cluster.until(lambda: not any(bookie.is_running for bookie in cluster.bookies.values()), "all ended")
+    for bookie in cluster.bookies.values():
+        bookie.start()
+    await cluster.until_ready()
+    assert len(await verify(cluster, writer.id)) == 5

@@ -19,6 +19,7 @@ from bookie.client import DigestType, LedgerWriter
 from bookie.client.write.seat import Seat
 from bookie.connect import connect
 from local_support import LocalFleet
+from story_support import in_a_loop
 
 ROOT = Path(__file__).resolve().parents[3]
 ENTRIES = 500
@@ -39,65 +40,58 @@ def bookie(*words: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[byte
 
 
 @pytest.mark.parametrize("digest", list(DigestType))
-def test_every_digest_round_trips_through_real_bookies(fleet: LocalFleet, digest: DigestType) -> None:
-    async def story() -> None:
-        async with connect(fleet.uri) as client:
-            payloads = [b"%d" % number * (number % 300) for number in range(500)]
-            async with await client.create(digest_type=digest, password=b"secret") as writer:
-                await writer.append_many(payloads)
+@in_a_loop
+async def test_every_digest_round_trips_through_real_bookies(*, fleet: LocalFleet, digest: DigestType) -> None:
+    async with connect(fleet.uri) as client:
+        payloads = [b"%d" % number * (number % 300) for number in range(500)]
+        async with await client.create(digest_type=digest, password=b"secret") as writer:
+            await writer.append_many(payloads)
 
-            async with await client.open(writer.id, b"secret") as reader:
-                assert [entry.payload for entry in await reader.read(0, 499)] == payloads
-                assert reader.metadata.length == sum(map(len, payloads))
-
-    asyncio.run(story())
+        async with await client.open(writer.id, b"secret") as reader:
+            assert [entry.payload for entry in await reader.read(0, 499)] == payloads
+            assert reader.metadata.length == sum(map(len, payloads))
 
 
-def test_a_recoverer_fences_a_live_writer_and_keeps_all_it_acknowledged(fleet: LocalFleet) -> None:
-    async def story() -> None:
-        async with connect(fleet.uri) as writing, connect(fleet.uri) as client:
-            writer = await writing.create()
-            acknowledged = -1
-            under_way = asyncio.Event()
+@in_a_loop
+async def test_a_recoverer_fences_a_live_writer_and_keeps_all_it_acknowledged(*, fleet: LocalFleet) -> None:
+    async with connect(fleet.uri) as writing, connect(fleet.uri) as client:
+        writer = await writing.create()
+        acknowledged = -1
+        under_way = asyncio.Event()
 
-            async def write() -> None:
-                nonlocal acknowledged
-                while True:
-                    acknowledged = await writer.append(b"x")
-                    if acknowledged == 50:
-                        under_way.set()
+        async def write() -> None:
+            nonlocal acknowledged
+            while True:
+                acknowledged = await writer.append(b"x")
+                if acknowledged == 50:
+                    under_way.set()
 
-            task = asyncio.ensure_future(write())
-            async with asyncio.timeout(60):
-                await under_way.wait()
-            reader = await client.open(writer.id)
-            await asyncio.wait([task], timeout=60)
+        task = asyncio.ensure_future(write())
+        async with asyncio.timeout(60):
+            await under_way.wait()
+        reader = await client.open(writer.id)
+        await asyncio.wait([task], timeout=60)
 
-            assert isinstance(task.exception(), errors.LedgerFenced | errors.LedgerClosed)
-            assert 50 <= acknowledged <= reader.last_entry
-
-    asyncio.run(story())
+        assert isinstance(task.exception(), errors.LedgerFenced | errors.LedgerClosed)
+        assert 50 <= acknowledged <= reader.last_entry
 
 
-def test_our_bookies_say_in_their_answers_what_is_on_disk_meanwhile_so_that_the_lac_moves_without_a_force(
-    fleet: LocalFleet,
+@in_a_loop
+async def test_our_bookies_say_in_their_answers_what_is_on_disk_meanwhile_so_that_the_lac_moves_without_a_force(
+    *, fleet: LocalFleet
 ) -> None:
     """BP-14, CONFORMANCE.md#D16: LastAddSynced in the answers to deferred adds."""
+    async with connect(fleet.uri) as client:
+        async with await client.create(deferred_sync=True) as writer:
+            await writer.append_many([b"x" * 1_000] * 300)
+            assert await writer.force() == 299
+            last = 299
+            async with asyncio.timeout(60):
+                while writer.last_confirmed == 299:
+                    last = await writer.append(b"x" * 1_000)
 
-    async def story() -> None:
-        async with connect(fleet.uri) as client:
-            async with await client.create(deferred_sync=True) as writer:
-                await writer.append_many([b"x" * 1_000] * 300)
-                assert await writer.force() == 299
-                last = 299
-                async with asyncio.timeout(60):
-                    while writer.last_confirmed == 299:
-                        last = await writer.append(b"x" * 1_000)
-
-            async with await client.open(writer.id) as reader:
-                assert len(await reader.read(0, last)) == last + 1
-
-    asyncio.run(story())
+        async with await client.open(writer.id) as reader:
+            assert len(await reader.read(0, last)) == last + 1
 
 
 def test_the_blocking_client_says_the_same(fleet: LocalFleet) -> None:
@@ -154,28 +148,27 @@ def test_a_metadata_store_that_is_not_there_is_named() -> None:
         asyncio.run(story())
 
 
-def test_writers_live_through_the_death_of_a_bookie_and_nothing_acknowledged_is_lost(fleet: LocalFleet) -> None:
+@in_a_loop
+async def test_writers_live_through_the_death_of_a_bookie_and_nothing_acknowledged_is_lost(
+    *, fleet: LocalFleet
+) -> None:
     """Kills a bookie of the fleet: the last test of this module that uses it."""
+    async with connect(fleet.uri, request_timeout_ms=4_000) as client:
+        writers = [await client.create() for _ in range(4)]
+        await asyncio.gather(*(writer.append_many([b"before"] * ENTRIES) for writer in writers))
 
-    async def story() -> None:
-        async with connect(fleet.uri, request_timeout_ms=4_000) as client:
-            writers = [await client.create() for _ in range(4)]
-            await asyncio.gather(*(writer.append_many([b"before"] * ENTRIES) for writer in writers))
+        os.kill(fleet.bookies[0].pid, signal.SIGKILL)
+        await asyncio.gather(*(writer.append_many([b"after"] * ENTRIES) for writer in writers))
+        for writer in writers[:2]:
+            await writer.close()  # the others are left to recovery
 
-            os.kill(fleet.bookies[0].pid, signal.SIGKILL)
-            await asyncio.gather(*(writer.append_many([b"after"] * ENTRIES) for writer in writers))
-            for writer in writers[:2]:
-                await writer.close()  # the others are left to recovery
-
-            victim = fleet.bookies[0].bookie_id
-            assert all(victim not in writer.metadata.last_segment.bookies for writer in writers)
-            async with connect(fleet.uri) as other:
-                for writer in writers:
-                    reader = await other.open(writer.id)
-                    assert reader.last_entry == 2 * ENTRIES - 1
-                    assert len(await reader.read(0, reader.last_entry)) == 2 * ENTRIES
-
-    asyncio.run(story())
+        victim = fleet.bookies[0].bookie_id
+        assert all(victim not in writer.metadata.last_segment.bookies for writer in writers)
+        async with connect(fleet.uri) as other:
+            for writer in writers:
+                reader = await other.open(writer.id)
+                assert reader.last_entry == 2 * ENTRIES - 1
+                assert len(await reader.read(0, reader.last_entry)) == 2 * ENTRIES
 
 
 def test_a_writer_with_deferred_sync_outlives_the_restart_of_a_bookie_that_was_killed(tmp_path: Path) -> None:

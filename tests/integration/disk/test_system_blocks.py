@@ -10,6 +10,7 @@ import pytest
 from bookie.base import errors
 from bookie.ports.disk import BLOCK_BYTES
 from bookie.runtime.disk import SystemDisk, SystemFile
+from story_support import story
 from system_disk_support import run
 
 # 2.8 MiB, more than goes to the disk at once, in buffers of which none ends where a block does.
@@ -94,24 +95,23 @@ def test_a_file_system_that_has_no_such_thing_takes_them_through_the_cache(
     assert len(attempts) == 1  # it is not asked again
 
 
-def test_without_a_descriptor_left_they_go_through_the_cache_until_there_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@story(run)
+async def test_without_a_descriptor_left_they_go_through_the_cache_until_there_is_one(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(disk: SystemDisk) -> None:
-        file = await begin(disk, tmp_path)
-        with monkeypatch.context() as patched:
-            attempts = refuse_direct(patched, errno.EMFILE)
-            for _ in range(2):
-                await file.append_and_sync(PIECES)
-            assert len(attempts) == 2  # it is asked each time
-        await file.append_and_sync(PIECES)
-        assert await disk.read(file.path) == WHOLE * 3
-
-    run(story)
+    file = await begin(disk, tmp_path)
+    with monkeypatch.context() as patched:
+        attempts = refuse_direct(patched, errno.EMFILE)
+        for _ in range(2):
+            await file.append_and_sync(PIECES)
+        assert len(attempts) == 2  # it is asked each time
+    await file.append_and_sync(PIECES)
+    assert await disk.read(file.path) == WHOLE * 3
 
 
-def test_after_no_space_the_blocks_are_as_they_were_and_more_may_follow_later(
-    direct_path: Path, monkeypatch: pytest.MonkeyPatch
+@story(run)
+async def test_after_no_space_the_blocks_are_as_they_were_and_more_may_follow_later(
+    disk: SystemDisk, *, direct_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, left = os.pwrite, [100 * BLOCK_BYTES]
 
@@ -122,64 +122,59 @@ def test_after_no_space_the_blocks_are_as_they_were_and_more_may_follow_later(
         left[0] -= count
         return count
 
-    async def story(disk: SystemDisk) -> None:
-        file = await begin(disk, direct_path)
-        await file.append_and_sync([b"a" * BLOCK_BYTES])
-        monkeypatch.setattr(os, "pwrite", scarce)
-        monkeypatch.setattr(os, "pwritev", None)  # never used where blocks go past the cache
-        for call in (file.append, file.append_and_sync):
-            with pytest.raises(errors.DiskFull, match="f: no space left"):
-                await call(PIECES)
-            assert file.size == os.stat(file.path).st_size == BLOCK_BYTES
-        left[0] = 10_000 * BLOCK_BYTES
-        assert await file.append_and_sync(PIECES) == BLOCK_BYTES
-        assert await disk.read(file.path) == b"a" * BLOCK_BYTES + WHOLE
-
-    run(story)
+    file = await begin(disk, direct_path)
+    await file.append_and_sync([b"a" * BLOCK_BYTES])
+    monkeypatch.setattr(os, "pwrite", scarce)
+    monkeypatch.setattr(os, "pwritev", None)  # never used where blocks go past the cache
+    for call in (file.append, file.append_and_sync):
+        with pytest.raises(errors.DiskFull, match="f: no space left"):
+            await call(PIECES)
+        assert file.size == os.stat(file.path).st_size == BLOCK_BYTES
+    left[0] = 10_000 * BLOCK_BYTES
+    assert await file.append_and_sync(PIECES) == BLOCK_BYTES
+    assert await disk.read(file.path) == b"a" * BLOCK_BYTES + WHOLE
 
 
-def test_a_kernel_that_takes_a_block_at_a_time_gets_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@story(run)
+async def test_a_kernel_that_takes_a_block_at_a_time_gets_them_all(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.pwrite
 
     def stingy(fd: int, data: memoryview, offset: int) -> int:
         return real(fd, data[: 16 * BLOCK_BYTES], offset)
 
-    async def story(disk: SystemDisk) -> None:
-        file = await begin(disk, tmp_path)
-        monkeypatch.setattr(os, "pwrite", stingy)
-        assert await file.append(PIECES) == 0
-        assert await disk.read(file.path) == WHOLE
-
-    run(story)
+    file = await begin(disk, tmp_path)
+    monkeypatch.setattr(os, "pwrite", stingy)
+    assert await file.append(PIECES) == 0
+    assert await disk.read(file.path) == WHOLE
 
 
-def test_a_failed_write_of_blocks_poisons_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@story(run)
+async def test_a_failed_write_of_blocks_poisons_the_file(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*args: object) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
-    async def story(disk: SystemDisk) -> None:
-        file = await begin(disk, tmp_path)
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "pwrite", fails)
-            patched.setattr(os, "pwritev", fails)
-            with pytest.raises(errors.DiskFailed, match="Input/output error"):
-                await file.append_and_sync(PIECES)
-        for attempt in (file.sync(), file.append(PIECES), file.append_and_sync(PIECES)):
-            with pytest.raises(errors.DiskFailed):
-                await attempt
-
-    run(story)
+    file = await begin(disk, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", fails)
+        patched.setattr(os, "pwritev", fails)
+        with pytest.raises(errors.DiskFailed, match="Input/output error"):
+            await file.append_and_sync(PIECES)
+    for attempt in (file.sync(), file.append(PIECES), file.append_and_sync(PIECES)):
+        with pytest.raises(errors.DiskFailed):
+            await attempt
 
 
-def test_what_is_no_whole_block_is_a_mistake_of_ours(tmp_path: Path) -> None:
-    async def story(disk: SystemDisk) -> None:
-        file = await begin(disk, tmp_path)
-        with pytest.raises(AssertionError, match="no whole blocks"):
-            await file.append([b"x" * (BLOCK_BYTES + 1)])
-        with pytest.raises(AssertionError, match="whole blocks at its end"):
-            await file.pwrite(0, b"x")
-
-    run(story)
+@story(run)
+async def test_what_is_no_whole_block_is_a_mistake_of_ours(disk: SystemDisk, *, tmp_path: Path) -> None:
+    file = await begin(disk, tmp_path)
+    with pytest.raises(AssertionError, match="no whole blocks"):
+        await file.append([b"x" * (BLOCK_BYTES + 1)])
+    with pytest.raises(AssertionError, match="whole blocks at its end"):
+        await file.pwrite(0, b"x")
 
 
 def test_a_file_that_was_synced_for_longer_needs_one_descriptor(tmp_path: Path) -> None:

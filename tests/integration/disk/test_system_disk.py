@@ -9,21 +9,21 @@ import pytest
 
 from bookie.base import errors
 from bookie.runtime.disk import SystemDisk
+from story_support import story
 from system_disk_support import run
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_device_without_space_says_disk_full() -> None:
-    async def story(disk: SystemDisk) -> None:
-        file = await disk.open("/dev/full")
-        with pytest.raises((errors.DiskFull, errors.DiskFailed)):
-            await file.append([b"x"])
-
-    run(story)
+@story(run)
+async def test_a_device_without_space_says_disk_full(disk: SystemDisk) -> None:
+    file = await disk.open("/dev/full")
+    with pytest.raises((errors.DiskFull, errors.DiskFailed)):
+        await file.append([b"x"])
 
 
-def test_after_no_space_the_file_is_as_it_was_and_may_grow_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@story(run)
+async def test_after_no_space_the_file_is_as_it_was_and_may_grow_later(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, left = os.pwritev, [6]
 
@@ -34,22 +34,20 @@ def test_after_no_space_the_file_is_as_it_was_and_may_grow_later(
         left[0] -= count
         return count
 
-    async def story(disk: SystemDisk) -> None:
-        file = await disk.open(str(tmp_path / "f"), create=True)
-        monkeypatch.setattr(os, "pwritev", scarce)
-        assert await file.append([b"a", b"bc"]) == 0
-        with pytest.raises(errors.DiskFull, match="f: no space left"):
-            await file.append([b"defgh"])
-        assert file.size == 3
-        left[0] = 1000
-        assert await file.append_and_sync([b"xyz"]) == 3
-        assert await disk.read(file.path) == b"abcxyz"
-
-    run(story)
+    file = await disk.open(str(tmp_path / "f"), create=True)
+    monkeypatch.setattr(os, "pwritev", scarce)
+    assert await file.append([b"a", b"bc"]) == 0
+    with pytest.raises(errors.DiskFull, match="f: no space left"):
+        await file.append([b"defgh"])
+    assert file.size == 3
+    left[0] = 1000
+    assert await file.append_and_sync([b"xyz"]) == 3
+    assert await disk.read(file.path) == b"abcxyz"
 
 
-def test_many_buffers_are_written_in_order_though_the_kernel_takes_a_few_bytes_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@story(run)
+async def test_many_buffers_are_written_in_order_though_the_kernel_takes_a_few_bytes_at_a_time(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buffers = [bytes((number % 251,)) * (number % 3) for number in range(2_500)]
     real = os.pwritev
@@ -57,44 +55,41 @@ def test_many_buffers_are_written_in_order_though_the_kernel_takes_a_few_bytes_a
     def stingy(fd: int, wanted: list[bytes], offset: int) -> int:
         return real(fd, [b"".join(wanted)[:700]], offset)
 
-    async def story(disk: SystemDisk) -> None:
-        file = await disk.open(str(tmp_path / "f"), create=True)
-        assert await file.append(buffers) == 0
-        monkeypatch.setattr(os, "pwritev", stingy)
-        assert await file.append(buffers) == file.size // 2
-        assert await disk.read(file.path) == b"".join(buffers) * 2
-
-    run(story)
+    file = await disk.open(str(tmp_path / "f"), create=True)
+    assert await file.append(buffers) == 0
+    monkeypatch.setattr(os, "pwritev", stingy)
+    assert await file.append(buffers) == file.size // 2
+    assert await disk.read(file.path) == b"".join(buffers) * 2
 
 
 @pytest.mark.parametrize("call", ["fdatasync", "pwritev"])
-def test_a_failed_sync_or_write_poisons_the_file(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@story(run)
+async def test_a_failed_sync_or_write_poisons_the_file(
+    disk: SystemDisk, *, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*args: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    async def story(disk: SystemDisk) -> None:
-        file = await disk.open(str(tmp_path / "f"), create=True)
-        with monkeypatch.context() as patched:
-            patched.setattr(os, call, fails)
-            with pytest.raises(errors.DiskFailed, match="Input/output error"):
-                await file.append_and_sync([b"abc"])
-        # The kernel would say yes now, over pages that it dropped; we do not ask it.
-        for attempt in (file.sync(), file.append([b"d"]), file.append_and_sync([b"d"]), file.pwrite(0, b"d")):
-            with pytest.raises(errors.DiskFailed):
-                await attempt
-
-    run(story)
+    file = await disk.open(str(tmp_path / "f"), create=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, fails)
+        with pytest.raises(errors.DiskFailed, match="Input/output error"):
+            await file.append_and_sync([b"abc"])
+    # The kernel would say yes now, over pages that it dropped; we do not ask it.
+    for attempt in (file.sync(), file.append([b"d"]), file.append_and_sync([b"d"]), file.pwrite(0, b"d")):
+        with pytest.raises(errors.DiskFailed):
+            await attempt
 
 
-def test_reads_without_waiting_give_the_bytes_or_say_that_they_would_wait(tmp_path: Path) -> None:
-    async def story(disk: SystemDisk) -> None:
-        file = await disk.open(str(tmp_path / "f"), create=True)
-        await file.append([bytes(range(200))])
-        found = [file.pread_nowait(offset, 50) for offset in (0, 100, 180, 200)]
-        wanted = [bytes(range(50)), bytes(range(100, 150)), bytes(range(180, 200)), b""]
-        assert all(data in (None, want) for data, want in zip(found, wanted, strict=True))
-
-    run(story)
+@story(run)
+async def test_reads_without_waiting_give_the_bytes_or_say_that_they_would_wait(
+    disk: SystemDisk, *, tmp_path: Path
+) -> None:
+    file = await disk.open(str(tmp_path / "f"), create=True)
+    await file.append([bytes(range(200))])
+    found = [file.pread_nowait(offset, 50) for offset in (0, 100, 180, 200)]
+    wanted = [bytes(range(50)), bytes(range(100, 150)), bytes(range(180, 200)), b""]
+    assert all(data in (None, want) for data, want in zip(found, wanted, strict=True))
 
 
 def test_files_are_closed_and_threads_end(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from bookie.ports.network import Address, ByteStream
 from bookie.runtime import loop
 from bookie.runtime.clock import SystemClock
 from bookie.runtime.network import TcpNetwork
+from story_support import story
 
 HOST = "127.0.0.1"
 DEADLINE_S = 30
@@ -51,123 +52,115 @@ async def fill(stream: ByteStream) -> int:
     return sent
 
 
-def test_a_reader_that_does_not_read_stops_the_writer() -> None:
-    async def story(network: TcpNetwork) -> None:
-        release, finished = asyncio.Event(), asyncio.Event()
-        received = bytearray()
+@story(run)
+async def test_a_reader_that_does_not_read_stops_the_writer(network: TcpNetwork) -> None:
+    release, finished = asyncio.Event(), asyncio.Event()
+    received = bytearray()
 
-        async def slow(stream: ByteStream) -> None:
-            await release.wait()
-            while chunk := await stream.read():
-                received.extend(chunk)
-                if received.endswith(b"end"):
-                    finished.set()
-
-        listener = await network.listen(Address(HOST, 0), slow)
-        stream = await dial(network, listener.port)
-        sent = await fill(stream)
-        assert sent < 64 * MIB
-
-        release.set()
-        await stream.drained()
-        stream.write([b"end"])
-        await finished.wait()
-        assert len(received) == sent + 3
-        stream.close()
-        await listener.close()
-
-    run(story)
-
-
-def test_an_answer_that_is_queued_before_a_close_arrives() -> None:
-    async def story(network: TcpNetwork) -> None:
-        async def answer_and_close(stream: ByteStream) -> None:
-            await stream.read()
-            stream.write([b"x" * MIB])
-            stream.close()
-
-        listener = await network.listen(Address(HOST, 0), answer_and_close)
-        stream = await dial(network, listener.port)
-        stream.write([b"?"])
-
-        received = 0
+    async def slow(stream: ByteStream) -> None:
+        await release.wait()
         while chunk := await stream.read():
-            received += len(chunk)
+            received.extend(chunk)
+            if received.endswith(b"end"):
+                finished.set()
 
-        assert received == MIB
-        await listener.close()
+    listener = await network.listen(Address(HOST, 0), slow)
+    stream = await dial(network, listener.port)
+    sent = await fill(stream)
+    assert sent < 64 * MIB
 
-    run(story)
-
-
-def test_a_listener_that_closes_ends_its_connections_and_their_tasks() -> None:
-    async def story(network: TcpNetwork) -> None:
-        ended: list[str] = []
-        begun = asyncio.Event()
-
-        async def wait_for_ever(stream: ByteStream) -> None:
-            begun.set()
-            try:
-                await stream.read()
-            finally:
-                ended.append(stream.peer)
-
-        listener = await network.listen(Address(HOST, 0), wait_for_ever)
-        stream = await dial(network, listener.port)
-        await begun.wait()
-
-        await listener.close()
-
-        assert len(ended) == 1
-        assert await stream.read() == b""
-        with pytest.raises(errors.BookieUnavailable):
-            await dial(network, listener.port)
-
-    run(story)
+    release.set()
+    await stream.drained()
+    stream.write([b"end"])
+    await finished.wait()
+    assert len(received) == sent + 3
+    stream.close()
+    await listener.close()
 
 
-def test_a_name_that_does_not_resolve_is_unavailable() -> None:
-    async def story(network: TcpNetwork) -> None:
-        with pytest.raises(errors.BookieUnavailable, match=r"nowhere\.invalid:3181"):
-            await network.dial(Address("nowhere.invalid", 3181), SystemClock().monotonic_ns() + DEADLINE_S * NS_PER_S)
+@story(run)
+async def test_an_answer_that_is_queued_before_a_close_arrives(network: TcpNetwork) -> None:
+    async def answer_and_close(stream: ByteStream) -> None:
+        await stream.read()
+        stream.write([b"x" * MIB])
+        stream.close()
 
-    run(story)
+    listener = await network.listen(Address(HOST, 0), answer_and_close)
+    stream = await dial(network, listener.port)
+    stream.write([b"?"])
+
+    received = 0
+    while chunk := await stream.read():
+        received += len(chunk)
+
+    assert received == MIB
+    await listener.close()
 
 
-def test_what_all_streams_hold_that_nobody_has_taken_is_bounded_and_none_of_it_is_lost() -> None:
+@story(run)
+async def test_a_listener_that_closes_ends_its_connections_and_their_tasks(network: TcpNetwork) -> None:
+    ended: list[str] = []
+    begun = asyncio.Event()
+
+    async def wait_for_ever(stream: ByteStream) -> None:
+        begun.set()
+        try:
+            await stream.read()
+        finally:
+            ended.append(stream.peer)
+
+    listener = await network.listen(Address(HOST, 0), wait_for_ever)
+    stream = await dial(network, listener.port)
+    await begun.wait()
+
+    await listener.close()
+
+    assert len(ended) == 1
+    assert await stream.read() == b""
+    with pytest.raises(errors.BookieUnavailable):
+        await dial(network, listener.port)
+
+
+@story(run)
+async def test_a_name_that_does_not_resolve_is_unavailable(network: TcpNetwork) -> None:
+    with pytest.raises(errors.BookieUnavailable, match=r"nowhere\.invalid:3181"):
+        await network.dial(Address("nowhere.invalid", 3181), SystemClock().monotonic_ns() + DEADLINE_S * NS_PER_S)
+
+
+@story(run)
+async def test_what_all_streams_hold_that_nobody_has_taken_is_bounded_and_none_of_it_is_lost(
+    network: TcpNetwork,
+) -> None:
     count, size = 100, 2 * MIB
 
-    async def story(network: TcpNetwork) -> None:
-        may_read, received = asyncio.Event(), []
+    may_read, received = asyncio.Event(), []
 
-        async def on_connect(stream: ByteStream) -> None:
-            await may_read.wait()
-            found = 0
-            while chunk := await stream.read():
-                found += len(chunk)
-            received.append(found)
+    async def on_connect(stream: ByteStream) -> None:
+        await may_read.wait()
+        found = 0
+        while chunk := await stream.read():
+            found += len(chunk)
+        received.append(found)
 
-        listener = await network.listen(Address(HOST, 0), on_connect)
-        others = TcpNetwork(SystemClock())
-        streams = [await dial(others, listener.port) for _ in range(count)]
-        for stream in streams:
-            stream.write([bytes(size)])
-        before, held = -1, 0
-        while held != before:  # as much as comes
-            before = held
-            await asyncio.sleep(0.3)
-            held = network._live.ahead_bytes
-        may_read.set()
-        await until(lambda: not any(stream.unsent_bytes for stream in streams))
-        for stream in streams:
-            stream.close()
-        await until(lambda: len(received) == count)
+    listener = await network.listen(Address(HOST, 0), on_connect)
+    others = TcpNetwork(SystemClock())
+    streams = [await dial(others, listener.port) for _ in range(count)]
+    for stream in streams:
+        stream.write([bytes(size)])
+    before, held = -1, 0
+    while held != before:  # as much as comes
+        before = held
+        await asyncio.sleep(0.3)
+        held = network._live.ahead_bytes
+    may_read.set()
+    await until(lambda: not any(stream.unsent_bytes for stream in streams))
+    for stream in streams:
+        stream.close()
+    await until(lambda: len(received) == count)
 
-        assert 32 * MIB < held < 64 * MIB + count * MIB // 4
-        assert received == [size] * count
-        assert network._live.ahead_bytes == 0
-        await listener.close()
-        await others.close()
-        await network.close()
-
-    run(story)
+    assert 32 * MIB < held < 64 * MIB + count * MIB // 4
+    assert received == [size] * count
+    assert network._live.ahead_bytes == 0
+    await listener.close()
+    await others.close()
+    await network.close()

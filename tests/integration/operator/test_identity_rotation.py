@@ -19,6 +19,7 @@ from bookie_operator.gateways.bookies import AdminPorts, BookieUnreachable
 from bookie_operator.identities import Identities
 from bookie_operator.model import names
 from identity_support import Secrets
+from story_support import in_a_loop
 
 ANYWHERE = Address("127.0.0.1", 0)
 CLUSTER = make.cluster()
@@ -61,32 +62,30 @@ def bring(secrets: Secrets, folder: Path) -> None:
         (folder / file).write_bytes(secrets.text(where, f"{CLUSTER.name}.{file}"))
 
 
-def test_an_authority_is_replaced_while_operator_and_bookie_talk_all_the_time(tmp_path: Path) -> None:
-    async def story() -> None:
-        secrets = Secrets()
-        operator = Operator(secrets)
-        await operator.pass_at(253)
-        first = secrets.text(("data", names.ADMIN_CERTIFICATES), f"{CLUSTER.name}.ca.crt")
-        await operator.pass_at(8)  # the next authority is published, and does not sign yet
-        both = secrets.text(("data", names.ADMIN_CERTIFICATES), f"{CLUSTER.name}.ca.crt")
-        assert both.startswith(first)
-        assert both.count(b"BEGIN CERTIFICATE") == 2
-        bring(secrets, tmp_path)
-        tls = admin.Secured(ANYWHERE, admin_tls.Certificates(str(tmp_path)))
-        callers = Callers(in_pod=True, names=tls.certificates)
-        async with admin.serve(Node(), ANYWHERE, callers, tls=tls), asyncio.timeout(50):  # type: ignore[arg-type]
-            address = f"127.0.0.1:{tls.bound}"
-            await operator.pass_at(0)  # the new one signs for the operator; the bookie has heard of it, no more
-            assert await operator.sees(address)
-            bring(secrets, tmp_path)  # and for the bookie, which did not restart
-            assert await operator.sees(address)
+@in_a_loop
+async def test_an_authority_is_replaced_while_operator_and_bookie_talk_all_the_time(*, tmp_path: Path) -> None:
+    secrets = Secrets()
+    operator = Operator(secrets)
+    await operator.pass_at(253)
+    first = secrets.text(("data", names.ADMIN_CERTIFICATES), f"{CLUSTER.name}.ca.crt")
+    await operator.pass_at(8)  # the next authority is published, and does not sign yet
+    both = secrets.text(("data", names.ADMIN_CERTIFICATES), f"{CLUSTER.name}.ca.crt")
+    assert both.startswith(first)
+    assert both.count(b"BEGIN CERTIFICATE") == 2
+    bring(secrets, tmp_path)
+    tls = admin.Secured(ANYWHERE, admin_tls.Certificates(str(tmp_path)))
+    callers = Callers(in_pod=True, names=tls.certificates)
+    async with admin.serve(Node(), ANYWHERE, callers, tls=tls), asyncio.timeout(50):  # type: ignore[arg-type]
+        address = f"127.0.0.1:{tls.bound}"
+        await operator.pass_at(0)  # the new one signs for the operator; the bookie has heard of it, no more
+        assert await operator.sees(address)
+        bring(secrets, tmp_path)  # and for the bookie, which did not restart
+        assert await operator.sees(address)
 
-            restarted = Operator(secrets)
-            await restarted.pass_at(0)
-            assert await restarted.sees(address)
+        restarted = Operator(secrets)
+        await restarted.pass_at(0)
+        assert await restarted.sees(address)
 
-            stranger = Operator(Secrets())  # the same cluster in name and uid, another authority
-            await stranger.pass_at(0)
-            assert not await stranger.sees(address)
-
-    asyncio.run(story())
+        stranger = Operator(Secrets())  # the same cluster in name and uid, another authority
+        await stranger.pass_at(0)
+        assert not await stranger.sees(address)

@@ -14,6 +14,8 @@ from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.ports.admin import RepairStatus
 from bookie.sim.cluster import SimCluster
 from bookie.workload import check
+from sim_support import on_cluster
+from story_support import story
 
 
 def row(*, expected: int = 3, missing: int | None = 0, read: int = 0, corrupt: int = 0) -> dict[str, Any]:
@@ -59,24 +61,20 @@ def test_a_list_is_enough_only_for_who_asked_for_lists() -> None:
     assert "bytes were not read: --read reads them, --listed" in text
 
 
-def test_a_ledger_check_of_living_dead_and_rotten_bookies() -> None:
-    async def story(fleet: SimCluster) -> None:
-        client = await fleet.client("clerk")
-        writer = await client(client.client.create(write_quorum=3, ack_quorum=3))
-        await client(writer.append_many([b"payload"] * 5))
-        await client(writer.close())
+@story(on_cluster, "ledger check", bookies=3)
+async def test_a_ledger_check_of_living_dead_and_rotten_bookies(fleet: SimCluster) -> None:
+    client = await fleet.client("clerk")
+    writer = await client(client.client.create(write_quorum=3, ack_quorum=3))
+    await client(writer.append_many([b"payload"] * 5))
+    await client(writer.close())
 
-        async def checked(one: Client, *, reads: bool) -> list[str]:
-            return [
-                row["outcome"] for row in await replicas.check(one, writer.id, reads=reads, listed=output.NOT_KNOWN)
-            ]
+    async def checked(one: Client, *, reads: bool) -> list[str]:
+        return [row["outcome"] for row in await replicas.check(one, writer.id, reads=reads, listed=output.NOT_KNOWN)]
 
-        assert await client(checked(client.client, reads=False)) == ["not known"] * 3
-        assert await client(checked(client.client, reads=True)) == ["whole"] * 3
-        fleet.bookies["bookie-1"].crash()
-        assert sorted(await client(checked(client.client, reads=True))) == ["not known", "whole", "whole"]
-
-    SimCluster("ledger check", bookies=3).run(story)
+    assert await client(checked(client.client, reads=False)) == ["not known"] * 3
+    assert await client(checked(client.client, reads=True)) == ["whole"] * 3
+    fleet.bookies["bookie-1"].crash()
+    assert sorted(await client(checked(client.client, reads=True))) == ["not known", "whole", "whole"]
 
 
 class Liar:

@@ -113,21 +113,19 @@ async def test_bookies_that_do_not_know_batches_are_read_from_entry_by_entry_and
 
 
 @pytest.mark.parametrize("failure", [Status.EIO, Status.ENOENTRY, Status.ENOLEDGER, MUTE, BREAK])
-def test_where_one_bookie_fails_the_rest_is_had_from_the_others(failure: Status | str) -> None:
+@story(tell)
+async def test_where_one_bookie_fails_the_rest_is_had_from_the_others(fleet: Fleet, *, failure: Status | str) -> None:
     def fails(request: Request) -> Status | str | None:
         is_read = isinstance(request, messages.ReadRequest | messages.BatchReadRequest)
         return failure if is_read else None
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(batch_reads=True) as client:
-            payloads = [b"%d" % number for number in range(200)]
-            ledger_id = await written(client, payloads)
-            fleet["b1"].script = fails
+    async with fleet.client(batch_reads=True) as client:
+        payloads = [b"%d" % number for number in range(200)]
+        ledger_id = await written(client, payloads)
+        fleet["b1"].script = fails
 
-            async with await client.open(ledger_id) as reader:
-                assert [entry.payload for entry in await reader.read(0, 199)] == payloads
-
-    tell(story)
+        async with await client.open(ledger_id) as reader:
+            assert [entry.payload for entry in await reader.read(0, 199)] == payloads
 
 
 @story(tell)

@@ -300,24 +300,24 @@ def framed(done: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_the_answers_to_a_turn_of_adds_are_told_at_once_in_one_piece_or_in_many(version: int) -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        owner = Owner()
-        batch = owner.batch(range(300), version=version)  # ids of one and of two bytes
-        connection.send_adds(batch)
-        assert wire.writes == [b"".join(batch.frames)]
-        said = b"".join(map(framed, batch.adds))
+@story(run, given=("version",))
+async def test_the_answers_to_a_turn_of_adds_are_told_at_once_in_one_piece_or_in_many(
+    wire: Wire, connection: Connection, answers: Answers, *, version: int
+) -> None:
+    owner = Owner()
+    batch = owner.batch(range(300), version=version)  # ids of one and of two bytes
+    connection.send_adds(batch)
+    assert wire.writes == [b"".join(batch.frames)]
+    said = b"".join(map(framed, batch.adds))
 
-        wire.says(said[:2_000])
-        wire.says(said[2_000:2_001])
-        wire.says(said[2_001:])
-        await asyncio.sleep(0.01)
+    wire.says(said[:2_000])
+    wire.says(said[2_000:2_001])
+    wire.says(said[2_001:])
+    await asyncio.sleep(0.01)
 
-        assert owner.acked == list(range(300))
-        assert len(owner.turns) <= 3
-        assert not owner.errors
-
-    run(story, version=version)
+    assert owner.acked == list(range(300))
+    assert len(owner.turns) <= 3
+    assert not owner.errors
 
 
 @story(run)
@@ -342,21 +342,21 @@ async def test_answers_to_adds_come_in_any_order_and_between_others(
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.EOK, Status.EUNKNOWNLEDGERSTATE}))
-def test_an_add_that_is_refused_is_told_to_its_owner_and_no_other(version: int, status: Status) -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        owner, other = Owner(), Owner()
-        connection.send_adds(owner.batch([0], version=version))
-        connection.send_adds(other.batch([1], version=version))
-        txn = 1 if version == 3 else 0
-        refused = messages.AddResponse(txn, version, status, LEDGER, EntryId(0))
-        wire.says(b"".join(session.pack_response(refused)))
-        await asyncio.sleep(0.01)
+@story(run, given=("version",))
+async def test_an_add_that_is_refused_is_told_to_its_owner_and_no_other(
+    wire: Wire, connection: Connection, answers: Answers, *, version: int, status: Status
+) -> None:
+    owner, other = Owner(), Owner()
+    connection.send_adds(owner.batch([0], version=version))
+    connection.send_adds(other.batch([1], version=version))
+    txn = 1 if version == 3 else 0
+    refused = messages.AddResponse(txn, version, status, LEDGER, EntryId(0))
+    wire.says(b"".join(session.pack_response(refused)))
+    await asyncio.sleep(0.01)
 
-        assert [type(error) for error in owner.errors] == [errors.BY_STATUS[status]]
-        assert not owner.acked
-        assert not other.errors
-
-    run(story, version=version)
+    assert [type(error) for error in owner.errors] == [errors.BY_STATUS[status]]
+    assert not owner.acked
+    assert not other.errors
 
 
 @story(run)
@@ -376,25 +376,25 @@ async def test_a_done_add_in_another_form_than_the_usual_counts_too(
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_adds_that_are_not_answered_in_time_fail_their_owner_once_and_are_forgotten(version: int) -> None:
-    async def story(wire: Wire, connection: Connection, answers: Answers) -> None:
-        owner, patient = Owner(), Owner()
-        batch = owner.batch([0, 1, 2], version=version, timeout_ms=1_000)
-        connection.send_adds(batch)
-        connection.send_adds(patient.batch([3], version=version, timeout_ms=60_000))
-        wire.says(framed(next(iter(batch.adds))))
-        await asyncio.sleep(0.9)
-        assert not owner.errors
-        await asyncio.sleep(0.7)
-        assert [type(error) for error in owner.errors] == [errors.RequestTimedOut]
+@story(run, given=("version",))
+async def test_adds_that_are_not_answered_in_time_fail_their_owner_once_and_are_forgotten(
+    wire: Wire, connection: Connection, answers: Answers, *, version: int
+) -> None:
+    owner, patient = Owner(), Owner()
+    batch = owner.batch([0, 1, 2], version=version, timeout_ms=1_000)
+    connection.send_adds(batch)
+    connection.send_adds(patient.batch([3], version=version, timeout_ms=60_000))
+    wire.says(framed(next(iter(batch.adds))))
+    await asyncio.sleep(0.9)
+    assert not owner.errors
+    await asyncio.sleep(0.7)
+    assert [type(error) for error in owner.errors] == [errors.RequestTimedOut]
 
-        wire.says(b"".join(map(framed, batch.adds)))
-        await asyncio.sleep(0.01)
-        assert owner.acked == [0]
-        assert not wire.is_closed
-        assert not patient.errors
-
-    run(story, version=version)
+    wire.says(b"".join(map(framed, batch.adds)))
+    await asyncio.sleep(0.01)
+    assert owner.acked == [0]
+    assert not wire.is_closed
+    assert not patient.errors
 
 
 @story(run)

@@ -76,28 +76,26 @@ async def test_all_bookies_of_an_ensemble_that_fail_at_once_are_replaced(fleet: 
         assert len(writer.metadata.segments) == 1, "nothing was confirmed before: replaced in place"
 
 
-def test_a_replacement_that_fails_while_it_is_sent_what_it_lacks_is_replaced_in_turn() -> None:
+@story(tell, zones="abcabc")
+async def test_a_replacement_that_fails_while_it_is_sent_what_it_lacks_is_replaced_in_turn(fleet: Fleet) -> None:
     def fails(request: Request) -> str | None:
         return BREAK if isinstance(request, messages.AddRequest) else None
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client() as client:
-            writer = await client.create()
-            await writer.append_many([b"x"] * 10)
-            victim = ensemble(writer)[0]
-            bad = spares(fleet, writer)[:2]
-            for bookie in (victim, *bad):
-                fleet[bookie].script = fails
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append_many([b"x"] * 10)
+        victim = ensemble(writer)[0]
+        bad = spares(fleet, writer)[:2]
+        for bookie in (victim, *bad):
+            fleet[bookie].script = fails
 
-            for _ in range(100):
-                await writer.append(b"x")
-                if not {victim, *bad} & set(ensemble(writer)):
-                    break
-                await asyncio.sleep(0.1)
-            assert not {victim, *bad} & set(ensemble(writer))
-            await is_whole(client, fleet, writer, writer.last_confirmed + 1)
-
-    tell(story, zones="abcabc")
+        for _ in range(100):
+            await writer.append(b"x")
+            if not {victim, *bad} & set(ensemble(writer)):
+                break
+            await asyncio.sleep(0.1)
+        assert not {victim, *bad} & set(ensemble(writer))
+        await is_whole(client, fleet, writer, writer.last_confirmed + 1)
 
 
 @story(tell, zones="abcabc")

@@ -117,39 +117,39 @@ async def test_an_ensemble_change_and_a_close_go_on_over_changes_that_somebody_e
 
 
 @pytest.mark.parametrize("reaches_a_bookie", [True, False])
-def test_an_entry_whose_writer_was_fenced_may_be_in_the_ledger_or_not(reaches_a_bookie: bool) -> None:
+@story(tell)
+async def test_an_entry_whose_writer_was_fenced_may_be_in_the_ledger_or_not(
+    fleet: Fleet, *, reaches_a_bookie: bool
+) -> None:
     """CONFORMANCE.md#P29: its writer is told the same in both cases, and must not conclude anything."""
 
     def mute_adds(request: Request) -> str | None:
         return MUTE if isinstance(request, messages.AddRequest) and not request.is_recovery else None
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(request_timeout_ms=60_000) as client, fleet.client("other") as other:
-            writer = await client.create()
-            await writer.append(b"early")
-            for bookie in fleet.bookies:
-                bookie.script = mute_adds
-            if reaches_a_bookie:
-                fleet.first_asked(writer, 1).script = obey
-            pending = writer.append_nowait(b"who knows")
-            await fleet.until(
-                lambda: all(len(bookie.asked(messages.AddRequest)) == 2 for bookie in fleet.bookies), "the adds"
-            )
-            for bookie in fleet.bookies:
-                if bookie.script is mute_adds:
-                    bookie.script = lambda request: (
-                        Status.EFENCED if isinstance(request, messages.AddRequest) and not request.is_recovery else None
-                    )
+    async with fleet.client(request_timeout_ms=60_000) as client, fleet.client("other") as other:
+        writer = await client.create()
+        await writer.append(b"early")
+        for bookie in fleet.bookies:
+            bookie.script = mute_adds
+        if reaches_a_bookie:
+            fleet.first_asked(writer, 1).script = obey
+        pending = writer.append_nowait(b"who knows")
+        await fleet.until(
+            lambda: all(len(bookie.asked(messages.AddRequest)) == 2 for bookie in fleet.bookies), "the adds"
+        )
+        for bookie in fleet.bookies:
+            if bookie.script is mute_adds:
+                bookie.script = lambda request: (
+                    Status.EFENCED if isinstance(request, messages.AddRequest) and not request.is_recovery else None
+                )
 
-            reader = await other.open(writer.id)
-            after = writer.append_nowait(b"after")
-            await asyncio.wait([pending, after])
+        reader = await other.open(writer.id)
+        after = writer.append_nowait(b"after")
+        await asyncio.wait([pending, after])
 
-            assert reader.last_entry == (1 if reaches_a_bookie else 0)
-            assert isinstance(pending.exception(), errors.LedgerFenced | errors.LedgerClosed)
-            assert isinstance(after.exception(), errors.LedgerFenced | errors.LedgerClosed)
-
-    tell(story)
+        assert reader.last_entry == (1 if reaches_a_bookie else 0)
+        assert isinstance(pending.exception(), errors.LedgerFenced | errors.LedgerClosed)
+        assert isinstance(after.exception(), errors.LedgerFenced | errors.LedgerClosed)
 
 
 @story(tell)

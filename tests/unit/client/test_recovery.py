@@ -149,30 +149,28 @@ async def test_a_limbo_bookie_never_makes_the_end_come_early(fleet: Fleet) -> No
         assert (await client.open(writer.id)).last_entry == 3
 
 
-def test_a_bookie_that_fails_during_the_write_back_is_replaced_in_the_closing_write() -> None:
+@story(tell, zones="abca")
+async def test_a_bookie_that_fails_during_the_write_back_is_replaced_in_the_closing_write(fleet: Fleet) -> None:
     """Wire 10.4, steps 8 and 9."""
 
     def no_adds(request: Request) -> Status | None:
         return Status.EIO if isinstance(request, messages.AddRequest) else None
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as lost, fleet.client() as client:
-            writer = await left_open(lost, 5)
-            victim = str(writer.metadata.last_segment.bookies[0])
-            for survivor in writer.metadata.last_segment.bookies[1:]:
-                for number in (5, 6, 7):
-                    plant(fleet[survivor], writer.id, number, lac=4)
-            fleet[victim].script = no_adds
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 5)
+        victim = str(writer.metadata.last_segment.bookies[0])
+        for survivor in writer.metadata.last_segment.bookies[1:]:
+            for number in (5, 6, 7):
+                plant(fleet[survivor], writer.id, number, lac=4)
+        fleet[victim].script = no_adds
 
-            reader = await client.open(writer.id)
+        reader = await client.open(writer.id)
 
-            assert reader.last_entry == 7
-            assert victim in reader.metadata.segments[0].bookies
-            assert victim not in reader.metadata.last_segment.bookies
-            entries = await reader.read(0, 7)
-            assert [item.entry_id for item in entries] == list(range(8))
-
-    tell(story, zones="abca")
+        assert reader.last_entry == 7
+        assert victim in reader.metadata.segments[0].bookies
+        assert victim not in reader.metadata.last_segment.bookies
+        entries = await reader.read(0, 7)
+        assert [item.entry_id for item in entries] == list(range(8))
 
 
 @story(tell)
@@ -194,29 +192,28 @@ async def test_several_recoverers_agree_on_one_end(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_live_writer_and_a_recoverer_never_disagree_about_what_was_acknowledged(seed: int) -> None:
+@story(tell, given=("seed",))
+async def test_a_live_writer_and_a_recoverer_never_disagree_about_what_was_acknowledged(
+    fleet: Fleet, *, seed: int
+) -> None:
     """spec/bp46.md#S1, CONFORMANCE.md#P28, P29, on the simulated network with its latencies."""
+    async with fleet.client("writer") as writing, fleet.client() as client:
+        writer = await writing.create()
+        acknowledged: list[int] = []
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client("writer") as writing, fleet.client() as client:
-            writer = await writing.create()
-            acknowledged: list[int] = []
+        async def write() -> None:
+            while True:
+                acknowledged.append(await writer.append(b"x"))
 
-            async def write() -> None:
-                while True:
-                    acknowledged.append(await writer.append(b"x"))
+        task = asyncio.ensure_future(write())
+        await asyncio.sleep(0.05 + seed / 1000)
+        reader = await client.open(writer.id)
+        await asyncio.wait([task])
 
-            task = asyncio.ensure_future(write())
-            await asyncio.sleep(0.05 + seed / 1000)
-            reader = await client.open(writer.id)
-            await asyncio.wait([task])
-
-            assert isinstance(task.exception(), errors.LedgerFenced | errors.LedgerClosed)
-            assert acknowledged
-            assert acknowledged[-1] <= reader.last_entry
-            assert len(await reader.read(0, reader.last_entry)) == reader.last_entry + 1
-
-    tell(story, seed=seed)
+        assert isinstance(task.exception(), errors.LedgerFenced | errors.LedgerClosed)
+        assert acknowledged
+        assert acknowledged[-1] <= reader.last_entry
+        assert len(await reader.read(0, reader.last_entry)) == reader.last_entry + 1
 
 
 @story(tell)

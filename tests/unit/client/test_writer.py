@@ -399,23 +399,21 @@ async def test_an_ensemble_change_whose_answer_was_lost_is_found_also_at_a_metad
         assert len(holders) >= 2, f"confirmed, but only {holders} of {stored.last_segment.bookies} have it"
 
 
-def test_a_bookie_that_only_lags_does_not_fill_the_memory_of_the_writer() -> None:
+@story(tell, zones="abca")
+async def test_a_bookie_that_only_lags_does_not_fill_the_memory_of_the_writer(fleet: Fleet) -> None:
     def quiet(request: Request) -> str:
         return MUTE
 
-    async def story(fleet: Fleet) -> None:
-        async with fleet.client(lag_bytes_max=10_000, request_timeout_ms=3_600_000) as client:
-            writer = await client.create()
-            victim = in_ensemble(fleet, writer)
-            fleet[victim].script = quiet
+    async with fleet.client(lag_bytes_max=10_000, request_timeout_ms=3_600_000) as client:
+        writer = await client.create()
+        victim = in_ensemble(fleet, writer)
+        fleet[victim].script = quiet
 
-            for _ in range(40):
-                await writer.append(b"x" * 1000)
-            await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
+        for _ in range(40):
+            await writer.append(b"x" * 1000)
+        await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
 
-            assert len(fleet[victim].asked(messages.AddRequest)) <= 10
-
-    tell(story, zones="abca")
+        assert len(fleet[victim].asked(messages.AddRequest)) <= 10
 
 
 @story(tell)

@@ -12,6 +12,7 @@ from bookie.base.errors import BookieError
 from bookie_operator.execute import LostLease
 from bookie_operator.health import Vitals
 from bookie_operator.workqueue import PARALLEL, STUCK_AFTER, WorkQueue
+from story_support import in_a_loop
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -152,7 +153,8 @@ async def test_an_earlier_promise_is_kept() -> None:
     await run(queue, lambda: until(lambda: queue.passes == 1))
 
 
-def test_a_key_that_keeps_failing_is_named_with_its_reason_until_it_succeeds() -> None:
+@in_a_loop
+async def test_a_key_that_keeps_failing_is_named_with_its_reason_until_it_succeeds() -> None:
     is_broken = True
 
     async def handle(key: str) -> int:
@@ -160,27 +162,23 @@ def test_a_key_that_keeps_failing_is_named_with_its_reason_until_it_succeeds() -
             raise BookieError("PATCH status: 403 forbidden")
         return 60_000
 
-    async def story() -> None:
+    queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+
+    async def fail_and_mend() -> None:
         nonlocal is_broken
-        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
-
-        async def fail_and_mend() -> None:
-            nonlocal is_broken
-            queue.add("fine")
-            for failures in range(1, STUCK_AFTER + 1):
-                assert queue.hindrance == ""
-                queue.add("broken", 0)
-                await until(lambda: queue.errors == failures)  # noqa: B023 - awaited at once
-            assert "broken" in queue.hindrance
-            assert "403 forbidden" in queue.hindrance
-
-            is_broken = False
+        queue.add("fine")
+        for failures in range(1, STUCK_AFTER + 1):
+            assert queue.hindrance == ""
             queue.add("broken", 0)
-            await until(lambda: queue.hindrance == "")
+            await until(lambda: queue.errors == failures)  # noqa: B023 - awaited at once
+        assert "broken" in queue.hindrance
+        assert "403 forbidden" in queue.hindrance
 
-        await run(queue, fail_and_mend)
+        is_broken = False
+        queue.add("broken", 0)
+        await until(lambda: queue.hindrance == "")
 
-    asyncio.run(story())
+    await run(queue, fail_and_mend)
 
 
 def test_readiness_says_what_keeps_the_operator_from_its_work() -> None:

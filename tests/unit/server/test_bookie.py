@@ -263,7 +263,10 @@ async def test_a_read_only_bookie_moves_its_record_and_back(fleet: Fleet) -> Non
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
 @pytest.mark.parametrize("asked", [True, False], ids=["asked", "not asked"])
 @pytest.mark.parametrize("end", [ProcessEnd.POWER_CUT, ProcessEnd.KILL])
-def test_read_only_by_hand_outlives_the_process_where_it_is_to(kept: bool, asked: bool, end: ProcessEnd) -> None:
+@story(run)
+async def test_read_only_by_hand_outlives_the_process_where_it_is_to(
+    fleet: Fleet, *, kept: bool, asked: bool, end: ProcessEnd
+) -> None:
     """`kept`: the setting when the mode was set; `asked`: the setting at the next start."""
 
     async def begin(fleet: Fleet, *, keeps: bool) -> None:
@@ -276,19 +279,16 @@ def test_read_only_by_hand_outlives_the_process_where_it_is_to(kept: bool, asked
         del fleet.bookie
         await begin(fleet, keeps=keeps)
 
-    async def story(fleet: Fleet) -> None:
-        await begin(fleet, keeps=kept)
-        await fleet.node.do(fleet.bookie.set_read_only(True))
-        await again(fleet, keeps=asked)
-        stays = kept and asked
-        assert fleet.bookie.state is (State.READ_ONLY if stays else State.SERVING)
-        await fleet.wait_node(READONLY if stays else AVAILABLE, present=True)
+    await begin(fleet, keeps=kept)
+    await fleet.node.do(fleet.bookie.set_read_only(True))
+    await again(fleet, keeps=asked)
+    stays = kept and asked
+    assert fleet.bookie.state is (State.READ_ONLY if stays else State.SERVING)
+    await fleet.wait_node(READONLY if stays else AVAILABLE, present=True)
 
-        await fleet.node.do(fleet.bookie.set_read_only(False))
-        await again(fleet, keeps=asked)
-        assert fleet.bookie.state is State.SERVING
-
-    run(story)
+    await fleet.node.do(fleet.bookie.set_read_only(False))
+    await again(fleet, keeps=asked)
+    assert fleet.bookie.state is State.SERVING
 
 
 @story(run)
@@ -647,7 +647,10 @@ async def test_one_ledger_that_nobody_can_repair_keeps_no_other_from_being_colle
 
 
 @pytest.mark.parametrize(("patience_ms", "ends_s"), [(3_000, 3), (1, 1), (40_000, 40)])
-def test_a_metadata_store_that_never_answers_is_waited_for_as_long_as_was_said(patience_ms: int, ends_s: int) -> None:
+@story(run)
+async def test_a_metadata_store_that_never_answers_is_waited_for_as_long_as_was_said(
+    fleet: Fleet, *, patience_ms: int, ends_s: int
+) -> None:
     nowhere = dataclasses.replace(
         OPTIONS,
         metadata_uri="zk+hierarchical://nowhere:2181/ledgers",
@@ -655,15 +658,12 @@ def test_a_metadata_store_that_never_answers_is_waited_for_as_long_as_was_said(p
         metadata_patience_ms=patience_ms,
     )
 
-    async def story(fleet: Fleet) -> None:
-        begun_ns = fleet.simulation.loop.now_ns
-        fleet.start(nowhere)
+    begun_ns = fleet.simulation.loop.now_ns
+    fleet.start(nowhere)
 
-        error = await fleet.ended()
+    error = await fleet.ended()
 
-        assert isinstance(error, errors.RefusedToStart)
-        assert "nowhere:2181" in str(error)
-        assert "check metadataServiceUri" in str(error)
-        assert ends_s <= (fleet.simulation.loop.now_ns - begun_ns) / 1e9 < ends_s + 0.5
-
-    run(story)
+    assert isinstance(error, errors.RefusedToStart)
+    assert "nowhere:2181" in str(error)
+    assert "check metadataServiceUri" in str(error)
+    assert ends_s <= (fleet.simulation.loop.now_ns - begun_ns) / 1e9 < ends_s + 0.5

@@ -14,6 +14,7 @@ from bookie.storage.collect import collector
 from bookie.storage.collect.collector import Collected
 from bookie.storage.collect.compactor import Compacted
 from bookie.storage.collect.plan import Kind
+from story_support import in_a_loop
 
 FOUND = Collected(ledgers_seen=5, ledgers_deleted=2, logs_dropped=1)
 
@@ -136,7 +137,8 @@ async def test_more_runs_than_anybody_waits_for_are_refused() -> None:
     await asyncio.wait(waiting)
 
 
-def test_whoever_waits_for_a_run_is_told_when_the_bookie_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_a_loop
+async def test_whoever_waits_for_a_run_is_told_when_the_bookie_stops(*, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = asyncio.Event()
 
     async def never_ends(*_: object, **__: object) -> Collected:
@@ -146,15 +148,12 @@ def test_whoever_waits_for_a_run_is_told_when_the_bookie_stops(monkeypatch: pyte
 
     monkeypatch.setattr(collector, "collect", never_ends)
 
-    async def story() -> None:
-        driver = collection()
-        loop = asyncio.get_running_loop()
-        running = loop.create_task(driver.run())
-        waiting = [loop.create_task(driver.collect_now(Compaction.NONE)) for _ in range(2)]
-        await asyncio.wait_for(begun.wait(), 30)
-        running.cancel()
-        for task in waiting:
-            with pytest.raises(errors.StorageFailed, match="stopping"):
-                await asyncio.wait_for(task, 30)
-
-    asyncio.run(story())
+    driver = collection()
+    loop = asyncio.get_running_loop()
+    running = loop.create_task(driver.run())
+    waiting = [loop.create_task(driver.collect_now(Compaction.NONE)) for _ in range(2)]
+    await asyncio.wait_for(begun.wait(), 30)
+    running.cancel()
+    for task in waiting:
+        with pytest.raises(errors.StorageFailed, match="stopping"):
+            await asyncio.wait_for(task, 30)

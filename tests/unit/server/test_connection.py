@@ -142,23 +142,21 @@ async def test_the_answers_of_one_group_commit_leave_in_one_write(asker: Asker, 
     assert len(stream.writes) <= store.stats.journal_groups
 
 
-def test_one_chunk_of_tiny_requests_leaves_the_others_their_turns() -> None:
+@story(server_support.run)
+async def test_one_chunk_of_tiny_requests_leaves_the_others_their_turns(asker: Asker, store: EntryStore) -> None:
     """A mebibyte of them held the loop for seconds: probes and honest clients ran into their time-outs."""
     count = 5_000
 
-    async def story(asker: Asker, store: EntryStore) -> None:
-        stream = ScriptedStream([chunk(*(BookieInfoRequest(number, 3, 2) for number in range(count)))])
-        connection = connection_of(asker, store, stream)
-        asker.node.spawn(connection.run(), "connection")
-        most = told = 0
-        while told < count:
-            await asyncio.sleep(0)
-            now = sum(map(answers_in, stream.writes))
-            most, told = max(most, now - told), now
+    stream = ScriptedStream([chunk(*(BookieInfoRequest(number, 3, 2) for number in range(count)))])
+    connection = connection_of(asker, store, stream)
+    asker.node.spawn(connection.run(), "connection")
+    most = told = 0
+    while told < count:
+        await asyncio.sleep(0)
+        now = sum(map(answers_in, stream.writes))
+        most, told = max(most, now - told), now
 
-        assert most <= 100
-
-    server_support.run(story)
+    assert most <= 100
 
 
 @story(server_support.run)
@@ -247,35 +245,33 @@ async def test_a_connection_that_says_nonsense_is_closed_and_the_next_one_served
     assert bad.writes == []
 
 
-def test_a_reset_is_nobody_s_error() -> None:
+@story(server_support.run)
+async def test_a_reset_is_nobody_s_error(asker: Asker, store: EntryStore) -> None:
     class Broken(ScriptedStream):
         async def read(self) -> Buffer:
             raise errors.BookieUnavailable("reset by peer")
 
-    async def story(asker: Asker, store: EntryStore) -> None:
-        stream = Broken([])
-        serve(asker, store, stream)
+    stream = Broken([])
+    serve(asker, store, stream)
 
-        await asker.node.simulation.until(lambda: stream.is_closed, "the connection ended")
-
-    server_support.run(story)
+    await asker.node.simulation.until(lambda: stream.is_closed, "the connection ended")
 
 
 @pytest.mark.parametrize("error", [AssertionError, RecursionError, MemoryError, OverflowError, UnicodeError])
-def test_whatever_a_connection_raises_ends_that_connection_and_nothing_else(error: type[Exception]) -> None:
+@story(server_support.run)
+async def test_whatever_a_connection_raises_ends_that_connection_and_nothing_else(
+    asker: Asker, store: EntryStore, *, error: type[Exception]
+) -> None:
     class Wrong(ScriptedStream):
         async def read(self) -> Buffer:
             raise error("ours")
 
-    async def story(asker: Asker, store: EntryStore) -> None:
-        stream, met = Wrong([]), server_support.MetDoors()
+    stream, met = Wrong([]), server_support.MetDoors()
 
-        await connection_of(asker, store, stream, doors=met).run()
+    await connection_of(asker, store, stream, doors=met).run()
 
-        assert stream.is_closed
-        assert [(door, type(seen)) for door, seen in met.met] == [("connection", error)]
-
-    server_support.run(story)
+    assert stream.is_closed
+    assert [(door, type(seen)) for door, seen in met.met] == [("connection", error)]
 
 
 # ---- START_TLS and authentication
@@ -413,27 +409,27 @@ async def test_a_client_that_proves_nothing_for_half_a_minute_is_closed_and_one_
     assert not open_to_all.is_closed
 
 
-def test_before_its_proof_a_client_sends_small_frames_and_large_ones_after_it() -> None:
+@story(server_support.run)
+async def test_before_its_proof_a_client_sends_small_frames_and_large_ones_after_it(
+    asker: Asker, store: EntryStore
+) -> None:
     large = server_support.add(0)
     large.body = server_support.body(0, payload=bytes(100_000))
 
-    async def story(asker: Asker, store: EntryStore) -> None:
-        security = Security(FakeTls(), authentication=ByCertificate(("writer",), ()))
-        met = server_support.MetDoors()
-        frame = chunk(large)
-        early = ScriptedStream([frame])
-        proven = ScriptedStream([chunk(StartTlsRequest(0, 3)), frame], certificate=Certificate("me", ("0:writer",)))
-        proven.shook_hands.set()
+    security = Security(FakeTls(), authentication=ByCertificate(("writer",), ()))
+    met = server_support.MetDoors()
+    frame = chunk(large)
+    early = ScriptedStream([frame])
+    proven = ScriptedStream([chunk(StartTlsRequest(0, 3)), frame], certificate=Certificate("me", ("0:writer",)))
+    proven.shook_hands.set()
 
-        await connection_of(asker, store, early, security, met).run()
-        serve(asker, store, proven, security)
-        await asker.node.simulation.until(lambda: len(proven.writes) == 3, "the answer to the add")
+    await connection_of(asker, store, early, security, met).run()
+    serve(asker, store, proven, security)
+    await asker.node.simulation.until(lambda: len(proven.writes) == 3, "the answer to the add")
 
-        assert early.is_closed
-        assert not early.writes
-        assert await store.entry_ranges(server_support.LEDGER) == [(0, 0)]
-
-    server_support.run(story)
+    assert early.is_closed
+    assert not early.writes
+    assert await store.entry_ranges(server_support.LEDGER) == [(0, 0)]
 
 
 class Guesser(ScriptedStream):

@@ -98,23 +98,21 @@ async def test_one_client_begins_narrow_grows_and_never_has_more_than_all_reader
     assert WIDTH_FIRST < client.most_under_way <= READERS
 
 
-def test_whose_answers_are_large_gets_one_at_a_time() -> None:
+@story(run)
+async def test_whose_answers_are_large_gets_one_at_a_time(readers: Readers, unsent: Unsent) -> None:
     async def large(request: ReadRequest, to: Client) -> bool:
         to.queued_bytes = 5 * MIB
         return await answer(request, to)
 
-    async def story(readers: Readers, unsent: Unsent) -> None:
-        client = Client()
-        for number in range(20):
-            readers.submit(client.read(number), client, large)
-        await settled(20)
-        client.most_under_way = client.under_way
-        await settled()
+    client = Client()
+    for number in range(20):
+        readers.submit(client.read(number), client, large)
+    await settled(20)
+    client.most_under_way = client.under_way
+    await settled()
 
-        assert client.most_under_way <= 1
-        assert sorted(client.answered) == list(range(20))
-
-    run(story)
+    assert client.most_under_way <= 1
+    assert sorted(client.answered) == list(range(20))
 
 
 @story(run)
@@ -157,25 +155,23 @@ async def test_beyond_the_bound_a_read_is_not_taken(readers: Readers, unsent: Un
     assert taken == [True] * 10 + [False] * 2
 
 
-def test_a_job_that_answers_in_parts_comes_again_before_the_others() -> None:
+@story(run)
+async def test_a_job_that_answers_in_parts_comes_again_before_the_others(readers: Readers, unsent: Unsent) -> None:
     parts = [1, 2, 3]
 
     async def in_parts(request: ReadRequest, to: Client) -> bool:
         to.answered.append(100 + parts.pop(0))
         return not parts
 
-    async def story(readers: Readers, unsent: Unsent) -> None:
-        client = Client()
-        client.takes_answers = False
-        readers.submit(client.read(0), client, in_parts)
-        client.takes_answers = True
-        readers.resume(client)
+    client = Client()
+    client.takes_answers = False
+    readers.submit(client.read(0), client, in_parts)
+    client.takes_answers = True
+    readers.resume(client)
 
-        await settled()
-        assert client.answered == [101, 102, 103]
-        assert readers.count == 0
-
-    run(story)
+    await settled()
+    assert client.answered == [101, 102, 103]
+    assert readers.count == 0
 
 
 @pytest.mark.parametrize("error", [AssertionError, RecursionError, MemoryError])

@@ -8,7 +8,8 @@ import pytest
 from bookie.base import errors
 from bookie.ports import disk as disk_port
 from bookie.ports.ordered_store import PutRow
-from sim_support import Machine
+from sim_support import Machine, on_machine
+from story_support import story
 
 SEEDS = range(60)
 
@@ -113,40 +114,33 @@ def test_replace_durably_leaves_the_old_bytes_or_the_new_at_every_step() -> None
     assert set(outcomes) == {b"old", b"new"}
 
 
-def test_a_file_is_poisoned_after_a_failed_sync_and_the_bytes_may_be_gone() -> None:
-    machine = Machine(3)
-
-    async def story() -> None:
-        world = machine.begin()
-        machine.disk_faults.sync_fails_per_million = 1_000_000
-        file = await world.disk.open("/data/file", create=True)
-        await file.append([b"x"])
+@story(on_machine, 3)
+async def test_a_file_is_poisoned_after_a_failed_sync_and_the_bytes_may_be_gone(machine: Machine) -> None:
+    world = machine.begin()
+    machine.disk_faults.sync_fails_per_million = 1_000_000
+    file = await world.disk.open("/data/file", create=True)
+    await file.append([b"x"])
+    with pytest.raises(errors.DiskFailed):
+        await file.sync()
+    machine.disk_faults.sync_fails_per_million = 0
+    for call in (file.sync(), file.append([b"y"])):
         with pytest.raises(errors.DiskFailed):
-            await file.sync()
-        machine.disk_faults.sync_fails_per_million = 0
-        for call in (file.sync(), file.append([b"y"])):
-            with pytest.raises(errors.DiskFailed):
-                await call
-
-    machine.run(story)
+            await call
 
 
-def test_a_full_volume_refuses_and_has_room_again_after_a_removal() -> None:
-    machine = Machine()
+@story(on_machine)
+async def test_a_full_volume_refuses_and_has_room_again_after_a_removal(machine: Machine) -> None:
     machine.image.add_volume("/small", total_bytes=1000)
 
-    async def story() -> None:
-        disk = machine.begin().disk
-        first = await disk.open("/small/first", create=True)
-        await first.append([bytes(800)])
-        second = await disk.open("/small/second", create=True)
-        with pytest.raises(errors.DiskFull):
-            await second.append([bytes(300)])
-        await disk.remove("/small/first")
+    disk = machine.begin().disk
+    first = await disk.open("/small/first", create=True)
+    await first.append([bytes(800)])
+    second = await disk.open("/small/second", create=True)
+    with pytest.raises(errors.DiskFull):
         await second.append([bytes(300)])
-        assert (await disk.usage("/small")).free_bytes == 700
-
-    machine.run(story)
+    await disk.remove("/small/first")
+    await second.append([bytes(300)])
+    assert (await disk.usage("/small")).free_bytes == 700
 
 
 def test_rot_flips_one_bit_of_what_is_durable() -> None:
@@ -162,21 +156,17 @@ def test_rot_flips_one_bit_of_what_is_durable() -> None:
     assert machine.run(story) == 1
 
 
-def test_an_unmounted_volume_shows_the_empty_directory_below() -> None:
-    machine = Machine()
-
-    async def story() -> None:
-        disk = machine.begin().disk
-        await disk_port.replace_durably(disk, "/data/VERSION", b"cookie")
-        machine.image.volumes["/data"].is_mounted = False
-        facts = await disk.mount("/data")
-        assert not facts.is_mount_point
-        assert facts.shares_node_disk
-        assert await disk.list("/data") == []
-        machine.image.volumes["/data"].is_mounted = True
-        assert await disk.read("/data/VERSION") == b"cookie"
-
-    machine.run(story)
+@story(on_machine)
+async def test_an_unmounted_volume_shows_the_empty_directory_below(machine: Machine) -> None:
+    disk = machine.begin().disk
+    await disk_port.replace_durably(disk, "/data/VERSION", b"cookie")
+    machine.image.volumes["/data"].is_mounted = False
+    facts = await disk.mount("/data")
+    assert not facts.is_mount_point
+    assert facts.shares_node_disk
+    assert await disk.list("/data") == []
+    machine.image.volumes["/data"].is_mounted = True
+    assert await disk.read("/data/VERSION") == b"cookie"
 
 
 @pytest.mark.parametrize("keeps_prefix", [False, True])
@@ -204,15 +194,11 @@ def test_an_ordered_store_keeps_what_was_flushed_and_at_most_a_prefix_of_the_res
         assert outcomes == {(b"0",)}
 
 
-def test_a_store_is_opened_by_one_at_a_time() -> None:
-    machine = Machine()
-
-    async def story() -> None:
-        stores = machine.begin().ordered_stores
-        store = await stores.open("/data/index")
-        with pytest.raises(errors.StorageFailed):
-            await stores.open("/data/index")
-        await store.close()
+@story(on_machine)
+async def test_a_store_is_opened_by_one_at_a_time(machine: Machine) -> None:
+    stores = machine.begin().ordered_stores
+    store = await stores.open("/data/index")
+    with pytest.raises(errors.StorageFailed):
         await stores.open("/data/index")
-
-    machine.run(story)
+    await store.close()
+    await stores.open("/data/index")

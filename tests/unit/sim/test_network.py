@@ -8,7 +8,8 @@ from bookie.base import errors
 from bookie.base.units import NS_PER_S
 from bookie.ports import World
 from bookie.ports.network import Address, ByteStream
-from sim_support import Machine
+from sim_support import Machine, on_machine
+from story_support import story
 
 SERVER = Address("server", 3181)
 
@@ -80,82 +81,68 @@ def test_a_dial_into_a_partition_ends_at_its_deadline() -> None:
     assert 3.0 <= machine.run(story) < 3.1
 
 
-def test_a_reset_breaks_both_ends() -> None:
-    machine = Machine()
+@story(on_machine)
+async def test_a_reset_breaks_both_ends(machine: Machine) -> None:
+    ended = asyncio.Event()
 
-    async def story() -> None:
-        ended = asyncio.Event()
-
-        async def serve(stream: ByteStream) -> None:
-            with pytest.raises(errors.BookieUnavailable):
-                await stream.read()
-            ended.set()
-
-        client, server = two_worlds(machine)
-        await server.network.listen(SERVER, serve)
-        stream = await client.network.dial(SERVER, 5 * NS_PER_S)
-        machine.fabric.reset("server")
+    async def serve(stream: ByteStream) -> None:
         with pytest.raises(errors.BookieUnavailable):
             await stream.read()
-        await ended.wait()
+        ended.set()
 
-    machine.run(story)
+    client, server = two_worlds(machine)
+    await server.network.listen(SERVER, serve)
+    stream = await client.network.dial(SERVER, 5 * NS_PER_S)
+    machine.fabric.reset("server")
+    with pytest.raises(errors.BookieUnavailable):
+        await stream.read()
+    await ended.wait()
 
 
-def test_a_killed_process_closes_its_connections_and_a_dead_machine_says_nothing_until_it_is_back() -> None:
-    machine = Machine()
-
-    async def story() -> None:
-        client, server = two_worlds(machine)
-        life = machine.life
-        await server.network.listen(SERVER, echo)
-        stream = await client.network.dial(SERVER, 5 * NS_PER_S)
-        machine.loop.end_life(life)
-        server.network.process_ended(silently=True)  # type: ignore[attr-defined]
-        machine.fabric.power_off("server")
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(60):
-                await stream.read()
-        machine.fabric.power_on("server")
-        with pytest.raises(errors.BookieUnavailable):
+@story(on_machine)
+async def test_a_killed_process_closes_its_connections_and_a_dead_machine_says_nothing_until_it_is_back(
+    machine: Machine,
+) -> None:
+    client, server = two_worlds(machine)
+    life = machine.life
+    await server.network.listen(SERVER, echo)
+    stream = await client.network.dial(SERVER, 5 * NS_PER_S)
+    machine.loop.end_life(life)
+    server.network.process_ended(silently=True)  # type: ignore[attr-defined]
+    machine.fabric.power_off("server")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(60):
             await stream.read()
-
-    machine.run(story)
-
-
-def test_a_writer_waits_for_a_reader_that_does_not_read() -> None:
-    machine = Machine()
-
-    async def story() -> None:
-        may_read = asyncio.Event()
-
-        async def serve(stream: ByteStream) -> None:
-            await may_read.wait()
-            while await stream.read():
-                pass
-
-        client, server = two_worlds(machine)
-        await server.network.listen(SERVER, serve)
-        stream = await client.network.dial(SERVER, 5 * NS_PER_S)
-        stream.write([bytes(1_000_000)])
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(5):
-                await stream.drained()
-        may_read.set()
-        await stream.drained()
-
-    machine.run(story)
+    machine.fabric.power_on("server")
+    with pytest.raises(errors.BookieUnavailable):
+        await stream.read()
 
 
-def test_a_port_in_use_is_refused() -> None:
-    machine = Machine()
+@story(on_machine)
+async def test_a_writer_waits_for_a_reader_that_does_not_read(machine: Machine) -> None:
+    may_read = asyncio.Event()
 
-    async def story() -> None:
-        _, server = two_worlds(machine)
-        listener = await server.network.listen(SERVER, echo)
-        with pytest.raises(errors.RefusedToStart, match="server:3181"):
-            await server.network.listen(SERVER, echo)
-        await listener.close()
+    async def serve(stream: ByteStream) -> None:
+        await may_read.wait()
+        while await stream.read():
+            pass
+
+    client, server = two_worlds(machine)
+    await server.network.listen(SERVER, serve)
+    stream = await client.network.dial(SERVER, 5 * NS_PER_S)
+    stream.write([bytes(1_000_000)])
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(5):
+            await stream.drained()
+    may_read.set()
+    await stream.drained()
+
+
+@story(on_machine)
+async def test_a_port_in_use_is_refused(machine: Machine) -> None:
+    _, server = two_worlds(machine)
+    listener = await server.network.listen(SERVER, echo)
+    with pytest.raises(errors.RefusedToStart, match="server:3181"):
         await server.network.listen(SERVER, echo)
-
-    machine.run(story)
+    await listener.close()
+    await server.network.listen(SERVER, echo)

@@ -125,23 +125,21 @@ async def test_a_failed_sync_stops_the_node_once_and_acknowledges_nothing(bench:
     await bench.life(second)
 
 
-def test_force_without_journaled_data_waits_for_a_checkpoint() -> None:
+@story(run, journal_write_data=False, unjournaled_flush_interval_ms=3_600_000)
+async def test_force_without_journaled_data_waits_for_a_checkpoint(bench: Bench) -> None:
     # spec/bp46.md#R18: Java says OK and has forced nothing.
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
-            forced = Outcome()
-            store.force(LEDGER, forced)
-            await bench.settle(forced)
-            assert forced.is_ok
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        forced = Outcome()
+        store.force(LEDGER, forced)
+        await bench.settle(forced)
+        assert forced.is_ok
 
-        async def second(store: EntryStore) -> None:
-            assert await store.entry_ranges(LEDGER) == [(0, 2)]
+    async def second(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 2)]
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-
-    run(story, Bench(journal_write_data=False, unjournaled_flush_interval_ms=3_600_000))
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
 @story(run)
@@ -160,38 +158,34 @@ async def test_force_with_journaled_data_waits_for_adds_on_their_way(bench: Benc
     await bench.life(second)
 
 
-def test_unjournaled_entries_are_flushed_within_their_interval() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
-            await bench.simulation.loop.sleep_ns(500_000_000)
+@story(run, journal_write_data=False, unjournaled_flush_interval_ms=200)
+async def test_unjournaled_entries_are_flushed_within_their_interval(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        await bench.simulation.loop.sleep_ns(500_000_000)
 
-        async def second(store: EntryStore) -> None:
-            assert await store.entry_ranges(LEDGER) == [(0, 2)]
+    async def second(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 2)]
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-
-    run(story, Bench(journal_write_data=False, unjournaled_flush_interval_ms=200))
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
-def test_journal_files_go_once_a_checkpoint_covers_them() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            for entry_id in range(20):
-                await bench.put_all(store, 7, [entry_id], payload=bytes(900))
-                if entry_id == 9:
-                    await store.flush()
-            assert len(bench.paths(".journal")) > 2
-            await store.flush()
-            assert len(bench.paths(".journal")) == 1
-            assert len(bench.paths(".log")) == 2
-            for entry_id in range(20):
-                assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(900))
+@story(run, journal_file_bytes_max=4096, entry_log_bytes_max=4096)
+async def test_journal_files_go_once_a_checkpoint_covers_them(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for entry_id in range(20):
+            await bench.put_all(store, 7, [entry_id], payload=bytes(900))
+            if entry_id == 9:
+                await store.flush()
+        assert len(bench.paths(".journal")) > 2
+        await store.flush()
+        assert len(bench.paths(".journal")) == 1
+        assert len(bench.paths(".log")) == 2
+        for entry_id in range(20):
+            assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(900))
 
-        await bench.life(work)
-
-    run(story, Bench(journal_file_bytes_max=4096, entry_log_bytes_max=4096))
+    await bench.life(work)
 
 
 @story(run)
@@ -225,33 +219,31 @@ async def test_reads_find_an_entry_in_every_phase_of_a_checkpoint(bench: Bench) 
     await bench.life(work)
 
 
-def test_attempts_on_a_full_disk_leave_no_bytes_behind() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3), payload=bytes(200_000))
-            await store.flush()
-            used, logs = bench.node.image.volumes["/ledgers"].used_bytes, bench.paths(".log")
-            await bench.put_all(store, 7, range(3, 20), payload=bytes(200_000))
-            for room in (0, 10, 700_000, 1_500_000):
-                bench.fill("/ledgers", room=room)
-                for _ in range(3):
-                    with pytest.raises(errors.DiskFull):
-                        await store.flush()
-                assert bench.node.image.volumes["/ledgers"].used_bytes == used
-                assert bench.paths(".log") == logs
-            bench.make_room("/ledgers")
-            await store.flush()
-            assert await store.entry_ranges(LEDGER) == [(0, 19)]
+@story(run, entry_log_bytes_max=500_000)
+async def test_attempts_on_a_full_disk_leave_no_bytes_behind(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3), payload=bytes(200_000))
+        await store.flush()
+        used, logs = bench.node.image.volumes["/ledgers"].used_bytes, bench.paths(".log")
+        await bench.put_all(store, 7, range(3, 20), payload=bytes(200_000))
+        for room in (0, 10, 700_000, 1_500_000):
+            bench.fill("/ledgers", room=room)
+            for _ in range(3):
+                with pytest.raises(errors.DiskFull):
+                    await store.flush()
+            assert bench.node.image.volumes["/ledgers"].used_bytes == used
+            assert bench.paths(".log") == logs
+        bench.make_room("/ledgers")
+        await store.flush()
+        assert await store.entry_ranges(LEDGER) == [(0, 19)]
 
-        async def second(store: EntryStore) -> None:
-            for entry_id in range(20):
-                assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(200_000))
+    async def second(store: EntryStore) -> None:
+        for entry_id in range(20):
+            assert await bench.read(store, 7, entry_id) == entry(7, entry_id, payload=bytes(200_000))
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-        assert not bench.failures
-
-    run(story, Bench(entry_log_bytes_max=500_000))
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+    assert not bench.failures
 
 
 @story(run)
@@ -280,23 +272,21 @@ async def test_a_journal_takes_nothing_again_before_a_checkpoint_covers_what_it_
     await bench.life(second)
 
 
-def test_above_the_threshold_the_bookie_is_read_only_until_it_is_below_the_low_water_mark() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            for path in ("/ledgers", "/journal", "/index"):
-                volume = bench.node.image.volumes[path]
-                for used, is_read_only in ((0.79, False), (0.81, True), (0.75, True), (0.69, False)):
-                    volume.total_bytes = 1_000_000
-                    volume.used_bytes = int(1_000_000 * used)
-                    await bench.put_all(store, 8, [0], is_recovery=True)
-                    await store.flush()
-                    assert store.is_read_only == is_read_only, f"{path} at {used}"
-                    assert store.disks[path].used_share == pytest.approx(used, abs=0.01)
-                    if is_read_only:
-                        with pytest.raises(errors.BookieReadOnly):
-                            put(store, 7, 0)
-                bench.make_room(path)
+@story(run, disk_used_max=0.8, disk_used_again=0.7, disk_used_warn=0.5)
+async def test_above_the_threshold_the_bookie_is_read_only_until_it_is_below_the_low_water_mark(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for path in ("/ledgers", "/journal", "/index"):
+            volume = bench.node.image.volumes[path]
+            for used, is_read_only in ((0.79, False), (0.81, True), (0.75, True), (0.69, False)):
+                volume.total_bytes = 1_000_000
+                volume.used_bytes = int(1_000_000 * used)
+                await bench.put_all(store, 8, [0], is_recovery=True)
+                await store.flush()
+                assert store.is_read_only == is_read_only, f"{path} at {used}"
+                assert store.disks[path].used_share == pytest.approx(used, abs=0.01)
+                if is_read_only:
+                    with pytest.raises(errors.BookieReadOnly):
+                        put(store, 7, 0)
+            bench.make_room(path)
 
-        await bench.life(work)
-
-    run(story, Bench(disk_used_max=0.8, disk_used_again=0.7, disk_used_warn=0.5))
+    await bench.life(work)

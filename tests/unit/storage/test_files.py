@@ -27,42 +27,38 @@ async def test_each_life_writes_its_own_journal_file_and_entry_log(bench: Bench)
     assert logs == sorted(set(logs))
 
 
-def test_without_data_in_the_journal_an_entry_is_written_once() -> None:
+@story(run, journal_write_data=False)
+async def test_without_data_in_the_journal_an_entry_is_written_once(bench: Bench) -> None:
     """CONFORMANCE.md#B2: the journal has the keys and fences, the entry log has the bytes."""
 
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(20), payload=bytes(10_000))
-            await store.flush()
-            assert store.stats.journal_bytes < 10_000
-            assert 200_000 < sum(len(bench.image(path).data) for path in bench.paths(".log")) < 210_000
-            assert await bench.read(store, 7, 19) == entry(7, 19, payload=bytes(10_000))
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(20), payload=bytes(10_000))
+        await store.flush()
+        assert store.stats.journal_bytes < 10_000
+        assert 200_000 < sum(len(bench.image(path).data) for path in bench.paths(".log")) < 210_000
+        assert await bench.read(store, 7, 19) == entry(7, 19, payload=bytes(10_000))
 
-        await bench.life(work)
-
-    run(story, Bench(journal_write_data=False))
+    await bench.life(work)
 
 
-def test_a_full_write_cache_and_the_clock_each_begin_a_checkpoint() -> None:
+@story(run, write_cache_bytes_max=16_384, flush_interval_ms=3_600_000)
+async def test_a_full_write_cache_and_the_clock_each_begin_a_checkpoint(bench: Bench) -> None:
     """CONFORMANCE.md#O31."""
 
-    async def story(bench: Bench) -> None:
-        async def by_pressure(store: EntryStore) -> None:
-            before = store.stats.checkpoints
-            for number in range(20):
-                await bench.put_all(store, 7, [number], payload=bytes(4000))
-                await store.room()
-            assert store.stats.checkpoints > before
+    async def by_pressure(store: EntryStore) -> None:
+        before = store.stats.checkpoints
+        for number in range(20):
+            await bench.put_all(store, 7, [number], payload=bytes(4000))
+            await store.room()
+        assert store.stats.checkpoints > before
 
-        async def by_clock(store: EntryStore) -> None:
-            await bench.put_all(store, 8, [0])
-            before = store.stats.checkpoints
-            await bench.simulation.loop.sleep_ns(700_000_000_000)
-            assert store.stats.checkpoints == before + 1
-            assert store.stats.entries_flushed == 1
+    async def by_clock(store: EntryStore) -> None:
+        await bench.put_all(store, 8, [0])
+        before = store.stats.checkpoints
+        await bench.simulation.loop.sleep_ns(700_000_000_000)
+        assert store.stats.checkpoints == before + 1
+        assert store.stats.entries_flushed == 1
 
-        await bench.life(by_pressure)
-        bench.change(flush_interval_ms=600_000)
-        await bench.life(by_clock)
-
-    run(story, Bench(write_cache_bytes_max=16_384, flush_interval_ms=3_600_000))
+    await bench.life(by_pressure)
+    bench.change(flush_interval_ms=600_000)
+    await bench.life(by_clock)

@@ -31,88 +31,84 @@ async def recover_until_refused(store: EntryStore, bench: Bench, first: int) -> 
     return first + len(outcomes)
 
 
-def test_who_reads_is_not_made_to_wait_while_a_checkpoint_waits_for_space() -> None:
+@story(run, write_cache_bytes_max=64 * KIB)
+async def test_who_reads_is_not_made_to_wait_while_a_checkpoint_waits_for_space(bench: Bench) -> None:
     # Connections read on only while there is `room`: without an end to the wait a full disk would take the reads too.
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3))
-            bench.fill("/ledgers")
-            end = await recover_until_refused(store, bench, 3)
-            await bench.simulation.until(lambda: store.is_read_only, "read-only")
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        bench.fill("/ledgers")
+        end = await recover_until_refused(store, bench, 3)
+        await bench.simulation.until(lambda: store.is_read_only, "read-only")
 
-            end = await recover_until_refused(store, bench, end)
-            assert 100 < end < 1_000
-            await bench.simulation.until(lambda: not store.is_congested, "room for readers")
-            assert await bench.read(store, 7, 1) == entry(7, 1)
+        end = await recover_until_refused(store, bench, end)
+        assert 100 < end < 1_000
+        await bench.simulation.until(lambda: not store.is_congested, "room for readers")
+        assert await bench.read(store, 7, 1) == entry(7, 1)
 
-            bench.make_room("/ledgers")
-            await store.flush()
-            assert await store.entry_ranges(LEDGER) == [(0, end - 1)]
-            await bench.put_all(store, 7, [end])
+        bench.make_room("/ledgers")
+        await store.flush()
+        assert await store.entry_ranges(LEDGER) == [(0, end - 1)]
+        await bench.put_all(store, 7, [end])
 
-        await bench.life(work)
-
-    run(story, Bench(write_cache_bytes_max=64 * KIB))
+    await bench.life(work)
 
 
-def test_a_journal_that_was_full_and_behind_takes_adds_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@story(run, journal_file_bytes_max=4 * KIB)
+async def test_a_journal_that_was_full_and_behind_takes_adds_again(
+    bench: Bench, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # "Behind" was taken back by the next group only, and no group came: every add was refused before it.
     monkeypatch.setattr(writer, "PENDING_BYTES_MAX", 16 * KIB)
 
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(3), payload=bytes(2 * KIB))
-            bench.fill("/journal", room=10)
-            bench.node.disk_faults.write_latency_ns = 1_000 * NS_PER_MS
-            before = bench.node.disk.operations
-            refused = [put(store, 7, 3)]
-            await bench.simulation.until(lambda: bench.node.disk.operations > before, "the next file being opened")
-            refused += [put(store, 7, 4 + number, payload=bytes(KIB)) for number in range(16)]
-            with pytest.raises(errors.TooManyRequests, match="journal"):
-                put(store, 7, 50)
-            await bench.settle(*refused)
-            assert all(isinstance(outcome.error, errors.DiskFull) for outcome in refused)
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3), payload=bytes(2 * KIB))
+        bench.fill("/journal", room=10)
+        bench.node.disk_faults.write_latency_ns = 1_000 * NS_PER_MS
+        before = bench.node.disk.operations
+        refused = [put(store, 7, 3)]
+        await bench.simulation.until(lambda: bench.node.disk.operations > before, "the next file being opened")
+        refused += [put(store, 7, 4 + number, payload=bytes(KIB)) for number in range(16)]
+        with pytest.raises(errors.TooManyRequests, match="journal"):
+            put(store, 7, 50)
+        await bench.settle(*refused)
+        assert all(isinstance(outcome.error, errors.DiskFull) for outcome in refused)
 
-            bench.make_room("/journal")
-            await store.flush()
+        bench.make_room("/journal")
+        await store.flush()
 
-            await bench.put_all(store, 7, range(100, 110))
+        await bench.put_all(store, 7, range(100, 110))
 
-        await bench.life(work)
-
-    run(story, Bench(journal_file_bytes_max=4 * KIB))
+    await bench.life(work)
 
 
-def test_a_full_journal_is_trimmed_at_once_and_then_as_often_as_ever() -> None:
+@story(run, journal_file_bytes_max=4 * KIB, flush_interval_ms=60_000)
+async def test_a_full_journal_is_trimmed_at_once_and_then_as_often_as_ever(bench: Bench) -> None:
     # It waited for the next checkpoint: up to ten seconds without fences and recovery adds, for want of a trim.
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            others = await bench.node.world.disk.open("/journal/others", create=True)
-            await others.append([bytes(4_096 * KIB)])
-            for entry_id in range(8):
-                await bench.put_all(store, 7, [entry_id], payload=bytes(4 * KIB))
-            assert len(bench.paths(".journal")) > 3
-            bench.fill("/journal", room=10)
-            refused = put(store, 7, 8)
-            await bench.settle(refused)
-            assert isinstance(refused.error, errors.DiskFull)
+    async def work(store: EntryStore) -> None:
+        others = await bench.node.world.disk.open("/journal/others", create=True)
+        await others.append([bytes(4_096 * KIB)])
+        for entry_id in range(8):
+            await bench.put_all(store, 7, [entry_id], payload=bytes(4 * KIB))
+        assert len(bench.paths(".journal")) > 3
+        bench.fill("/journal", room=10)
+        refused = put(store, 7, 8)
+        await bench.settle(refused)
+        assert isinstance(refused.error, errors.DiskFull)
 
-            await bench.simulation.until(lambda: takes_fences(store), "the journal takes records", timeout_s=2)
-            assert len(bench.paths(".journal")) <= 2
-            assert store.is_read_only  # there is too little room for adds
-            bench.fill("/journal", room=100)
-            refused, before = put(store, 7, 9, payload=bytes(4 * KIB), is_recovery=True), store.stats.checkpoints
-            await bench.settle(refused)
-            assert isinstance(refused.error, errors.DiskFull)
-            with pytest.raises(Defect, match="the journal takes records"):
-                await bench.simulation.until(lambda: takes_fences(store), "the journal takes records", timeout_s=30)
-            assert store.stats.checkpoints == before
-            bench.make_room("/journal")
-            await bench.simulation.until(lambda: not store.is_read_only, "adds are taken", timeout_s=61)
+        await bench.simulation.until(lambda: takes_fences(store), "the journal takes records", timeout_s=2)
+        assert len(bench.paths(".journal")) <= 2
+        assert store.is_read_only  # there is too little room for adds
+        bench.fill("/journal", room=100)
+        refused, before = put(store, 7, 9, payload=bytes(4 * KIB), is_recovery=True), store.stats.checkpoints
+        await bench.settle(refused)
+        assert isinstance(refused.error, errors.DiskFull)
+        with pytest.raises(Defect, match="the journal takes records"):
+            await bench.simulation.until(lambda: takes_fences(store), "the journal takes records", timeout_s=30)
+        assert store.stats.checkpoints == before
+        bench.make_room("/journal")
+        await bench.simulation.until(lambda: not store.is_read_only, "adds are taken", timeout_s=61)
 
-        await bench.life(work)
-
-    run(story, Bench(journal_file_bytes_max=4 * KIB, flush_interval_ms=60_000))
+    await bench.life(work)
 
 
 def takes_fences(store: EntryStore) -> bool:
@@ -182,39 +178,37 @@ async def test_a_bookie_starts_on_a_full_disk_and_serves_what_it_has(
 
 
 @pytest.mark.parametrize("is_deleted_before", [True, False])
-def test_deleted_ledgers_make_room_on_a_disk_that_is_full(is_deleted_before: bool) -> None:
+@story(run, entry_log_bytes_max=16 * KIB)
+async def test_deleted_ledgers_make_room_on_a_disk_that_is_full(bench: Bench, *, is_deleted_before: bool) -> None:
     # A deletion that waited for the checkpoint, which waited for space, would wait for ever.
-    async def story(bench: Bench) -> None:
-        gone = (6, 7)
+    gone = (6, 7)
 
-        async def is_absent(ledger_id: LedgerId) -> bool:
-            return ledger_id in gone
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        return ledger_id in gone
 
-        async def first(store: EntryStore) -> None:
+    async def first(store: EntryStore) -> None:
+        for ledger_id in gone:
+            await bench.put_all(store, ledger_id, range(20), payload=bytes(KIB))
+            await store.flush()
+        await bench.put_all(store, 8, range(10), payload=bytes(KIB))
+        if is_deleted_before:
             for ledger_id in gone:
-                await bench.put_all(store, ledger_id, range(20), payload=bytes(KIB))
-                await store.flush()
-            await bench.put_all(store, 8, range(10), payload=bytes(KIB))
-            if is_deleted_before:
-                for ledger_id in gone:
-                    store.delete_ledger(LedgerId(ledger_id))
-            bench.fill("/ledgers")
-            with pytest.raises(errors.DiskFull):
-                await store.flush()
-            assert await bench.read(store, 8, 3) == entry(8, 3, payload=bytes(KIB))
+                store.delete_ledger(LedgerId(ledger_id))
+        bench.fill("/ledgers")
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        assert await bench.read(store, 8, 3) == entry(8, 3, payload=bytes(KIB))
 
-            await collector.collect(store, is_absent)
+        await collector.collect(store, is_absent)
 
-            assert store.facts(LedgerId(6)) is None
-            await bench.put_all(store, 8, [10])
+        assert store.facts(LedgerId(6)) is None
+        await bench.put_all(store, 8, [10])
 
-        async def second(store: EntryStore) -> None:
-            assert [store.facts(LedgerId(ledger_id)) for ledger_id in gone] == [None, None]
-            assert await store.entry_ranges(LedgerId(8)) == [(0, 10)]
-            assert await bench.read(store, 8, 3) == entry(8, 3, payload=bytes(KIB))
+    async def second(store: EntryStore) -> None:
+        assert [store.facts(LedgerId(ledger_id)) for ledger_id in gone] == [None, None]
+        assert await store.entry_ranges(LedgerId(8)) == [(0, 10)]
+        assert await bench.read(store, 8, 3) == entry(8, 3, payload=bytes(KIB))
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-        assert not bench.failures
-
-    run(story, Bench(entry_log_bytes_max=16 * KIB))
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+    assert not bench.failures

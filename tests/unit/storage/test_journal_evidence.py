@@ -55,46 +55,39 @@ async def test_a_file_that_a_mark_is_in_was_begun_whatever_is_left_of_it(bench: 
     await bench.life(nothing, accept_loss=True)
 
 
-def test_a_directory_that_lags_is_not_replayed_from_less_than_another_ones_mark_reached() -> None:
-    async def story(bench: Bench) -> None:
-        await one_directory_lags(bench)
-        last = bench.paths(".journal")[-1]
-        cut(bench, last, len(bench.image(last).data) - 32)
+@story(run, lagging)
+async def test_a_directory_that_lags_is_not_replayed_from_less_than_another_ones_mark_reached(bench: Bench) -> None:
+    await one_directory_lags(bench)
+    last = bench.paths(".journal")[-1]
+    cut(bench, last, len(bench.image(last).data) - 32)
 
-        with pytest.raises(errors.CorruptFile, match="reach"):
-            await bench.life(nothing)
-        await bench.life(nothing, accept_loss=True)
-
-    run(story, lagging())
+    with pytest.raises(errors.CorruptFile, match="reach"):
+        await bench.life(nothing)
+    await bench.life(nothing, accept_loss=True)
 
 
-def test_a_file_at_the_end_is_missed_when_another_directorys_mark_is_in_it() -> None:
-    async def story(bench: Bench) -> None:
-        await one_directory_lags(bench)
-        names = bench.paths(".journal")
-        current = bench.node.image.volumes["/journal"].root.names["current"]
-        del current.names[names[-1].rpartition("/")[2]]  # type: ignore[union-attr]
-        current.durable = dict(current.names)  # type: ignore[union-attr]
+@story(run, lagging)
+async def test_a_file_at_the_end_is_missed_when_another_directorys_mark_is_in_it(bench: Bench) -> None:
+    await one_directory_lags(bench)
+    names = bench.paths(".journal")
+    current = bench.node.image.volumes["/journal"].root.names["current"]
+    del current.names[names[-1].rpartition("/")[2]]  # type: ignore[union-attr]
+    current.durable = dict(current.names)  # type: ignore[union-attr]
 
-        with pytest.raises(errors.CorruptFile, match="is missing"):
-            await bench.life(nothing)
-        await bench.life(nothing, accept_loss=True)
-
-    run(story, lagging())
+    with pytest.raises(errors.CorruptFile, match="is missing"):
+        await bench.life(nothing)
+    await bench.life(nothing, accept_loss=True)
 
 
-def test_a_directory_that_lags_gets_all_that_its_journal_has() -> None:
+@story(run, lagging)
+async def test_a_directory_that_lags_gets_all_that_its_journal_has(bench: Bench) -> None:
     """The same life, undamaged."""
+    await one_directory_lags(bench)
 
-    async def story(bench: Bench) -> None:
-        await one_directory_lags(bench)
+    async def after(store: EntryStore) -> None:
+        assert await store.entry_ranges(6) == [(0, 11)]  # type: ignore[arg-type]
+        outcome = put(store, 6, 12)
+        await bench.settle(outcome)
+        assert outcome.is_ok
 
-        async def after(store: EntryStore) -> None:
-            assert await store.entry_ranges(6) == [(0, 11)]  # type: ignore[arg-type]
-            outcome = put(store, 6, 12)
-            await bench.settle(outcome)
-            assert outcome.is_ok
-
-        await bench.life(after)
-
-    run(story, lagging())
+    await bench.life(after)

@@ -122,26 +122,26 @@ async def never_says_no(store: EntryStore, ledger_id: LedgerId) -> None:
         ((FENCE, ODD, -1, b"another key than it had"), "another master key"),
     ],
 )
-def test_a_record_that_makes_no_sense_quarantines_its_ledger_and_the_others_are_served(odd: Raw, reason: str) -> None:
+@story(run)
+async def test_a_record_that_makes_no_sense_quarantines_its_ledger_and_the_others_are_served(
+    bench: Bench, *, odd: Raw, reason: str
+) -> None:
     first = [(KEY, ODD, -1, MASTER_KEY), (ENTRY, ODD, 0, entry(ODD, 0))]
 
-    async def story(bench: Bench) -> None:
-        await replaying(bench, [*first, odd, *WELL, (ENTRY, ODD, 1, entry(ODD, 1))])
+    await replaying(bench, [*first, odd, *WELL, (ENTRY, ODD, 1, entry(ODD, 1))])
 
-        async def look(store: EntryStore) -> None:
-            assert reason in store.quarantined[ODD]
-            await healthy_is_served(bench, store)
-            await never_says_no(store, ODD)
-            for number in (0, 1):
-                assert await bench.read(store, ODD, number) == entry(ODD, number)
+    async def look(store: EntryStore) -> None:
+        assert reason in store.quarantined[ODD]
+        await healthy_is_served(bench, store)
+        await never_says_no(store, ODD)
+        for number in (0, 1):
+            assert await bench.read(store, ODD, number) == entry(ODD, number)
 
-        # The journal is trimmed by the first life, so what the second knows is in the index.
-        await bench.life(look, end=ProcessEnd.POWER_CUT)
-        await bench.life(look)
-        await bench.life(look)
-        assert bench.was_clean
-
-    run(story)
+    # The journal is trimmed by the first life, so what the second knows is in the index.
+    await bench.life(look, end=ProcessEnd.POWER_CUT)
+    await bench.life(look)
+    await bench.life(look)
+    assert bench.was_clean
 
 
 def test_a_cut_at_any_operation_of_such_a_start_forgets_no_quarantine() -> None:
@@ -377,53 +377,51 @@ def test_whatever_valid_records_say_the_store_opens_or_names_no_single_ledger(od
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_whatever_rows_of_one_ledger_say_the_others_are_served(data: st.DataObject) -> None:
-    async def story(bench: Bench) -> None:
-        await two_ledgers(bench, end=data.draw(st.sampled_from([ProcessEnd.EXIT, ProcessEnd.KILL])))
-        (index,) = bench.node.image.volumes["/index"].root.stores()
-        mine = [key for key in sorted(index.durable) if key[:1] in b"ELG" and ODD.to_bytes(8, "big") in key]
-        for key in data.draw(st.lists(st.sampled_from(mine), min_size=1, unique=True)):
-            value = index.durable[key]
-            odd = st.one_of(
-                st.binary(max_size=60),
-                st.integers(0, len(value)).map(lambda end, value=value: value[:end]),
-                st.integers(0, 8 * len(value) - 1).map(lambda bit, value=value: flipped(value, bit)),
-            )
-            change_rows(bench, PutRow(key, data.draw(odd)))
+@story(run)
+async def test_whatever_rows_of_one_ledger_say_the_others_are_served(bench: Bench, *, data: st.DataObject) -> None:
+    await two_ledgers(bench, end=data.draw(st.sampled_from([ProcessEnd.EXIT, ProcessEnd.KILL])))
+    (index,) = bench.node.image.volumes["/index"].root.stores()
+    mine = [key for key in sorted(index.durable) if key[:1] in b"ELG" and ODD.to_bytes(8, "big") in key]
+    for key in data.draw(st.lists(st.sampled_from(mine), min_size=1, unique=True)):
+        value = index.durable[key]
+        odd = st.one_of(
+            st.binary(max_size=60),
+            st.integers(0, len(value)).map(lambda end, value=value: value[:end]),
+            st.integers(0, 8 * len(value) - 1).map(lambda bit, value=value: flipped(value, bit)),
+        )
+        change_rows(bench, PutRow(key, data.draw(odd)))
 
-        async def look(store: EntryStore) -> None:
-            await healthy_is_served(bench, store)
-            for entry_id in (0, 1, 2, 40, 3):
-                try:
-                    assert await store.read(ODD, EntryId(entry_id)) == entry(ODD, entry_id)
-                except BookieError:
-                    continue
-            for ledger_id in sorted(store.quarantined):
-                await never_says_no(store, ledger_id)
-            await store.flush()
+    async def look(store: EntryStore) -> None:
+        await healthy_is_served(bench, store)
+        for entry_id in (0, 1, 2, 40, 3):
+            try:
+                assert await store.read(ODD, EntryId(entry_id)) == entry(ODD, entry_id)
+            except BookieError:
+                continue
+        for ledger_id in sorted(store.quarantined):
+            await never_says_no(store, ledger_id)
+        await store.flush()
 
-        await bench.life(look, end=ProcessEnd.KILL)
-        await bench.life(look)
-        assert bench.was_clean
-
-    run(story)
+    await bench.life(look, end=ProcessEnd.KILL)
+    await bench.life(look)
+    assert bench.was_clean
 
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_whatever_the_few_rows_of_the_whole_disk_say_the_store_opens_or_refuses_in_words(data: st.DataObject) -> None:
-    async def story(bench: Bench) -> None:
-        await two_ledgers(bench, end=ProcessEnd.KILL)
-        (index,) = bench.node.image.volumes["/index"].root.stores()
-        key = data.draw(st.sampled_from([key for key in sorted(index.durable) if key[:1] == b"M"]))
-        change_rows(bench, PutRow(key, data.draw(st.one_of(st.binary(max_size=40), st.just(b"\xff" * 16)))))
+@story(run)
+async def test_whatever_the_few_rows_of_the_whole_disk_say_the_store_opens_or_refuses_in_words(
+    bench: Bench, *, data: st.DataObject
+) -> None:
+    await two_ledgers(bench, end=ProcessEnd.KILL)
+    (index,) = bench.node.image.volumes["/index"].root.stores()
+    key = data.draw(st.sampled_from([key for key in sorted(index.durable) if key[:1] == b"M"]))
+    change_rows(bench, PutRow(key, data.draw(st.one_of(st.binary(max_size=40), st.just(b"\xff" * 16)))))
 
-        try:
-            await bench.life(lambda store: healthy_is_served(bench, store))
-        except (errors.CorruptFile, errors.RefusedToStart):
-            return
-
-    run(story)
+    try:
+        await bench.life(lambda store: healthy_is_served(bench, store))
+    except (errors.CorruptFile, errors.RefusedToStart):
+        return
 
 
 def as_read(raw: Raw) -> WholeRecord:

@@ -272,23 +272,21 @@ async def test_a_missing_journal_file_is_refused_unless_the_loss_was_granted(ben
     await bench.life(nothing)
 
 
-def test_a_file_cut_short_between_two_records_is_seen_by_the_file_after_it() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            for entry_id in range(12):
-                await bench.put_all(store, 7, [entry_id], payload=bytes(900))
+@story(run, journal_file_bytes_max=12_288)
+async def test_a_file_cut_short_between_two_records_is_seen_by_the_file_after_it(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        for entry_id in range(12):
+            await bench.put_all(store, 7, [entry_id], payload=bytes(900))
 
-        await bench.life(first, end=ProcessEnd.KILL)
-        names = bench.paths(".journal")
-        assert len(names) > 2
-        image = bench.image(names[0])
-        del image.data[-BLOCK_BYTES:]
-        image.durable[:] = image.data
+    await bench.life(first, end=ProcessEnd.KILL)
+    names = bench.paths(".journal")
+    assert len(names) > 2
+    image = bench.image(names[0])
+    del image.data[-BLOCK_BYTES:]
+    image.durable[:] = image.data
 
-        with pytest.raises(errors.CorruptFile, match="when the next file was begun"):
-            await bench.life(nothing)
-
-    run(story, Bench(journal_file_bytes_max=12_288))
+    with pytest.raises(errors.CorruptFile, match="when the next file was begun"):
+        await bench.life(nothing)
 
 
 @story(run)
@@ -306,15 +304,13 @@ async def test_an_index_that_went_back_in_time_is_refused(bench: Bench) -> None:
         await bench.life(nothing)
 
 
-def test_other_directories_or_another_order_are_refused() -> None:
-    async def story(bench: Bench) -> None:
+@story(run, ledger_dirs=("/ledgers/a", "/ledgers/b"), index_dirs=())
+async def test_other_directories_or_another_order_are_refused(bench: Bench) -> None:
+    await bench.life(nothing)
+    bench.change(ledger_dirs=("/ledgers/b", "/ledgers/a"), index_dirs=())
+
+    with pytest.raises(errors.RefusedToStart, match="was ledger directory 2 of 2"):
         await bench.life(nothing)
-        bench.change(ledger_dirs=("/ledgers/b", "/ledgers/a"), index_dirs=())
-
-        with pytest.raises(errors.RefusedToStart, match="was ledger directory 2 of 2"):
-            await bench.life(nothing)
-
-    run(story, Bench(ledger_dirs=("/ledgers/a", "/ledgers/b"), index_dirs=()))
 
 
 # ---- damage of entry logs --------------------------------------------------------------------------------------------

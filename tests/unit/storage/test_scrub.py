@@ -102,28 +102,26 @@ async def test_every_flipped_bit_is_named_and_nothing_is_repaired(
     assert [(bad.ledger_id, bad.entry_id) for bad in running.scrubber.report().bad] == [(2, 1)]
 
 
-def test_a_log_that_is_gone_is_as_many_bad_entries() -> None:
-    async def story(bench: Bench) -> None:
-        async def second(store: EntryStore) -> None:
-            running = Running(bench, store)
-            await running.whole_pass()
-            report = running.scrubber.report()
-            assert (report.bad_count, report.entries_checked) == (160, 165)
-            assert all("missing" in bad.reason for bad in report.bad)
-            await running.stop()
+@story(run, entry_log_bytes_max=8192)
+async def test_a_log_that_is_gone_is_as_many_bad_entries(bench: Bench) -> None:
+    async def second(store: EntryStore) -> None:
+        running = Running(bench, store)
+        await running.whole_pass()
+        report = running.scrubber.report()
+        assert (report.bad_count, report.entries_checked) == (160, 165)
+        assert all("missing" in bad.reason for bad in report.bad)
+        await running.stop()
 
-        async def first(store: EntryStore) -> None:
-            await stored(bench, store)
-            await bench.put_all(store, 9, range(5))
-            await store.flush()
+    async def first(store: EntryStore) -> None:
+        await stored(bench, store)
+        await bench.put_all(store, 9, range(5))
+        await store.flush()
 
-        await bench.life(first)
-        volume = bench.node.image.volumes["/ledgers"]
-        directory: Any = volume.root.names["current"]
-        del directory.names["00000000.log"], directory.durable["00000000.log"]
-        await bench.life(second)
-
-    run(story, Bench(entry_log_bytes_max=8192))
+    await bench.life(first)
+    volume = bench.node.image.volumes["/ledgers"]
+    directory: Any = volume.root.names["current"]
+    del directory.names["00000000.log"], directory.durable["00000000.log"]
+    await bench.life(second)
 
 
 def test_it_goes_no_faster_than_told_and_rests_between_passes() -> None:
@@ -143,30 +141,28 @@ def test_it_goes_no_faster_than_told_and_rests_between_passes() -> None:
     scrubbing(work, ScrubOptions(interval_ms=95_000, entries_per_s=20, bytes_per_s=None))
 
 
-def test_a_pass_goes_on_where_the_process_ended_and_one_asked_for_begins_anew() -> None:
+@story(run)
+async def test_a_pass_goes_on_where_the_process_ended_and_one_asked_for_begins_anew(bench: Bench) -> None:
     options = ScrubOptions(interval_ms=1000, entries_per_s=20, bytes_per_s=None)
 
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await stored(bench, store)
-            running = Running(bench, store, options)
-            await bench.simulation.until(lambda: store.stats.scrub_entries >= 80, "half of it")
-            await store.flush()
-            await running.stop()
+    async def first(store: EntryStore) -> None:
+        await stored(bench, store)
+        running = Running(bench, store, options)
+        await bench.simulation.until(lambda: store.stats.scrub_entries >= 80, "half of it")
+        await store.flush()
+        await running.stop()
 
-        async def second(store: EntryStore) -> None:
-            running = Running(bench, store, options)
-            await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the rest of it")
-            assert store.stats.scrub_entries <= 80
-            running.scrubber.request()
-            await bench.simulation.until(lambda: store.stats.scrub_passes == 2, "a whole pass")
-            assert running.scrubber.report().entries_checked == 160
-            await running.stop()
+    async def second(store: EntryStore) -> None:
+        running = Running(bench, store, options)
+        await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the rest of it")
+        assert store.stats.scrub_entries <= 80
+        running.scrubber.request()
+        await bench.simulation.until(lambda: store.stats.scrub_passes == 2, "a whole pass")
+        assert running.scrubber.report().entries_checked == 160
+        await running.stop()
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
 @story(scrubbing)
@@ -187,35 +183,33 @@ async def test_entries_that_compaction_or_a_writer_moves_meanwhile_are_not_bad(
     assert running.scrubber.report().bad == ()
 
 
-def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damage(
-    caplog: pytest.LogCaptureFixture,
+@story(run, entry_log_bytes_max=8192)
+async def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damage(
+    bench: Bench, *, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await stored(bench, store)
-            await bench.put_all(store, 9, [0])
-            store.delete_ledger(LedgerId(4))
-            await store.flush()
+    async def first(store: EntryStore) -> None:
+        await stored(bench, store)
+        await bench.put_all(store, 9, [0])
+        store.delete_ledger(LedgerId(4))
+        await store.flush()
 
-        async def second(store: EntryStore) -> None:
-            faults, running = bench.node.disk_faults, Running(bench, store)
-            faults.write_latency_ns = 10**10
-            running.scrubber.request()
-            before = bench.node.disk.operations
-            await bench.simulation.until(lambda: bench.node.disk.operations > before, "the scrub opens a log")
-            faults.write_latency_ns = 10_000
-            options = CompactionOptions(entries_per_s=None, major=CompactionRule(0.99, 100_000_000))
-            assert (await Compactor(store, options, bench.node.world.clock).compact(Kind.MAJOR)).logs > 0
-            assert store.stats.scrub_entries == 0
-            await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the pass")
-            assert "bad entry" not in caplog.text
-            assert running.scrubber.report().bad == ()
-            await running.stop()
+    async def second(store: EntryStore) -> None:
+        faults, running = bench.node.disk_faults, Running(bench, store)
+        faults.write_latency_ns = 10**10
+        running.scrubber.request()
+        before = bench.node.disk.operations
+        await bench.simulation.until(lambda: bench.node.disk.operations > before, "the scrub opens a log")
+        faults.write_latency_ns = 10_000
+        options = CompactionOptions(entries_per_s=None, major=CompactionRule(0.99, 100_000_000))
+        assert (await Compactor(store, options, bench.node.world.clock).compact(Kind.MAJOR)).logs > 0
+        assert store.stats.scrub_entries == 0
+        await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the pass")
+        assert "bad entry" not in caplog.text
+        assert running.scrubber.report().bad == ()
+        await running.stop()
 
-        await bench.life(first)
-        await bench.life(second)
-
-    run(story, Bench(entry_log_bytes_max=8192))
+    await bench.life(first)
+    await bench.life(second)
 
 
 @story(scrubbing)

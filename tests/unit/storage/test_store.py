@@ -282,82 +282,76 @@ async def test_a_read_only_store_takes_recovery_adds_and_fences(bench: Bench) ->
     await bench.life(work)
 
 
-def test_a_deleted_ledger_is_gone_now_and_after_restarts() -> None:
+@story(run)
+async def test_a_deleted_ledger_is_gone_now_and_after_restarts(bench: Bench) -> None:
     from bookie.sim.node import ProcessEnd
 
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(5))
-            await store.flush()
-            await bench.put_all(store, 7, range(5, 9))
-            await bench.put_all(store, 8, [0])
-            store.delete_ledger(LEDGER)
-            await gone(store)
-            await store.flush()
-            await gone(store)
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(5))
+        await store.flush()
+        await bench.put_all(store, 7, range(5, 9))
+        await bench.put_all(store, 8, [0])
+        store.delete_ledger(LEDGER)
+        await gone(store)
+        await store.flush()
+        await gone(store)
 
-        async def gone(store: EntryStore) -> None:
-            with pytest.raises(errors.NoSuchLedger):
-                store.read_nowait(LEDGER, EntryId(0))
-            assert [ledger async for ledger in store.ledgers()] == [8]
-            assert store.facts(LEDGER) is None
+    async def gone(store: EntryStore) -> None:
+        with pytest.raises(errors.NoSuchLedger):
+            store.read_nowait(LEDGER, EntryId(0))
+        assert [ledger async for ledger in store.ledgers()] == [8]
+        assert store.facts(LEDGER) is None
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(gone)
-        await bench.life(gone)
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(gone)
+    await bench.life(gone)
 
 
-def test_a_ledger_deleted_and_made_anew_keeps_its_new_life_only() -> None:
+@story(run)
+async def test_a_ledger_deleted_and_made_anew_keeps_its_new_life_only(bench: Bench) -> None:
     # Over-replicated today, assigned here again tomorrow: the ids come back with the ledger.
     from bookie.sim.node import ProcessEnd
 
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(5), is_recovery=True)
-            await store.flush()
-            store.delete_ledger(LEDGER)
-            await store.protect([(LEDGER, True, True, KEY)])
-            await bench.put_all(store, 7, [3, 9], is_recovery=True)
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(5), is_recovery=True)
+        await store.flush()
+        store.delete_ledger(LEDGER)
+        await store.protect([(LEDGER, True, True, KEY)])
+        await bench.put_all(store, 7, [3, 9], is_recovery=True)
 
-        async def again(store: EntryStore) -> None:
-            # The old entries may be back with the crash (they are what they were); the new life is whole.
-            assert [store.has_entry(LEDGER, EntryId(entry_id)) for entry_id in (3, 9)] == [True, True]
-            facts = store.facts(LEDGER)
-            assert facts is not None
-            assert (facts.is_limbo, facts.master_key) == (True, KEY)
+    async def again(store: EntryStore) -> None:
+        # The old entries may be back with the crash (they are what they were); the new life is whole.
+        assert [store.has_entry(LEDGER, EntryId(entry_id)) for entry_id in (3, 9)] == [True, True]
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert (facts.is_limbo, facts.master_key) == (True, KEY)
 
-        async def flushed(store: EntryStore) -> None:
-            await first(store)
-            await store.flush()
-            assert await store.entry_ranges(LEDGER) == [(3, 3), (9, 9)]
-            await again(store)
+    async def flushed(store: EntryStore) -> None:
+        await first(store)
+        await store.flush()
+        assert await store.entry_ranges(LEDGER) == [(3, 3), (9, 9)]
+        await again(store)
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(again)
-        await bench.life(flushed, end=ProcessEnd.POWER_CUT)
-        await bench.life(again)
-
-    run(story)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(again)
+    await bench.life(flushed, end=ProcessEnd.POWER_CUT)
+    await bench.life(again)
 
 
-def test_a_stopping_store_refuses_and_a_second_opener_is_refused() -> None:
+@story(run)
+async def test_a_stopping_store_refuses_and_a_second_opener_is_refused(bench: Bench) -> None:
     from bookie.storage import restart
 
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> EntryStore:
-            with pytest.raises(errors.RefusedToStart):
-                await restart.open_store(bench.options, bench.node.world, fail=bench.failures.append)
-            return store
+    async def work(store: EntryStore) -> EntryStore:
+        with pytest.raises(errors.RefusedToStart):
+            await restart.open_store(bench.options, bench.node.world, fail=bench.failures.append)
+        return store
 
-        store = await bench.life(work)
-        with pytest.raises(errors.StorageFailed):
-            put(store, 7, 0)
-        with pytest.raises(errors.StorageFailed):
-            store.fence(LEDGER, KEY, Outcome())
-
-    run(story)
+    store = await bench.life(work)
+    with pytest.raises(errors.StorageFailed):
+        put(store, 7, 0)
+    with pytest.raises(errors.StorageFailed):
+        store.fence(LEDGER, KEY, Outcome())
 
 
 @story(run)
@@ -374,58 +368,54 @@ async def test_closing_twice_or_after_abandoning_is_fine(bench: Bench) -> None:
     await bench.life(abandons)
 
 
-def test_adds_beyond_the_write_cache_are_refused_until_the_disk_caught_up() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            payload = bytes(4000)
-            refused = 0
-            for entry_id in range(40):
-                try:
-                    put(store, 7, entry_id, payload=payload)
-                except errors.TooManyRequests:
-                    refused += 1
-            assert refused
-            await store.flush()
-            await store.room()
-            assert not store.is_congested
-            await bench.put_all(store, 7, [99], payload=payload)
+@story(run, write_cache_bytes_max=16_384)
+async def test_adds_beyond_the_write_cache_are_refused_until_the_disk_caught_up(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        payload = bytes(4000)
+        refused = 0
+        for entry_id in range(40):
+            try:
+                put(store, 7, entry_id, payload=payload)
+            except errors.TooManyRequests:
+                refused += 1
+        assert refused
+        await store.flush()
+        await store.room()
+        assert not store.is_congested
+        await bench.put_all(store, 7, [99], payload=payload)
 
-        await bench.life(work)
-
-    run(story, Bench(write_cache_bytes_max=16_384))
+    await bench.life(work)
 
 
-def test_adds_are_refused_while_too_much_waits_for_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+@story(run)
+async def test_adds_are_refused_while_too_much_waits_for_the_journal(
+    bench: Bench, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "PENDING_BYTES_MAX", 10_000)
 
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            accepted = [put(store, 7, entry_id, payload=bytes(3000)) for entry_id in range(4)]
-            with pytest.raises(errors.TooManyRequests, match="journal"):
-                put(store, 7, 4)
-            await bench.settle(*accepted)
-            await bench.put_all(store, 7, [4])
+    async def work(store: EntryStore) -> None:
+        accepted = [put(store, 7, entry_id, payload=bytes(3000)) for entry_id in range(4)]
+        with pytest.raises(errors.TooManyRequests, match="journal"):
+            put(store, 7, 4)
+        await bench.settle(*accepted)
+        await bench.put_all(store, 7, [4])
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
-def test_ledgers_beyond_the_bound_leave_memory_and_come_back_from_the_index() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            for ledger_id in range(30):
-                await bench.put_all(store, ledger_id, [0, 1])
-            await store.flush()
+@story(run, ledgers_cached_max=10)
+async def test_ledgers_beyond_the_bound_leave_memory_and_come_back_from_the_index(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for ledger_id in range(30):
+            await bench.put_all(store, ledger_id, [0, 1])
+        await store.flush()
 
-            assert len(store._partitions[0].table.known) <= 10
-            assert [store.last_confirmed(LedgerId(ledger_id)) for ledger_id in range(30)] == [0] * 30
-            with pytest.raises(errors.Unauthorized):
-                put(store, 3, 2, key=OTHER_KEY)
+        assert len(store._partitions[0].table.known) <= 10
+        assert [store.last_confirmed(LedgerId(ledger_id)) for ledger_id in range(30)] == [0] * 30
+        with pytest.raises(errors.Unauthorized):
+            put(store, 3, 2, key=OTHER_KEY)
 
-        await bench.life(work)
-
-    run(story, Bench(ledgers_cached_max=10))
+    await bench.life(work)
 
 
 def test_ledgers_spread_over_several_directories_and_journals() -> None:
@@ -474,18 +464,16 @@ async def test_a_walk_over_all_ledgers_misses_none_that_gets_its_row_meanwhile(b
     await bench.life(work)
 
 
-def test_new_ledgers_beyond_what_may_wait_for_a_checkpoint_are_refused() -> None:
+@story(run, ledgers_dirty_max=40)
+async def test_new_ledgers_beyond_what_may_wait_for_a_checkpoint_are_refused(bench: Bench) -> None:
     """A stranger who fences ledgers that never were filled the memory with their facts."""
 
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            for number in range(41):  # no checkpoint comes between
-                store.fence(LedgerId(number), KEY, Outcome())
+    async def work(store: EntryStore) -> None:
+        for number in range(41):  # no checkpoint comes between
+            store.fence(LedgerId(number), KEY, Outcome())
 
-            with pytest.raises(errors.TooManyRequests, match="new ledgers wait"):
-                store.fence(LedgerId(1000), KEY, Outcome())
-            store.fence(LedgerId(7), KEY, Outcome())  # one that is known
+        with pytest.raises(errors.TooManyRequests, match="new ledgers wait"):
+            store.fence(LedgerId(1000), KEY, Outcome())
+        store.fence(LedgerId(7), KEY, Outcome())  # one that is known
 
-        await bench.life(work)
-
-    run(story, Bench(ledgers_dirty_max=40))
+    await bench.life(work)

@@ -54,19 +54,19 @@ async def test_an_explicit_lac_that_no_row_holds_is_refused(bench: Bench) -> Non
     await bench.life(work)
 
 
-def test_adds_of_more_bytes_than_a_record_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@story(run)
+async def test_adds_of_more_bytes_than_a_record_may_have_are_refused(
+    bench: Bench, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A quarter of a GiB in a test is too much: one body, named often.
     body = entry(7, 0, payload=bytes(1 << 22))
 
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            with pytest.raises(errors.BadRequest, match="at once"):
-                store.add(LEDGER, [EntryId(0)] * 65, [body] * 65, KEY, is_recovery=False, done=Outcome())
-            assert store.facts(LEDGER) is None
+    async def work(store: EntryStore) -> None:
+        with pytest.raises(errors.BadRequest, match="at once"):
+            store.add(LEDGER, [EntryId(0)] * 65, [body] * 65, KEY, is_recovery=False, done=Outcome())
+        assert store.facts(LEDGER) is None
 
-        await bench.life(work)
-
-    run(story)
+    await bench.life(work)
 
 
 ACTIONS = st.lists(

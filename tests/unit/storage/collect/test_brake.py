@@ -15,6 +15,7 @@ from bookie.storage.collect.daily import DailyCounts
 from bookie.storage.collect_options import BrakeOptions
 from bookie.storage.store import EntryStore
 from storage_support import Bench, entry, run
+from story_support import story
 
 HOUR_NS = HOUR_MS * NS_PER_MS
 TENTH = BrakeOptions(share_max=0.1, ledgers_min=10)
@@ -152,114 +153,104 @@ def test_of_ledgers_that_are_suddenly_all_gone_not_one_is_collected(*, is_flushe
     run(story, braked(share_max=0.1, ledgers_min=10))
 
 
-def test_everyday_deletions_pass_and_count_for_a_day_of_running_across_restarts() -> None:
-    async def story(bench: Bench) -> None:
-        metadata = MetadataStore(range(10, 200))
+@story(run, braked, share_max=0.1, ledgers_min=0)
+async def test_everyday_deletions_pass_and_count_for_a_day_of_running_across_restarts(bench: Bench) -> None:
+    metadata = MetadataStore(range(10, 200))
 
-        async def collect(store: EntryStore) -> Collected:
-            return await collector.collect(store, metadata.is_absent, DailyCounts(store.partitions, HandClock()))
+    async def collect(store: EntryStore) -> Collected:
+        return await collector.collect(store, metadata.is_absent, DailyCounts(store.partitions, HandClock()))
 
-        async def first(store: EntryStore) -> None:
-            await fill(bench, store, range(100))
-            found = await collect(store)
-            assert (found.ledgers_deleted, found.day.ledgers, found.held_reason) == (10, 10, "")
+    async def first(store: EntryStore) -> None:
+        await fill(bench, store, range(100))
+        found = await collect(store)
+        assert (found.ledgers_deleted, found.day.ledgers, found.held_reason) == (10, 10, "")
 
-        async def second(store: EntryStore) -> None:
-            metadata.has = (range(19, 200),)
-            found = await collect(store)
-            assert (found.ledgers_deleted, found.held.ledgers, found.allowed.ledgers) == (0, 9, 0)
+    async def second(store: EntryStore) -> None:
+        metadata.has = (range(19, 200),)
+        found = await collect(store)
+        assert (found.ledgers_deleted, found.held.ledgers, found.allowed.ledgers) == (0, 9, 0)
 
-        async def third(store: EntryStore) -> None:
-            clock = HandClock()
-            counts = DailyCounts(store.partitions, clock)
-            clock.now_ns += 24 * HOUR_NS
-            assert (await collector.collect(store, metadata.is_absent, counts)).held.ledgers == 9
-            clock.now_ns += HOUR_NS  # the hour that ran counts whole
-            found = await collector.collect(store, metadata.is_absent, counts)
-            assert (found.ledgers_deleted, found.day.ledgers) == (9, 9)
+    async def third(store: EntryStore) -> None:
+        clock = HandClock()
+        counts = DailyCounts(store.partitions, clock)
+        clock.now_ns += 24 * HOUR_NS
+        assert (await collector.collect(store, metadata.is_absent, counts)).held.ledgers == 9
+        clock.now_ns += HOUR_NS  # the hour that ran counts whole
+        found = await collector.collect(store, metadata.is_absent, counts)
+        assert (found.ledgers_deleted, found.day.ledgers) == (9, 9)
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-        await bench.life(third)
-
-    run(story, braked(share_max=0.1, ledgers_min=0))
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+    await bench.life(third)
 
 
-def test_hours_that_passed_are_kept_over_a_restart() -> None:
-    async def story(bench: Bench) -> None:
-        metadata = MetadataStore(range(10, 200))
+@story(run, braked, share_max=0.1, ledgers_min=0)
+async def test_hours_that_passed_are_kept_over_a_restart(bench: Bench) -> None:
+    metadata = MetadataStore(range(10, 200))
 
-        async def first(store: EntryStore) -> None:
-            await fill(bench, store, range(100))
-            clock = HandClock()
-            counts = DailyCounts(store.partitions, clock)
-            assert (await collector.collect(store, metadata.is_absent, counts)).ledgers_deleted == 10
-            clock.now_ns += 20 * HOUR_NS
-            await bench.put_all(store, 50, [1])
-            await collector.collect(store, metadata.is_absent, counts)
+    async def first(store: EntryStore) -> None:
+        await fill(bench, store, range(100))
+        clock = HandClock()
+        counts = DailyCounts(store.partitions, clock)
+        assert (await collector.collect(store, metadata.is_absent, counts)).ledgers_deleted == 10
+        clock.now_ns += 20 * HOUR_NS
+        await bench.put_all(store, 50, [1])
+        await collector.collect(store, metadata.is_absent, counts)
 
-        async def second(store: EntryStore) -> None:
-            clock = HandClock()
-            counts = DailyCounts(store.partitions, clock)
-            assert counts.total().ledgers == 10
-            clock.now_ns += 5 * HOUR_NS
-            assert counts.total().ledgers == 0
+    async def second(store: EntryStore) -> None:
+        clock = HandClock()
+        counts = DailyCounts(store.partitions, clock)
+        assert counts.total().ledgers == 10
+        clock.now_ns += 5 * HOUR_NS
+        assert counts.total().ledgers == 0
 
-        await bench.life(first)
-        await bench.life(second)
-
-    run(story, braked(share_max=0.1, ledgers_min=0))
+    await bench.life(first)
+    await bench.life(second)
 
 
-def test_a_person_lets_go_exactly_what_was_shown_and_tomorrow_is_not_charged_with_it() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await fill(bench, store, range(40))
-            counts, metadata = counts_of(bench, store), MetadataStore(range(30, 40))
-            looked = await collector.collect(store, metadata.is_absent, counts, looks_only=True)
-            assert (looked.ledgers_deleted, looked.held.ledgers) == (0, 30)
-            metadata.has = ()
-            assert (await collector.collect(store, metadata.is_absent, counts, released=30)).ledgers_deleted == 0
-            metadata.has = (range(30, 40),)
-            done = await collector.collect(store, metadata.is_absent, counts, released=30)
-            assert (done.ledgers_deleted, done.held_reason, done.day) == (30, "", Amount())
-            assert [ledger async for ledger in store.ledgers()] == list(range(30, 40))
+@story(run, braked, share_max=0.1, ledgers_min=10)
+async def test_a_person_lets_go_exactly_what_was_shown_and_tomorrow_is_not_charged_with_it(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, range(40))
+        counts, metadata = counts_of(bench, store), MetadataStore(range(30, 40))
+        looked = await collector.collect(store, metadata.is_absent, counts, looks_only=True)
+        assert (looked.ledgers_deleted, looked.held.ledgers) == (0, 30)
+        metadata.has = ()
+        assert (await collector.collect(store, metadata.is_absent, counts, released=30)).ledgers_deleted == 0
+        metadata.has = (range(30, 40),)
+        done = await collector.collect(store, metadata.is_absent, counts, released=30)
+        assert (done.ledgers_deleted, done.held_reason, done.day) == (30, "", Amount())
+        assert [ledger async for ledger in store.ledgers()] == list(range(30, 40))
 
-        await bench.life(work)
-
-    run(story, braked(share_max=0.1, ledgers_min=10))
+    await bench.life(work)
 
 
-def test_a_ledger_that_came_back_between_the_look_and_the_deletion_is_kept() -> None:
-    async def story(bench: Bench) -> None:
-        asked: list[LedgerId] = []
+@story(run, braked, share_max=0.1, ledgers_min=10)
+async def test_a_ledger_that_came_back_between_the_look_and_the_deletion_is_kept(bench: Bench) -> None:
+    asked: list[LedgerId] = []
 
-        async def is_absent(ledger_id: LedgerId) -> bool:
-            asked.append(ledger_id)
-            return asked.count(ledger_id) == 1 or ledger_id == 3
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        asked.append(ledger_id)
+        return asked.count(ledger_id) == 1 or ledger_id == 3
 
-        async def work(store: EntryStore) -> None:
-            await fill(bench, store, range(5))
-            found = await collector.collect(store, is_absent, counts_of(bench, store))
-            assert found.ledgers_deleted == 1
-            assert [ledger async for ledger in store.ledgers()] == [0, 1, 2, 4]
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, range(5))
+        found = await collector.collect(store, is_absent, counts_of(bench, store))
+        assert found.ledgers_deleted == 1
+        assert [ledger async for ledger in store.ledgers()] == [0, 1, 2, 4]
 
-        await bench.life(work)
-
-    run(story, braked(share_max=0.1, ledgers_min=10))
+    await bench.life(work)
 
 
-def test_looking_deletes_nothing_that_may_go() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await fill(bench, store, range(5))
-            looked = await collector.collect(store, MetadataStore().is_absent, counts_of(bench, store), looks_only=True)
-            assert (looked.held_reason, looked.ledgers_deleted, looked.logs_dropped) == ("", 0, 0)
-            assert len([ledger async for ledger in store.ledgers()]) == 5
+@story(run, braked, share_max=0.1, ledgers_min=10)
+async def test_looking_deletes_nothing_that_may_go(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, range(5))
+        looked = await collector.collect(store, MetadataStore().is_absent, counts_of(bench, store), looks_only=True)
+        assert (looked.held_reason, looked.ledgers_deleted, looked.logs_dropped) == ("", 0, 0)
+        assert len([ledger async for ledger in store.ledgers()]) == 5
 
-        await bench.life(work)
-
-    run(story, braked(share_max=0.1, ledgers_min=10))
+    await bench.life(work)
 
 
 def test_several_directories_share_one_day() -> None:
@@ -282,17 +273,15 @@ def test_counts_that_are_none_are_refused() -> None:
         Window.load(b"short", 0)
 
 
-def test_counts_that_cannot_be_read_hold_for_a_day_and_end_nothing() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await fill(bench, store, range(5))
-            store.partitions[0].index.put_meta("collected", b"damaged")
-            clock = HandClock()
-            counts = DailyCounts(store.partitions, clock)
-            assert (await collector.collect(store, MetadataStore().is_absent, counts)).held.ledgers == 5
-            clock.now_ns += 25 * HOUR_NS
-            assert (await collector.collect(store, MetadataStore().is_absent, counts)).ledgers_deleted == 5
+@story(run, braked, share_max=0.1, ledgers_min=10)
+async def test_counts_that_cannot_be_read_hold_for_a_day_and_end_nothing(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, range(5))
+        store.partitions[0].index.put_meta("collected", b"damaged")
+        clock = HandClock()
+        counts = DailyCounts(store.partitions, clock)
+        assert (await collector.collect(store, MetadataStore().is_absent, counts)).held.ledgers == 5
+        clock.now_ns += 25 * HOUR_NS
+        assert (await collector.collect(store, MetadataStore().is_absent, counts)).ledgers_deleted == 5
 
-        await bench.life(work)
-
-    run(story, braked(share_max=0.1, ledgers_min=10))
+    await bench.life(work)

@@ -12,58 +12,54 @@ from storage_support import KEY, Bench, entry, run
 from story_support import story
 
 
-def test_ledgers_proven_absent_go_with_their_logs_and_the_others_stay() -> None:
-    async def story(bench: Bench) -> None:
-        async def is_absent(ledger_id: LedgerId) -> bool:
-            return ledger_id < 10
+@story(run, entry_log_bytes_max=4096)
+async def test_ledgers_proven_absent_go_with_their_logs_and_the_others_stay(bench: Bench) -> None:
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        return ledger_id < 10
 
-        async def first(store: EntryStore) -> None:
-            for round_ in range(3):
-                await bench.put_all(store, round_, range(5), payload=bytes(2000))
-                await bench.put_all(store, 10 + round_ % 2, [round_], payload=bytes(10))
-                if round_ == 1:
-                    await bench.put_all(store, 20, [0])
-                await store.flush()
-            assert len(bench.paths(".log")) == 3
-            found = await collector.collect(store, is_absent)
-            assert (found.ledgers_seen, found.ledgers_deleted) == (6, 3)
-
-        async def second(store: EntryStore) -> None:
-            assert [ledger async for ledger in store.ledgers()] == [10, 11, 20]
-            assert await bench.read(store, 20, 0) == entry(20, 0)
-            assert await bench.read(store, 11, 1) == entry(11, 1, payload=bytes(10))
-
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-
-    run(story, Bench(entry_log_bytes_max=4096))
-
-
-def test_a_log_without_live_ledgers_is_removed_and_its_id_never_comes_back() -> None:
-    async def story(bench: Bench) -> None:
-        async def is_absent(ledger_id: LedgerId) -> bool:
-            return ledger_id == 7
-
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(5), payload=bytes(2000))
+    async def first(store: EntryStore) -> None:
+        for round_ in range(3):
+            await bench.put_all(store, round_, range(5), payload=bytes(2000))
+            await bench.put_all(store, 10 + round_ % 2, [round_], payload=bytes(10))
+            if round_ == 1:
+                await bench.put_all(store, 20, [0])
             await store.flush()
-            await bench.put_all(store, 8, [0])
-            await store.flush()
-            found = await collector.collect(store, is_absent)
-            assert found.logs_dropped == 1
-            assert await bench.read(store, 8, 0) == entry(8, 0)
+        assert len(bench.paths(".log")) == 3
+        found = await collector.collect(store, is_absent)
+        assert (found.ledgers_seen, found.ledgers_deleted) == (6, 3)
 
-        async def second(store: EntryStore) -> None:
-            assert [path[-12:] for path in bench.paths(".log")] == ["00000001.log"]
-            assert await bench.read(store, 8, 0) == entry(8, 0)
-            await bench.put_all(store, 8, [1])
-            await store.flush()
-            assert [path[-12:] for path in bench.paths(".log")] == ["00000001.log", "00000002.log"]
+    async def second(store: EntryStore) -> None:
+        assert [ledger async for ledger in store.ledgers()] == [10, 11, 20]
+        assert await bench.read(store, 20, 0) == entry(20, 0)
+        assert await bench.read(store, 11, 1) == entry(11, 1, payload=bytes(10))
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
-    run(story, Bench(entry_log_bytes_max=4096))
+
+@story(run, entry_log_bytes_max=4096)
+async def test_a_log_without_live_ledgers_is_removed_and_its_id_never_comes_back(bench: Bench) -> None:
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        return ledger_id == 7
+
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(5), payload=bytes(2000))
+        await store.flush()
+        await bench.put_all(store, 8, [0])
+        await store.flush()
+        found = await collector.collect(store, is_absent)
+        assert found.logs_dropped == 1
+        assert await bench.read(store, 8, 0) == entry(8, 0)
+
+    async def second(store: EntryStore) -> None:
+        assert [path[-12:] for path in bench.paths(".log")] == ["00000001.log"]
+        assert await bench.read(store, 8, 0) == entry(8, 0)
+        await bench.put_all(store, 8, [1])
+        await store.flush()
+        assert [path[-12:] for path in bench.paths(".log")] == ["00000001.log", "00000002.log"]
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
 @story(run)
@@ -88,27 +84,26 @@ async def test_nothing_is_deleted_on_a_doubt(bench: Bench) -> None:
     await bench.life(work)
 
 
-def test_logs_written_while_a_checkpoint_runs_are_left_alone() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(30), payload=bytes(2000))
-            flush = bench.simulation.loop.create_task(store.flush())
-            while not flush.done():
-                assert await collector.drop_dead_logs(store) == 0
-                await bench.simulation.loop.sleep_ns(10_000)
-            await flush
+@story(run, entry_log_bytes_max=4096)
+async def test_logs_written_while_a_checkpoint_runs_are_left_alone(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(30), payload=bytes(2000))
+        flush = bench.simulation.loop.create_task(store.flush())
+        while not flush.done():
             assert await collector.drop_dead_logs(store) == 0
-            assert await store.entry_ranges(LedgerId(7)) == [(0, 29)]
-            assert await bench.read(store, 7, 29) == entry(7, 29, payload=bytes(2000))
+            await bench.simulation.loop.sleep_ns(10_000)
+        await flush
+        assert await collector.drop_dead_logs(store) == 0
+        assert await store.entry_ranges(LedgerId(7)) == [(0, 29)]
+        assert await bench.read(store, 7, 29) == entry(7, 29, payload=bytes(2000))
 
-        await bench.life(work)
-
-    run(story, Bench(entry_log_bytes_max=4096))
+    await bench.life(work)
 
 
 @pytest.mark.parametrize("kept", range(10))
-def test_an_entry_found_again_after_a_cut_in_a_checkpoint_keeps_its_log(
-    kept: int, monkeypatch: pytest.MonkeyPatch
+@story(run)
+async def test_an_entry_found_again_after_a_cut_in_a_checkpoint_keeps_its_log(
+    bench: Bench, *, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Not in the journal: a copy, whose location RocksDB flushed by itself before the power failed. Integrity finds it
     # present and copies nothing, so the log it is in must not look dead.
@@ -118,52 +113,47 @@ def test_an_entry_found_again_after_a_cut_in_a_checkpoint_keeps_its_log(
         image.batches.clear()
         image.values = dict(image.durable)
 
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await store.protect([(LedgerId(7), False, True, KEY)])
-            for entry_id in range(3):
-                store.add_copied(LedgerId(7), EntryId(entry_id), entry(7, entry_id), KEY)
-            bench.node.disk_faults.lies_about_sync = True  # of the index only the prefix of the cut is durable
-            await store.flush()
+    async def first(store: EntryStore) -> None:
+        await store.protect([(LedgerId(7), False, True, KEY)])
+        for entry_id in range(3):
+            store.add_copied(LedgerId(7), EntryId(entry_id), entry(7, entry_id), KEY)
+        bench.node.disk_faults.lies_about_sync = True  # of the index only the prefix of the cut is durable
+        await store.flush()
 
-        async def second(store: EntryStore) -> None:
-            bench.node.disk_faults.lies_about_sync = False
-            found = await store.entry_ranges(LedgerId(7))
-            await bench.put_all(store, 8, [0])
-            await store.flush()
-            await collector.collect(store, never)
-            for start, end in found:
-                for entry_id in range(start, end + 1):
-                    assert await bench.read(store, 7, entry_id) == entry(7, entry_id)
+    async def second(store: EntryStore) -> None:
+        bench.node.disk_faults.lies_about_sync = False
+        found = await store.entry_ranges(LedgerId(7))
+        await bench.put_all(store, 8, [0])
+        await store.flush()
+        await collector.collect(store, never)
+        for start, end in found:
+            for entry_id in range(start, end + 1):
+                assert await bench.read(store, 7, entry_id) == entry(7, entry_id)
 
-        async def never(ledger_id: LedgerId) -> bool:
-            return False
+    async def never(ledger_id: LedgerId) -> bool:
+        return False
 
-        monkeypatch.setattr(StoreImage, "process_ended", cut)
-        await bench.life(first, end=ProcessEnd.KILL)
-        monkeypatch.undo()
-        await bench.life(second)
-
-    run(story)
+    monkeypatch.setattr(StoreImage, "process_ended", cut)
+    await bench.life(first, end=ProcessEnd.KILL)
+    monkeypatch.undo()
+    await bench.life(second)
 
 
-def test_a_deletion_that_a_crash_would_undo_drops_no_log() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await bench.put_all(store, 7, range(5), payload=bytes(2000))
-            await store.flush()
-            await bench.put_all(store, 8, [0])
-            await store.flush()
-            store.delete_ledger(LedgerId(7))
-            assert await collector.drop_dead_logs(store) == 0
+@story(run, entry_log_bytes_max=4096)
+async def test_a_deletion_that_a_crash_would_undo_drops_no_log(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(5), payload=bytes(2000))
+        await store.flush()
+        await bench.put_all(store, 8, [0])
+        await store.flush()
+        store.delete_ledger(LedgerId(7))
+        assert await collector.drop_dead_logs(store) == 0
 
-        async def second(store: EntryStore) -> None:
-            assert await bench.read(store, 7, 4) == entry(7, 4, payload=bytes(2000))
-            store.delete_ledger(LedgerId(7))
-            await store.flush()
-            assert await collector.drop_dead_logs(store) == 1
+    async def second(store: EntryStore) -> None:
+        assert await bench.read(store, 7, 4) == entry(7, 4, payload=bytes(2000))
+        store.delete_ledger(LedgerId(7))
+        await store.flush()
+        assert await collector.drop_dead_logs(store) == 1
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-
-    run(story, Bench(entry_log_bytes_max=4096))
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)

@@ -12,6 +12,7 @@ from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.store import EntryStore
 from storage_support import Bench, entry, put, run
+from story_support import story
 
 LIVE, DEAD = LedgerId(7), LedgerId(8)
 UNLIMITED = CompactionOptions(entries_per_s=None)
@@ -54,129 +55,117 @@ def small() -> Bench:
     return Bench(entry_log_bytes_max=16_384)
 
 
-def test_live_entries_move_and_their_logs_go() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await half_dead_logs(bench, store)
-            done = await compactor(bench, store).compact(Kind.MINOR)
-            assert (done.logs, done.entries, done.logs_damaged, done.refused) == (2, 2, 0, "")
-            assert done.bytes_freed > 40_000
-            assert log_names(bench) == ["2"]
-            assert (store.stats.logs_compacted, store.stats.entries_compacted) == (2, 2)
-            await check(bench, store)
+@story(run, small)
+async def test_live_entries_move_and_their_logs_go(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        done = await compactor(bench, store).compact(Kind.MINOR)
+        assert (done.logs, done.entries, done.logs_damaged, done.refused) == (2, 2, 0, "")
+        assert done.bytes_freed > 40_000
+        assert log_names(bench) == ["2"]
+        assert (store.stats.logs_compacted, store.stats.entries_compacted) == (2, 2)
+        await check(bench, store)
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(lambda store: check(bench, store))
-
-    run(story, small())
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(lambda store: check(bench, store))
 
 
-def test_a_log_above_the_threshold_waits_for_the_major_run() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, LIVE, range(5), payload=BIG)
-            await bench.put_all(store, DEAD, range(5), payload=BIG)
-            await store.flush()
-            await bench.put_all(store, 9, [0])
-            await store.flush()
-            await collector.collect(store, is_dead)
-            assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 0
-            assert (await compactor(bench, store).compact(Kind.MAJOR)).logs == 1
+@story(run, small)
+async def test_a_log_above_the_threshold_waits_for_the_major_run(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, LIVE, range(5), payload=BIG)
+        await bench.put_all(store, DEAD, range(5), payload=BIG)
+        await store.flush()
+        await bench.put_all(store, 9, [0])
+        await store.flush()
+        await collector.collect(store, is_dead)
+        assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 0
+        assert (await compactor(bench, store).compact(Kind.MAJOR)).logs == 1
 
-        await bench.life(work)
-
-    run(story, small())
+    await bench.life(work)
 
 
-def test_runs_come_when_they_are_due_and_not_before() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await half_dead_logs(bench, store)
-            options = CompactionOptions(
-                entries_per_s=None, minor=CompactionRule(0.2, 60_000), major=CompactionRule(0.8, 600_000)
-            )
-            driver = compactor(bench, store, options)
-            assert await driver.run() is None
-            await bench.simulation.loop.sleep_ns(60 * 10**9)
-            done = await driver.run()
-            assert done is not None
-            assert done.logs == 2
-            assert await driver.run() is None
+@story(run, small)
+async def test_runs_come_when_they_are_due_and_not_before(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        options = CompactionOptions(
+            entries_per_s=None, minor=CompactionRule(0.2, 60_000), major=CompactionRule(0.8, 600_000)
+        )
+        driver = compactor(bench, store, options)
+        assert await driver.run() is None
+        await bench.simulation.loop.sleep_ns(60 * 10**9)
+        done = await driver.run()
+        assert done is not None
+        assert done.logs == 2
+        assert await driver.run() is None
 
-        await bench.life(work)
-
-    run(story, small())
+    await bench.life(work)
 
 
-def test_facts_of_ledgers_outlive_the_logs_of_their_entries() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await half_dead_logs(bench, store)
-            await bench.fence(store, LIVE)
-            await store.protect([(LIVE, True, True, None)], epoch=3)
-            before = store.facts(LIVE)
-            await compactor(bench, store).compact(Kind.MINOR)
-            assert store.facts(LIVE) == before
+@story(run, small)
+async def test_facts_of_ledgers_outlive_the_logs_of_their_entries(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        await bench.fence(store, LIVE)
+        await store.protect([(LIVE, True, True, None)], epoch=3)
+        before = store.facts(LIVE)
+        await compactor(bench, store).compact(Kind.MINOR)
+        assert store.facts(LIVE) == before
 
-        async def second(store: EntryStore) -> None:
-            facts = store.facts(LIVE)
-            assert facts is not None
-            assert (facts.is_fenced, facts.is_limbo, facts.limbo_epoch) == (True, True, 3)
-            with pytest.raises(errors.UnknownLedgerState):
-                await bench.read(store, LIVE, 5)
+    async def second(store: EntryStore) -> None:
+        facts = store.facts(LIVE)
+        assert facts is not None
+        assert (facts.is_fenced, facts.is_limbo, facts.limbo_epoch) == (True, True, 3)
+        with pytest.raises(errors.UnknownLedgerState):
+            await bench.read(store, LIVE, 5)
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-
-    run(story, small())
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
-def test_an_entry_written_anew_meanwhile_is_not_replaced_by_its_old_bytes() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await half_dead_logs(bench, store)
-            (partition,) = store.partitions
-            pieces = [piece async for piece in survey.live_places(partition, 0)]
-            (place,) = pieces[0]
-            old = await partition.logs.read_many(0, [place])
-            # Entry 0 is added again, with other bytes (a recovery's LAC, say), while the copy is on its way.
-            new = put(store, LIVE, 0, lac=-1, payload=b"newer", is_recovery=True)
-            assert not partition.is_current(place)
-            await bench.settle(new)
-            await store.flush()
-            assert not partition.is_current(place)
-            assert old[0] is not None
-            await compactor(bench, store).compact(Kind.MINOR)
-            assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, lac=-1, payload=b"newer")
+@story(run, small)
+async def test_an_entry_written_anew_meanwhile_is_not_replaced_by_its_old_bytes(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        (partition,) = store.partitions
+        pieces = [piece async for piece in survey.live_places(partition, 0)]
+        (place,) = pieces[0]
+        old = await partition.logs.read_many(0, [place])
+        # Entry 0 is added again, with other bytes (a recovery's LAC, say), while the copy is on its way.
+        new = put(store, LIVE, 0, lac=-1, payload=b"newer", is_recovery=True)
+        assert not partition.is_current(place)
+        await bench.settle(new)
+        await store.flush()
+        assert not partition.is_current(place)
+        assert old[0] is not None
+        await compactor(bench, store).compact(Kind.MINOR)
+        assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, lac=-1, payload=b"newer")
 
-        await bench.life(work)
-
-    run(story, small())
+    await bench.life(work)
 
 
-def test_a_ledger_deleted_meanwhile_does_not_come_back() -> None:
-    async def story(bench: Bench) -> None:
-        async def first(store: EntryStore) -> None:
-            await half_dead_logs(bench, store)
-            (partition,) = store.partitions
-            slow = CompactionOptions(entries_per_s=1)
-            running = bench.simulation.loop.create_task(compactor(bench, store, slow).compact(Kind.MINOR))
-            while not store.stats.entries_compacted:
-                await bench.simulation.loop.sleep_ns(1_000_000)
-            store.delete_ledger(LIVE)
-            await running
-            await store.flush()
-            with pytest.raises(errors.NoSuchLedger):
-                await bench.read(store, LIVE, 0)
-            assert [row async for rows in partition.index.walk_locations(LIVE) for row in rows] == []
+@story(run, small)
+async def test_a_ledger_deleted_meanwhile_does_not_come_back(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        (partition,) = store.partitions
+        slow = CompactionOptions(entries_per_s=1)
+        running = bench.simulation.loop.create_task(compactor(bench, store, slow).compact(Kind.MINOR))
+        while not store.stats.entries_compacted:
+            await bench.simulation.loop.sleep_ns(1_000_000)
+        store.delete_ledger(LIVE)
+        await running
+        await store.flush()
+        with pytest.raises(errors.NoSuchLedger):
+            await bench.read(store, LIVE, 0)
+        assert [row async for rows in partition.index.walk_locations(LIVE) for row in rows] == []
 
-        async def second(store: EntryStore) -> None:
-            assert store.facts(LIVE) is None
+    async def second(store: EntryStore) -> None:
+        assert store.facts(LIVE) is None
 
-        await bench.life(first, end=ProcessEnd.POWER_CUT)
-        await bench.life(second)
-
-    run(story, small())
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
 
 
 def test_readers_never_meet_an_error_while_their_log_goes_away() -> None:
@@ -202,56 +191,54 @@ def test_readers_never_meet_an_error_while_their_log_goes_away() -> None:
 
 
 @pytest.mark.parametrize("is_batch", [False, True])
-def test_a_read_whose_log_is_gone_when_its_turn_comes_finds_the_new_place(is_batch: bool) -> None:
+@story(run, small)
+async def test_a_read_whose_log_is_gone_when_its_turn_comes_finds_the_new_place(
+    bench: Bench, *, is_batch: bool
+) -> None:
     async def read(store: EntryStore) -> list[object]:
         if is_batch:
             return [*await store.read_many(LIVE, [EntryId(10), EntryId(0)])]
         return [await store.read(LIVE, EntryId(10)), await store.read(LIVE, EntryId(0))]
 
-    async def story(bench: Bench) -> None:
-        async def second(store: EntryStore) -> None:
-            faults = bench.node.disk_faults
-            faults.must_wait_percent, faults.write_latency_ns = 100, 10**10
-            reading = bench.simulation.loop.create_task(read(store))
-            await bench.simulation.loop.sleep_ns(10)  # it has a location by now and opens the log
-            faults.write_latency_ns = 10_000
-            # The third is the last one of the life before, which holds little but padding.
-            assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 3
-            assert not reading.done()
-            assert await reading == [entry(LIVE, entry_id, payload=BIG) for entry_id in (10, 0)]
+    async def second(store: EntryStore) -> None:
+        faults = bench.node.disk_faults
+        faults.must_wait_percent, faults.write_latency_ns = 100, 10**10
+        reading = bench.simulation.loop.create_task(read(store))
+        await bench.simulation.loop.sleep_ns(10)  # it has a location by now and opens the log
+        faults.write_latency_ns = 10_000
+        # The third is the last one of the life before, which holds little but padding.
+        assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 3
+        assert not reading.done()
+        assert await reading == [entry(LIVE, entry_id, payload=BIG) for entry_id in (10, 0)]
 
-        await bench.life(lambda store: half_dead_logs(bench, store))
-        await bench.life(second)
-
-    run(story, small())
+    await bench.life(lambda store: half_dead_logs(bench, store))
+    await bench.life(second)
 
 
-def test_a_log_with_an_entry_that_does_not_check_is_kept_and_its_error_stays_an_error() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await bench.put_all(store, LIVE, range(3), payload=BIG)
-            await bench.put_all(store, DEAD, range(20), payload=BIG)
-            await store.flush()
-            await bench.put_all(store, 9, [0])
-            await store.flush()
-            await collector.collect(store, is_dead)
-            bench.rot("00000000.log", BLOCK_BYTES + 2080 + 50)  # in entry 1
+@story(run, small)
+async def test_a_log_with_an_entry_that_does_not_check_is_kept_and_its_error_stays_an_error(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, LIVE, range(3), payload=BIG)
+        await bench.put_all(store, DEAD, range(20), payload=BIG)
+        await store.flush()
+        await bench.put_all(store, 9, [0])
+        await store.flush()
+        await collector.collect(store, is_dead)
+        bench.rot("00000000.log", BLOCK_BYTES + 2080 + 50)  # in entry 1
 
-            done = await compactor(bench, store).compact(Kind.MINOR)
+        done = await compactor(bench, store).compact(Kind.MINOR)
 
-            assert (done.logs, done.logs_damaged, done.entries) == (0, 1, 2)
-            assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, payload=BIG)
-            with pytest.raises(errors.CorruptFile, match="does not check"):
-                await bench.read(store, LIVE, 1)
-            # Another bookie's copy heals it, and then the log may go.
-            store.add_copied(LIVE, EntryId(1), entry(LIVE, 1, payload=BIG), b"k" * 20)
-            await store.flush()
-            assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 1
-            assert await bench.read(store, LIVE, 1) == entry(LIVE, 1, payload=BIG)
+        assert (done.logs, done.logs_damaged, done.entries) == (0, 1, 2)
+        assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, payload=BIG)
+        with pytest.raises(errors.CorruptFile, match="does not check"):
+            await bench.read(store, LIVE, 1)
+        # Another bookie's copy heals it, and then the log may go.
+        store.add_copied(LIVE, EntryId(1), entry(LIVE, 1, payload=BIG), b"k" * 20)
+        await store.flush()
+        assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 1
+        assert await bench.read(store, LIVE, 1) == entry(LIVE, 1, payload=BIG)
 
-        await bench.life(work)
-
-    run(story, small())
+    await bench.life(work)
 
 
 def test_copies_go_no_faster_than_told() -> None:
@@ -279,80 +266,72 @@ def test_copies_go_no_faster_than_told() -> None:
     assert by_bytes > 7  # two of 2,032 bytes at 500 a second
 
 
-def test_a_run_ends_when_its_time_is_over() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await half_dead_logs(bench, store)
-            options = CompactionOptions(entries_per_s=1, minor=CompactionRule(0.2, 1000, time_max_ms=500))
-            assert (await compactor(bench, store, options).compact(Kind.MINOR)).logs == 1
+@story(run, small)
+async def test_a_run_ends_when_its_time_is_over(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        options = CompactionOptions(entries_per_s=1, minor=CompactionRule(0.2, 1000, time_max_ms=500))
+        assert (await compactor(bench, store, options).compact(Kind.MINOR)).logs == 1
 
-        await bench.life(work)
-
-    run(story, small())
+    await bench.life(work)
 
 
-def test_a_full_disk_stops_it_and_nothing_is_lost() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await half_dead_logs(bench, store)
-            bench.fill("/ledgers", room=100)
-            await store.flush()
-            done: Compacted = await compactor(bench, store).compact(Kind.MINOR)
-            assert "full" in done.refused
-            forced = CompactionOptions(entries_per_s=None, is_forced_when_full=True)
-            done = await compactor(bench, store, forced).compact(Kind.MINOR, is_forced=True)
-            assert (done.logs, done.refused) == (0, "")  # there is no room for a copy either
-            bench.node.image.volumes["/ledgers"].used_bytes += 1_000_000  # somebody else's
-            bench.fill("/ledgers", room=20_000)
-            await store.flush()
-            assert store.is_read_only
-            done = await compactor(bench, store, forced).compact(Kind.MINOR, is_forced=True)
-            assert done.logs == 2  # little to copy, much to free
-            await check(bench, store)
+@story(run, small)
+async def test_a_full_disk_stops_it_and_nothing_is_lost(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        bench.fill("/ledgers", room=100)
+        await store.flush()
+        done: Compacted = await compactor(bench, store).compact(Kind.MINOR)
+        assert "full" in done.refused
+        forced = CompactionOptions(entries_per_s=None, is_forced_when_full=True)
+        done = await compactor(bench, store, forced).compact(Kind.MINOR, is_forced=True)
+        assert (done.logs, done.refused) == (0, "")  # there is no room for a copy either
+        bench.node.image.volumes["/ledgers"].used_bytes += 1_000_000  # somebody else's
+        bench.fill("/ledgers", room=20_000)
+        await store.flush()
+        assert store.is_read_only
+        done = await compactor(bench, store, forced).compact(Kind.MINOR, is_forced=True)
+        assert done.logs == 2  # little to copy, much to free
+        await check(bench, store)
 
-        await bench.life(work)
-
-    run(story, small())
+    await bench.life(work)
 
 
-def test_a_log_that_cannot_be_opened_keeps_no_other_from_being_compacted_or_dropped() -> None:
-    async def story(bench: Bench) -> None:
-        async def fill(store: EntryStore) -> None:
-            await half_dead_logs(bench, store)
+@story(run, small)
+async def test_a_log_that_cannot_be_opened_keeps_no_other_from_being_compacted_or_dropped(bench: Bench) -> None:
+    async def fill(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
 
-        async def lose_the_first_log() -> None:
-            await bench.node.world.disk.remove("/ledgers/current/00000000.log")
+    async def lose_the_first_log() -> None:
+        await bench.node.world.disk.remove("/ledgers/current/00000000.log")
 
-        async def work(store: EntryStore) -> None:
-            # As a log that is there and answers an I/O error: the index, and the list of names, still have it.
-            store.partitions[0].logs.ids.add(0)
+    async def work(store: EntryStore) -> None:
+        # As a log that is there and answers an I/O error: the index, and the list of names, still have it.
+        store.partitions[0].logs.ids.add(0)
 
-            done = await compactor(bench, store).compact(Kind.MINOR)
+        done = await compactor(bench, store).compact(Kind.MINOR)
 
-            assert (done.logs, log_names(bench)) == (2, ["3"])
-            assert await bench.read(store, LIVE, 10) == entry(LIVE, 10, payload=BIG)
-            with pytest.raises(errors.StorageFailed):
-                await store.read(LIVE, EntryId(0))
-            assert await collector.drop_dead_logs(store) == 0
+        assert (done.logs, log_names(bench)) == (2, ["3"])
+        assert await bench.read(store, LIVE, 10) == entry(LIVE, 10, payload=BIG)
+        with pytest.raises(errors.StorageFailed):
+            await store.read(LIVE, EntryId(0))
+        assert await collector.drop_dead_logs(store) == 0
 
-        await bench.life(fill)
-        await bench.look(lose_the_first_log())
-        await bench.life(work)
-
-    run(story, small())
+    await bench.life(fill)
+    await bench.look(lose_the_first_log())
+    await bench.life(work)
 
 
-def test_a_log_that_holds_a_quarantined_ledger_is_kept() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await half_dead_logs(bench, store)
-            store.partitions[0].table.quarantine(LIVE, "a row of its entries cannot be read")
+@story(run, small)
+async def test_a_log_that_holds_a_quarantined_ledger_is_kept(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        store.partitions[0].table.quarantine(LIVE, "a row of its entries cannot be read")
 
-            done = await compactor(bench, store).compact(Kind.MINOR)
+        done = await compactor(bench, store).compact(Kind.MINOR)
 
-            assert (done.logs, done.logs_damaged, done.entries) == (0, 2, 2)
-            assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, payload=BIG)
+        assert (done.logs, done.logs_damaged, done.entries) == (0, 2, 2)
+        assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, payload=BIG)
 
-        await bench.life(work)
-
-    run(story, small())
+    await bench.life(work)

@@ -39,23 +39,21 @@ async def fill(bench: Bench, store: EntryStore, ledger_ids: "list[int]") -> None
     await store.flush()
 
 
-def test_one_ledger_that_nobody_can_decide_is_kept_with_the_reason_and_all_others_go() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await fill(bench, store, [1, 2, ODD, 4, 5])
-            undecided = Undecided()
+@story(run, entry_log_bytes_max=4096)
+async def test_one_ledger_that_nobody_can_decide_is_kept_with_the_reason_and_all_others_go(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, [1, 2, ODD, 4, 5])
+        undecided = Undecided()
 
-            found = await collector.collect(store, Metadata(ODD).is_absent, undecided=undecided)
+        found = await collector.collect(store, Metadata(ODD).is_absent, undecided=undecided)
 
-            assert (found.ledgers_deleted, found.logs_dropped) == (4, 4)
-            assert list(undecided) == [(ODD, "the record of ledger 3 cannot be read")]
-            assert [ledger_id async for ledger_id in store.ledgers()] == [ODD, 100]
-            found = await collector.collect(store, Metadata().is_absent, undecided=undecided, released=1)
-            assert (found.ledgers_deleted, len(undecided)) == (1, 0)
+        assert (found.ledgers_deleted, found.logs_dropped) == (4, 4)
+        assert list(undecided) == [(ODD, "the record of ledger 3 cannot be read")]
+        assert [ledger_id async for ledger_id in store.ledgers()] == [ODD, 100]
+        found = await collector.collect(store, Metadata().is_absent, undecided=undecided, released=1)
+        assert (found.ledgers_deleted, len(undecided)) == (1, 0)
 
-        await bench.life(work)
-
-    run(story, Bench(entry_log_bytes_max=4096))
+    await bench.life(work)
 
 
 @story(run)
@@ -90,23 +88,23 @@ def test_pauses_end_at_a_bound_and_one_answer_ends_the_case() -> None:
     assert (waited, len(undecided)) == (PAUSE_RUNS_MAX, 0)
 
 
-def test_a_metadata_store_that_answers_nothing_ends_the_run_soon_and_what_is_dead_already_goes_all_the_same() -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await fill(bench, store, list(range(1, 31)))
-            store.delete_ledger(LedgerId(30))
-            metadata = Metadata(*range(101))
+@story(run, entry_log_bytes_max=4096)
+async def test_a_metadata_store_that_answers_nothing_ends_the_run_soon_and_what_is_dead_already_goes_all_the_same(
+    bench: Bench,
+) -> None:
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, list(range(1, 31)))
+        store.delete_ledger(LedgerId(30))
+        metadata = Metadata(*range(101))
 
-            with pytest.raises(errors.MetadataError):
-                await collector.collect(store, metadata.is_absent)
+        with pytest.raises(errors.MetadataError):
+            await collector.collect(store, metadata.is_absent)
 
-            assert len(metadata.asked) == IN_A_ROW_MAX
-            assert len(bench.paths(".log")) == 30
-            assert len([ledger_id async for ledger_id in store.ledgers()]) == 30
+        assert len(metadata.asked) == IN_A_ROW_MAX
+        assert len(bench.paths(".log")) == 30
+        assert len([ledger_id async for ledger_id in store.ledgers()]) == 30
 
-        await bench.life(work)
-
-    run(story, Bench(entry_log_bytes_max=4096))
+    await bench.life(work)
 
 
 @story(run)
@@ -135,19 +133,17 @@ def test_more_of_them_than_anybody_lists_are_a_metadata_store_that_cannot_be_ask
 
 
 @pytest.mark.parametrize("key", [b"G" + struct.pack(">I", 0) + b"odd", b"Lodd", b"Eodd"])
-def test_a_row_whose_key_names_nothing_costs_at_most_its_log(key: bytes) -> None:
-    async def story(bench: Bench) -> None:
-        async def work(store: EntryStore) -> None:
-            await fill(bench, store, [1, 2, 4])
+@story(run, entry_log_bytes_max=4096)
+async def test_a_row_whose_key_names_nothing_costs_at_most_its_log(bench: Bench, *, key: bytes) -> None:
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, [1, 2, 4])
 
-        async def collect(store: EntryStore) -> None:
-            found = await collector.collect(store, Metadata().is_absent)
-            assert (found.ledgers_deleted, found.logs_dropped) == (3, 2 if key[:1] == b"G" else 3)
+    async def collect(store: EntryStore) -> None:
+        found = await collector.collect(store, Metadata().is_absent)
+        assert (found.ledgers_deleted, found.logs_dropped) == (3, 2 if key[:1] == b"G" else 3)
 
-        await bench.life(work)
-        (index,) = bench.node.image.volumes["/index"].root.stores()
-        for values in (index.values, index.durable):
-            apply_batch(values, [PutRow(key, b"odd")])
-        await bench.life(collect)
-
-    run(story, Bench(entry_log_bytes_max=4096))
+    await bench.life(work)
+    (index,) = bench.node.image.volumes["/index"].root.stores()
+    for values in (index.values, index.durable):
+        apply_batch(values, [PutRow(key, b"odd")])
+    await bench.life(collect)
