@@ -19,6 +19,7 @@ from bookie.server.guard import Guard
 from bookie.server.metrics import ServerMetrics
 from bookie.server.processor import Processor
 from bookie.server.security import Security
+from bookie.storage.pause import pause
 from bookie.storage.store import EntryStore
 from bookie.wire import limits, session
 from bookie.wire.messages import AddRun, Buffer, Incoming, Outgoing, ReadRun, StartTlsRequest, StartTlsResponse
@@ -127,6 +128,7 @@ class ServerConnection:
         self._is_tls_wanted = False
         self._is_shaking_hands = False
         self._slow_reads = 0
+        self._turn_weight = 0  # of the requests of this chunk since the other connections had their turn
         self._caught_up = asyncio.Event()
         stream.on_room = self._on_room
 
@@ -165,6 +167,7 @@ class ServerConnection:
         while chunk := await stream.read():
             if self._backpressure.is_closed:  # others were faster
                 await self._backpressure.wait()
+            self._turn_weight = 0
             incoming = self._session.receive(chunk)
             await self._take(incoming)
             while self._session.has_more:
@@ -183,24 +186,29 @@ class ServerConnection:
             await self._backpressure.wait()
 
     async def _take(self, incoming: list[Incoming]) -> None:
-        """Handle requests; a chunk of tiny ones is a second of work, so that the others have their turn in between."""
-        weight = 0
+        """Handle one part of a chunk. A chunk of tiny requests is a second of work: the other connections have their
+        turns in between, by the weight of all parts together, as each part may weigh less than a turn."""
         for request in incoming:
             if type(request) is StartTlsRequest and self._tls is not None:
                 self._check_nothing_follows(request, incoming[-1])
             if self._guard is not None and self._guard.looks_at(request):
                 await self._wait_turn()
             self._handle(request, self)
+            if self._is_tls_wanted:
+                # The last request of the chunk. Nothing may be awaited before the handshake: its answer could leave,
+                # and the client's first TLS bytes would be read as plain ones.
+                return
             if self._unsent_bytes > _UNSENT_BYTES_MAX or self._slow_reads > _SLOW_READS_MAX:
                 await self._catch_up()
-            weight += _weight(request)
-            if weight >= _TURN_WEIGHT_MAX:
-                weight = 0
-                others = asyncio.Event()
-                self._call_soon(others.set)  # behind everything that is ready now
-                await others.wait()
-                if not self._is_open:
-                    raise errors.BookieUnavailable("the client is gone")
+            self._turn_weight += _weight(request)
+            if self._turn_weight >= _TURN_WEIGHT_MAX:
+                await self._give_turn_away()
+
+    async def _give_turn_away(self) -> None:
+        self._turn_weight = 0
+        await pause()
+        if not self._is_open:
+            raise errors.BookieUnavailable("the client is gone")
 
     async def _claim(self, needed_bytes: int) -> None:
         """Another frame has begun, or none: ask for the room that it will take."""

@@ -326,6 +326,8 @@ class Reads:
                 break  # a short answer: the client asks again from here
             size_bytes += len(body) + _BATCH_ENTRY_BYTES
             if bodies and size_bytes > budget_bytes:
+                # Read for nothing. Its size alone would cost a look into the index for every entry of every batch; and
+                # the client asks for this entry next: the read-ahead keeps it in the read cache until then.
                 break
             bodies.append(body)
         self._metrics.read_bytes += size_bytes

@@ -5,7 +5,6 @@ import asyncio
 
 async def pause() -> None:
     """Let everything that is ready run once."""
-    loop = asyncio.get_running_loop()
-    turn = loop.create_future()
-    loop.call_soon(turn.set_result, None)
-    await turn
+    turn = asyncio.Event()  # a bare future would not do: to set one that a stop has cancelled is an error
+    asyncio.get_running_loop().call_soon(turn.set)
+    await turn.wait()

@@ -38,7 +38,6 @@ TRUSTED = {
     "bookie.py: self._supervise": "the supervisor: parts of the node, no request",
     "readers.py: self._work": "its jobs run in `_do`, which is a boundary",
     "ledgers.py: self._end": "calls `on_end` only, which `Boundary.callback` made",
-    "connection.py: others.set": "an Event of asyncio's",
     "network.py: self._transport.abort": "the loop's own",
     "network.py: self._forget": "hands on what a task raised; the tasks are boundaries",
     "admin_connections.py: _look": "its loop has the `try` inside, so that it goes on",

@@ -159,6 +159,25 @@ async def test_one_chunk_of_tiny_requests_leaves_the_others_their_turns(asker: A
     assert most <= 100
 
 
+def test_a_chunk_of_short_runs_leaves_the_others_their_turns() -> None:
+    """Each part of such a chunk weighs less than a turn; nobody counted them together."""
+    count = 5_000
+
+    async def story(asker: Asker, store: EntryStore) -> None:
+        adds = [server_support.add(number, is_deferred=True) for number in range(count)]
+        connection = connection_of(asker, store, ScriptedStream([chunk(*adds)]))
+        asker.node.spawn(connection.run(), "connection")
+        most = taken = 0
+        while taken < count:
+            await asyncio.sleep(0)
+            now = store.stats.adds
+            most, taken = max(most, now - taken), now
+
+        assert most <= 2_500
+
+    server_support.run(story)
+
+
 @story(server_support.run)
 async def test_nothing_more_of_a_chunk_is_done_for_a_client_that_is_gone(asker: Asker, store: EntryStore) -> None:
     stream = ScriptedStream([chunk(*(BookieInfoRequest(number, 3, 2) for number in range(5_000)))])
@@ -293,6 +312,21 @@ async def test_start_tls_is_answered_in_plain_and_everything_after_it_encrypted(
     assert b"".join(session.pack_response(StartTlsResponse(2, 3, Status.EOK))) in plain
     assert handshake == HANDSHAKE
     assert answers_in(encrypted) == 1
+
+
+@story(server_support.run)
+async def test_the_handshake_follows_the_answer_to_start_tls_in_the_same_turn_of_the_loop(
+    asker: Asker, store: EntryStore
+) -> None:
+    """A client that has the answer sends its first TLS bytes: read in between, they would count as plain ones."""
+    before = [BookieInfoRequest(number, 3, 2) for number in range(63)]  # with START_TLS they fill a turn
+    stream = ScriptedStream([chunk(*before, StartTlsRequest(0, 3))])
+    serve(asker, store, stream, Security(FakeTls()))
+
+    while not stream.writes:  # noqa: ASYNC110, no event tells that: it is a turn of the loop that counts
+        await asyncio.sleep(0)
+
+    assert [answers_in(write) if write != HANDSHAKE else write for write in stream.writes] == [64, HANDSHAKE]
 
 
 @story(server_support.run)
