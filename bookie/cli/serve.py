@@ -100,13 +100,14 @@ def _check_not_taken(effective: "Effective") -> None:
 async def _serve(effective: "Effective") -> int:
     from bookie.runtime import admin, loop, memory, metrics
     from bookie.runtime.admin_callers import Callers
-    from bookie.runtime.admin_tls import Certificates
     from bookie.runtime.world import open_world
     from bookie.server.bookie import Bookie
 
     options = _within_descriptors(effective.options)
     told, tls = effective.settings.text, None
     if effective.admin_tls is not None:
+        from bookie.runtime.admin_tls import Certificates
+
         tls = admin.Secured(effective.admin_tls, Certificates(told("adminTlsDirectory")))
     callers = Callers(
         told("adminTokenFile"),
@@ -226,11 +227,13 @@ async def _serving_http(
 
 def _known(effective: "Effective", secured: "Secured | None") -> "Known":
     """Who may ask over HTTP for more than health and metrics."""
-    from bookie.runtime import http, http_tls
+    from bookie.runtime import http
 
     hosts = frozenset() if effective.host.pod_uid else http.Known().hosts | {effective.admin.host}
     if secured is None or not effective.settings.is_true("httpServerTlsEnable"):
         return http.Known(hosts)
+    from bookie.runtime import http_tls
+
     context = http_tls.context(effective.settings.text("adminTlsDirectory"))
     return http.Known(hosts, context, secured.certificates.name_of)
 

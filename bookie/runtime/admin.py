@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
@@ -23,7 +23,9 @@ from bookie.rpc import admin_pb2 as proto
 from bookie.rpc import admin_pb2_grpc, encoding
 from bookie.runtime import admin_boundary, admin_callers, admin_connections
 from bookie.runtime.admin_callers import Callers, Interceptor
-from bookie.runtime.admin_tls import Certificates
+
+if TYPE_CHECKING:  # it brings the package cryptography, 9 MB, which a bookie without certificates does not want
+    from bookie.runtime.admin_tls import Certificates
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _WATCH_INTERVAL_S = 1.0
@@ -44,7 +46,7 @@ class Secured:
     """The port for callers with a certificate. `bound`: its number, once it is served."""
 
     address: Address
-    certificates: Certificates
+    certificates: "Certificates"
     bound: int = 0
 
 

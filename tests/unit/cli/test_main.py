@@ -126,3 +126,13 @@ def test_serve_hears_stop_signals_before_it_imports_the_bookie() -> None:
 
     late = ("bookie.client", "bookie.server", "bookie.storage", "bookie.runtime.world", "grpc", "kazoo")
     assert [name for name in loaded if name.startswith(late)] == []
+
+
+def test_a_bookie_without_certificates_carries_no_package_that_reads_them() -> None:
+    served = "admin, admin_callers, http, metrics, world"
+    script = f"import sys; from bookie.runtime import {served}; from bookie.server import bookie; print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+
+    assert "bookie.server.bookie" in loaded
+    assert [name for name in loaded if name.startswith(("cryptography", "jks"))] == []
