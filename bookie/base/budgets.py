@@ -1,4 +1,4 @@
-"""What strangers may make a bookie hold, and how much memory a bookie needs for that and for its caches. Pure.
+"""Bounds what strangers may make a bookie hold, and computes the memory that a bookie needs. Pure.
 
 The operator derives a pod's memory limit from `memory_need_bytes`, so every bound that is bytes is named here.
 """
@@ -19,21 +19,21 @@ READ_CACHE_BYTES: Final = 64 * MIB
 # What one journal directory holds back while a group is written, beside the bodies, which the write cache has.
 JOURNAL_BYTES: Final = 64 * MIB
 FRAME_BYTES: Final = 5 * MIB
-# Of one list of entries, for each byte that write caches hold: ids, thrice while they are sorted, of entries that cost
-# 184 bytes at least.
+# Bytes that one list of entries needs for each byte in the write caches: ids of 8 bytes, held three times while they
+# are sorted, and an entry takes at least 184 bytes of a write cache.
 _LIST_IDS: Final = 3 * 8 / 184
-# What the C library keeps of what was given back, in pieces between others that live.
+# The C library cannot give all freed memory back to the system: fragments between live pieces add a fifth.
 _FRAGMENTS: Final = 1.2
 
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """Bounds over all clients of one bookie; what each client may have of it is in `server/`.
+    """Bounds over all clients of one bookie; `server/` bounds the share of each client.
 
-    `connections`: of the data port. `unfinished_bytes`: frames that have begun. `unsent_bytes`: answers that their
-    clients have not taken. `in_flight_bytes`: adds that are not durable yet, and as much that was read from sockets and
-    waits for them. `reads`: from the disk, together, each of one frame at most. `lists`: of entries, made together.
-    `facts_bytes`: keys, fences, LACs, long polls and cursors that are in memory.
+    `connections`: to the data port. `unfinished_bytes`: frames of which only a part has arrived. `unsent_bytes`:
+    answers that their clients have not read yet. `in_flight_bytes`: adds that are not durable yet; as many bytes again
+    may wait, read from sockets. `reads`: disk reads that run at once, each of at most one frame. `lists`: lists of
+    entries that are made at once. `facts_bytes`: keys, fences, LACs, long polls and cursors in memory.
     """
 
     connections: int = 4096
@@ -55,7 +55,7 @@ def memory_need_bytes(
     frame_bytes_max: int = FRAME_BYTES,
     budgets: Budgets | None = None,
 ) -> int:
-    """Return the bytes of memory that a bookie needs, whatever its clients do: the least limit of a container.
+    """Return the bytes of memory that a bookie needs, whatever its clients do: the smallest safe container limit.
 
     `write_cache_bytes`: of one generation, for each ledger directory; `read_cache_bytes`: for each ledger directory.
     """

@@ -35,8 +35,8 @@ class Answer(enum.Enum):
 
 
 class BookieError(Exception):
-    """Something expected went wrong. `status` goes on the wire; `retryable`: the same call may work later;
-    `fatal`: the process (or the handle) that met it must stop."""
+    """Something expected went wrong. `status` goes on the wire. `retryable`: the same call may work later.
+    `fatal`: the process or handle that meets the error must stop."""
 
     status: ClassVar[Status] = Status.EIO
     answer: ClassVar[Answer] = Answer.UNKNOWN
@@ -48,10 +48,10 @@ E = TypeVar("E", bound=BookieError)
 
 
 def final(error: E) -> E:
-    """`error` as a handle says it that it ended: whatever works later elsewhere, no call of this handle will."""
+    """Return `error` as a handle that has ended raises it: not retryable, since no later call of this handle works."""
     if not error.retryable:
         return error
-    said = copy.copy(error)  # others may hold the same one, and still be able to try again
+    said = copy.copy(error)  # other handles may hold the same object, and they may try again
     said.__cause__ = error.__cause__
     said.retryable = False
     return said
@@ -77,18 +77,17 @@ class NoSuchEntry(BookieError):
 
 
 class BadRequest(BadInput):
-    status = Status.EBADREQ
+    """A request has a field that no bookie can serve."""
 
 
 class StorageFailed(BookieError):
-    """The bookie could not do it; says nothing about whether the entry exists."""
+    """The bookie could not do what was asked. This says nothing about whether the entry exists."""
 
-    status = Status.EIO
     retryable = True
 
 
 class Unauthorized(BookieError):
-    """Wrong master key or password. Kills a writer: never answered for a passing fault."""
+    """The master key or the password is wrong. Writers end at this error: no bookie answers it for a passing fault."""
 
     status = Status.EUA
 
@@ -98,7 +97,7 @@ class BadVersion(BookieError):
 
 
 class LedgerFenced(BookieError):
-    """Somebody recovers this ledger. For a writer: the outcome of its pending adds is unknown (protocol, fencing)."""
+    """Another client recovers this ledger. A writer does not know the outcome of its pending adds."""
 
     status = Status.EFENCED
 
@@ -113,7 +112,7 @@ class TooManyRequests(BookieError):
 
 
 class UnknownLedgerState(BookieError):
-    """The bookie may have lost entries of this ledger (limbo): it cannot say no."""
+    """The bookie may have lost entries of this ledger (limbo), so it cannot deny that an entry exists."""
 
     status = Status.EUNKNOWNLEDGERSTATE
     retryable = True
@@ -141,13 +140,13 @@ assert set(BY_STATUS) == set(Status) - {Status.EOK}
 
 
 class BookieUnavailable(BookieError):
-    """No connection, or it broke: the request may or may not have been done."""
+    """There is no connection to the bookie, or it broke: the bookie may or may not have done what was asked."""
 
     retryable = True
 
 
 class ClientClosed(BookieUnavailable):
-    """The client that this call is made through was closed: it does nothing any more."""
+    """The application closed the client through which this call was made."""
 
     retryable = False
 
@@ -157,7 +156,7 @@ class RequestTimedOut(BookieError):
 
 
 class DigestMismatch(BookieError):
-    """An entry whose digest or ids are not what was asked for: one replica is bad. Never an explicit negative."""
+    """A replica sent an entry with a wrong digest or other ids: that replica is bad. Never an explicit negative."""
 
 
 class NotEnoughBookies(BookieError):
@@ -165,13 +164,13 @@ class NotEnoughBookies(BookieError):
 
 
 class QuorumNotReached(BookieError):
-    """Too many answers were unknown to decide. Nothing was decided; nothing was changed."""
+    """Too many bookies could not say what they have. The client decided nothing and changed nothing."""
 
     retryable = True
 
 
 class LedgerClosed(BookieError):
-    pass
+    """The ledger has its end: nobody can append to it any more."""
 
 
 class LedgerRecoveryFailed(BookieError):
@@ -183,11 +182,11 @@ class LedgerMissing(BookieError):
 
 
 class LedgerExists(BookieError):
-    pass
+    """Another ledger has the id that the caller chose."""
 
 
 class NobodyAudits(BookieError):
-    """Java's auto-recovery is not there, or switched off: what is asked of its auditor would be heard by nobody."""
+    """Java's auto-recovery does not run or is switched off, so no auditor would act on the request."""
 
 
 # ---- the metadata store ---------------------------------------------------------------------------------------------
@@ -204,7 +203,8 @@ class OutcomeUnknown(MetadataError):
 
 
 class MetadataDenied(MetadataError):
-    """The metadata store knows us and says no, or does not know us. Never a sign that something is missing there."""
+    """The metadata store refuses us: it does not know us, or does not allow the call. This never proves that something
+    is missing there."""
 
     retryable = False
 
@@ -236,26 +236,26 @@ class DiskFailed(StorageFailed):
 
 
 class DiskFull(StorageFailed):
-    pass
+    """The file system has no space left. Nothing that was synced is lost, and the caller may try again."""
 
 
 class OutOfResources(StorageFailed):
-    """The process, or its machine, is short of descriptors or memory: the disk is as it was, and so is what was to be
-    written. It may be tried again."""
+    """The process or its machine is short of descriptors or memory. The disk did not change; the caller may try
+    again."""
 
 
 class PartitionFailed(StorageFailed):
-    """One ledger directory takes no more writes; the others, the journal and what is in memory are as they were."""
+    """One ledger directory takes no more writes. The other directories, the journal and the memory are unharmed."""
 
     retryable = False
 
 
 class FileMissing(StorageFailed):
-    pass
+    """There is no file of this name."""
 
 
 class CorruptFile(StorageFailed):
-    """Bytes on disk that do not check. The text names file, offset and what to do."""
+    """A file holds bytes that fail their check. The text names the file, the offset and what to do."""
 
     retryable = False
 
@@ -270,12 +270,12 @@ class RefusedToStart(BookieError):
 
 
 class NoCluster(RefusedToStart):
-    """Nothing at the root of the metadata service URI. What to do about it depends on who asks: a bookie with data is
-    never told to make a cluster."""
+    """The metadata store has nothing at the root of the service URI. Each caller words its own advice: a bookie that
+    has data must never be told to make a cluster."""
 
 
 class GrantRefused(BookieError):
-    """A grant did not match what this bookie sees now. `reason` is a stable word for machines."""
+    """A grant does not match what this bookie sees now. `reason` is a stable word for machines."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""What is installed only with an extra: one sentence that names it, where a program or an import finds it missing."""
+"""Modules that only an extra installs: a program that lacks one says in one sentence which extra to install."""
 
 import contextlib
 import importlib.util
@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 DISTRIBUTION = "bookie-ledger"
-# Top-level modules of each extra of pyproject.toml; a module of two is named with the first.
+# Top-level modules of each extra of pyproject.toml. For a module of two extras the sentence names the first.
 MODULES: Mapping[str, tuple[str, ...]] = {
     "bookie": ("rocksdict", "grpc", "grpc_health", "prometheus_client", "cryptography", "uvloop"),
     "operator": ("kopf", "kubernetes", "pydantic", "yaml", "aiohttp"),
     "spark": ("pyspark", "py4j", "pyarrow"),
 }
-# There is another way without these, or it is told where they are needed.
+# The product works without these, or says so itself where it needs them.
 _OPTIONAL = ("uvloop", "cryptography")
 
 
 def sentence(program: str, module: str, extra: str = "") -> str:
-    """What to tell; "" for a module of which nothing is known here. `extra`: which one `program` needs, if it is one
-    of several that bring the module."""
+    """Return the sentence for the user; "" for a module that no extra installs. `extra`: the one that `program` needs,
+    where several bring the module."""
     module = module.partition(".")[0]
     extras = [name for name, modules in MODULES.items() if module in modules]
     if not extras:
@@ -28,7 +28,7 @@ def sentence(program: str, module: str, extra: str = "") -> str:
 
 
 def missing(extra: str) -> str:
-    """The first module of an extra that is not installed, "" when all are."""
+    """Return the first module of `extra` that is not installed, "" when all are."""
     for module in MODULES[extra]:
         if module not in _OPTIONAL and not _is_installed(module):
             return module
@@ -44,7 +44,7 @@ def _is_installed(module: str) -> bool:
 
 @contextlib.contextmanager
 def told(program: str, extra: str = "") -> Iterator[None]:
-    """Inside, a missing extra ends the program with one sentence and code 1. Anything else passes."""
+    """Run the body. A missing extra ends the program with one sentence and code 1; any other error passes."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -55,11 +55,11 @@ def told(program: str, extra: str = "") -> Iterator[None]:
 
 
 def refuse(program: str, error: ModuleNotFoundError, extra: str) -> NoReturn:
-    """For a package that cannot be imported without an extra: an ImportError in one sentence; for `python -m` of that
-    package, which would show where it was raised, the end of the program."""
+    """Raise an ImportError of one sentence, for a package that needs `extra`. Under `python -m` end the program
+    instead, since Python would print a traceback."""
     text = sentence(program, error.name or "", extra)
     if not text:
         raise error
-    if sys.argv[:1] == ["-m"]:  # so it is while Python looks for the module to run
+    if sys.argv[:1] == ["-m"]:  # Python sets this while it looks for the module to run
         raise SystemExit(text) from None
     raise ModuleNotFoundError(text, name=error.name) from None

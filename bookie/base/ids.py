@@ -22,7 +22,7 @@ IdRange = tuple[EntryId, EntryId]
 
 
 class Life(NamedTuple):
-    """Names whose memory it is: each process of a bookie has its own, since each boot counts on (docs/PROTOCOL.md)."""
+    """Names one process of a bookie. Each boot counts on, so no two processes share a life (docs/PROTOCOL.md)."""
 
     incarnation: Incarnation
     boot_epoch: BootEpoch

@@ -1,10 +1,10 @@
-"""Text that must never be printed: passwords and tokens. Logs, tracebacks and the `repr` of who holds one are safe."""
+"""Text that must never be printed: passwords and tokens. In a log, a traceback or a `repr` it reads `<secret>`."""
 
 import hmac
 
 
 class Secret:
-    """One secret. Only `reveal` gives it away, so every use can be found by that name."""
+    """One secret. Only `reveal` gives the text away, so that a search for that name finds every use."""
 
     __slots__ = ("_text",)
 
@@ -12,11 +12,11 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself: for the one place that sends or hashes it."""
+        """Return the text itself, for the one place that sends or hashes it."""
         return self._text
 
     def matches(self, text: str) -> bool:
-        """True when `text` is this secret; takes the same time wherever they differ."""
+        """Return True when `text` is this secret. Takes the same time wherever the two differ: no guess is timed."""
         return hmac.compare_digest(self._text.encode(), text.encode("utf-8", "surrogateescape"))
 
     def __eq__(self, other: object) -> bool:

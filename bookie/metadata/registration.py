@@ -98,7 +98,7 @@ def _properties(message: BookieServiceInfoFormat) -> tuple[tuple[str, str], ...]
     try:
         return tuple(sorted((_text(key), _text(value)) for key, value in message.properties.items()))
     except UnicodeDecodeError as error:  # of a key, which is looked up again
-        raise errors.BadInput(f"a field of a registration is no text: {error}") from error
+        raise errors.BadInput(f"a field of a registration is not text: {error}") from error
 
 
 def _text(value: object) -> str:

@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from bookie.base import errors, ids, text
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId
+from bookie.base.varint import varint
 from bookie.metadata import textproto
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
 from bookie.metadata.proto.metadata_pb2 import LedgerMetadataFormat
@@ -51,7 +52,7 @@ def dump_ledger(metadata: LedgerMetadata) -> bytes:
             message = _to_message(metadata)
             message.cToken = metadata.ctoken
             body = message.SerializeToString()
-            return header + _varint(len(body)) + body
+            return header + varint(len(body)) + body
         case other:
             raise errors.BadInput(f"ledger metadata format {other} is not known (1 to 3 are)")
 
@@ -140,15 +141,6 @@ def _unpack_delimited(body: bytes) -> LedgerMetadataFormat:
     except DecodeError as error:
         raise errors.BadInput(f"ledger metadata cannot be read: {error}") from error
     return message
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _load_v1(body: bytes) -> LedgerMetadata:

@@ -174,7 +174,7 @@ class ServerConnection:
                 await self._take(self._session.receive_more())
             if self._is_tls_wanted:  # by the last request of the chunk
                 await self._encrypt()
-            needed_bytes = self._session.needed_bytes
+            needed_bytes = self._session.frames.needed_bytes
             if incoming or needed_bytes != self._claimed_bytes:
                 if incoming and not self.has_spoken and self._guard is None:
                     self.has_spoken = True
@@ -216,7 +216,7 @@ class ServerConnection:
             return
         self._claimed_bytes = needed_bytes
         now_ns = self._processor.clock.monotonic_ns()
-        room = self._unfinished.claim(self, needed_bytes, self._session.kept_bytes, now_ns)
+        room = self._unfinished.claim(self, needed_bytes, self._session.frames.kept_bytes, now_ns)
         if room is not None:
             await room
 
@@ -303,7 +303,7 @@ class ServerConnection:
         self._proof_timer.cancel()
         self._guard = None
         self._handle = self._processor.handle
-        self._session.limit_bytes = self._frame_bytes_max
+        self._session.frames.limit_bytes = self._frame_bytes_max
 
     def _proof_is_late(self) -> None:
         """Who says nothing is not to hold a connection for ever."""

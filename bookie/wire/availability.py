@@ -27,15 +27,8 @@ _ID_END = 2**63
 _RUNS_MAX = 1 << 22
 
 
-def encode_runs(runs: Iterable[tuple[int, int]]) -> bytes:
-    """Return the encoding of `runs`: pairs (first, last), inclusive, ascending, not touching."""
-    encoder = Encoder()
-    encoder.add(runs)
-    return encoder.finish()
-
-
 class Encoder:
-    """The encoding of runs that come a few at a time; holds what it has of it, and no runs."""
+    """Encodes runs that come a few at a time. Holds the encoding so far, never the runs."""
 
     def __init__(self) -> None:
         self._data = bytearray(_HEADER.size)  # the header, and all groups but the last
@@ -43,7 +36,7 @@ class Encoder:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the encoding of what was added so far."""
+        """Return the size of the encoding of all runs added so far."""
         return len(self._data) + (_GROUP.size if self._last else 0)
 
     def add(self, runs: Iterable[tuple[int, int]]) -> None:
@@ -56,7 +49,7 @@ class Encoder:
                 first += size
 
     def finish(self) -> bytes:
-        """Return the encoding; nothing is added afterwards."""
+        """Return the encoding. Nothing may be added afterwards."""
         if self._last is not None:
             self._data += _GROUP.pack(*self._last)
             self._last = None
@@ -64,7 +57,7 @@ class Encoder:
         return bytes(self._data)
 
     def _add_run(self, first: int, size: int) -> None:
-        """Add a run, to the last group where it goes on in the same step."""
+        """Add a run: to the last group where it continues that group's step, else as a group of its own."""
         if self._last is not None:
             start, last_start, known_size, period = self._last
             step = first - last_start
@@ -84,7 +77,7 @@ def decode(data: bytes) -> list[tuple[int, int]]:
     for first_start, last_start, size, period in decode_groups(data):
         starts = range(first_start, last_start + 1, period or 1)
         if len(runs) + len(starts) > _RUNS_MAX:
-            raise BadInput(f"a list of entries with more than {_RUNS_MAX} runs")
+            raise BadInput(f"a list of entries has more than {_RUNS_MAX} runs, more than any bookie can hold")
         for start in starts:
             if runs and start == runs[-1][1] + 1:
                 runs[-1] = (runs[-1][0], start + size - 1)
@@ -136,7 +129,7 @@ def _check(first_start: int, last_start: int, size: int, period: int, end: int) 
 
 
 def _same_step(firsts: "array[int]", lasts: "array[int]", shapes: "array[int]", place: int) -> int:
-    """How many groups from `place` on are single runs of one size in one step; at least 1.
+    """Return how many groups from `place` on are single runs of one size in one step; at least 1.
 
     Compares arrays, doubling: a bookie that writes one group per run sends some hundred thousand of them.
     """

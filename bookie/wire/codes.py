@@ -42,8 +42,8 @@ WRITE_DEFERRED_SYNC = 1
 # GetBookieInfoRequest.requested.
 INFO_TOTAL_DISK_CAPACITY = 1
 INFO_FREE_DISK_SPACE = 2
-# Ours: which life answers on this connection (docs/PROTOCOL.md, "Whose answer is it"). A Java bookie looks at its own
-# two bits only and answers without it (GetBookieInfoProcessorV3.java).
+# Ours: asks which life answers on this connection (docs/PROTOCOL.md, "Whose answer is it"). A Java bookie looks at its
+# own two bits only and answers without it (GetBookieInfoProcessorV3.java).
 INFO_LIFE = 1 << 40
 
 # What a bookie with authentication switched off answers to every AUTH (AuthHandler.java).

@@ -1,7 +1,7 @@
-"""Seal and verify entries: HMAC-SHA1, CRC32, CRC32C, none; and the keys made from a ledger's password.
+"""Seals and verifies entries (HMAC-SHA1, CRC32, CRC32C, none), and makes the keys from a ledger's password.
 
-Covered bytes: the 32 header bytes, then the payload; the digest itself is skipped. Bookies never verify (they do not
-know the type); clients always do. Rules: spec/wire.md#W21 to W23.
+A digest covers the 32 header bytes and the payload, not itself. Bookies never verify, since they do not know the
+type; clients always do. Rules: spec/wire.md#W21 to W23.
 """
 
 import enum
@@ -30,12 +30,12 @@ class DigestType(enum.IntEnum):
 
 
 def master_key(password: bytes) -> bytes:
-    """The 20 bytes that stand for `password` on the wire, whatever the digest type."""
+    """Return the 20 bytes that stand for `password` on the wire, whatever the digest type."""
     return hashlib.sha1(b"ledger" + password, usedforsecurity=False).digest()
 
 
 def mac_key(password: bytes) -> bytes:
-    """The key of HMAC digests, 20 bytes."""
+    """Return the key of HMAC digests, 20 bytes."""
     return hashlib.sha1(b"mac" + password, usedforsecurity=False).digest()
 
 
@@ -53,12 +53,8 @@ def _crc32c(header: bytes, payload: Buffer) -> bytes:
     return crc.to_bytes(4, "big")
 
 
-def _dummy(header: bytes, payload: Buffer) -> bytes:
-    return b""
-
-
-def _hmac_sha1(key: bytes) -> _Compute:
-    keyed = hmac.new(key, digestmod="sha1")
+def _hmac_sha1(password: bytes) -> _Compute:
+    keyed = hmac.new(mac_key(password), digestmod="sha1")
 
     def compute(header: bytes, payload: Buffer) -> bytes:
         mac = keyed.copy()
@@ -69,29 +65,27 @@ def _hmac_sha1(key: bytes) -> _Compute:
     return compute
 
 
-_SIZES = {DigestType.CRC32: 8, DigestType.HMAC: 20, DigestType.CRC32C: 4, DigestType.DUMMY: 0}
+# The size of a digest, and what computes it, given the ledger's password.
+_KINDS: dict[DigestType, tuple[int, Callable[[bytes], _Compute]]] = {
+    DigestType.CRC32: (8, lambda _: _crc32),
+    DigestType.HMAC: (20, _hmac_sha1),
+    DigestType.CRC32C: (4, lambda _: _crc32c),
+    DigestType.DUMMY: (0, lambda _: lambda header, payload: b""),
+}
 _LAC_BODY = struct.Struct(">qq")
 
 
 class Digest:
-    """Seals and opens the entries of one ledger. Stateless after construction; never suspends."""
+    """Seals and opens the entries of one ledger. Holds no state after construction; never suspends."""
 
     __slots__ = ("_compute", "_offset", "master_key", "size", "type")
 
     def __init__(self, digest_type: DigestType, password: bytes) -> None:
         self.type = digest_type
-        self.size = _SIZES[digest_type]
+        self.size, compute_with = _KINDS[digest_type]
         self.master_key = master_key(password)
         self._offset = entry.HEADER_SIZE + self.size
-        match digest_type:
-            case DigestType.CRC32:
-                self._compute: _Compute = _crc32
-            case DigestType.CRC32C:
-                self._compute = _crc32c
-            case DigestType.HMAC:
-                self._compute = _hmac_sha1(mac_key(password))
-            case DigestType.DUMMY:
-                self._compute = _dummy
+        self._compute = compute_with(password)
 
     def seal(self, ledger_id: LedgerId, entry_id: EntryId, lac: int, length: int, payload: Buffer) -> list[Buffer]:
         """Return the whole entry as [header and digest, payload]; the payload is borrowed.
@@ -104,8 +98,8 @@ class Digest:
     def open(self, view: Buffer, ledger_id: LedgerId, entry_id: EntryId | None) -> tuple[EntryHeader, memoryview]:
         """Verify one entry; return its header and its payload, a borrowed view.
 
-        `entry_id` None: a read of "the highest entry", whose id is not known beforehand. Raises DigestMismatch, for
-        wrong ids too: a replica that answers with another entry is as bad as one that answers with rot.
+        `entry_id` None: the client read "the highest entry", whose id it does not know beforehand. Raises
+        DigestMismatch, for wrong ids too: a replica that sends another entry is as bad as one that sends rot.
         """
         view = memoryview(view)
         if len(view) < self._offset:
@@ -134,6 +128,6 @@ class Digest:
             raise DigestMismatch(f"ledger {ledger_id}: the digest of the explicit LAC does not match")
         found, lac = _LAC_BODY.unpack(head)
         if found != ledger_id:
-            raise DigestMismatch(f"ledger {ledger_id}: the explicit LAC is of ledger {found}")
+            raise DigestMismatch(f"ledger {ledger_id}: the answer is the explicit LAC of ledger {found}")
         assert isinstance(lac, int)
         return lac

@@ -4,7 +4,7 @@
     ledgerId  entryId    LAC        length     digest (d)   payload
     all signed, big-endian; `length` counts user bytes of the ledger up to and including this entry
 
-The LAC may be >= the entry id (re-replication writes such entries): it is never validated against it.
+The LAC may be >= the entry id, since re-replication writes such entries: nobody compares the two.
 """
 
 import struct
@@ -18,14 +18,14 @@ HEADER = struct.Struct(">qqqq")
 HEADER_SIZE = HEADER.size
 assert HEADER_SIZE == 32  # DigestManager.METADATA_LENGTH
 
-# The part a bookie itself relies on: ids and LAC, 24 bytes (spec/wire.md#W24).
+# A bookie itself reads only the ids and the LAC, 24 bytes (spec/wire.md#W24).
 _IDS = struct.Struct(">qq")
 _LAC = struct.Struct(">q")
 _LAC_OFFSET = 16
 
 
 class EntryHeader(NamedTuple):
-    """`lac`: last add confirmed known to the sender. `length`: see the module."""
+    """The 32 bytes before the digest. `lac`: the last add confirmed that the sender knew. `length`: see the module."""
 
     ledger_id: LedgerId
     entry_id: EntryId

@@ -19,10 +19,10 @@ _PREFIX: Final = struct.Struct(">I")
 
 
 def end_of_frame(data: Buffer, start: int, limit_bytes: int) -> int:
-    """Return the offset after the frame that begins at `start`, 0 while its length is not there.
+    """Return the offset after the frame that begins at `start`, 0 while its length has not arrived.
 
-    May lie beyond what has arrived. Raises BadInput for an empty frame and, as soon as the length is seen, for one
-    beyond the limit.
+    The offset may lie beyond what has arrived. Raises BadInput for an empty frame and, as soon as its length is there,
+    for a frame beyond the limit.
     """
     if len(data) - start < PREFIX_SIZE:
         return 0
@@ -32,16 +32,16 @@ def end_of_frame(data: Buffer, start: int, limit_bytes: int) -> int:
         size = PREFIX_SIZE + int(_PREFIX.unpack_from(data, start)[0])
     if size > limit_bytes or size == PREFIX_SIZE:
         raise BadInput(
-            f"a frame of {size - PREFIX_SIZE} bytes is not legal here: 1 to "
-            f"{limit_bytes - PREFIX_SIZE} are (nettyMaxFrameSizeBytes)"
+            f"a frame has {size - PREFIX_SIZE} bytes; 1 to {limit_bytes - PREFIX_SIZE} are legal here: send less at"
+            " once, or raise nettyMaxFrameSizeBytes on both sides"
         )
     return start + size
 
 
 class FrameSplitter:
-    """Turns chunks of any size into frames. After it raised, the stream is lost: close it.
+    """Turns chunks of any size into frames. Once a method has raised, the stream is lost: close it.
 
-    `feed` does all of it. Who reads frames in a loop of their own calls `complete`, then `keep` for what was not whole.
+    `feed` is all that most callers need. A caller with a loop of its own calls `complete`, then `keep` for the rest.
     """
 
     __slots__ = ("_needed_bytes", "_pieces", "_pieces_bytes", "limit_bytes")
@@ -68,24 +68,24 @@ class FrameSplitter:
 
     @property
     def is_empty(self) -> bool:
-        """True between two frames: nothing of a next one is kept."""
+        """True between two frames: the splitter keeps no part of the next one."""
         return not self._pieces
 
     @property
     def needed_bytes(self) -> int:
-        """The size of the frame that has begun, as far as it is known; 0 between two frames."""
+        """The size of the frame that has begun, as far as the splitter knows it; 0 between two frames."""
         return self._needed_bytes if self._pieces else 0
 
     @property
     def kept_bytes(self) -> int:
-        """How much of it is kept."""
+        """How many bytes of that frame are here."""
         return self._pieces_bytes if self._pieces else 0
 
     def complete(self, chunk: Buffer) -> tuple[bytes, int]:
-        """Return the frame that was begun before `chunk`, empty if there is none or it is not whole yet, and where in
-        `chunk` the next one begins. Raises BadInput as `end_of_frame` does.
+        """Return the frame that began before `chunk` (empty if there is none, or if it is not whole yet), and the
+        offset in `chunk` where the next frame begins. Raises BadInput as `end_of_frame` does.
 
-        Only the frame that lies in both is copied, not the chunk: under load nearly every chunk ends within a frame.
+        Copies only the frame that lies in both, not the chunk: under load nearly every chunk ends within a frame.
         """
         start = 0
         while self._pieces and start < len(chunk):

@@ -1,7 +1,7 @@
-"""How long a field of a request may be, and which numbers are ids: what a bookie lets in at its door. Pure.
+"""Limits on the fields of a request, checked before a bookie does anything with it. Pure.
 
-Java bounds nothing but the frame. What its clients send is far below these limits, and what a bookie keeps for ever
-(keys, explicit LACs) must stay small: a row of the index holds both (`storage.ledgers`).
+Java bounds nothing but the frame. Java's clients stay far below these limits. Keys and explicit LACs must be small,
+because a bookie keeps them for ever, both in one row of the index (`storage.ledgers`).
 """
 
 from typing import Final
@@ -9,37 +9,37 @@ from typing import Final
 from bookie.base import errors
 from bookie.wire.messages import AuthRequest, Buffer
 
-# SHA-1 makes 20 (`codes.MASTER_KEY_SIZE`); v3 could carry any. Room for a longer hash.
+# SHA-1 makes 20 bytes (`codes.MASTER_KEY_SIZE`); v3 could carry any number. This leaves room for a longer hash.
 MASTER_KEY_SIZE_MAX: Final = 64
 # Ledger id, LAC and the longest digest (HMAC-SHA1) are 36.
 LAC_BODY_SIZE_MAX: Final = 64
-# Class names and "sasl"; tokens: RFC 2831 allows 4096.
+# Plugins are class names, or "sasl". RFC 2831 allows payloads of 4096 bytes.
 PLUGIN_SIZE_MAX: Final = 256
 AUTH_PAYLOAD_SIZE_MAX: Final = 8192
-# Until a client has proven who it is: AUTH and START_TLS fit many times.
+# The longest frame of a client that has not proven who it is: AUTH and START_TLS fit many times.
 UNPROVEN_FRAME_BYTES_MAX: Final = 64 * 1024
-# The last id that there is (i64).
+# The highest entry id (i64).
 ENTRY_ID_MAX: Final = 2**63 - 1
-# A batch read of tiny entries ends here: the client asks again from there.
+# One answer to a batch read has at most so many entries: the client asks for the rest.
 BATCH_COUNT_MAX: Final = 4096
 
 
 def check_master_key(key: bytes | None) -> None:
-    """Raises BadRequest for a key that is longer than any client's."""
+    """Refuse a master key that is longer than any client's. Raises BadRequest."""
     if key is not None and len(key) > MASTER_KEY_SIZE_MAX:
-        raise errors.BadRequest(f"a master key of {len(key)} bytes; {MASTER_KEY_SIZE_MAX} are allowed")
+        raise errors.BadRequest(f"the master key has {len(key)} bytes; at most {MASTER_KEY_SIZE_MAX} are allowed")
 
 
 def check_lac_body(body: Buffer) -> None:
-    """Raises BadRequest for an explicit LAC that is longer than any client's."""
+    """Refuse an explicit LAC that is longer than any client's. Raises BadRequest."""
     if len(body) > LAC_BODY_SIZE_MAX:
-        raise errors.BadRequest(f"an explicit LAC of {len(body)} bytes; {LAC_BODY_SIZE_MAX} are allowed")
+        raise errors.BadRequest(f"the explicit LAC has {len(body)} bytes; at most {LAC_BODY_SIZE_MAX} are allowed")
 
 
 def check_auth(request: AuthRequest) -> None:
-    """Raises BadInput for what no plugin of anybody's says: the connection is closed."""
+    """Refuse an AUTH that is longer than any plugin's. Raises BadInput: the connection is then closed."""
     if len(request.plugin) > PLUGIN_SIZE_MAX or len(request.payload) > AUTH_PAYLOAD_SIZE_MAX:
         raise errors.BadInput(
-            f"AUTH with a plugin of {len(request.plugin)} characters and {len(request.payload)} bytes;"
-            f" {PLUGIN_SIZE_MAX} and {AUTH_PAYLOAD_SIZE_MAX} are allowed"
+            f"AUTH names its plugin in {len(request.plugin)} characters and carries {len(request.payload)} bytes;"
+            f" at most {PLUGIN_SIZE_MAX} and {AUTH_PAYLOAD_SIZE_MAX} are allowed"
         )

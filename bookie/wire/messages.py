@@ -12,9 +12,9 @@ from bookie.base.ids import BootEpoch, EntryId, Incarnation, LedgerId, Life
 from bookie.wire.codes import Operation
 
 Buffer = bytes | bytearray | memoryview
-READS_MAX = 64  # of one ReadRun
-ADDS_MAX = 2048  # of one AddRun: some milliseconds of the loop
-REQUESTS_MAX = 128  # that are unpacked in one go, a run counted as one: the same
+READS_MAX = 64  # in one ReadRun
+ADDS_MAX = 2048  # in one AddRun: they take the loop some milliseconds
+REQUESTS_MAX = 128  # unpacked in one go, a run counted as one: they too take some milliseconds
 
 
 @dataclass(slots=True)
@@ -34,10 +34,10 @@ class AddRequest:
 
 @dataclass(slots=True)
 class AddRun:
-    """Adds that came together, of one ledger, and agree in all but entry and body: what a busy writer sends.
+    """Adds of one ledger that came together and differ only in entry and body, as a busy writer sends them.
 
-    What a bookie's session makes of `AddRequest`s: the work per add is then a few operations on columns. The three
-    columns have one length and the order of arrival; no entry is named twice with a read in between.
+    A bookie's session makes runs of adds, so that the work per add is a few operations on columns. The three columns
+    have the same length and the order of arrival. No read came between two adds of a run.
     """
 
     version: int
@@ -69,9 +69,9 @@ class ReadRequest:
 
 @dataclass(slots=True)
 class ReadRun:
-    """Plain reads (no fence, no long poll) of one ledger that came together; what a session makes of `ReadRequest`s.
+    """Plain reads (no fence, no long poll) of one ledger that came together.
 
-    The columns have one length and the order of arrival. At most `READS_MAX`: the answers may be of any size.
+    The columns have the same length and the order of arrival. At most `READS_MAX`, since answers may have any size.
     """
 
     version: int
@@ -97,7 +97,7 @@ class BatchReadRequest:
 
 @dataclass(slots=True)
 class WriteLacRequest:
-    """Explicit LAC: `body` is authoritative (`wire.digest`, LAC body), `lac` is for information."""
+    """Store an explicit LAC. `body` counts (`wire.digest`, LAC body); `lac` is for information only."""
 
     txn: int
     version: int
@@ -153,7 +153,7 @@ class StartTlsRequest:
 
 @dataclass(slots=True)
 class UnknownRequest:
-    """An operation with a number but no implementation (v3: 3, 4 and 12): answered EBADREQ, header only."""
+    """An operation that has a number but no implementation (v3: 3, 4 and 12). The answer is EBADREQ, header only."""
 
     txn: int
     version: int
@@ -162,7 +162,7 @@ class UnknownRequest:
 
 @dataclass(slots=True)
 class RefusedRequest:
-    """Readable, but not servable whoever looks at it (header version, missing sub-message): the answer is ready."""
+    """A readable request that no bookie can serve (wrong header version, missing sub-message), with its answer."""
 
     txn: int
     version: int
@@ -171,7 +171,7 @@ class RefusedRequest:
 
 @dataclass(slots=True)
 class AddResponse:
-    """`last_synced`: up to where the bookie has the ledger on disk (BP-14); only in answers to deferred adds, v3."""
+    """`last_synced`: the bookie has the ledger on disk up to this entry (BP-14); v3, in answers to deferred adds."""
 
     txn: int
     version: int
@@ -193,7 +193,7 @@ class AddRunResponse:
 
 @dataclass(slots=True)
 class ReadResponse:
-    """`entry_id` echoes the request, -1 included; only a long poll that delivers answers with the real id."""
+    """`entry_id` echoes the request, -1 included; only a long poll that brings an entry answers with its real id."""
 
     txn: int
     version: int
@@ -207,8 +207,8 @@ class ReadResponse:
 
 @dataclass(slots=True)
 class ReadRunResponse:
-    """Answers to plain reads of one ledger, as many on the wire as there are txns. `bodies`: one each when `status`
-    is EOK, else none. `max_lac` is v3's; None: not known."""
+    """Answers to plain reads of one ledger, one on the wire for each txn. `bodies`: one for each when `status` is EOK,
+    else none. `max_lac`: for v3 only; None: not known."""
 
     version: int
     status: Status
@@ -268,7 +268,7 @@ class ListEntriesResponse:
 
 @dataclass(slots=True)
 class BookieInfoResponse:
-    """`incarnation` and `boot_epoch`: only when `codes.INFO_LIFE` was asked for, and of our bookies only."""
+    """`incarnation` and `boot_epoch`: only our bookies send them, and only when asked for `codes.INFO_LIFE`."""
 
     txn: int
     version: int
@@ -280,7 +280,7 @@ class BookieInfoResponse:
 
     @property
     def life(self) -> Life | None:
-        """Which life answers; None: it does not say."""
+        """The life of the bookie that answers; None: the bookie does not say."""
         if self.incarnation is None or self.boot_epoch is None:
             return None
         return Life(Incarnation(self.incarnation), BootEpoch(self.boot_epoch))
@@ -340,6 +340,6 @@ Response = (
     | ErrorResponse
 )
 
-# What a bookie's session hands out and takes back: adds and plain reads in runs.
+# A bookie's session hands these out and takes these back: adds and plain reads come in runs.
 Incoming = Request | AddRun | ReadRun
 Outgoing = Response | AddRunResponse | ReadRunResponse

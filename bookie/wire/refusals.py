@@ -1,4 +1,4 @@
-"""The error answer to any request: of its operation, with its ids, in its version (spec/wire.md#W13)."""
+"""Makes the error answer to any request: of its operation, with its ids, in its version (spec/wire.md#W13)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,9 +38,10 @@ from bookie.wire.messages import (
 
 
 def refusal(request: Incoming, status: Status) -> Outgoing:
-    """Return the answer `status` to `request`. Raises BadInput where v2 has none: the connection is then closed."""
+    """Return the answer `status` to `request`. Raises BadInput where v2 has none: the bookie then closes the
+    connection."""
     if request.version != VERSION_THREE and isinstance(request, AuthRequest):
-        raise BadInput("v2 has no error answer to AUTH")
+        raise BadInput("v2 has no error answer to AUTH: the connection is closed")
     return _ANSWERS[type(request)](request, status)
 
 

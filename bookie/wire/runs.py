@@ -1,9 +1,9 @@
-"""Adds and plain reads on a bookie's side of a connection, in runs: read without the general parsers, answered at once.
+"""Unpacks adds and plain reads in runs, without the general parsers, and packs all answers to a run at once.
 
-A bookie under load reads hundreds of requests with one chunk. Only the one form that clients send is looked for (every
-field once, in order, nothing else): compiled, as in the image, a v3 add of 1 KiB takes 0.5 us instead of the general
-parser's 1.35; as a source 2.4 (one run, best of 40). A frame of any other form is left to `v3` and `v2`,
-which are what this must agree with (tests/unit/wire/test_runs.py holds them against each other).
+A bookie under load reads hundreds of requests with one chunk. This module knows only the one form that clients send
+(every field once, in order, nothing else): compiled, as in the image, a v3 add of 1 KiB takes 0.5 us instead of the
+general parser's 1.35; as a source 2.4 (one run, best of 40). It leaves a frame of any other form to `v3` and `v2`, and
+must agree with them (tests/unit/wire/test_runs.py compares the two).
 """
 
 import struct
@@ -43,10 +43,10 @@ _OTHER: Final = (0, 0, 0, 0)
 
 
 class Runs:
-    """The runs that gather: of adds or of reads, one per ledger, in the order in which they began.
+    """Gathers runs, of adds or of reads, one per ledger, in the order in which they began.
 
-    Adds of different ledgers may pass each other, and reads may: answers are matched by id, not by order. A read never
-    passes an add, nor an add a read: whatever is of the other kind must be taken first.
+    Adds of different ledgers may pass each other, and so may reads, since clients match answers by id and not by order.
+    A read never passes an add, nor an add a read: the caller takes the runs of the other kind first.
     """
 
     __slots__ = ("_adds", "_reads")
@@ -60,14 +60,14 @@ class Runs:
         return not self._adds and not self._reads
 
     def take(self) -> Iterator[AddRun | ReadRun]:
-        """Hand out what has gathered, and begin anew."""
+        """Hand out all gathered runs, and begin anew."""
         adds, self._adds = self._adds, {}
         reads, self._reads = self._reads, {}
         yield from adds.values()
         yield from reads.values()
 
     def adds_of(self, version: int, ledger_id: LedgerId, master_key: bytes) -> AddRun | None:
-        """The run that a plain add (no flags) belongs to; None when what has gathered must be taken first."""
+        """Return the run that a plain add (no flags) belongs to; None when the caller must `take` first."""
         run = self._adds.get(ledger_id)
         if run is None:
             if self._reads:
@@ -85,7 +85,7 @@ class Runs:
         return run
 
     def reads_of(self, version: int, ledger_id: LedgerId) -> ReadRun | None:
-        """The run that a plain read belongs to; None when what has gathered must be taken first."""
+        """Return the run that a plain read belongs to; None when the caller must `take` first."""
         run = self._reads.get(ledger_id)
         if run is None:
             if self._adds:
@@ -96,7 +96,7 @@ class Runs:
         return run
 
     def put_add(self, request: AddRequest) -> Iterator[AddRun | ReadRun]:
-        """Add what a general parser read; yields the runs that had to be taken before."""
+        """Add a request that a general parser unpacked; yield the runs that come before it."""
         run = self._adds.get(request.ledger_id)
         flags = request.is_recovery, request.is_deferred, request.is_high_priority
         if self._reads or (
@@ -121,8 +121,8 @@ class Runs:
 def scan(data: bytes, start: int, limit_bytes: int, runs: Runs, *, is_v2: bool) -> int:
     """Read the plain adds and reads that stand at `start` into `runs`; return the offset of the first frame left over.
 
-    That one is of another form, or not whole, or `runs` must be taken before it. Raises BadInput for a length that is
-    not legal.
+    That frame has another form, or is not whole, or the caller must take `runs` before it. Raises BadInput for a frame
+    of illegal length.
     """
     scan_adds, scan_reads = (_scan_v2_adds, _scan_v2_reads) if is_v2 else (_scan_v3_adds, _scan_v3_reads)
     return scan_reads(data, scan_adds(data, start, limit_bytes, runs), limit_bytes, runs)
@@ -183,9 +183,9 @@ def _scan_v3_reads(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int
 
 
 def _v3_ids_at(data: bytes, start: int, end: int, header: bytes, tag: bytes) -> tuple[int, int, int, int]:
-    """Transaction, ledger, entry and the offset after them, of the frame from `start` to `end`; the offset is 0 when
-    the frame is not of this operation and form. Fields are looked for in the order in which every protobuf writer puts
-    them: by number. Raises IndexError when one goes on beyond what is there.
+    """Return transaction, ledger, entry and the offset after them, of the frame from `start` to `end`. The offset is 0
+    when the frame has another operation or form. Expects the fields by number, the order of every protobuf writer.
+    Raises IndexError when a field goes on beyond the data.
     """
     offset = start + PREFIX_SIZE + 2
     request_start = offset + data[offset - 1]  # where the header ends
@@ -207,7 +207,7 @@ def _v3_ids_at(data: bytes, start: int, end: int, header: bytes, tag: bytes) -> 
 
 
 def _varint_at(data: bytes, offset: int) -> tuple[int, int]:
-    """The varint at `offset` and the offset after it. Raises IndexError when it is none of at most nine bytes."""
+    """Return the varint at `offset` and the offset after it. Raises IndexError when nine bytes do not end it."""
     value = data[offset]
     if value < 0x80:
         return value, offset + 1
@@ -262,7 +262,7 @@ def _scan_v2_reads(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int
 
 
 def split(run: AddRun) -> Iterator[AddRun]:
-    """The adds of a run, each as a run of its own."""
+    """Yield the adds of a run, each as a run of its own."""
     flags = run.is_recovery, run.is_deferred, run.is_high_priority
     for txn, entry_id, body in zip(run.txns, run.entry_ids, run.bodies, strict=True):
         yield AddRun(run.version, run.ledger_id, run.master_key, *flags, [txn], [entry_id], [body])

@@ -1,4 +1,4 @@
-"""SASL DIGEST-MD5 (RFC 2831) as the Java SASL providers speak it, both sides, as state machines without a socket.
+"""Both sides of SASL DIGEST-MD5 (RFC 2831), as Java's SASL providers speak it: state machines without a socket.
 
     client                                  bookie
     (empty)                      ──►
@@ -7,9 +7,9 @@
     digest-uri, response, authzid
                                  ◄──        rspauth: the bookie knows the password too
 
-Fixed by Java (SaslConstants.java): plugin "sasl", realm, protocol and host "bookkeeper", qop "auth". MD5 is what the
-mechanism is made of; it proves a password to someone who listens only passively, and encrypts nothing: use TLS beside
-it (docs/SECURITY.md). Rule: spec/wire.md#W40.
+Java fixes the plugin "sasl", realm, protocol and host "bookkeeper", and qop "auth" (SaslConstants.java). The mechanism
+stands on MD5. It proves a password without showing it to a listener, but it encrypts nothing and does not stop an
+attacker who changes bytes: use TLS beside it (docs/SECURITY.md). Rule: spec/wire.md#W40.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ PLUGIN = "sasl"
 REALM = "bookkeeper"
 _DIGEST_URI = "bookkeeper/bookkeeper"
 _NONCE_COUNT = "00000001"  # we never continue an earlier exchange
-# RFC 2831, 2.1: neither side accepts more.
+# RFC 2831, 2.1: neither side accepts a longer message.
 _CHALLENGE_SIZE_MAX = 2048
 _RESPONSE_SIZE_MAX = 4096
 
@@ -51,11 +51,11 @@ class DigestServer:
             if payload:
                 raise errors.Unauthorized("SASL DIGEST-MD5 begins with an empty message")
             return f'realm="{REALM}",nonce="{self._nonce}",charset=utf-8,algorithm=md5-sess'.encode()
-        self._users, users = {}, self._users  # one attempt: a nonce is never used twice
+        self._users, users = {}, self._users  # one attempt only: else an attacker could try passwords on one nonce
         given = _parse(payload, _RESPONSE_SIZE_MAX)
         self._check(given)
         user = given.get("username", "")
-        # An unknown user costs as much as a wrong password.
+        # An unknown user takes as long as a wrong password, so that nobody can find out names.
         key = _session_key(user, users.get(user, Secret("")).reveal(), given, self._nonce)
         expected = _digest(key, "AUTHENTICATE:", self._nonce, given["cnonce"])
         if not hmac.compare_digest(expected.encode(), given.get("response", "").encode()) or user not in users:
@@ -81,8 +81,8 @@ class DigestServer:
 
 
 class DigestClient:
-    """A client's side of one exchange. `cnonce` must be new and unguessable. `digest_uri`: which service is meant;
-    `server`: what it is called in errors."""
+    """A client's side of one exchange. `cnonce` must be new and unguessable. `digest_uri` names the service that the
+    client means; `server` is its name in errors."""
 
     def __init__(
         self, user: str, password: Secret, cnonce: str, *, digest_uri: str = _DIGEST_URI, server: str = "the bookie"
@@ -96,7 +96,7 @@ class DigestClient:
         self._rspauth: str | None = None
 
     def first(self) -> bytes:
-        """The message that begins the exchange."""
+        """Return the message that begins the exchange."""
         return b""
 
     def answer(self, payload: bytes) -> bytes | None:
@@ -125,7 +125,7 @@ class DigestClient:
 
 
 def _session_key(user: str, password: str, given: Mapping[str, str], nonce: str) -> str:
-    """Hex of H(A1) of md5-sess."""
+    """Return the hex digits of H(A1), as md5-sess defines it."""
     realm = given.get("realm", "")
     inner = _md5(_latin1(user) + b":" + _latin1(realm) + b":" + _latin1(password))
     outer = inner + f":{nonce}:{given['cnonce']}".encode()
@@ -135,7 +135,7 @@ def _session_key(user: str, password: str, given: Mapping[str, str], nonce: str)
 
 
 def _digest(key: str, method: str, nonce: str, cnonce: str, digest_uri: str = _DIGEST_URI) -> str:
-    """The client's `response`, or with an empty method the server's `rspauth`."""
+    """Return the client's `response`; with an empty method (":" alone) the server's `rspauth`."""
     a2 = _md5(f"{method}{digest_uri}".encode()).hex()
     return _md5(f"{key}:{nonce}:{_NONCE_COUNT}:{cnonce}:auth:{a2}".encode()).hex()
 
@@ -145,7 +145,7 @@ def _md5(data: bytes) -> bytes:
 
 
 def _latin1(text: str) -> bytes:
-    """ISO 8859-1 where it can say it, else UTF-8 (RFC 2831, 2.1.2.1, note on the charset)."""
+    """Encode `text` in ISO 8859-1 where that is possible, else in UTF-8 (RFC 2831, 2.1.2.1, note on the charset)."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
@@ -156,22 +156,22 @@ def _latin1(text: str) -> bytes:
 
 
 def _parse(payload: bytes, size_max: int) -> dict[str, str]:
-    """Raises Unauthorized for what is no list of directives, and for one given twice."""
+    """Return the directives by name. Raises Unauthorized for another form, and for a directive given twice."""
     if len(payload) > size_max:
-        raise errors.Unauthorized(f"SASL: a message of {len(payload)} bytes; {size_max} are allowed")
+        raise errors.Unauthorized(f"SASL: the message has {len(payload)} bytes; at most {size_max} are allowed")
     try:
         text = payload.decode()
     except UnicodeDecodeError:
-        raise errors.Unauthorized("SASL: a message that is not UTF-8") from None
+        raise errors.Unauthorized("SASL: the message is not UTF-8") from None
     found: dict[str, str] = {}
     position = 0
     while position < len(text):
         match = _DIRECTIVE.match(text, position)
         if match is None:
-            raise errors.Unauthorized("SASL: a message that is no list of directives")
+            raise errors.Unauthorized("SASL: the message is not a list of directives (name=value, ...)")
         name, quoted, plain = match.groups()
         if name.lower() in found:
-            raise errors.Unauthorized(f"SASL: {name} is given twice")
+            raise errors.Unauthorized(f"SASL: the message gives {name} twice")
         found[name.lower()] = plain if quoted is None else _ESCAPED.sub(r"\1", quoted)
         position = match.end()
     return found

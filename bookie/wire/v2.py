@@ -1,7 +1,7 @@
-"""Protocol version 2: packed big-endian headers. What Pulsar speaks (spec/wire.md#W7).
+"""Protocol version 2, which Pulsar speaks: packed big-endian headers (spec/wire.md#W7).
 
-Laid out beside v3 with the same four functions; a request without the fields that v2 cannot carry (long poll,
-deferred sync) is refused by `pack_request`. v2 has no transaction ids: `session` makes them up.
+This module has the same four functions as `v3`. `pack_request` refuses a request that v2 cannot carry (long poll,
+deferred sync). v2 has no transaction ids: every `txn` is 0, except that a batch read has a number of its own.
 
 A message's `version` is the one in its header, 0 to 2, and answers echo it. A header that names a later version is
 answered EBADVERSION and echoed too; its messages have `BEYOND` set beside the number, so that a 3 is not taken for v3.
@@ -57,7 +57,7 @@ def unpack_request(view: memoryview) -> Request:
     Raises BadInput for everything on which a Java bookie closes the connection: unknown opcode, too short.
     """
     if len(view) < _HEADER.size:
-        raise BadInput(f"a v2 frame of {len(view)} bytes")
+        raise BadInput(f"a v2 frame has {len(view)} bytes; its header alone has {_HEADER.size}")
     version, opcode, flags = _HEADER.unpack_from(view)
     if version == 0:  # the whole int is the opcode; no flags
         opcode, flags = flags & 0xFF, 0
@@ -67,7 +67,7 @@ def unpack_request(view: memoryview) -> Request:
     try:
         request = _unpack_by_opcode(view, version, opcode, flags, is_urgent)
     except (struct.error, DecodeError) as error:
-        raise BadInput(f"a v2 request, opcode {opcode}, that is not whole: {error}") from error
+        raise BadInput(f"a v2 request with opcode {opcode} is not whole: {error}") from error
     if version & BEYOND:
         return RefusedRequest(request.txn, version, refusal(request, Status.EBADVERSION))
     return request
@@ -79,7 +79,7 @@ def _unpack_by_opcode(view: memoryview, version: int, opcode: int, flags: int, i
         case V2Opcode.ADDENTRY:
             body = view[_KEY_END:]
             if len(body) < 16:
-                raise BadInput(f"a v2 add with a body of {len(body)} bytes")
+                raise BadInput(f"a v2 add has a body of {len(body)} bytes; the entry's ids alone have 16")
             ledger_id, entry_id = entry.unpack_ids(body)
             key = bytes(view[_HEADER.size : _KEY_END])
             is_recovery = flags & codes.V2_FLAG_RECOVERY_ADD != 0
@@ -112,17 +112,17 @@ def _unpack_by_opcode(view: memoryview, version: int, opcode: int, flags: int, i
 def _unpack_auth(view: memoryview) -> proto.AuthMessage:
     auth = proto.AuthMessage.FromString(bytes(view[_HEADER.size :]))
     if not auth.IsInitialized():
-        raise BadInput("a v2 AUTH message without its plugin or payload")
+        raise BadInput("a v2 AUTH message lacks its plugin or payload")
     text.checked(auth.authPluginName, "v2 AUTH: the plugin")
     return auth
 
 
 def _fencing_key(view: memoryview, offset: int, version: int) -> bytes | None:
-    if version < VERSION:  # older versions carry no key: such a request is answered EUA
+    if version < VERSION:  # older versions carry no key: the bookie answers such a request EUA
         return None
     key = bytes(view[offset : offset + codes.MASTER_KEY_SIZE])
     if len(key) < codes.MASTER_KEY_SIZE:
-        raise BadInput(f"a v2 fencing read with a key of {len(key)} bytes")
+        raise BadInput(f"a v2 fencing read has a key of {len(key)} bytes, not {codes.MASTER_KEY_SIZE}")
     return key
 
 
@@ -196,7 +196,7 @@ def unpack_response(view: memoryview) -> Response:
             case _:
                 raise BadInput(f"v2 opcode {opcode} is not a response")
     except (struct.error, DecodeError, KeyError) as error:
-        raise BadInput(f"a v2 response that cannot be read: {error!r}") from error
+        raise BadInput(f"a v2 response cannot be read: {error!r}") from error
 
 
 def _split_bodies(view: memoryview) -> list[memoryview]:
@@ -207,7 +207,7 @@ def _split_bodies(view: memoryview) -> list[memoryview]:
         start = offset + _SIZE.size
         offset = start + size
         if offset > len(view):
-            raise BadInput("a v2 batch response that is cut")
+            raise BadInput("a v2 batch response ends within an entry")
         bodies.append(view[start:offset])
     return bodies
 
@@ -258,7 +258,7 @@ def pack_read_answers(answer: ReadRunResponse) -> list[Buffer]:
 
 
 def _first_int(version: int, opcode: V2Opcode) -> bytes:
-    """The header of an answer: flags are 0; version 0 has no version and no flags, all of it is the opcode."""
+    """Return the first four bytes of a message, flags 0. In version 0 all four are the opcode."""
     return _HEADER.pack(0, 0, opcode) if version == 0 else _HEADER.pack(version & 0xFF, opcode, 0)
 
 

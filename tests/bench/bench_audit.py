@@ -27,6 +27,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "cluster")
 import kube_talk  # noqa: E402
 import local_support  # noqa: E402
 import spark_support  # noqa: E402
+import wire_support  # noqa: E402
 from bookie import blocking  # noqa: E402
 from bookie.base.ids import BookieId, EntryId, LedgerId  # noqa: E402
 from bookie.client import Client  # noqa: E402
@@ -80,7 +81,7 @@ def replies(entries: int, *, lost: bool) -> dict[BookieId, bytes]:
                 runs[-1] = (runs[-1][0], entry)
             else:
                 runs.append((entry, entry))
-    return {bookie: availability.encode_runs(runs) for bookie, runs in held.items()}
+    return {bookie: wire_support.encode_runs(runs) for bookie, runs in held.items()}
 
 
 def compared(

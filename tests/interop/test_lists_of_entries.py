@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import java_support
-from bookie.wire import availability
+import wire_support
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -28,7 +28,7 @@ def test_the_official_decoder_finds_the_entries_that_we_wrote(folder: Path) -> N
     damaged = [one - set(drawn.sample(sorted(one), 7)) for one in striped]
     arbitrary = [set(drawn.sample(range(300), count)) for count in (0, 1, 40, 150, 299)]
     sets = [*striped, *damaged, *arbitrary]
-    lists = [availability.encode_runs(runs_of(one)).hex() for one in sets]
+    lists = [wire_support.encode_runs(runs_of(one)).hex() for one in sets]
 
     argv = ["java", *java_support.SMALL_JVM, "-cp", java_support.class_path(), "Availability", *lists]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)

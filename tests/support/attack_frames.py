@@ -11,10 +11,10 @@ import struct
 from dataclasses import dataclass
 
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.varint import varint
 from bookie.wire import codes
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.proto import bookkeeper_pb2 as proto
-from bookie.wire.varint import varint
 
 IDS = (0, 1, 2, 7, -1, -2, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, -(2**63), -(2**31))
 SIZES = (0, 1, 8, 15, 16, 19, 20, 21, 31, 32, 39, 40, 44, 64, 255, 256, 1024, 4096)

@@ -80,7 +80,7 @@ _RESPONSES: list[Response] = [
     messages.WriteLacResponse(2, 3, messages.Status.EREADONLY, LEDGER),
     messages.ReadLacResponse(3, 3, messages.Status.EOK, LEDGER, b"lac", BODY),
     messages.ForceResponse(4, 3, messages.Status.EOK, LEDGER),
-    messages.ListEntriesResponse(5, 3, messages.Status.EOK, LEDGER, availability.encode_runs([(0, 9)])),
+    messages.ListEntriesResponse(5, 3, messages.Status.EOK, LEDGER, wire_support.encode_runs([(0, 9)])),
     messages.BookieInfoResponse(6, 3, messages.Status.EOK, 100, 50, 2, 3),
     messages.AuthResponse(7, 3, messages.Status.EOK, "plugin", b""),
     messages.StartTlsResponse(8, 3, messages.Status.EBADREQ),
@@ -220,7 +220,7 @@ def lists_of_entries(data: bytes) -> None:
     count = sum(1 if period == 0 else 1 + (last - first) // period for first, last, _, period in groups)
     if count < 10_000 and all(last - first + size < 2**31 for first, last, size, _ in groups):
         runs = availability.decode(data)
-        assert availability.decode(availability.encode_runs(runs)) == runs
+        assert availability.decode(wire_support.encode_runs(runs)) == runs
 
 
 def sasl(data: bytes) -> None:
@@ -421,7 +421,7 @@ _ALL = [
     Target("digests", [BODY], digests, (DigestMismatch,)),
     Target(
         "lists of entries",
-        [availability.encode_runs([(0, 9), (20, 29), (40, 49), (51, 51)]), availability.encode_runs([])],
+        [wire_support.encode_runs([(0, 9), (20, 29), (40, 49), (51, 51)]), wire_support.encode_runs([])],
         lists_of_entries,
         (BadInput,),
     ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from bookie.wire import availability
 from bookie.wire.messages import AddRequest, AddRun, Incoming, ReadRequest, ReadRun, Request
 
 
@@ -20,3 +21,10 @@ def one_by_one(incoming: Iterable[Incoming]) -> list[Request]:
         for txn, entry_id, body in zip(item.txns, item.entry_ids, item.bodies, strict=True):
             out.append(AddRequest(txn, item.version, item.ledger_id, entry_id, item.master_key, body, *flags))
     return out
+
+
+def encode_runs(runs: Iterable[tuple[int, int]]) -> bytes:
+    """The list of entries with just these runs, as a bookie encodes it."""
+    encoder = availability.Encoder()
+    encoder.add(runs)
+    return encoder.finish()

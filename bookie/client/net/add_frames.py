@@ -14,11 +14,11 @@ from collections.abc import Callable
 
 from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.varint import varint
 from bookie.wire import entry, framing, v2, v3
 from bookie.wire.codes import PRIORITY_HIGH, V2_FLAG_HIGH_PRIORITY, V2_FLAG_RECOVERY_ADD, V2Opcode
 from bookie.wire.digest import Digest
 from bookie.wire.messages import AddResponse, Buffer
-from bookie.wire.varint import varint
 
 _SIZE = struct.Struct(">I")
 _V2_DONE = struct.Struct(">BBHiqq")

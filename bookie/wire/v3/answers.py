@@ -1,6 +1,6 @@
-"""Answers to runs of adds and reads: what `pack_response` would make of each, what they share being packed once.
+"""Packs the answers to a run of adds or reads: byte for byte as `pack_response` packs each, but shared bytes only once.
 
-Apart from `responses`, which stands on protobuf, so that it can be compiled (docs/decisions/0007-native.md).
+A module of its own, because `responses` stands on protobuf and this one is compiled (docs/decisions/0007-native.md).
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import Final
 
 from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.varint import varint
 from bookie.wire import framing
 from bookie.wire.messages import Buffer, ReadResponse, ReadRunResponse
 from bookie.wire.v3 import responses
 from bookie.wire.v3.requests import VERSION
-from bookie.wire.varint import varint
 
 _STATUS_VARINT: Final = {status: varint(status) for status in Status}
 

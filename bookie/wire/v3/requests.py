@@ -1,4 +1,4 @@
-"""Requests of protocol version 3, read and written."""
+"""Unpacks and packs the requests of protocol version 3."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError
 from bookie.base import text
 from bookie.base.errors import BadInput, Status
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.varint import varint
 from bookie.wire import codes, framing
 from bookie.wire.codes import Operation
 from bookie.wire.messages import (
@@ -30,11 +31,10 @@ from bookie.wire.messages import (
 )
 from bookie.wire.proto import bookkeeper_pb2 as proto
 from bookie.wire.refusals import refusal
-from bookie.wire.varint import varint
 
 VERSION = 3
 
-# A frame above this is looked at before it is parsed. Java's logging context is a few pairs.
+# A frame above this size is checked before it is parsed. Java's logging context is a few pairs.
 _LARGE_BYTES = 64 * 1024
 _FIELDS_MAX = 64
 _VARINT, _DELIMITED = 0, 2
@@ -57,16 +57,16 @@ def unpack_request(view: Buffer) -> Request:
         # The parser takes any buffer; its stub says bytes.
         message = _parse_request(view)  # type: ignore[arg-type]
     except DecodeError as error:
-        raise BadInput(f"a frame that is no v3 request: {error}") from error
+        raise BadInput(f"a frame is not a v3 request: {error}") from error
     header = message.header
     if header.operation == proto.ADD_ENTRY and header.version == VERSION:
-        # Hot: no wrapper types, and no look for missing fields (as dear as parsing). An add that lacks its ids, its
-        # body or all of itself reads as one whose body is not that entry: a bad request (spec/wire.md#W14).
+        # Hot: no wrapper types, and no check for missing fields (as dear as parsing). An add that lacks its ids, its
+        # body or everything reads as an add whose body is another entry: a bad request (spec/wire.md#W14).
         add = message.addRequest
         level = add.writeFlags
         if level & ~codes.WRITE_DEFERRED_SYNC:
-            # A level that we do not know may promise more than we keep. Java looks at bit 0 only (WriteFlag.java).
-            return RefusedRequest(header.txnId, VERSION, _refusal(message, Operation.ADD_ENTRY, Status.EBADREQ))
+            # An unknown level may promise more than we keep, so we refuse. Java looks at bit 0 only (WriteFlag.java).
+            return _refused(message, Operation.ADD_ENTRY, Status.EBADREQ)
         return AddRequest(
             header.txnId,
             VERSION,
@@ -82,8 +82,8 @@ def unpack_request(view: Buffer) -> Request:
 
 
 def _check_few_fields(view: Buffer) -> None:
-    """Raises BadInput for a large frame of many fields: only an add is large, and that is one field of it. Five MiB of
-    empty pairs of a request's context took the parser half a second and a hundred MiB."""
+    """Refuse a large frame of many fields: only adds are large, and by one field. The parser needed half a second and
+    a hundred MiB for five MiB of empty pairs in a request's context. Raises BadInput."""
     offset = 0
     try:
         for _ in range(_FIELDS_MAX):
@@ -94,12 +94,12 @@ def _check_few_fields(view: Buffer) -> None:
             elif tag & 7 == _VARINT:
                 _, offset = _varint_at(view, offset)
             else:
-                return  # no field of a request is of such a type: the parser says what it is
+                return  # no field of a request has such a type: the parser refuses it
             if offset >= len(view):
                 return
     except IndexError:
-        return  # cut: the parser says so
-    raise BadInput(f"a v3 request of {len(view)} bytes with more than {_FIELDS_MAX} fields")
+        return  # the frame is cut: the parser refuses it
+    raise BadInput(f"a v3 request of {len(view)} bytes has more than {_FIELDS_MAX} fields, more than any client sends")
 
 
 def _varint_at(view: Buffer, offset: int) -> tuple[int, int]:
@@ -114,22 +114,28 @@ def _varint_at(view: Buffer, offset: int) -> tuple[int, int]:
 
 def _unpack_rare_request(message: proto.Request) -> Request:
     if not message.IsInitialized():
-        raise BadInput("a v3 request without a required field")
+        raise BadInput("a v3 request lacks a required field: the connection is closed")
     header = message.header
     operation = Operation(header.operation)
-    unpack = _UNPACK_REQUEST.get(operation)
-    if unpack is None:
+    if operation not in _UNPACK_REQUEST:
         return UnknownRequest(header.txnId, VERSION, operation)
-    field, read = unpack
+    field, unpack = _UNPACK_REQUEST[operation]
     if header.version != VERSION:
-        return RefusedRequest(header.txnId, VERSION, _refusal(message, operation, Status.EBADVERSION))
+        return _refused(message, operation, Status.EBADVERSION)
     if operation is Operation.GET_BOOKIE_INFO or operation is Operation.START_TLS or message.HasField(field):
-        return read(message)
-    return RefusedRequest(header.txnId, VERSION, _refusal(message, operation, Status.EBADREQ))
+        return unpack(header, getattr(message, field))
+    return _refused(message, operation, Status.EBADREQ)
 
 
-def _unpack_read(message: proto.Request) -> ReadRequest:
-    header, read = message.header, message.readRequest
+# Given the header and the operation's own part of a request.
+_Unpack = Callable[[Any, Any], Request]
+
+
+def _unpack_add(header: Any, add: Any) -> Request:
+    raise AssertionError(f"an add was neither read nor refused: txn {header.txnId}")
+
+
+def _unpack_read(header: Any, read: Any) -> ReadRequest:
     flag = read.flag if read.HasField("flag") else 0
     return ReadRequest(
         header.txnId,
@@ -145,59 +151,47 @@ def _unpack_read(message: proto.Request) -> ReadRequest:
     )
 
 
-def _unpack_write_lac(message: proto.Request) -> WriteLacRequest:
-    write = message.writeLacRequest
-    return WriteLacRequest(
-        message.header.txnId, VERSION, LedgerId(write.ledgerId), write.lac, write.masterKey, write.body
-    )
+def _unpack_write_lac(header: Any, write: Any) -> WriteLacRequest:
+    return WriteLacRequest(header.txnId, VERSION, LedgerId(write.ledgerId), write.lac, write.masterKey, write.body)
 
 
-def _unpack_auth(message: proto.Request) -> AuthRequest:
-    auth = message.authRequest
-    return AuthRequest(
-        message.header.txnId, VERSION, text.checked(auth.authPluginName, "AUTH: the plugin"), auth.payload
-    )
+def _unpack_auth(header: Any, auth: Any) -> AuthRequest:
+    return AuthRequest(header.txnId, VERSION, text.checked(auth.authPluginName, "AUTH: the plugin"), auth.payload)
 
 
-_UNPACK_REQUEST: dict[Operation, tuple[str, Callable[[proto.Request], Request]]] = {
-    # Adds come here only when something is wrong with them.
-    Operation.ADD_ENTRY: ("addRequest", lambda m: _never(m)),
+def _ledger_alone(kind: Callable[[int, int, LedgerId], Request]) -> _Unpack:
+    """For a request that names its ledger and nothing else."""
+    return lambda header, part: kind(header.txnId, VERSION, LedgerId(part.ledgerId))
+
+
+_UNPACK_REQUEST: dict[Operation, tuple[str, _Unpack]] = {
+    Operation.ADD_ENTRY: ("addRequest", _unpack_add),
     Operation.READ_ENTRY: ("readRequest", _unpack_read),
     Operation.AUTH: ("authRequest", _unpack_auth),
     Operation.WRITE_LAC: ("writeLacRequest", _unpack_write_lac),
-    Operation.READ_LAC: (
-        "readLacRequest",
-        lambda m: ReadLacRequest(m.header.txnId, VERSION, LedgerId(m.readLacRequest.ledgerId)),
-    ),
+    Operation.READ_LAC: ("readLacRequest", _ledger_alone(ReadLacRequest)),
     Operation.GET_BOOKIE_INFO: (
         "getBookieInfoRequest",
-        lambda m: BookieInfoRequest(m.header.txnId, VERSION, m.getBookieInfoRequest.requested),
+        lambda header, info: BookieInfoRequest(header.txnId, VERSION, info.requested),
     ),
-    Operation.START_TLS: ("startTLSRequest", lambda m: StartTlsRequest(m.header.txnId, VERSION)),
-    Operation.FORCE_LEDGER: (
-        "forceLedgerRequest",
-        lambda m: ForceRequest(m.header.txnId, VERSION, LedgerId(m.forceLedgerRequest.ledgerId)),
-    ),
-    Operation.GET_LIST_OF_ENTRIES_OF_LEDGER: (
-        "getListOfEntriesOfLedgerRequest",
-        lambda m: ListEntriesRequest(m.header.txnId, VERSION, LedgerId(m.getListOfEntriesOfLedgerRequest.ledgerId)),
-    ),
+    Operation.START_TLS: ("startTLSRequest", lambda header, _: StartTlsRequest(header.txnId, VERSION)),
+    Operation.FORCE_LEDGER: ("forceLedgerRequest", _ledger_alone(ForceRequest)),
+    Operation.GET_LIST_OF_ENTRIES_OF_LEDGER: ("getListOfEntriesOfLedgerRequest", _ledger_alone(ListEntriesRequest)),
 }
 
 
-def _never(message: proto.Request) -> Request:
-    raise AssertionError(f"an add that was neither read nor refused: txn {message.header.txnId}")
-
-
-def _refusal(message: proto.Request, operation: Operation, status: Status) -> Outgoing:
-    """The answer to a request that names a wrong version or has no sub-message; ids echo what is there, else 0."""
+def _refused(message: proto.Request, operation: Operation, status: Status) -> RefusedRequest:
+    """A request that the bookie answers with `status` whatever it holds. Its ids are echoed, 0 where they lack."""
     txn = message.header.txnId
     if operation is Operation.ADD_ENTRY:
         add = message.addRequest
-        return AddResponse(txn, VERSION, status, LedgerId(add.ledgerId), EntryId(add.entryId))
-    if operation in (Operation.AUTH, Operation.START_TLS):
-        return ErrorResponse(txn, VERSION, operation, status)
-    return refusal(_UNPACK_REQUEST[operation][1](message), status)
+        answer: Outgoing = AddResponse(txn, VERSION, status, LedgerId(add.ledgerId), EntryId(add.entryId))
+    elif operation in (Operation.AUTH, Operation.START_TLS):
+        answer = ErrorResponse(txn, VERSION, operation, status)
+    else:
+        field, unpack = _UNPACK_REQUEST[operation]
+        answer = refusal(unpack(message.header, getattr(message, field)), status)
+    return RefusedRequest(txn, VERSION, answer)
 
 
 # ---- requests, written ----------------------------------------------------------------------------------------------
@@ -216,7 +210,9 @@ def pack_request(request: Request) -> list[Buffer]:
     else:
         operation, pack = _PACK_REQUEST[type(request)]
         header.operation = int(operation)  # type: ignore[assignment]
-        pack(message, request)
+        if isinstance(request, ReadRequest) and request.is_high_priority:
+            header.priority = codes.PRIORITY_HIGH
+        pack(getattr(message, _UNPACK_REQUEST[operation][0]), request)
     return framing.frame([message.SerializeToString()])
 
 
@@ -246,10 +242,7 @@ def _pack_add(request: AddRequest) -> list[Buffer]:
     return buffers
 
 
-def _pack_read(message: proto.Request, request: ReadRequest) -> None:
-    if request.is_high_priority:
-        message.header.priority = codes.PRIORITY_HIGH
-    read = message.readRequest
+def _pack_read(read: Any, request: ReadRequest) -> None:
     read.ledgerId = request.ledger_id
     read.entryId = request.entry_id
     if request.master_key is not None:
@@ -260,51 +253,39 @@ def _pack_read(message: proto.Request, request: ReadRequest) -> None:
         read.timeOut = request.timeout_ms
     assert not (request.is_fencing and request.is_piggyback), "v3 has one flag, not a set"
     if request.is_fencing:
-        read.flag = proto.ReadRequest.FENCE_LEDGER
+        read.flag = codes.READ_FENCE_LEDGER
     elif request.is_piggyback:
-        read.flag = proto.ReadRequest.ENTRY_PIGGYBACK
+        read.flag = codes.READ_ENTRY_PIGGYBACK
 
 
-def _pack_write_lac(message: proto.Request, request: WriteLacRequest) -> None:
-    write = message.writeLacRequest
+def _pack_write_lac(write: Any, request: WriteLacRequest) -> None:
     write.ledgerId = request.ledger_id
     write.lac = request.lac
     write.masterKey = request.master_key
     write.body = bytes(request.body)
 
 
-def _pack_read_lac(message: proto.Request, request: ReadLacRequest) -> None:
-    message.readLacRequest.ledgerId = request.ledger_id
+def _pack_ledger_alone(part: Any, request: ReadLacRequest | ForceRequest | ListEntriesRequest) -> None:
+    part.ledgerId = request.ledger_id
 
 
-def _pack_force(message: proto.Request, request: ForceRequest) -> None:
-    message.forceLedgerRequest.ledgerId = request.ledger_id
+def _pack_info(info: Any, request: BookieInfoRequest) -> None:
+    info.requested = request.requested
 
 
-def _pack_list(message: proto.Request, request: ListEntriesRequest) -> None:
-    message.getListOfEntriesOfLedgerRequest.ledgerId = request.ledger_id
+def _pack_auth(auth: Any, request: AuthRequest) -> None:
+    auth.authPluginName = request.plugin
+    auth.payload = request.payload
 
 
-def _pack_info(message: proto.Request, request: BookieInfoRequest) -> None:
-    message.getBookieInfoRequest.requested = request.requested
-
-
-def _pack_auth(message: proto.Request, request: AuthRequest) -> None:
-    message.authRequest.authPluginName = request.plugin
-    message.authRequest.payload = request.payload
-
-
-def _pack_start_tls(message: proto.Request, request: StartTlsRequest) -> None:
-    message.startTLSRequest.SetInParent()
-
-
-_PACK_REQUEST: dict[type, tuple[Operation, Callable[[proto.Request, Any], None]]] = {
+# Given the operation's own part of the request, to be filled in.
+_PACK_REQUEST: dict[type, tuple[Operation, Callable[[Any, Any], None]]] = {
     ReadRequest: (Operation.READ_ENTRY, _pack_read),
     WriteLacRequest: (Operation.WRITE_LAC, _pack_write_lac),
-    ReadLacRequest: (Operation.READ_LAC, _pack_read_lac),
-    ForceRequest: (Operation.FORCE_LEDGER, _pack_force),
-    ListEntriesRequest: (Operation.GET_LIST_OF_ENTRIES_OF_LEDGER, _pack_list),
+    ReadLacRequest: (Operation.READ_LAC, _pack_ledger_alone),
+    ForceRequest: (Operation.FORCE_LEDGER, _pack_ledger_alone),
+    ListEntriesRequest: (Operation.GET_LIST_OF_ENTRIES_OF_LEDGER, _pack_ledger_alone),
     BookieInfoRequest: (Operation.GET_BOOKIE_INFO, _pack_info),
     AuthRequest: (Operation.AUTH, _pack_auth),
-    StartTlsRequest: (Operation.START_TLS, _pack_start_tls),
+    StartTlsRequest: (Operation.START_TLS, lambda part, _: part.SetInParent()),
 }

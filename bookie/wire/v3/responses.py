@@ -1,7 +1,7 @@
-"""Responses of protocol version 3, read and written.
+"""Unpacks and packs the responses of protocol version 3.
 
 Every answer carries its operation's sub-message, on errors too, and the same status outside and inside
-(spec/wire.md#W13); only `ErrorResponse` is a header alone.
+(spec/wire.md#W13). Only an `ErrorResponse` is a header alone.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from bookie.base import text
 from bookie.base.errors import BadInput, Status
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.varint import varint
 from bookie.wire import framing
 from bookie.wire.codes import Operation
 from bookie.wire.messages import (
@@ -30,7 +31,6 @@ from bookie.wire.messages import (
 )
 from bookie.wire.proto import bookkeeper_pb2 as proto
 from bookie.wire.v3.requests import VERSION
-from bookie.wire.varint import varint
 
 _STATUS = {int(status): status for status in Status}
 _STATUS_VARINT = {status: varint(status) for status in Status}
@@ -49,12 +49,12 @@ def unpack_response(view: Buffer) -> Response:
     try:
         message = _parse(view)  # type: ignore[arg-type]  # the parser takes any buffer; its stub says bytes
     except DecodeError as error:
-        raise BadInput(f"a frame that is no v3 response: {error}") from error
+        raise BadInput(f"a frame is not a v3 response: {error}") from error
     header = message.header
     status = _STATUS[message.status]
     add = message.addResponse
-    # Hot, and twice as fast as a look at all required fields. A status that is missing would read as EOK, so it is
-    # never taken on trust; `addResponse` is there when its status is.
+    # Hot, and twice as fast as a check of all required fields. A missing status would read as EOK, so its presence is
+    # always checked; `addResponse` is there when its status is.
     if header.operation == proto.ADD_ENTRY and message.HasField("status") and add.HasField("status"):
         return AddResponse(
             header.txnId,
@@ -65,27 +65,29 @@ def unpack_response(view: Buffer) -> Response:
             add.lastAddSynced if add.HasField("lastAddSynced") else None,
         )
     if not message.IsInitialized():
-        raise BadInput("a v3 response without a required field")
+        raise BadInput("a v3 response lacks a required field: the connection is closed")
     operation = Operation(header.operation)
-    unpack = _UNPACK.get(operation)
-    if unpack is None or not message.HasField(unpack[0]):
-        return _unpack_bare(header.txnId, operation, status)
-    return unpack[1](header.txnId, status, message)
-
-
-def _unpack_bare(txn: int, operation: Operation, status: Status) -> Response:
     if operation is Operation.START_TLS:
-        return StartTlsResponse(txn, VERSION, status)
-    # EOK without an answer is not an answer.
-    return ErrorResponse(txn, VERSION, operation, status or Status.EBADREQ)
+        return StartTlsResponse(header.txnId, VERSION, status)
+    field, unpack = _UNPACK.get(operation, ("", None))
+    if unpack is None or not message.HasField(field):
+        # A header that says EOK without the operation's part proves nothing.
+        return ErrorResponse(header.txnId, VERSION, operation, status or Status.EBADREQ)
+    part = getattr(message, field)
+    if operation is not Operation.AUTH:  # whose message is the one that requests have, without a status
+        status = status or _STATUS[part.status]
+    return unpack(header.txnId, status, part)
 
 
-def _unpack_read(txn: int, status: Status, message: proto.Response) -> Response:
-    read = message.readResponse
+# Given the transaction id, the status and the operation's own part of a response.
+_Unpack = Callable[[int, Status, Any], Response]
+
+
+def _unpack_read(txn: int, status: Status, read: Any) -> Response:
     return ReadResponse(
         txn,
         VERSION,
-        status or _STATUS[read.status],
+        status,
         LedgerId(read.ledgerId),
         EntryId(read.entryId),
         read.body if read.HasField("body") else None,
@@ -94,34 +96,26 @@ def _unpack_read(txn: int, status: Status, message: proto.Response) -> Response:
     )
 
 
-def _unpack_auth(txn: int, status: Status, message: proto.Response) -> Response:
-    auth = message.authResponse
+def _unpack_auth(txn: int, status: Status, auth: Any) -> Response:
     return AuthResponse(txn, VERSION, status, text.checked(auth.authPluginName, "AUTH: the plugin"), auth.payload)
 
 
-def _unpack_write_lac(txn: int, status: Status, message: proto.Response) -> Response:
-    write = message.writeLacResponse
-    return WriteLacResponse(txn, VERSION, status or _STATUS[write.status], LedgerId(write.ledgerId))
-
-
-def _unpack_read_lac(txn: int, status: Status, message: proto.Response) -> Response:
-    read = message.readLacResponse
+def _unpack_read_lac(txn: int, status: Status, read: Any) -> Response:
     return ReadLacResponse(
         txn,
         VERSION,
-        status or _STATUS[read.status],
+        status,
         LedgerId(read.ledgerId),
         read.lacBody if read.HasField("lacBody") else None,
         read.lastEntryBody if read.HasField("lastEntryBody") else None,
     )
 
 
-def _unpack_info(txn: int, status: Status, message: proto.Response) -> Response:
-    info = message.getBookieInfoResponse
+def _unpack_info(txn: int, status: Status, info: Any) -> Response:
     return BookieInfoResponse(
         txn,
         VERSION,
-        status or _STATUS[info.status],
+        status,
         info.totalDiskCapacity if info.HasField("totalDiskCapacity") else None,
         info.freeDiskSpace if info.HasField("freeDiskSpace") else None,
         info.incarnation if info.HasField("incarnation") else None,
@@ -129,31 +123,24 @@ def _unpack_info(txn: int, status: Status, message: proto.Response) -> Response:
     )
 
 
-def _unpack_force(txn: int, status: Status, message: proto.Response) -> Response:
-    force = message.forceLedgerResponse
-    return ForceResponse(txn, VERSION, status or _STATUS[force.status], LedgerId(force.ledgerId))
+def _unpack_list(txn: int, status: Status, listed: Any) -> Response:
+    has_list = listed.HasField("availabilityOfEntriesOfLedger")
+    availability = listed.availabilityOfEntriesOfLedger if has_list else None
+    return ListEntriesResponse(txn, VERSION, status, LedgerId(listed.ledgerId), availability)
 
 
-def _unpack_list(txn: int, status: Status, message: proto.Response) -> Response:
-    listed = message.getListOfEntriesOfLedgerResponse
-    availability = listed.availabilityOfEntriesOfLedger
-    return ListEntriesResponse(
-        txn,
-        VERSION,
-        status or _STATUS[listed.status],
-        LedgerId(listed.ledgerId),
-        availability if listed.HasField("availabilityOfEntriesOfLedger") else None,
-    )
+def _ledger_alone(kind: Callable[[int, int, Status, LedgerId], Response]) -> _Unpack:
+    """For a response that names its ledger and nothing else."""
+    return lambda txn, status, part: kind(txn, VERSION, status, LedgerId(part.ledgerId))
 
 
-_Unpack = Callable[[int, Status, proto.Response], Response]
 _UNPACK: dict[Operation, tuple[str, _Unpack]] = {
     Operation.READ_ENTRY: ("readResponse", _unpack_read),
     Operation.AUTH: ("authResponse", _unpack_auth),
-    Operation.WRITE_LAC: ("writeLacResponse", _unpack_write_lac),
+    Operation.WRITE_LAC: ("writeLacResponse", _ledger_alone(WriteLacResponse)),
     Operation.READ_LAC: ("readLacResponse", _unpack_read_lac),
     Operation.GET_BOOKIE_INFO: ("getBookieInfoResponse", _unpack_info),
-    Operation.FORCE_LEDGER: ("forceLedgerResponse", _unpack_force),
+    Operation.FORCE_LEDGER: ("forceLedgerResponse", _ledger_alone(ForceResponse)),
     Operation.GET_LIST_OF_ENTRIES_OF_LEDGER: ("getListOfEntriesOfLedgerResponse", _unpack_list),
 }
 
@@ -222,38 +209,31 @@ def _pack_read(response: ReadResponse) -> list[Buffer]:
 
 
 def _pack_synced_add(message: proto.Response, response: AddResponse) -> None:
-    add = message.addResponse
-    add.status = message.status
-    add.ledgerId = response.ledger_id
-    add.entryId = response.entry_id
+    _pack_ledger(message.addResponse, response)
+    message.addResponse.entryId = response.entry_id
     if response.last_synced is not None:
-        add.lastAddSynced = response.last_synced
+        message.addResponse.lastAddSynced = response.last_synced
 
 
-def _pack_write_lac(message: proto.Response, response: WriteLacResponse) -> None:
-    message.writeLacResponse.status = message.status
-    message.writeLacResponse.ledgerId = response.ledger_id
+def _pack_ledger(
+    part: Any, response: AddResponse | WriteLacResponse | ReadLacResponse | ForceResponse | ListEntriesResponse
+) -> None:
+    part.status = int(response.status)
+    part.ledgerId = response.ledger_id
 
 
 def _pack_read_lac(message: proto.Response, response: ReadLacResponse) -> None:
     read = message.readLacResponse
-    read.status = message.status
-    read.ledgerId = response.ledger_id
+    _pack_ledger(read, response)
     if response.lac_body is not None:
         read.lacBody = bytes(response.lac_body)
     if response.last_entry_body is not None:
         read.lastEntryBody = bytes(response.last_entry_body)
 
 
-def _pack_force(message: proto.Response, response: ForceResponse) -> None:
-    message.forceLedgerResponse.status = message.status
-    message.forceLedgerResponse.ledgerId = response.ledger_id
-
-
 def _pack_list(message: proto.Response, response: ListEntriesResponse) -> None:
     listed = message.getListOfEntriesOfLedgerResponse
-    listed.status = message.status
-    listed.ledgerId = response.ledger_id
+    _pack_ledger(listed, response)
     if response.availability is not None:
         listed.availabilityOfEntriesOfLedger = response.availability
 
@@ -283,9 +263,9 @@ def _pack_start_tls(message: proto.Response, response: StartTlsResponse) -> None
 
 _PACK: dict[type, tuple[Operation, Callable[[proto.Response, Any], None]]] = {
     AddResponse: (Operation.ADD_ENTRY, _pack_synced_add),
-    WriteLacResponse: (Operation.WRITE_LAC, _pack_write_lac),
+    WriteLacResponse: (Operation.WRITE_LAC, lambda m, response: _pack_ledger(m.writeLacResponse, response)),
     ReadLacResponse: (Operation.READ_LAC, _pack_read_lac),
-    ForceResponse: (Operation.FORCE_LEDGER, _pack_force),
+    ForceResponse: (Operation.FORCE_LEDGER, lambda m, response: _pack_ledger(m.forceLedgerResponse, response)),
     ListEntriesResponse: (Operation.GET_LIST_OF_ENTRIES_OF_LEDGER, _pack_list),
     BookieInfoResponse: (Operation.GET_BOOKIE_INFO, _pack_info),
     AuthResponse: (Operation.AUTH, _pack_auth),

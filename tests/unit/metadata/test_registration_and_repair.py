@@ -46,7 +46,7 @@ def test_a_field_of_a_registration_that_is_no_text_is_refused(field: bytes) -> N
     broken = JAVA_INFO.replace(field, b"\xff" + field[1:])
     assert broken != JAVA_INFO
 
-    with pytest.raises(errors.BadInput, match="is no text"):
+    with pytest.raises(errors.BadInput, match="is not text"):
         registration.load_service_info(BookieId("bookie-7"), broken)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import wire_support
 from bookie.base.errors import BadInput
 from bookie.wire import availability
 
@@ -43,7 +44,7 @@ def encoded(*groups: tuple[int, int, int, int]) -> bytes:
 def test_any_set_of_entries_survives_in_both_forms(entries: set[int]) -> None:
     runs = runs_of(entries)
 
-    for data in (availability.encode_runs(runs), as_shipped(runs)):
+    for data in (wire_support.encode_runs(runs), as_shipped(runs)):
         assert availability.decode(data) == runs
         groups = availability.decode_groups(data)
         drawn = [start + i for first, last, size, step in groups for start in range(first, last + 1, step or 1)
@@ -56,7 +57,7 @@ def test_a_striped_replica_is_at_most_three_groups_however_long_it_is(index: int
     runs = runs_of({entry for entry in range(30_000) if (index - entry) % 3 < 2})
 
     assert len(availability.decode_groups(as_shipped(runs))) <= 3
-    assert len(availability.encode_runs(runs)) <= 64 + 3 * 24
+    assert len(wire_support.encode_runs(runs)) <= 64 + 3 * 24
 
 
 @settings(deadline=None)
@@ -66,7 +67,7 @@ def test_one_entry_less_is_seen_in_both_forms(entries: set[int], data: st.DataOb
         return
     fewer = entries - {data.draw(st.sampled_from(sorted(entries)))}
 
-    for write in (availability.encode_runs, as_shipped):
+    for write in (wire_support.encode_runs, as_shipped):
         assert availability.decode(write(runs_of(fewer))) == runs_of(fewer) != runs_of(entries)
 
 

@@ -194,7 +194,7 @@ def availability_bytes(groups: list[tuple[int, int, int, int]]) -> bytes:
 def test_lists_of_entries_are_groups_of_equal_runs(
     runs: list[tuple[int, int]], groups: list[tuple[int, int, int, int]]
 ) -> None:
-    encoded = availability.encode_runs(runs)
+    encoded = wire_support.encode_runs(runs)
 
     assert encoded == availability_bytes(groups)
     assert availability.decode(encoded) == runs
@@ -217,7 +217,7 @@ def test_any_list_of_entries_survives_its_encoding(ids: set[int]) -> None:
         else:
             runs.append((number, number))
 
-    encoded = availability.encode_runs(runs)
+    encoded = wire_support.encode_runs(runs)
 
     assert availability.decode(encoded) == runs
     # As Java's reader takes a group apart (AvailabilityOfEntriesOfLedger.isEntryAvailable).
@@ -233,7 +233,7 @@ def test_any_list_of_entries_survives_its_encoding(ids: set[int]) -> None:
 def test_a_striped_ledger_of_any_size_fits_a_frame() -> None:
     runs = ((start, start + 1) for start in range(0, 3_000_000, 3))
 
-    assert len(availability.encode_runs(runs)) == 64 + 24
+    assert len(wire_support.encode_runs(runs)) == 64 + 24
 
 
 @pytest.mark.parametrize("size", range(64))

@@ -260,5 +260,5 @@ def test_a_plugin_that_is_no_text_is_refused_both_ways() -> None:
     response = b"".join(v3.pack_response(AuthResponse(7, 3, Status.EOK, "sasl", b"")))[4:]
 
     for unpack, message in ((v3.unpack_request, request), (v3.unpack_response, response)):
-        with pytest.raises(BadInput, match="is no text"):
+        with pytest.raises(BadInput, match="is not text"):
             unpack(message.replace(b"sasl", b"sas\xff"))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import wire_support
 from bookie.base.errors import BadInput
 from bookie.base.ids import BookieId, EntryId
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
@@ -27,7 +28,7 @@ def runs_of(ids: set[int]) -> list[tuple[int, int]]:
 
 def groups_of(ids: set[int]) -> list[bitmaps.Group]:
     """As a bookie would send them."""
-    return availability.decode_groups(availability.encode_runs(runs_of(ids)))
+    return availability.decode_groups(wire_support.encode_runs(runs_of(ids)))
 
 
 def closed(*ensembles: str, last: int, quorum: int = 2, firsts: tuple[int, ...] = (0,)) -> LedgerMetadata:

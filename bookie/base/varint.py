@@ -1,4 +1,4 @@
-"""Protobuf varints, written by hand for the hot path: int64 values, negative ones as their two's complement."""
+"""Packs protobuf varints, by hand for the hot path: int64 values, negative ones as their two's complement."""
 
 from typing import Final
 
