@@ -35,16 +35,13 @@ def main(arguments: list[str]) -> int:
     if not options.trace:
         logging.disable(logging.CRITICAL)  # the product's log lines belong into a trace
     try:
-        defects = [outcome for outcome in map(_run(options), _seeds(options)) if outcome.defect is not None]
+        seeds = range(options.seed, options.seed + options.seeds)
+        defects = [outcome for outcome in map(_run(options), seeds) if outcome.defect is not None]
     finally:
         logging.disable(silenced)
     if options.seeds > 1:
         print(f"{options.seeds} seeds, {len(defects)} with a defect" + "".join(f" {it.seed:#x}" for it in defects))
     return 1 if defects else 0
-
-
-def _seeds(options: argparse.Namespace) -> range:
-    return range(options.seed, options.seed + options.seeds)
 
 
 def _run(options: argparse.Namespace) -> Callable[[int], SeedOutcome]:

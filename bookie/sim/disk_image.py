@@ -31,17 +31,15 @@ class Fate(enum.Enum):
     SECTORS = "sectors"
 
 
+@dataclass(slots=True, eq=False)
 class FileImage:
     """One file. `data` is what a reader sees; `durable` plus any part of `pending` is what a power cut leaves."""
 
-    __slots__ = ("data", "durable", "pending", "settled", "volume")
-
-    def __init__(self, volume: "VolumeImage", data: bytes = b"") -> None:
-        self.volume = volume
-        self.data = bytearray(data)
-        self.durable = bytearray(data)
-        self.pending: list[Write] = []
-        self.settled = 0  # writes that are pending no longer; `settled + len(pending)` is a position in the history
+    volume: "VolumeImage"
+    data: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    pending: list[Write] = field(default_factory=list)
+    settled: int = 0  # writes that are pending no longer; `settled + len(pending)` is a position in the history
 
     def write(self, offset: int, data: bytes) -> None:
         """Write now, durable later. Grows the file, with zeros when `offset` is beyond its end."""
@@ -119,17 +117,15 @@ def _apply_torn(data: bytearray, write: Write, random_: random.Random) -> None:
         position = end
 
 
+@dataclass(slots=True, eq=False)
 class StoreImage:
     """One ordered store. Writes are in `batches` until a flush; a crash keeps a prefix of them at most."""
 
-    __slots__ = ("batches", "durable", "is_corrupt", "settled", "values")
-
-    def __init__(self) -> None:
-        self.values: dict[bytes, bytes] = {}
-        self.durable: dict[bytes, bytes] = {}
-        self.batches: list[Batch] = []
-        self.settled = 0
-        self.is_corrupt = False
+    values: dict[bytes, bytes] = field(default_factory=dict)
+    durable: dict[bytes, bytes] = field(default_factory=dict)
+    batches: list[Batch] = field(default_factory=list)
+    settled: int = 0
+    is_corrupt: bool = False
 
     def write(self, batch: Batch) -> None:
         apply_batch(self.values, batch)
@@ -165,17 +161,15 @@ def apply_batch(values: dict[bytes, bytes], batch: Batch) -> None:
                 del values[key]
 
 
+@dataclass(slots=True, eq=False)
 class DirImage:
     """One directory: names as seen, names that are durable, and the changes between in order."""
 
-    __slots__ = ("durable", "names", "pending", "settled", "store")
-
-    def __init__(self) -> None:
-        self.names: dict[str, FileImage | DirImage] = {}
-        self.durable: dict[str, FileImage | DirImage] = {}
-        self.pending: list[NameChange] = []
-        self.settled = 0
-        self.store: StoreImage | None = None
+    names: "dict[str, FileImage | DirImage]" = field(default_factory=dict)
+    durable: "dict[str, FileImage | DirImage]" = field(default_factory=dict)
+    pending: list[NameChange] = field(default_factory=list)
+    settled: int = 0
+    store: StoreImage | None = None
 
     def change(self, lost: str, found: str, node: "FileImage | DirImage | None") -> None:
         """One atomic change of names: `lost` disappears, `found` names `node`. Either may be ""."""

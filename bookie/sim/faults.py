@@ -31,26 +31,26 @@ class Dials:
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """What may happen in one run. Percentages are chances per tick of the fault injector."""
+    """What may happen in one run, by default nothing. Percentages are chances per tick of the fault injector."""
 
-    power_cut_percent: int
-    kill_percent: int
-    partition_percent: int
-    hold_percent: int
-    wipe_percent: int
-    sync_failure_percent: int
-    full_percent: int
-    rot_percent: int
-    client_crash_percent: int
-    session_expiry_percent: int
-    reset_per_million: int
-    stall_per_million: int
-    lost_answer_per_million: int
-    lost_request_per_million: int
-    slow_disk_factor: int
-    disk_stall_per_million: int
-    is_skewed: bool
-    chop_percent: int
+    power_cut_percent: int = 0
+    kill_percent: int = 0
+    partition_percent: int = 0
+    hold_percent: int = 0
+    wipe_percent: int = 0
+    sync_failure_percent: int = 0
+    full_percent: int = 0
+    rot_percent: int = 0
+    client_crash_percent: int = 0
+    session_expiry_percent: int = 0
+    reset_per_million: int = 0
+    stall_per_million: int = 0
+    lost_answer_per_million: int = 0
+    lost_request_per_million: int = 0
+    slow_disk_factor: int = 0
+    disk_stall_per_million: int = 0
+    is_skewed: bool = False
+    chop_percent: int = 0
     lag_ms: int = 0  # how old a read of the metadata store may be
     has_twins: bool = False  # bookies are made again elsewhere while their old processes live
 
@@ -100,28 +100,10 @@ def accidents(random_: random.Random) -> Swarm:
     return Swarm(
         power_cut_percent=random_.randint(0, 10),
         kill_percent=random_.randint(5, 25),
-        partition_percent=0,
         hold_percent=random_.randint(5, 25),
         wipe_percent=random_.randint(0, 10),
-        sync_failure_percent=0,
-        full_percent=0,
-        rot_percent=0,
         client_crash_percent=random_.randint(0, 20),
-        session_expiry_percent=0,
-        reset_per_million=0,
-        stall_per_million=0,
-        lost_answer_per_million=0,
-        lost_request_per_million=0,
-        slow_disk_factor=0,
-        disk_stall_per_million=0,
-        is_skewed=False,
-        chop_percent=0,
     )
-
-
-def calm() -> Swarm:
-    """No faults at all."""
-    return Swarm(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, is_skewed=False, chop_percent=0)
 
 
 def dials(swarm: Swarm, seed: int | str) -> Dials:

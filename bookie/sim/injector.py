@@ -6,6 +6,7 @@ and `heal` mends the rest.
 
 import asyncio
 import random
+from collections import Counter
 
 from bookie.ports.admin import State
 from bookie.sim.cluster import BookieNode, SimCluster
@@ -28,7 +29,7 @@ class Injector:
         self.random = random_
         self.atlas = Atlas()
         self.down_max = down_max
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.left_alone: list[str] = []  # bookies that somebody else stops and starts
         self._restart_at: dict[str, float] = {}
         self._release_at: list[tuple[float, str, str]] = []
@@ -50,7 +51,7 @@ class Injector:
         simulation = self.cluster.simulation
         self.cluster.heal()
         self._release_at.clear()
-        self._make_room(float("inf"))
+        self.make_room()
         network, metadata = simulation.dials.network, simulation.dials.metadata
         network.reset_per_million = network.stall_per_million = 0
         metadata.lost_answer_per_million = metadata.lost_request_per_million = metadata.lag_ns = 0
@@ -64,7 +65,7 @@ class Injector:
     # ---- mending --------------------------------------------------------------------------------------------------
 
     def _mend(self, now: float) -> None:
-        self._make_room(now)
+        self.make_room(now)
         for name in [name for name, at in self._restart_at.items() if at <= now]:
             del self._restart_at[name]
             self._calm(self.cluster.bookies[name])
@@ -92,11 +93,9 @@ class Injector:
         volumes = list(bookie.node.image.volumes.values())
         return bookie.name in self._calm_at or any(full[1] in volumes for full in self._room_at)
 
-    def make_room(self) -> None:
-        """Before volumes are replaced: the new ones are as large as the old ones were built."""
-        self._make_room(float("inf"))
-
-    def _make_room(self, now: float) -> None:
+    def make_room(self, now: float = float("inf")) -> None:
+        """Give their size back to the volumes that were filled until `now`, by default to all of them: before a volume
+        is replaced, since the new one gets the size of the old one."""
         for full in [full for full in self._room_at if full[0] <= now]:
             self._room_at.remove(full)
             full[1].total_bytes = full[2]
@@ -126,24 +125,24 @@ class Injector:
         if self._chance(swarm.client_crash_percent) and self.cluster.clients:
             client = self.cluster.clients[self.random.choice(sorted(self.cluster.clients))]
             if client.node.life is not None:
-                self._count("client crash")
+                self.counts["client crash"] += 1
                 client.crash()
         if self._chance(swarm.session_expiry_percent) and self.cluster.simulation.keeper.sessions:
-            self._count("session expiry")
+            self.counts["session expiry"] += 1
             sessions = sorted(self.cluster.simulation.keeper.sessions)
             self.cluster.simulation.keeper.expire(self.random.choice(sessions))
 
     def _crash(self, now: float, how: ProcessEnd) -> None:
         victim = self._victim(loses_data=not self.cluster.settings.journal_write_data)
         if victim is not None:
-            self._count(how.value)
+            self.counts[how.value] += 1
             victim.crash(how)
             self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
 
     def _wipe(self, now: float) -> None:
         victim = self._victim(loses_data=True)
         if victim is not None:
-            self._count("wipe")
+            self.counts["wipe"] += 1
             victim.crash(ProcessEnd.POWER_CUT)
             self.make_room()
             lost = [path for path in victim.volumes if self.random.random() < 0.5] or list(victim.volumes)
@@ -154,7 +153,7 @@ class Injector:
         """Every sync of one bookie fails for a while: the next one stops it, unclean, and it is restarted later."""
         victim = self._victim(loses_data=True)
         if victim is not None:
-            self._count("sync failure")
+            self.counts["sync failure"] += 1
             self._calm_at[victim.name] = now + self.random.random() * DOWN_S_MAX
             victim.node.disk_faults.sync_fails_per_million = 1_000_000
 
@@ -165,7 +164,7 @@ class Injector:
             volume = victim.node.image.volumes[self.random.choice(victim.volumes)]
             if any(full[1] is volume for full in self._room_at):
                 return
-            self._count("full")
+            self.counts["full"] += 1
             self._room_at.append((now + self.random.random() * DOWN_S_MAX, volume, volume.total_bytes))
             volume.total_bytes = volume.used_bytes + self.random.randrange(20_000)
 
@@ -173,7 +172,7 @@ class Injector:
         """One bit of one entry log, which nobody notices until it is read; so nobody else may lose anything after."""
         victim = self._victim(loses_data=True)
         if victim is not None and victim.node.image.rot(self.random, ".log") is not None:
-            self._count("rot")
+            self.counts["rot"] += 1
             self.atlas.lost(victim.name, for_good=True)
 
     def _victim(self, *, loses_data: bool) -> BookieNode | None:
@@ -197,12 +196,9 @@ class Injector:
         return one, other
 
     def _hold(self, now: float, source: str, target: str) -> None:
-        self._count("hold")
+        self.counts["hold"] += 1
         self.cluster.hold(source, target)
         self._release_at.append((now + self.random.random() * HELD_S_MAX, source, target))
 
     def _chance(self, percent: int) -> bool:
         return self.random.randrange(100) < percent
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1

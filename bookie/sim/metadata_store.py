@@ -84,27 +84,25 @@ class Keeper:
             client.path_changed(path)
 
 
+@dataclass(frozen=True, slots=True)
 class _View:
     """The tree as one session sees it."""
 
-    def __init__(self, history: TreeHistory, commits: int) -> None:
-        self._history = history
-        self._commits = commits
+    history: TreeHistory
+    commits: int
 
     def get(self, path: str) -> Stored:
-        return self._history.get(path, self._commits)
+        return self.history.get(path, self.commits)
 
     def children(self, path: str) -> list[str]:
-        return self._history.children(path, self._commits)
+        return self.history.children(path, self.commits)
 
 
+@dataclass(slots=True, eq=False)
 class _SimWatch:
-    __slots__ = ("is_ended", "is_pending", "on_change")
-
-    def __init__(self, on_change: Callable[[], None]) -> None:
-        self.on_change = on_change
-        self.is_pending = False
-        self.is_ended = False
+    on_change: Callable[[], None]
+    is_pending: bool = False
+    is_ended: bool = False
 
 
 class SimMetadataStore:

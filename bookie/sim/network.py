@@ -70,10 +70,10 @@ class Fabric:
     def is_held(self, source: str, target: str) -> bool:
         return self._held.get((source, target), 0) > 0 or source in self._powerless or target in self._powerless
 
-    def reset(self, host: str, other: str | None = None) -> None:
-        """Break connections of `host` (to `other` only, when given) for both sides."""
+    def reset(self, host: str) -> None:
+        """Break the connections of `host` for both sides."""
         for stream in list(self.streams):
-            if stream.host == host and other in (None, stream.peer_host):
+            if stream.host == host:
                 stream.break_both()
 
     def power_off(self, host: str) -> None:

@@ -4,10 +4,11 @@
 is a machine: its disks and its clock outlive its processes; each process gets a new `World` and a new `SimProcess`.
 """
 
+import asyncio
 import enum
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from bookie.ports import Host, World
@@ -117,6 +118,16 @@ class Simulation:
     def digest(self) -> str:
         """Equal for two runs exactly when they did the same: events, scheduling and all random draws of the loop."""
         return f"{self.trace.digest()}-{self.loop.fingerprint:012x}-{self.loop.steps}"
+
+
+async def ended(tasks: Sequence["asyncio.Task[None]"], *, timeout_s: float) -> None:
+    """Wait until `tasks` have ended. Raises Defect naming those that do not end in time, and what a task raised."""
+    _, pending = await asyncio.wait(tasks, timeout=timeout_s)
+    if pending:
+        names = " ".join(sorted(task.get_name() for task in pending))
+        raise Defect(f"not ended within {timeout_s:.0f} s: {names}")
+    for task in tasks:
+        task.result()
 
 
 class SimNode:

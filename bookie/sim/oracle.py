@@ -22,7 +22,6 @@ class LedgerHistory:
     """Everything known of one ledger."""
 
     ledger_id: LedgerId
-    given: dict[EntryId, str] = field(default_factory=dict)  # handed to the writer, by the id it would get
     acknowledged: dict[EntryId, str] = field(default_factory=dict)
     read: dict[EntryId, str] = field(default_factory=dict)
     confirmed: EntryId = EntryId(-1)  # the highest LAC that any reader was told

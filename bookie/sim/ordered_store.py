@@ -23,20 +23,20 @@ class SimOrderedStores:
             node.store = StoreImage()
         if node.store in self._open:
             raise errors.StorageFailed(f"{directory} is open already")
-        if node.store.is_corrupt:
-            raise errors.CorruptFile(f"{directory}: the store does not check")
-        self._open.append(node.store)
-        return SimOrderedStore(self._disk, directory, node.store, self._open)
+        return self._opened(directory, node.store)
 
     async def open_read_only(self, directory: str) -> "SimOrderedStore":
         await self._disk.wait(self._disk.faults.write_latency_ns)
         node = self._disk.find_dir(directory)
         if node is None or node.store is None:
             raise errors.FileMissing(f"{directory}: there is no index")
-        if node.store.is_corrupt:
+        return self._opened(directory, node.store)
+
+    def _opened(self, directory: str, store: StoreImage) -> "SimOrderedStore":
+        if store.is_corrupt:
             raise errors.CorruptFile(f"{directory}: the store does not check")
-        self._open.append(node.store)
-        return SimOrderedStore(self._disk, directory, node.store, self._open)
+        self._open.append(store)
+        return SimOrderedStore(self._disk, directory, store, self._open)
 
 
 class SimOrderedStore:

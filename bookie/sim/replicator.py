@@ -8,13 +8,14 @@ all the same. No bookie of ours can prevent that, hence no simulation has both.
 
 import asyncio
 import random
+from collections import Counter
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.sim.cluster import ROOT, ClientNode, SimCluster
-from bookie.sim.node import Defect, NodeCrashed
+from bookie.sim.node import NodeCrashed, ended
 from bookie.wire import digest
 
 _PAUSE_S_MAX = 1.5
@@ -24,7 +25,7 @@ class Replicator:
     """Replicates as one worker, until `stop`. `counts`: fragments that were moved, and what went wrong."""
 
     def __init__(self, cluster: SimCluster, random_: random.Random) -> None:
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self._cluster = cluster
         self._random = random_
         self._is_stopping = False
@@ -36,10 +37,7 @@ class Replicator:
     async def stop(self, *, timeout_s: float) -> None:
         self._is_stopping = True
         assert self._task is not None
-        _, pending = await asyncio.wait([self._task], timeout=timeout_s)
-        if pending:
-            raise Defect(f"not in {timeout_s:.0f} s: the replicator ends")
-        self._task.result()
+        await ended([self._task], timeout_s=timeout_s)
 
     async def _run(self) -> None:
         node = self._cluster.simulation.node("replicator", ())
@@ -50,9 +48,9 @@ class Replicator:
                 while not self._is_stopping:
                     await asyncio.sleep(self._random.random() * _PAUSE_S_MAX)
                     if await worker(self._work(worker)):
-                        self._count("replicated")
+                        self.counts["replicated"] += 1
             except (NodeCrashed, BookieError) as error:
-                self._count(type(error).__name__)
+                self.counts[type(error).__name__] += 1
             node.end()
 
     async def _work(self, worker: ClientNode) -> bool:
@@ -94,6 +92,3 @@ class Replicator:
             return
         assert reason is not None, f"{paths.ledger_path(ROOT, ledger_id)} has an empty write set"
         raise reason
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1

@@ -7,6 +7,7 @@ holds of a closed ledger that does not name it, as far as the lock allows (spec/
 
 import asyncio
 import random
+from collections import Counter
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -20,7 +21,7 @@ from bookie.ports.admin import State
 from bookie.ports.metadata_store import ANY_VERSION, MetadataStore
 from bookie.sim.cluster import ROOT, URI, BookieNode, ClientNode, SimCluster
 from bookie.sim.injector import Injector
-from bookie.sim.node import Defect, NodeCrashed
+from bookie.sim.node import NodeCrashed, ended
 from bookie.sim.replicas import Replicas
 from bookie.storage.store import EntryStore
 from bookie.wire import digest
@@ -35,7 +36,7 @@ class Retirements:
     """Retires bookies one after the other, until `stop`. `counts`: how they ended, by what was tried."""
 
     def __init__(self, cluster: SimCluster, injector: Injector, random_: random.Random) -> None:
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.replicas = Replicas(cluster.simulation.violation, lambda name: entry_store(cluster.bookies[name]))
         self._cluster = cluster
         self._injector = injector
@@ -53,11 +54,7 @@ class Retirements:
     async def stop(self, *, timeout_s: float) -> None:
         """Let the one that is on its way end, and everybody be up again. Raises Defect when that takes too long."""
         self._is_stopping = True
-        _, pending = await asyncio.wait(self._tasks, timeout=timeout_s)
-        if pending:
-            raise Defect(f"not in {timeout_s:.0f} s: {' '.join(task.get_name() for task in pending)} end")
-        for task in self._tasks:
-            task.result()
+        await ended(self._tasks, timeout_s=timeout_s)
 
     # ---- leaving -----------------------------------------------------------------------------------------------------
 
@@ -68,15 +65,15 @@ class Retirements:
             if not bookie.is_ready:
                 continue
             if self._random.random() < 0.4:
-                self._count("emptied" if await self._is_emptied(bookie) else "not emptied")
+                self.counts["emptied" if await self._is_emptied(bookie) else "not emptied"] += 1
             else:
-                self._count("retired" if await self._retire(bookie) else "not retired")
+                self.counts["retired" if await self._retire(bookie) else "not retired"] += 1
         everybody = list(self._cluster.bookies.values())
         await self._cluster.until(lambda: all(it.is_ready or it.state is State.HELD for it in everybody), "all are up")
         for bookie in everybody:
             # A writer that had not heard of its end named it once more: a person is to say "empty it again".
             if bookie.state is State.HELD:
-                self._count("emptied once more")
+                self.counts["emptied once more"] += 1
                 await self._is_emptied(bookie)
         if self._client is not None and self._client.node.life is not None:
             self._client.crash()
@@ -118,7 +115,7 @@ class Retirements:
                 if await client(_empty(client, BookieId(bookie.name), rate)):
                     return True
             except (NodeCrashed, BookieError) as error:
-                self._count(type(error).__name__)
+                self.counts[type(error).__name__] += 1
             await asyncio.sleep(self._random.random() * 2)
         return False
 
@@ -153,9 +150,6 @@ class Retirements:
                 raise
         return self._client
 
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
-
     # ---- surplus -----------------------------------------------------------------------------------------------------
 
     async def _collect(self) -> None:
@@ -167,13 +161,11 @@ class Retirements:
             bookie = self._random.choice(list(self._cluster.bookies.values()))
             if bookie.is_ready:
                 try:
-                    self._count_surplus(await node.do(collect_surplus(store, bookie)))
+                    removed = await node.do(collect_surplus(store, bookie))
+                    self.counts["surplus"] += removed
                 except (NodeCrashed, BookieError) as error:
-                    self._count(type(error).__name__)
+                    self.counts[type(error).__name__] += 1
         node.end()
-
-    def _count_surplus(self, ledgers: int) -> None:
-        self.counts["surplus"] = self.counts.get("surplus", 0) + ledgers
 
 
 async def _empty(client: ClientNode, bookie_id: BookieId, bytes_per_s: int | None) -> bool:
@@ -188,7 +180,9 @@ async def collect_surplus(store: MetadataStore, bookie: BookieNode) -> int:
     ledgers = LedgerStore(store, ROOT)
     held = entry_store(bookie)
     removed = 0
-    for ledger_id in [] if held is None else await bookie.node.do(_held(held)):
+    if held is None:
+        return 0
+    for ledger_id in await bookie.node.do(_held(held)):
         lock = paths.replication_lock(ROOT, ledger_id)
         if not _is_surplus(await _metadata(ledgers, ledger_id), bookie):
             continue
@@ -198,7 +192,6 @@ async def collect_surplus(store: MetadataStore, bookie: BookieNode) -> int:
             continue
         metadata = await _metadata(ledgers, ledger_id)
         if metadata is not None and _is_surplus(metadata, bookie) and entry_store(bookie) is held:
-            assert held is not None
             held.delete_ledger(ledger_id)
             # Java's bookie forgets its fence with it. That is a danger of its own, and nothing that an evacuation does
             # makes it greater: here the entries alone go.

@@ -5,8 +5,9 @@ safety under faults ──► heal ──► liveness: all bookies repaired ─�
 
 import dataclasses
 import random
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from bookie.sim import faults, replicator, retirement, workload
@@ -31,11 +32,9 @@ class SeedOutcome:
     acknowledged: int
     read: int
     ledgers: int
-    facts: str
-    broke: dict[str, int] = field(default_factory=dict)
-    met: dict[str, int] = field(default_factory=dict)
-    violations: list[str] = field(default_factory=list)
-    trace: list[str] = field(default_factory=list)
+    broke: Counter[str]
+    violations: list[str]
+    trace: list[str]
 
     def line(self) -> str:
         """One line for people."""
@@ -111,9 +110,7 @@ def run_seed(
         acknowledged=cluster.oracle.entries_acknowledged,
         read=cluster.oracle.entries_read,
         ledgers=len(load.ledgers),
-        facts=f"{swarm.facts()} bookies={bookies} {plan}",
-        broke=injector.counts | {what: count for actor in actors for what, count in actor.counts.items()},
-        met=load.errors,
+        broke=sum((actor.counts for actor in actors), injector.counts),
         violations=list(simulation.violations),
         trace=simulation.trace.table() if keep_trace else [],
     )
@@ -136,7 +133,7 @@ def _settings(draws: random.Random, bookies: int, *, accidents: bool) -> SimSett
 class Actor(Protocol):
     """Somebody who acts beside the workload and the injector. `counts`: what it did, for the summary."""
 
-    counts: dict[str, int]
+    counts: Counter[str]
 
     def start(self) -> None: ...
 

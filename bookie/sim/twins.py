@@ -6,13 +6,14 @@ and what the old one acknowledged in between is the oracle's to miss. An episode
 
 import asyncio
 import random
+from collections import Counter
 
 from bookie.base.ids import BookieId
 from bookie.metadata import cookie, paths
 from bookie.sim.cluster import ROOT, BookieNode, SimCluster
 from bookie.sim.injector import Injector
 from bookie.sim.metadata_store import KEEPER_HOST
-from bookie.sim.node import Defect, ProcessEnd
+from bookie.sim.node import Defect, ProcessEnd, ended
 
 _PAUSE_S_MAX = 8.0
 _AWAY_S_MAX = 30.0
@@ -23,7 +24,7 @@ class Twins:
     """Plays one episode after the other, until `stop`. `counts`: how they began and ended."""
 
     def __init__(self, cluster: SimCluster, injector: Injector, random_: random.Random) -> None:
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self._cluster = cluster
         self._injector = injector
         self._random = random_
@@ -37,10 +38,7 @@ class Twins:
         """Let the episode that is under way end. Raises Defect when that takes too long."""
         self._is_stopping.set()
         assert self._task is not None
-        _, pending = await asyncio.wait([self._task], timeout=timeout_s)
-        if pending:
-            raise Defect(f"not in {timeout_s:.0f} s: two processes of one bookie become one")
-        self._task.result()
+        await ended([self._task], timeout_s=timeout_s)
 
     async def _run(self) -> None:
         while not self._is_stopping.is_set():
@@ -66,7 +64,7 @@ class Twins:
         self._injector.atlas.lost(old.name)
         life = self._incarnation(old.name)
         how = self._random.choice(("alive", "cut", "cut", "paused", "flapping"))
-        self._count(f"twin {how}")
+        self.counts[f"twin {how}"] += 1
         if how in ("cut", "flapping"):
             self._cut(old)
         elif how == "paused":
@@ -94,11 +92,11 @@ class Twins:
             if self._incarnation(old.name) > life:  # the new one's life has begun: the old one must stop by itself
                 self._cluster.bookies[old.name] = new
                 if not old.is_running:
-                    self._count("twin took over")
+                    self.counts["twin took over"] += 1
                     break
             elif not new.is_running or (old.is_ready and self._holds(old)) or not old.is_running:
                 new.crash(ProcessEnd.POWER_CUT)
-                self._count("twin gave up")
+                self.counts["twin gave up"] += 1
                 break
             if loop.time() > deadline:
                 raise Defect(f"two processes are bookie {old.name} for {_SETTLE_S_MAX:.0f} s")
@@ -132,6 +130,3 @@ class Twins:
                 await self._is_stopping.wait()
         except TimeoutError:
             return
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1

@@ -7,6 +7,7 @@ ledger is not closed, or the entry lies before its end, and the bookie is in the
 to be on disk so far: on the same connection, hence by the same life.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -61,26 +62,20 @@ class Wiretap(Tap):
     def __init__(self, report: Callable[[str], None], metadata_of: Callable[[LedgerId], LedgerMetadata | None]) -> None:
         self._report = report
         self._metadata_of = metadata_of
-        self._bookies: dict[str, _Bookie] = {}
-        self._conversations: dict[SimStream, _TappedConnection] = {}
+        self._bookies: defaultdict[str, _Bookie] = defaultdict(_Bookie)
+        self._conversations: defaultdict[SimStream, _TappedConnection] = defaultdict(_TappedConnection)
         self._moment = 0
         self.messages = 0
 
-    def _conversation(self, stream: SimStream) -> _TappedConnection:
-        found = self._conversations.get(stream)
-        if found is None:
-            found = self._conversations[stream] = _TappedConnection()
-        return found
-
     def received(self, stream: SimStream, data: bytes) -> None:
-        conversation = self._conversation(stream)
+        conversation = self._conversations[stream]
         for request in conversation.session.receive(data):
             self._moment += 1
             for txn in request.txns if isinstance(request, AddRun | ReadRun) else (request.txn,):
                 conversation.waiting[txn] = (request, self._moment)
 
     def sent(self, stream: SimStream, data: bytes) -> None:
-        conversation = self._conversation(stream)
+        conversation = self._conversations[stream]
         for frame in conversation.answers.feed(data):
             self._moment += 1
             self.messages += 1
@@ -89,7 +84,7 @@ class Wiretap(Tap):
             response = v3.unpack_response(frame)
             request, arrived = conversation.waiting.pop(response.txn, (None, 0))
             name = stream.host.partition(TWIN)[0]  # what one process said binds every other of its id
-            bookie = self._bookies.setdefault(name, _Bookie())
+            bookie = self._bookies[name]
             if isinstance(request, AddRun) and isinstance(response, AddResponse):
                 self._added(name, bookie, conversation, request, response, arrived)
             elif isinstance(request, ForceRequest) and isinstance(response, ForceResponse):

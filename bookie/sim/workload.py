@@ -14,7 +14,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client.write.writer import LedgerWriter
 from bookie.sim.cluster import ClientNode, SimCluster
-from bookie.sim.node import Defect, NodeCrashed
+from bookie.sim.node import NodeCrashed, ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,13 @@ def client_options(random_: random.Random) -> dict[str, Any]:
 
 
 class Workload:
-    """Runs until `stop`; `finished` tells when every application has let go."""
+    """Runs until `stop`."""
 
     def __init__(self, cluster: SimCluster, plan: WorkloadShape) -> None:
         self.cluster = cluster
         self.plan = plan
         self.ledgers: list[LedgerId] = []
         self.is_stopping = False
-        self.errors: dict[str, int] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -101,17 +100,7 @@ class Workload:
     async def stop(self, *, timeout_s: float) -> None:
         """Let every application finish what it does now. Raises Defect naming those that cannot."""
         self.is_stopping = True
-        _, pending = await asyncio.wait(self._tasks, timeout=timeout_s)
-        if pending:
-            names = " ".join(sorted(task.get_name() for task in pending))
-            raise Defect(f"not in {timeout_s:.0f} s: the applications {names} end")
-        for task in self._tasks:
-            task.result()
-
-    def note(self, error: BaseException) -> None:
-        """Count what applications met, for the summary."""
-        name = type(error).__name__
-        self.errors[name] = self.errors.get(name, 0) + 1
+        await ended(self._tasks, timeout_s=timeout_s)
 
 
 class Application:
@@ -134,11 +123,9 @@ class Application:
                 while not self.workload.is_stopping:
                     try:
                         await self.process(work(self.process))
-                    except BookieError as error:
-                        self.workload.note(error)
+                    except BookieError:
                         await self.pause()
-            except (NodeCrashed, BookieError) as error:
-                self.workload.note(error)
+            except (NodeCrashed, BookieError):
                 await self.pause()
                 if self.process.node.life is not None:
                     self.process.crash()

@@ -5,30 +5,30 @@ nothing of networks or time; `bookie.sim.metadata_store` adds sessions, latency 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from bookie.base import errors
 from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, Op, PutOp, Stored
 
 
+@dataclass(slots=True, eq=False)
 class Znode:
     """One node. `children` keeps insertion order; names are sorted when listed."""
 
-    __slots__ = ("children", "created_ms", "data", "modified_ms", "next_sequence", "owner", "version")
-
-    def __init__(self, data: bytes, created_ms: int, owner: int) -> None:
-        self.data = data
-        self.version = 0
-        self.created_ms = self.modified_ms = created_ms
-        self.owner = owner
-        self.children: dict[str, None] = {}
-        self.next_sequence = 0
+    data: bytes
+    created_ms: int = 0
+    modified_ms: int = 0
+    owner: int = 0
+    version: int = 0
+    children: dict[str, None] = field(default_factory=dict)
+    next_sequence: int = 0
 
 
 class Tree:
     """All nodes by path. `on_change(path)` is called for every path whose data, existence or children changed."""
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
-        self.nodes: dict[str, Znode] = {"/": Znode(b"", 0, 0)}
+        self.nodes: dict[str, Znode] = {"/": Znode(b"")}
         self.commits = 0
         self._on_change = on_change
 
@@ -55,7 +55,7 @@ class Tree:
         if path in self.nodes:
             raise errors.NodeExists(f"{path} exists already")
         parent.next_sequence += 1
-        self.nodes[path] = Znode(bytes(data), now_ms, owner)
+        self.nodes[path] = Znode(bytes(data), now_ms, now_ms, owner)
         parent.children[name] = None
         self._committed(path, parent_path)
         return path

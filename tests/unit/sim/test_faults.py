@@ -16,8 +16,8 @@ def test_one_seed_draws_one_swarm_and_many_seeds_draw_many() -> None:
     assert {swarm.power_cut_percent > 0 for swarm in drawn} == {True, False}
 
 
-def test_calm_has_no_faults() -> None:
-    assert faults.calm().facts() == ""
+def test_a_swarm_has_no_faults_of_itself() -> None:
+    assert faults.Swarm().facts() == ""
 
 
 def test_one_bookie_at_a_time_may_lose_data_until_it_is_repaired() -> None:
