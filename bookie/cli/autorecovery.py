@@ -21,31 +21,24 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     listing = _verb(verbs, "list", "list the ledgers that are marked because they lack replicas", _list)
     listing.add_argument("--missing", metavar="BOOKIE", help="list only ledgers that lack this bookie's replicas")
     listing.add_argument("--in-progress", action="store_true", help="list only ledgers that somebody repairs now")
-    _verb(verbs, "enable", "switch auto-recovery on", _enable)
-    _verb(verbs, "disable", "switch auto-recovery off, during planned work on bookies", _disable)
+    _verb(verbs, "enable", "switch auto-recovery on", _switch).set_defaults(enabled=True)
+    disable = _verb(verbs, "disable", "switch auto-recovery off, during planned work on bookies", _switch)
+    disable.set_defaults(enabled=False)
     delay = _verb(verbs, "delay", "show or set how many seconds auto-recovery waits after the loss of a bookie", _delay)
     delay.add_argument("--set", type=int, metavar="SECONDS", dest="seconds", help="set it to this")
     _verb(verbs, "audit", "make the auditor look for lost bookies now", _audit)
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
-    verb = output.add_verb(verbs, name, text)
-    where.add_cluster(verb)
-    output.add_json(verb)
-    verb.set_defaults(run=run, work=work)
-    return verb
+    return output.add_verb(verbs, name, text, where.add_cluster, output.add_json, run=run, work=work)
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    await _run(arguments)
-    return 0
-
-
-async def _run(arguments: argparse.Namespace) -> None:
     work: Verb = arguments.work
     async with where.store(arguments) as (store, uri, _):
-        await cluster.instance_id(store, uri.root)  # tells when there is no cluster at all
+        await cluster.instance_id(store, uri.root)  # raises NoCluster
         await work(AutoRecovery(store, uri.root), arguments)
+    return 0
 
 
 async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
@@ -61,7 +54,7 @@ async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None
 
 
 class Auditing(Protocol):
-    """Who marks ledgers, and may they."""
+    """The bookie that audits, and whether auto-recovery is on."""
 
     async def auditor(self) -> BookieId | None: ...
 
@@ -69,11 +62,17 @@ class Auditing(Protocol):
 
 
 async def tell_if_nobody_looks(recovery: Auditing) -> None:
-    """No marks of nobody are no proof that nothing lacks replicas."""
+    """Where no auditor marks ledgers, an empty list does not prove that every replica is there: tell the person."""
     if await recovery.auditor() is None:
-        output.tell("nobody audits: ledgers that lack replicas are not marked, and what is not marked proves nothing")
+        output.tell(
+            "no bookie audits, so no ledger is marked when it lacks replicas: an empty list proves nothing; start"
+            " Java's auto-recovery, or look with `bookie ledger check`"
+        )
     elif not await recovery.is_enabled():
-        output.tell("auto-recovery is switched off: what was lost since is not marked")
+        output.tell(
+            "auto-recovery is switched off: ledgers that lost replicas since then are not marked; to mark them,"
+            " `bookie autorecovery enable`"
+        )
 
 
 async def _list(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
@@ -91,18 +90,11 @@ async def _list(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
     await tell_if_nobody_looks(recovery)
 
 
-async def _enable(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
-    await _switch(recovery, arguments, enabled=True)
-
-
-async def _disable(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
-    await _switch(recovery, arguments, enabled=False)
-
-
-async def _switch(recovery: AutoRecovery, arguments: argparse.Namespace, *, enabled: bool) -> None:
-    changed = await recovery.set_enabled(enabled=enabled)
-    state = "on" if enabled else "off"
-    output.say(arguments, {"enabled": enabled, "changed": changed}, f"{state}{'' if changed else ', as it was'}")
+async def _switch(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
+    changed = await recovery.set_enabled(enabled=arguments.enabled)
+    state = "on" if arguments.enabled else "off"
+    facts = {"enabled": arguments.enabled, "changed": changed}
+    output.say(arguments, facts, f"auto-recovery {'is now' if changed else 'was already'} {state}")
 
 
 async def _delay(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
@@ -114,4 +106,4 @@ async def _delay(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
 
 async def _audit(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
     auditor = await recovery.trigger_audit()
-    output.say(arguments, {"auditor": auditor}, f"asked {auditor}; what it finds: autorecovery list")
+    output.say(arguments, {"auditor": auditor}, f"asked {auditor}; `bookie autorecovery list` shows what it finds")

@@ -5,7 +5,7 @@ from typing import Any
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.metadata import paths, registration
-from bookie.ports.metadata_store import MetadataStore, find_children
+from bookie.ports.metadata_store import MetadataStore, find, find_children
 
 STATES = WRITABLE, READ_ONLY, GONE = "writable", "read-only", "gone"
 
@@ -20,6 +20,12 @@ async def list_bookies(store: MetadataStore, root: str) -> list[dict[str, Any]]:
     alive = sorted(found.values(), key=lambda bookie: str(bookie["id"]))
     gone = [name for name in await find_children(store, paths.cookies(root)) if name not in found]
     return alive + [{"id": name, "state": GONE, "address": None, "zone": "", "endpoints": []} for name in gone]
+
+
+async def is_registered(store: MetadataStore, root: str, bookie_id: BookieId) -> bool:
+    """True while a process of this bookie holds its registration, writable or read-only."""
+    found = [await find(store, f"{parent(root)}/{bookie_id}") for parent in (paths.available, paths.readonly)]
+    return found != [None, None]
 
 
 async def _facts(store: MetadataStore, path: str, name: str, state: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ What moves ledgers from bookie to bookie is in `evacuate`.
 """
 
 import argparse
-import json
 from typing import Any
 
 from bookie.base import errors, ids
@@ -17,37 +16,40 @@ _SPACE_COLUMNS = {**_COLUMNS, "freeBytes": "FREE BYTES", "totalBytes": "TOTAL BY
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    show = output.add_verb(
+    flags = (where.add_cluster, output.add_json)
+    output.add_verb(
         verbs,
         "show",
         "show instance id, ledger layout and how many bookies the metadata store knows of",
+        *flags,
+        run=run_show,
     )
     listing = output.add_verb(
-        verbs, "list-bookies", "list registered bookies, and those (gone) that only have a cookie"
+        verbs, "list-bookies", "list registered bookies, and those (gone) that only have a cookie", *flags, run=run_list
     )
     listing.add_argument("--state", choices=bookie_list.STATES, action="append", help="list only bookies in this state")
     listing.add_argument(
         "--space", action="store_true", help="also ask each bookie how much room its ledger disks have"
     )
     init = output.add_verb(
-        verbs, "init", "make a new, empty cluster in the metadata store, unless one exists", aliases=["format"]
+        verbs,
+        "init",
+        "make a new, empty cluster in the metadata store, unless one exists",
+        *flags,
+        aliases=["format"],
+        run=run_init,
     )
     init.add_argument("--if-missing", action="store_true", help="leave a cluster that exists as it is, and succeed")
     evacuate.add_parsers(verbs)
-    for verb, run in ((show, run_show), (listing, run_list), (init, run_init)):
-        where.add_cluster(verb)
-        output.add_json(verb)
-        verb.set_defaults(run=run)
-
-
-async def run_show(arguments: argparse.Namespace) -> int:
-    facts = await _show(arguments)
-    output.say(arguments, facts, output.facts(facts))
-    return 0
 
 
 async def run_list(arguments: argparse.Namespace) -> int:
-    found = await _list(arguments)
+    async with where.store(arguments) as (store, uri, _):
+        await cluster.instance_id(store, uri.root)  # raises NoCluster
+        found = await bookie_list.list_bookies(store, uri.root)
+    found = [bookie for bookie in found if not arguments.state or bookie["state"] in arguments.state]
+    if arguments.space:
+        found = await _with_space(arguments, found)
     output.rows(arguments, found, _SPACE_COLUMNS if arguments.space else _COLUMNS)
     return output.EXIT_OF[output.NOT_KNOWN] if arguments.space and has_silent(found) else 0
 
@@ -59,17 +61,17 @@ def has_silent(found: list[dict[str, Any]]) -> bool:
 
 async def run_init(arguments: argparse.Namespace) -> int:
     instance_id = await _init(arguments)
-    print(json.dumps({"instanceId": instance_id}) if arguments.json else f"cluster instance id {instance_id}")
+    output.say(arguments, {"instanceId": instance_id}, f"cluster instance id {instance_id}")
     return 0
 
 
-async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
+async def run_show(arguments: argparse.Namespace) -> int:
     async with where.store(arguments) as (store, uri, _):
         instance_id = await cluster.instance_id(store, uri.root)
         layout = await cluster.open_layout(store, uri)
         bookies = await bookie_list.list_bookies(store, uri.root)
     counts = {state: sum(bookie["state"] == state for bookie in bookies) for state in bookie_list.STATES}
-    return {
+    facts = {
         "instanceId": instance_id or None,
         "root": uri.root,
         "servers": uri.hosts,
@@ -78,14 +80,8 @@ async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
         "bookiesReadOnly": counts[bookie_list.READ_ONLY],
         "bookiesGone": counts[bookie_list.GONE],
     }
-
-
-async def _list(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    async with where.store(arguments) as (store, uri, _):
-        await cluster.instance_id(store, uri.root)  # tells when there is no cluster at all
-        found = await bookie_list.list_bookies(store, uri.root)
-    found = [bookie for bookie in found if not arguments.state or bookie["state"] in arguments.state]
-    return await _with_space(arguments, found) if arguments.space else found
+    output.say(arguments, facts, output.facts(facts))
+    return 0
 
 
 async def _with_space(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -50,29 +50,22 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         "repair a stopped bookie that lost volumes: mark its ledgers, then renew its cookie (needs --config)",
         None,
     )
+    fix.set_defaults(run=cookie_fix.run)
     for verb in (create, delete, fix):
         output.add_consent(verb)
-    fix.set_defaults(run=_fix)
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb | None, *, bookie: bool = False) -> argparse.ArgumentParser:
-    verb = output.add_verb(verbs, name, text)
-    where.add_cluster(verb)
-    output.add_json(verb)
+    verb = output.add_verb(verbs, name, text, where.add_cluster, output.add_json, run=run, work=work)
     if bookie:
         verb.add_argument("bookie", metavar="BOOKIE", help="the bookie's id")
-    verb.set_defaults(run=run, work=work)
     return verb
-
-
-async def _fix(arguments: argparse.Namespace) -> int:
-    return await cookie_fix.run(arguments)
 
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
     async with where.store(arguments) as (store, uri, _):
-        await clusters.instance_id(store, uri.root)  # tells when there is no cluster at all
+        await clusters.instance_id(store, uri.root)  # raises NoCluster
         return await work(store, uri, arguments)
 
 
@@ -144,7 +137,7 @@ async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
     path = paths.cookie(uri.root, bookie_id)
     if await find(store, path) is not None:
         raise errors.NodeExists(
-            f"bookie {bookie_id} has a cookie already: compare it, `bookie cookie show {bookie_id}`"
+            f"bookie {bookie_id} has a cookie already: `bookie cookie show {bookie_id}` shows it for comparison"
         )
     if not output.consents(arguments, [f"plan: make {path}", data.decode().rstrip()]):
         return 0
@@ -158,8 +151,7 @@ async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
     stored = await find(store, paths.cookie(uri.root, bookie_id))
     if stored is None:
         raise errors.NodeMissing(f"bookie {bookie_id} has no cookie in this cluster")
-    bookies = await bookie_list.list_bookies(store, uri.root)
-    if any(each["id"] == bookie_id and each["state"] != bookie_list.GONE for each in bookies):
+    if await bookie_list.is_registered(store, uri.root, bookie_id):
         raise errors.GrantRefused("alive", f"bookie {bookie_id} is registered: stop it first")
     naming = await _count_naming(store, uri, bookie_id)
     if naming and not arguments.force:
@@ -168,11 +160,11 @@ async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
             f"{naming} ledgers name bookie {bookie_id}: replace it in them first (`bookie cluster decommission` does"
             " both), or add --force",
         )
-    plan = [f"plan: forget the cookie of {bookie_id} (version {stored.version}); {naming} ledgers name it"]
+    plan = [f"plan: delete the cookie of {bookie_id} (version {stored.version}); {naming} ledgers name the bookie"]
     if not output.consents(arguments, plan):
         return 0
     await store.delete(paths.cookie(uri.root, bookie_id), stored.version)
-    output.say(arguments, {"bookie": bookie_id, "deleted": True}, f"the cookie of {bookie_id} is gone")
+    output.say(arguments, {"bookie": bookie_id, "deleted": True}, f"the cookie of {bookie_id} is deleted")
     return 0
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from bookie.base import errors
 from bookie.cli import output, reports, server_options, settings, who
-from bookie.cli.server_options import Effective
 from bookie.integrity import by_hand
 from bookie.integrity.boot import Boot
 from bookie.integrity.options import MANUAL
@@ -21,10 +20,7 @@ from bookie.runtime.world import open_world
 async def run(arguments: argparse.Namespace) -> int:
     if not arguments.config:
         raise errors.BadInput("add --config FILE, the settings file of the bookie that lost its volumes")
-    return await _fix(arguments, server_options.build(settings.load(arguments)))
-
-
-async def _fix(arguments: argparse.Namespace, effective: Effective) -> int:
+    effective = server_options.build(settings.load(arguments))
     options = effective.options
     integrity_options = dataclasses.replace(options.integrity, regeneration=MANUAL)
     async with open_world(effective.host, effective.metadata_security) as world:
@@ -48,6 +44,6 @@ async def _settle(arguments: argparse.Namespace, boot: Boot, metadata: MetadataS
         return 0
     grant = reports.grant_for(report, "bookie cookie fix", f"local: bookie cookie fix by {who.caller()}")
     await by_hand.fix(boot, metadata, None if report.verdict is Verdict.RESUME else grant)
-    text = f"bookie {report.bookie_id} may be started: it copies back what it lost while it serves"
+    text = f"start bookie {report.bookie_id} now: it copies back what it lost while it serves"
     output.say(arguments, {**facts, "fixed": True}, text)
     return 0

@@ -1,4 +1,4 @@
-"""`bookie cluster recover-bookie` and `decommission`: what bookies hold is brought to others; one is then forgotten.
+"""`bookie cluster recover-bookie` and `decommission`: copy what bookies hold to others; the second forgets the bookie.
 
 Java's `recover` and `decommissionbookie`, done at once by this process instead of asked of auto-recovery, so that
 neither an auditor nor a worker has to run. Rules: spec/metadata.md#M34.
@@ -26,33 +26,43 @@ _ROUNDS = 3
 
 def add_parsers(verbs: Any) -> None:
     """The verbs of `bookie cluster` that live here."""
+    flags = (where.add_cluster, output.add_json, _add_consent, _add_limits)
     recover = output.add_verb(
         verbs,
         "recover-bookie",
         "copy every entry of these bookies, dead or alive, to other bookies, which the ledgers name from then on",
+        *flags,
+        run=run_recover,
     )
     recover.add_argument("bookies", nargs="+", metavar="BOOKIE", help="the bookies' ids")
     recover.add_argument("--ledger", action="append", metavar="LEDGER", help="move only this ledger (may be repeated)")
-    recover.set_defaults(run=run_recover)
     retire = output.add_verb(
         verbs,
         "decommission",
         "copy every entry of a stopped bookie to others, then delete its cookie: it never returns",
+        *flags,
+        run=run_decommission,
+        ledger=None,
     )
     retire.add_argument("bookies", nargs=1, metavar="BOOKIE", help="the bookie's id")
-    retire.set_defaults(run=run_decommission, ledger=None)
-    for verb in (recover, retire):
-        where.add_cluster(verb)
-        output.add_json(verb)
-        output.add_consent(verb)
-        verb.add_argument(
-            "--skip-open",
-            action="store_true",
-            help="leave ledgers that are still open, instead of closing them and fencing off their writers",
-        )
-        verb.add_argument(
-            "--bytes-per-second", type=int, metavar="N", help="copy at most so many bytes a second (default: no limit)"
-        )
+
+
+def _add_consent(verb: argparse.ArgumentParser) -> None:
+    output.add_consent(
+        verb,
+        dry_run="show the plan, from the metadata alone: no bookie is asked whether it has the entries; change nothing",
+    )
+
+
+def _add_limits(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--skip-open",
+        action="store_true",
+        help="leave ledgers that are still open, instead of closing them and fencing off their writers",
+    )
+    verb.add_argument(
+        "--bytes-per-second", type=int, metavar="N", help="copy at most so many bytes a second (default: no limit)"
+    )
 
 
 @dataclass(slots=True)
@@ -74,10 +84,10 @@ class _Report:
             output.say(arguments, facts, "")
             return 1 if left else 0
         done = f"{facts['moved']} of {self.ledgers} ledgers no longer name {', '.join(self.bookies)}"
-        print(f"{done}; {entries} entries, {size} bytes copied{'; its cookie is gone' if self.forgotten else ''}")
+        print(f"{done}; {entries} entries, {size} bytes copied{'; its cookie is deleted' if self.forgotten else ''}")
         if left:
             print("\n".join(output.table(left, _LEFT_COLUMNS)))
-            output.tell("run the command again when the reasons are gone: ledgers that were moved are not moved again")
+            output.tell("mend what the table says, then run the command again: ledgers already moved are skipped")
         return 1 if left else 0
 
 
@@ -88,7 +98,7 @@ async def run_recover(arguments: argparse.Namespace) -> int:
         found = await _look(client, evacuation, arguments)
         await _refuse_unknown(client, report, found)
         plan = _plan(report, found, arguments) + [
-            f"careful: {record.bookie_id} is writable, and new ledgers may choose it: `bookie node read-only` first"
+            f"careful: {record.bookie_id} is writable, so new ledgers may choose it: run `bookie node read-only` first"
             for record in await client.admin.bookies()
             if record.bookie_id in report.bookies and not record.is_read_only
         ]
@@ -102,11 +112,11 @@ async def run_decommission(arguments: argparse.Namespace) -> int:
     (bookie_id,) = (ids.parse_bookie_id(name) for name in arguments.bookies)
     report = _Report([bookie_id])
     async with where.client(arguments) as client, where.store(arguments) as (store, uri, _):
-        _refuse_alive(bookie_id, await bookie_list.list_bookies(store, uri.root))
+        await _refuse_alive(store, uri.root, bookie_id)
         evacuation = _evacuation(client, report, arguments)
         found = await _look(client, evacuation, arguments)
         await _refuse_unknown(client, report, found)
-        if not output.consents(arguments, [*_plan(report, found, arguments), "then its cookie is forgotten for good"]):
+        if not output.consents(arguments, [*_plan(report, found, arguments), "then delete its cookie for good"]):
             return 0
         for _ in range(_ROUNDS):
             await _move(evacuation, found, report)
@@ -115,15 +125,15 @@ async def run_decommission(arguments: argparse.Namespace) -> int:
                 break
         for named in found:
             report.left.setdefault(named.ledger_id, named.problem or "it names the bookie again")
-        _refuse_alive(bookie_id, await bookie_list.list_bookies(store, uri.root))
+        await _refuse_alive(store, uri.root, bookie_id)
         if not report.left:
             try:
                 report.forgotten = await forget(store, uri.root, bookie_id)
             except errors.VersionConflict:
                 raise errors.GrantRefused(
                     "alive",
-                    f"no ledger names bookie {bookie_id} any more, but its records changed meanwhile: a process of it"
-                    " runs; stop it, then run the command again",
+                    f"no ledger names bookie {bookie_id} any more, but its records changed meanwhile, so a process of"
+                    " it runs: stop that process, then run the command again",
                 ) from None
     return report.tell(arguments, evacuation)
 
@@ -147,14 +157,13 @@ async def forget(store: MetadataStore, root: str, bookie_id: BookieId) -> bool:
     return True
 
 
-def _refuse_alive(bookie_id: BookieId, bookies: list[dict[str, Any]]) -> None:
-    for each in bookies:
-        if each["id"] == bookie_id and each["state"] != bookie_list.GONE:
-            raise errors.GrantRefused(
-                "alive",
-                f"bookie {bookie_id} is registered: stop it first, or use `bookie cluster recover-bookie` while it"
-                " serves, read-only",
-            )
+async def _refuse_alive(store: MetadataStore, root: str, bookie_id: BookieId) -> None:
+    if await bookie_list.is_registered(store, root, bookie_id):
+        raise errors.GrantRefused(
+            "alive",
+            f"bookie {bookie_id} is registered: stop it first, or make it read-only and use `bookie cluster"
+            " recover-bookie` while it serves",
+        )
 
 
 async def _refuse_unknown(client: Client, report: _Report, found: list[AffectedLedger]) -> None:
@@ -165,7 +174,8 @@ async def _refuse_unknown(client: Client, report: _Report, found: list[AffectedL
     for bookie_id in report.bookies:
         if bookie_id not in known:
             raise errors.NodeMissing(
-                f"this cluster knows no bookie {bookie_id} (any more): it has no cookie, and no ledger names it"
+                f"this cluster knows no bookie {bookie_id}: it has no cookie, and no ledger names it; `bookie cluster"
+                " list-bookies` shows those that there are"
             )
 
 
@@ -194,11 +204,16 @@ async def _look(client: Client, evacuation: Evacuation, arguments: argparse.Name
 
 def _plan(report: _Report, found: list[AffectedLedger], arguments: argparse.Namespace) -> list[str]:
     open_ones = sum(named.must_end for named in found)
-    plan = [f"plan: of {len(found)} ledgers, bring to other bookies what is on {', '.join(report.bookies)}"]
+    plan = [f"plan: copy what {', '.join(report.bookies)} should hold of {len(found)} ledgers to other bookies"]
     if open_ones and arguments.skip_open:
-        plan.append(f"{open_ones} of them have no end yet and are left as they are")
+        plan.append(f"{open_ones} of them are open and are left as they are (--skip-open)")
     elif open_ones:
-        plan.append(f"{open_ones} of them have no end yet: they are closed first, and a writer is fenced off by that")
+        plan.append(f"{open_ones} of them are open: they are closed first, which fences off their writers")
+    if arguments.dry_run:
+        plan.append(
+            "this plan comes from the metadata alone: no bookie was asked whether it has the entries; if nobody has an"
+            " entry, --yes leaves its ledger as it is and names it"
+        )
     return plan
 
 

@@ -58,10 +58,8 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
-    verb = output.add_verb(verbs, name, text)
+    verb = output.add_verb(verbs, name, text, output.add_json, run=run, work=work)
     verb.add_argument("directory", metavar="DIR", help="the directory as configured, without `current`")
-    output.add_json(verb)
-    verb.set_defaults(run=run, work=work)
     return verb
 
 

@@ -19,18 +19,23 @@ if TYPE_CHECKING:
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    status = output.add_verb(verbs, "status", "show how a bookie's repair goes")
-    status.add_argument("--watch", action="store_true", help="print every step until the repair is done")
-    report = output.add_verb(
-        verbs, "report", "make a bookie look at its volumes now, and show its identity, volumes and verdict"
+    flags = (where.add_admin, output.add_json)
+    status = output.add_verb(
+        verbs, "status", "show how a bookie's repair goes; exit code 6 while it is not done", *flags, run=run_status
     )
-    grant = output.add_verb(verbs, "grant", "allow a bookie that lost its volumes to rebuild them from its peers")
+    status.add_argument("--watch", action="store_true", help="print every step until the repair is done")
+    output.add_verb(
+        verbs,
+        "report",
+        "make a bookie look at its volumes now, and show its identity, volumes and verdict",
+        *flags,
+        run=run_report,
+    )
+    grant = output.add_verb(
+        verbs, "grant", "allow a bookie that lost its volumes to rebuild them from its peers", *flags, run=run_grant
+    )
     output.add_consent(grant)
     grant.add_argument("--wait", action="store_true", help="print every step until the repair is done")
-    for verb, run in ((status, run_status), (report, run_report), (grant, run_grant)):
-        where.add_admin(verb)
-        output.add_json(verb)
-        verb.set_defaults(run=run)
 
 
 def run_status(arguments: argparse.Namespace) -> int:
@@ -70,10 +75,14 @@ def _grant(bookie: "AdminClient", report: StorageReport) -> str:
 
 
 def follow(bookie: "AdminClient", *, as_json: bool, to_the_end: bool) -> int:
-    """Tell how the repair goes, now or until it is done. 6: the answers ended, and nobody said that it is."""
+    """Tell how the repair goes, now or until it is done. Return 0 when it is done, 6 while nobody knows that."""
+    reason = "the bookie stopped answering before its repair was done, so nobody knows how the repair ended; ask again"
     for status in bookie.follow(calls.repair_status()):
         print(json.dumps(encoding.to_json(status)) if as_json else reports.progress_line(status), flush=True)
-        if status.done or not to_the_end:
+        if status.done:
             return 0
-    output.tell("the bookie ended its answers before the repair was done: how it ended is not known")
+        if not to_the_end:
+            reason = "the repair is not done; --watch follows it to its end"
+            break
+    output.tell(reason)
     return output.EXIT_OF[output.NOT_KNOWN]

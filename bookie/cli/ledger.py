@@ -58,16 +58,13 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False) -> argparse.ArgumentParser:
-    verb = output.add_verb(verbs, name, text)
-    where.add_cluster(verb)
-    output.add_json(verb)
+    verb = output.add_verb(verbs, name, text, where.add_cluster, output.add_json, run=run, work=work)
     if ledger:
         verb.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
         # Who can read the metadata can read the password: no secret is kept by asking for it (as in Java's shell).
         verb.add_argument("--password", help="the ledger's password (default: the one in its metadata)")
     else:
         verb.add_argument("--password", default="", help="the ledger's password (default: empty)")
-    verb.set_defaults(run=run, work=work)
     return verb
 
 

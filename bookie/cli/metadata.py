@@ -19,22 +19,25 @@ from bookie.metadata import serde
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    show = output.add_verb(verbs, "show", "show a ledger's record, decoded, with its path and version")
+    flags = (where.add_cluster, output.add_json)
+    show = output.add_verb(
+        verbs, "show", "show a ledger's record, decoded, with its path and version", *flags, run=run_show
+    )
     show.add_argument("ledger", metavar="LEDGER", nargs="?", help="the ledger's id")
     show.add_argument("--file", type=Path, help="decode this dump instead, without a metadata store")
-    dump = output.add_verb(verbs, "dump", "write the bytes of a ledger's record to a file or to stdout")
+    dump = output.add_verb(
+        verbs, "dump", "write the bytes of a ledger's record to a file or to stdout", *flags, run=run_dump
+    )
     dump.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
     dump.add_argument("--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
-    restore = output.add_verb(verbs, "restore", "put a dumped record of a ledger back into the metadata store")
+    restore = output.add_verb(
+        verbs, "restore", "put a dumped record of a ledger back into the metadata store", *flags, run=run_restore
+    )
     restore.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
     restore.add_argument("file", type=Path, metavar="FILE", help="the dump")
     restore.add_argument("--replace", action="store_true", help="replace the record that is there")
     output.add_consent(restore)
     metadata_acl.add_parser(verbs)
-    for verb, run in ((show, run_show), (dump, run_dump), (restore, run_restore)):
-        where.add_cluster(verb)
-        output.add_json(verb)
-        verb.set_defaults(run=run)
 
 
 async def run_show(arguments: argparse.Namespace) -> int:
@@ -49,7 +52,9 @@ async def run_show(arguments: argparse.Namespace) -> int:
 
 
 async def run_dump(arguments: argparse.Namespace) -> int:
-    data = await _dump(arguments)
+    async with where.store(arguments) as (store, uri, _):
+        ledgers = await cluster.open_ledgers(store, uri)
+        data = (await ledgers.stored(ids.parse_ledger_id(arguments.ledger))).data
     if arguments.output is None:
         sys.stdout.buffer.write(data)
         return 0
@@ -65,7 +70,7 @@ async def run_restore(arguments: argparse.Namespace) -> int:
 
 
 def describe(data: bytes, *, created_ms: int) -> dict[str, Any]:
-    """A ledger record as facts; the password only as whether there is one."""
+    """A ledger record as facts; instead of the password stands whether there is one."""
     metadata = serde.load_ledger(data, created_ms)
     return {
         "formatVersion": metadata.format_version,
@@ -96,12 +101,6 @@ async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
     return {**head, **describe(found.data, created_ms=found.created_ms)}
 
 
-async def _dump(arguments: argparse.Namespace) -> bytes:
-    async with where.store(arguments) as (store, uri, _):
-        ledgers = await cluster.open_ledgers(store, uri)
-        return (await ledgers.stored(ids.parse_ledger_id(arguments.ledger))).data
-
-
 async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     describe(data, created_ms=0)  # what cannot be read is not put there
@@ -109,9 +108,9 @@ async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
         ledgers = await cluster.open_ledgers(store, uri)
         version = await _version(ledgers, ledger_id)
         if version is not None and not arguments.replace:
-            raise errors.LedgerExists(f"ledger {ledger_id} has a record (version {version}); to replace it: --replace")
+            raise errors.LedgerExists(f"ledger {ledger_id} has a record already (version {version}): add --replace")
         what = "make its record" if version is None else f"replace its record of version {version}"
-        plan = [f"plan: ledger {ledger_id}: {what} by {arguments.file} ({len(data)} bytes)"]
+        plan = [f"plan: ledger {ledger_id}: {what} from {arguments.file} ({len(data)} bytes)"]
         if not output.consents(arguments, plan):
             return False
         if version is None:

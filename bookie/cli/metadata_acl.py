@@ -19,26 +19,22 @@ _DENIED = "(not ours to see)"
 
 def add_parser(verbs: Any) -> None:
     verb = output.add_verb(
-        verbs, "acl", "show who may read and change the cluster's records in ZooKeeper, and correct that with --fix"
+        verbs,
+        "acl",
+        "show who may read and change the cluster's records in ZooKeeper, and correct that with --fix",
+        where.add_cluster,
+        output.add_json,
+        output.add_consent,
+        run=run,
     )
     verb.add_argument("--fix", action="store_true", help="give each node the ACL that these settings give to new nodes")
-    where.add_cluster(verb)
-    output.add_json(verb)
-    output.add_consent(verb)
-    verb.set_defaults(run=run)
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """0: every node is as it would be made today; 1: some are not."""
-    rows, left = await _run(arguments)
-    output.rows(arguments, rows, _COLUMNS)
-    return 1 if left else 0
-
-
-async def _run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], int]:
+    """Return 0 when every node has the ACL that it would get if it were made today, 1 when some have not."""
     async with where.store(arguments) as (store, uri, _):
         assert isinstance(store, ZooKeeperStore)
-        await cluster.instance_id(store, uri.root)  # tells when there is no cluster at all
+        await cluster.instance_id(store, uri.root)  # raises NoCluster
         found = [each async for each in _walk(store, uri.root)]
         wrong = [path for path, acl, is_right in found if acl != _DENIED and not is_right]
         if arguments.fix and wrong:
@@ -47,7 +43,8 @@ async def _run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], int
                 for path in wrong:
                     await _take(store, path)
                 found = [each async for each in _walk(store, uri.root)]
-    return _summary(found), sum(not is_right for _, _, is_right in found)
+    output.rows(arguments, _summary(found), _COLUMNS)
+    return 0 if all(is_right for _, _, is_right in found) else 1
 
 
 async def _walk(store: ZooKeeperStore, path: str) -> AsyncIterator[tuple[str, str, bool]]:

@@ -20,8 +20,11 @@ Verb = Callable[["AdminClient", argparse.Namespace], int]
 def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
     _verb(verbs, "show", "show a running bookie's state, verdict, identity and volumes", _show)
-    _verb(verbs, "read-only", "make a bookie take no more entries, until it is restarted or made writable", _read_only)
-    _verb(verbs, "writable", "make a bookie take entries again", _writable)
+    read_only = _verb(
+        verbs, "read-only", "make a bookie take no more entries, until it is restarted or made writable", _set_mode
+    )
+    read_only.set_defaults(read_only=True)
+    _verb(verbs, "writable", "make a bookie take entries again", _set_mode).set_defaults(read_only=False)
     _verb(
         verbs,
         "prepare-shutdown",
@@ -55,11 +58,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
-    verb = output.add_verb(verbs, name, text)
-    where.add_admin(verb)
-    output.add_json(verb)
-    verb.set_defaults(run=run, work=work)
-    return verb
+    return output.add_verb(verbs, name, text, where.add_admin, output.add_json, run=run, work=work)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,16 +73,8 @@ def _show(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _read_only(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
-    return _set_mode(bookie, arguments, read_only=True)
-
-
-def _writable(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
-    return _set_mode(bookie, arguments, read_only=False)
-
-
-def _set_mode(bookie: "AdminClient", arguments: argparse.Namespace, *, read_only: bool) -> int:
-    state = bookie.ask(calls.set_read_only(read_only)).value
+def _set_mode(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
+    state = bookie.ask(calls.set_read_only(arguments.read_only)).value
     output.say(arguments, {"state": state}, state)
     return 0
 
@@ -148,6 +139,6 @@ def _scrub(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
         if bad:
             output.rows(arguments, bad, _BAD_COLUMNS)
     if outcome == output.NOT_KNOWN:
-        output.tell("no pass over all entries has ended since this bookie started: nothing is known yet")
-    # Asked to start, it did; what it finds is for later.
+        output.tell("this bookie has not finished a pass over all its entries since it started: nothing is known yet")
+    # The command was asked to start a pass, and did; the next `node scrub` tells what the pass finds.
     return 0 if arguments.start and outcome == output.NOT_KNOWN else output.EXIT_OF[outcome]

@@ -13,17 +13,26 @@ from typing import Any
 
 from bookie.base import errors
 
+AddFlags = Callable[[argparse.ArgumentParser], None]
 Row = Mapping[str, object]
 
 # A job of an hour leaves a hundred lines in a log.
 PROGRESS_LINE_S = 30.0
 
 
-def add_verb(verbs: Any, name: str, text: str, **more: Any) -> argparse.ArgumentParser:
-    """A parser below `verbs`: `text` stands in the list of verbs, and begins the verb's own help."""
+def add_verb(
+    verbs: Any, name: str, text: str, *add_flags: AddFlags, aliases: Sequence[str] = (), **defaults: object
+) -> argparse.ArgumentParser:
+    """Add a parser below `verbs`: `text` stands in the list of verbs, and begins the verb's own help.
+
+    Each of `add_flags` adds flags to the parser. `defaults` come with its arguments; `run` of them does the work.
+    """
     made: argparse.ArgumentParser = verbs.add_parser(
-        name, help=text, description=f"{text[0].upper()}{text[1:]}.", **more
+        name, help=text, description=f"{text[0].upper()}{text[1:]}.", aliases=aliases
     )
+    for add in add_flags:
+        add(made)
+    made.set_defaults(**defaults)
     return made
 
 
@@ -148,11 +157,12 @@ EXIT_OF = {WHOLE: 0, LISTED: 0, DAMAGE: 1, NOT_KNOWN: 6}
 # ---- what destroys ---------------------------------------------------------------------------------------------------
 
 
-def add_consent(parser: argparse.ArgumentParser) -> None:
+def add_consent(parser: argparse.ArgumentParser, *, dry_run: str = "show the plan, change nothing") -> None:
+    """Add --yes and --dry-run; `dry_run` is the help of the latter."""
     parser.add_argument(
         "--yes", action="store_true", help="do it; without this, the command shows its plan and refuses"
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")
+    parser.add_argument("--dry-run", action="store_true", help=dry_run)
 
 
 def consents(arguments: argparse.Namespace, plan: Sequence[str]) -> bool:

@@ -19,21 +19,26 @@ _NS_PER_S = 1_000_000_000
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    sanity = output.add_verb(verbs, "sanity", "write a small ledger, read it back, compare and delete it")
+    flags = (ledger.add_shape, where.add_cluster, output.add_json)
+    sanity = output.add_verb(
+        verbs, "sanity", "write a small ledger, read it back, compare and delete it", *flags, run=run_sanity
+    )
     sanity.add_argument("--bookie", metavar="BOOKIE", help="use this bookie alone")
     sanity.add_argument("--entries", type=int, default=20, metavar="N", help="entries to write (20)")
-    speed = output.add_verb(verbs, "speed", "measure entries per second and latencies of this cluster with one client")
+    speed = output.add_verb(
+        verbs,
+        "speed",
+        "measure entries per second and latencies of this cluster with one client",
+        *flags,
+        run=run_speed,
+    )
     speed.add_argument("--entries", type=int, default=10_000, metavar="N", help="entries to write (10000)")
     speed.add_argument("--size", type=int, default=1024, metavar="BYTES", help="size of an entry (1024)")
     speed.add_argument(
         "--in-flight", type=int, default=500, metavar="N", help="entries sent and not yet answered, at most (500)"
     )
-    for verb, run in ((sanity, run_sanity), (speed, run_speed)):
-        ledger.add_shape(verb)
+    for verb in (sanity, speed):
         verb.add_argument("--password", default="bookie test", help="the ledger's password")
-        where.add_cluster(verb)
-        output.add_json(verb)
-        verb.set_defaults(run=run)
 
 
 async def run_sanity(arguments: argparse.Namespace) -> int:
@@ -46,7 +51,16 @@ async def run_speed(arguments: argparse.Namespace) -> int:
     for name in ("entries", "size", "in_flight"):
         if getattr(arguments, name) < 1:
             raise errors.BadInput(f"--{name.replace('_', '-')} is {getattr(arguments, name)}, at least 1")
-    facts = await _speed(arguments)
+    payload = bytes(index % 251 for index in range(arguments.size))
+    async with where.client(arguments) as client:
+        writer = await client.create(**ledger.shape_of(arguments))
+        try:
+            writing = await _write(writer, payload, arguments)
+            await writer.close()
+            reading = await _read(client, writer, arguments)
+        finally:
+            await client.delete(writer.id)
+    facts = {"entries": arguments.entries, "entryBytes": arguments.size, **writing, **reading}
     output.say(arguments, facts, output.facts(facts))
     return 0
 
@@ -89,19 +103,6 @@ async def _compare(client: Client, arguments: argparse.Namespace, writer: Ledger
         found = [entry.payload for entry in await reader.read(0, len(payloads) - 1)] if payloads else []
     if found != payloads:
         raise errors.StorageFailed(f"ledger {writer.id} gave back other entries than were written")
-
-
-async def _speed(arguments: argparse.Namespace) -> dict[str, Any]:
-    payload = bytes(index % 251 for index in range(arguments.size))
-    async with where.client(arguments) as client:
-        writer = await client.create(**ledger.shape_of(arguments))
-        try:
-            writing = await _write(writer, payload, arguments)
-            await writer.close()
-            reading = await _read(client, writer, arguments)
-        finally:
-            await client.delete(writer.id)
-    return {"entries": arguments.entries, "entryBytes": arguments.size, **writing, **reading}
 
 
 async def _write(writer: LedgerWriter, payload: bytes, arguments: argparse.Namespace) -> dict[str, Any]:

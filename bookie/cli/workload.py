@@ -68,12 +68,6 @@ def _common(parser: argparse.ArgumentParser, run: object, *, needs_uri: bool = T
     parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the verb that was given; return the exit code."""
-    code: int = arguments.run(arguments)
-    return code
-
-
 def run_workload(arguments: argparse.Namespace) -> int:
     """Write and kill, a sample a second on stdout."""
     if supervisor.supervise(run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay):
@@ -109,14 +103,14 @@ def run_stop(arguments: argparse.Namespace) -> int:
 # ---- the proof ------------------------------------------------------------------------------------------------------
 
 
-def run_verify(arguments: argparse.Namespace) -> int:
+async def run_verify(arguments: argparse.Namespace) -> int:
     """Read back all that was acknowledged; print the verdict. Exit 0 when all came back, 1 when something is lost, 6
     when something could not be read, or nothing was acknowledged."""
     ledgers = files.load_log(arguments.log)
     if not ledgers:
         print(f"bookie workload: {arguments.log} holds no log of a run", file=sys.stderr)
         return EXIT_NOT_FOUND
-    verdict = asyncio.run(_verify(arguments, ledgers))
+    verdict = await _verify(arguments, ledgers)
     if arguments.json:
         print(json.dumps({**asdict(verdict), "clean": verdict.is_clean, "outcome": verdict.outcome}))
     else:
@@ -138,26 +132,18 @@ async def _verify(arguments: argparse.Namespace, ledgers: dict[int, check.Acknow
         return await verify.verify(client, list(ledgers.values()), replicas=replicas, report=report)
 
 
-def run_survey(arguments: argparse.Namespace) -> int:
-    """Print what each bookie is named by."""
-
-    async def ask() -> dict[str, survey.LedgersNaming]:
-        async with _client(arguments) as client:
-            return await survey.survey(client)
-
-    named = asyncio.run(ask())
+async def run_survey(arguments: argparse.Namespace) -> int:
+    """Print which ledgers name each bookie."""
+    async with _client(arguments) as client:
+        named = await survey.survey(client)
     print(json.dumps({"bookies": {bookie_id: asdict(one) for bookie_id, one in sorted(named.items())}}))
     return EXIT_OK
 
 
-def run_fenced(arguments: argparse.Namespace) -> int:
-    """Print how many of the ledgers refuse an add on the bookie. Exit 0 when all that should do."""
+async def run_fenced(arguments: argparse.Namespace) -> int:
+    """Print how many of the ledgers refuse an add on the bookie. Exit 0 when every ledger that should refuse does."""
     ledgers = [ids.parse_ledger_id(text) for text in arguments.ledgers.split(",") if text]
-
-    async def ask() -> survey.Fences:
-        async with _client(arguments) as client:
-            return await survey.probe_fences(client, ids.parse_bookie_id(arguments.bookie), ledgers)
-
-    found = asyncio.run(ask())
+    async with _client(arguments) as client:
+        found = await survey.probe_fences(client, ids.parse_bookie_id(arguments.bookie), ledgers)
     print(json.dumps(asdict(found)))
     return EXIT_FAILED if found.unfenced or found.unknown else EXIT_OK

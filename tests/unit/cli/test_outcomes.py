@@ -147,7 +147,8 @@ class Repairing:
         (True, (RepairStatus(done=False), RepairStatus(done=True)), 0),
         (True, (RepairStatus(done=False),), 6),
         (True, (), 6),
-        (False, (RepairStatus(done=False), RepairStatus(done=False)), 0),
+        (False, (RepairStatus(done=False), RepairStatus(done=True)), 6),
+        (False, (RepairStatus(done=True),), 0),
         (False, (), 6),
     ],
 )
@@ -210,7 +211,7 @@ class Marks:
 
 
 @pytest.mark.parametrize(
-    ("auditor", "enabled", "word"), [(None, True, "nobody audits"), ("b1", False, "switched off"), ("b1", True, "")]
+    ("auditor", "enabled", "word"), [(None, True, "no bookie audits"), ("b1", False, "switched off"), ("b1", True, "")]
 )
 def test_no_marks_are_no_proof_while_nobody_makes_them(
     auditor: str | None, enabled: bool, word: str, capsys: pytest.CaptureFixture[str]
