@@ -15,6 +15,7 @@ from pathlib import Path
 
 import java_support
 import wait_support
+import zookeeper_support
 from bookie import connect
 
 START_TIMEOUT_S = 180.0
@@ -83,7 +84,13 @@ def zookeeper(folder: Path) -> Iterator[str]:
     """Run an official ZooKeeper with a freshly formatted BookKeeper cluster; give its metadataServiceUri."""
     (port,) = free_ports(1)
     log = folder / "zookeeper.log"
-    flags = [*java_support.SMALL_JVM, "-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=*"]
+    unsynced = zookeeper_support.UNSYNCED
+    flags = [
+        *java_support.SMALL_JVM,
+        unsynced,
+        "-Dzookeeper.admin.enableServer=false",
+        "-Dzookeeper.4lw.commands.whitelist=*",
+    ]
     arguments = [str(port), str(folder / "zookeeper")]
     with java_server("org.apache.zookeeper.server.ZooKeeperServerMain", arguments, log, *flags) as process:
         wait_port(port, process, log)

@@ -18,6 +18,7 @@ from typing import Any
 
 import children
 import wait_support
+import zookeeper_support
 from bookie.local import layout
 
 START_TIMEOUT_S = 180.0
@@ -66,7 +67,8 @@ def fleet(data: Path, log: Path, *, bookies: int, arguments: Sequence[str] = ())
 
     An error of the body tells how every log of the fleet ends.
     """
-    argv = [*BOOKIE, "local", "--bookies", str(bookies), "--data", str(data), "--json", *arguments]
+    environment = ("env", f"JAVA_TOOL_OPTIONS={zookeeper_support.UNSYNCED}")
+    argv = [*environment, *BOOKIE, "local", "--bookies", str(bookies), "--data", str(data), "--json", *arguments]
     with log.open("ab") as talk:
         process = children.spawn(argv, stderr=talk)
     try:

@@ -24,6 +24,9 @@ JARS = ("zookeeper-3", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-ja
 NETTY_JARS = "netty-*"
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 SMALL_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# No test's ZooKeeper waits for its disk: one that stands still for some seconds, as a busy machine's may, would end the
+# sessions of bookies, and a test would find fewer than it started. A kill loses nothing by it.
+UNSYNCED = "-Dzookeeper.forceSync=no"
 START_TIMEOUT_S = 30.0
 # Sessions may be as short as two ticks: tests of lost sessions do not want to wait for long.
 TICK_MS = 500
@@ -72,7 +75,17 @@ class ZooKeeper:
             + "".join(f"{name}={value}\n" for name, value in self.settings.items())
         )
         with (self.folder / "zookeeper.log").open("ab") as log:
-            command = [*self._enter, _java(), *SMALL_JVM, *self._jvm, "-cp", class_path(), MAIN_CLASS, str(settings)]
+            command = [
+                *self._enter,
+                _java(),
+                *SMALL_JVM,
+                UNSYNCED,
+                *self._jvm,
+                "-cp",
+                class_path(),
+                MAIN_CLASS,
+                str(settings),
+            ]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_support.wait_until(self._answers, f"ZooKeeper on port {self.port}", timeout_s=START_TIMEOUT_S)
 
