@@ -1,4 +1,4 @@
-"""One bookie's admin port, from the side of who asks: `AdminClient` waits for an answer, `AsyncAdminClient` suspends.
+"""One bookie's admin port, from the caller's side: `AdminClient` waits for an answer, `AsyncAdminClient` suspends.
 
 Each holds one channel: mutual TLS where an identity is given, plain otherwise (a bookie obeys that from its own machine
 alone). Every call has a deadline, and whatever fails is translated here: AdminRefused when the bookie says no,
@@ -26,7 +26,7 @@ _NO = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED, grpc
 
 
 class AdminRefused(errors.BadInput):
-    """The bookie does not do this, or not for us. `code`: gRPC's word for why."""
+    """The bookie refuses this call, or this caller. `code`: gRPC's word for the reason."""
 
     def __init__(self, text: str, code: str) -> None:
         super().__init__(text)
@@ -56,7 +56,7 @@ class AdminClient:
         self, address: str, identity: AdminCredentials | None = None, *, token: str = "", deadline_s: float = DEADLINE_S
     ) -> None:
         self.address = address
-        self.metadata = _metadata(token)
+        self.metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._deadline_s = deadline_s
         self._channel = _channel(grpc, address, identity)
         self._stub = admin_pb2_grpc.AdminStub(self._channel)
@@ -87,11 +87,8 @@ class AdminClient:
 class AsyncAdminClient:
     """As `AdminClient`, for a loop: an asynchronous context manager."""
 
-    def __init__(
-        self, address: str, identity: AdminCredentials | None = None, *, token: str = "", deadline_s: float = DEADLINE_S
-    ) -> None:
+    def __init__(self, address: str, identity: AdminCredentials | None, *, deadline_s: float) -> None:
         self.address = address
-        self.metadata = _metadata(token)
         self._deadline_s = deadline_s
         self._channel = _channel(grpc.aio, address, identity)
         self._stub = admin_pb2_grpc.AdminStub(self._channel)
@@ -106,14 +103,13 @@ class AsyncAdminClient:
         """Raises AdminRefused, BookieUnavailable."""
         send = getattr(self._stub, call.method)
         try:
-            sent = send(call.request, timeout=call.deadline_s or self._deadline_s, metadata=self.metadata)
-            return call.read(await sent)
+            return call.read(await send(call.request, timeout=call.deadline_s or self._deadline_s))
         except grpc.RpcError as error:
             raise _translated(self.address, error) from None
 
     async def first(self, call: AdminCall[T]) -> T | None:
         """The first message of a stream, which is the present; None when it ends without one. Raises as `ask`."""
-        stream = getattr(self._stub, call.method)(call.request, timeout=self._deadline_s, metadata=self.metadata)
+        stream = getattr(self._stub, call.method)(call.request, timeout=self._deadline_s)
         try:
             async for message in stream:
                 return call.read(message)
@@ -122,10 +118,6 @@ class AsyncAdminClient:
             raise _translated(self.address, error) from None
         finally:
             stream.cancel()
-
-
-def _metadata(token: str) -> tuple[tuple[str, str], ...]:
-    return (("authorization", f"Bearer {token}"),) if token else ()
 
 
 def _channel(api: Any, address: str, identity: AdminCredentials | None) -> Any:

@@ -81,7 +81,7 @@ async def serve(
     await server.start()
     ports = [bound] if tls is None else [bound, tls.bound]
     try:
-        async with admin_connections.bounded(ports, doors or NoDoors()):
+        async with admin_connections.bounded(ports, doors):
             yield bound
     finally:
         await server.stop(_GRACE_S)
@@ -132,13 +132,11 @@ class _Admin(admin_pb2_grpc.AdminServicer):
         self._node = node
 
     async def GetStorageReport(self, request: proto.GetStorageReportRequest, context: _Context) -> proto.StorageReport:
-        async with _telling(context):
-            answer: proto.StorageReport = encoding.encode(await self._node.storage_report(fresh=request.fresh))
+        answer: proto.StorageReport = encoding.encode(await self._node.storage_report(fresh=request.fresh))
         return answer
 
     async def ListMembers(self, request: proto.ListMembersRequest, context: _Context) -> proto.Members:
-        async with _telling(context):
-            found = await self._node.members()
+        found = await self._node.members()
         return proto.Members(members=encoding.encode(found))
 
     async def GrantRegeneration(self, request: proto.Grant, context: _Context) -> proto.GrantReply:
@@ -146,11 +144,10 @@ class _Admin(admin_pb2_grpc.AdminServicer):
         grant = dataclasses.replace(
             encoding.decode(port.Grant, request), issued_by=said, given_by=f"{admin_callers.CALLER.get()}: {said}"
         )
-        async with _telling(context):
-            try:
-                await self._node.grant(grant)
-            except errors.GrantRefused as error:
-                return proto.GrantReply(accepted=False, refused_reason=error.reason, text=str(error))
+        try:
+            await self._node.grant(grant)
+        except errors.GrantRefused as error:
+            return proto.GrantReply(accepted=False, refused_reason=error.reason, text=str(error))
         return proto.GrantReply(accepted=True, text="accepted")
 
     async def GetRepairStatus(
@@ -164,8 +161,7 @@ class _Admin(admin_pb2_grpc.AdminServicer):
     async def SetMode(self, request: proto.SetModeRequest, context: _Context) -> proto.SetModeReply:
         if request.mode not in (proto.SetModeRequest.READ_WRITE, proto.SetModeRequest.READ_ONLY_MODE):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "mode: READ_WRITE or READ_ONLY_MODE")
-        async with _telling(context):
-            state = await self._node.set_read_only(request.mode == proto.SetModeRequest.READ_ONLY_MODE)
+        state = await self._node.set_read_only(request.mode == proto.SetModeRequest.READ_ONLY_MODE)
         return proto.SetModeReply(state=state.value)
 
     async def PrepareShutdown(
@@ -177,8 +173,7 @@ class _Admin(admin_pb2_grpc.AdminServicer):
             return proto.PrepareShutdownReply(flushed=False, text=str(error))
 
     async def Checkpoint(self, request: proto.CheckpointRequest, context: _Context) -> proto.CheckpointReply:
-        async with _telling(context):
-            await self._node.flush()
+        await self._node.flush()
         return proto.CheckpointReply()
 
     async def CollectGarbage(self, request: proto.CollectGarbageRequest, context: _Context) -> proto.GarbageReport:
@@ -186,24 +181,12 @@ class _Admin(admin_pb2_grpc.AdminServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"compaction {request.compaction}: no such kind")
         name = proto.CollectGarbageRequest.Compaction.Name(request.compaction)
         kind = port.Compaction(name.lower())
-        async with _telling(context):
-            report = await self._node.collect_garbage(kind, released=request.released, looks_only=request.looks_only)
+        report = await self._node.collect_garbage(kind, released=request.released, looks_only=request.looks_only)
         answer: proto.GarbageReport = encoding.encode(report)
         return answer
 
     async def Scrub(self, request: proto.ScrubRequest, context: _Context) -> proto.ScrubReport:
-        async with _telling(context):
-            if request.start:
-                await self._node.scrub()
-            answer: proto.ScrubReport = encoding.encode(self._node.scrub_report())
+        if request.start:
+            await self._node.scrub()
+        answer: proto.ScrubReport = encoding.encode(self._node.scrub_report())
         return answer
-
-
-@contextlib.asynccontextmanager
-async def _telling(context: _Context) -> AsyncIterator[None]:
-    """An error inside is the caller's answer."""
-    try:
-        yield
-    except BookieError as error:
-        code = grpc.StatusCode.INVALID_ARGUMENT if isinstance(error, errors.BadInput) else grpc.StatusCode.UNAVAILABLE
-        await context.abort(code, str(error))

@@ -1,16 +1,20 @@
-"""The boundary of the admin port: whatever a call raises becomes INTERNAL, a counter and a line; calls are bounded.
+"""The boundary of the admin port: each operating error is its caller's answer, and any other error becomes INTERNAL, a
+counter and a line. Calls are bounded.
 
 It stands before `admin_callers`, so that what goes wrong while a caller proves who it is ends here too. What gRPC
 itself reads (frames, messages) ends in gRPC, which answers UNKNOWN; its own log lines are limited in `runtime.log`.
 """
 
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import grpc.aio
 
+from bookie.base.errors import BadInput, BookieError
 from bookie.ports.doors import Doors
 
 # Health checks are never counted: the kubelet's probe must not wait for strangers.
@@ -53,49 +57,47 @@ class AdminBoundary(grpc.aio.ServerInterceptor):
             return None  # UNIMPLEMENTED
         if handler is None or method == _PROBE:
             return handler
-        return self._bounded(handler, self._watchers if method == _WATCH else self._calls)
+        places = self._watchers if method == _WATCH else self._calls
+        return wrapped(handler, lambda request, context: self._bounded(places, context))
 
-    def _bounded(self, handler: Any, places: "_Places") -> Any:
-        codec = {
-            "request_deserializer": handler.request_deserializer,
-            "response_serializer": handler.response_serializer,
-        }
-        if handler.unary_unary is not None:
-
-            async def unary(request: Any, context: Any) -> Any:
-                await self._begin(context, places)
-                try:
-                    return await handler.unary_unary(request, context)
-                except grpc.aio.AbortError:
-                    raise  # an answer: it says what it is
-                except Exception as error:
-                    await self._end(error, context)
-                finally:
-                    places.taken -= 1
-
-            return grpc.unary_unary_rpc_method_handler(unary, **codec)
-        assert handler.unary_stream is not None, "nothing here takes streams"
-
-        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
-            await self._begin(context, places)
-            try:
-                async for one in handler.unary_stream(request, context):
-                    yield one
-            except grpc.aio.AbortError:
-                raise
-            except Exception as error:
-                await self._end(error, context)
-            finally:
-                places.taken -= 1
-
-        return grpc.unary_stream_rpc_method_handler(stream, **codec)
-
-    async def _begin(self, context: Any, places: "_Places") -> None:
+    @contextlib.asynccontextmanager
+    async def _bounded(self, places: _Places, context: Any) -> AsyncIterator[None]:
         if places.taken >= places.most:
             self._doors.refused("admin", "too many calls under way", context.peer())
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{places.most} calls are under way: try again")
         places.taken += 1
+        try:
+            yield
+        except grpc.aio.AbortError:
+            raise  # an answer: it says what it is
+        except BookieError as error:  # expected: the caller's answer
+            code = grpc.StatusCode.INVALID_ARGUMENT if isinstance(error, BadInput) else grpc.StatusCode.UNAVAILABLE
+            await context.abort(code, str(error))
+        except Exception as error:
+            self._doors.failed("admin", error, context.peer())
+            await context.abort(grpc.StatusCode.INTERNAL, "the bookie failed to answer this call: see its log")
+        finally:
+            places.taken -= 1
 
-    async def _end(self, error: Exception, context: Any) -> None:
-        self._doors.failed("admin", error, context.peer())
-        await context.abort(grpc.StatusCode.INTERNAL, "an error of ours: see the log of this bookie")
+
+def wrapped(handler: Any, around: Callable[[Any, Any], AbstractAsyncContextManager[None]]) -> Any:
+    """A handler that answers as gRPC's `handler` does, within `around(request, context)`."""
+    codec = {
+        "request_deserializer": handler.request_deserializer,
+        "response_serializer": handler.response_serializer,
+    }
+    if handler.unary_unary is not None:
+
+        async def unary(request: Any, context: Any) -> Any:
+            async with around(request, context):
+                return await handler.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(unary, **codec)
+    assert handler.unary_stream is not None, "no service here takes streams"
+
+    async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+        async with around(request, context):
+            async for one in handler.unary_stream(request, context):
+                yield one
+
+    return grpc.unary_stream_rpc_method_handler(stream, **codec)

@@ -9,10 +9,10 @@
 Health (gRPC health protocol) is open: the kubelet has no certificate. Must never log or answer a token.
 """
 
+import contextlib
 import contextvars
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import grpc
@@ -21,6 +21,7 @@ import grpc.aio
 from bookie.base import errors
 from bookie.base.secret import Secret
 from bookie.ports.doors import Doors
+from bookie.runtime import admin_boundary, text_file
 
 log = logging.getLogger(__name__)
 
@@ -103,11 +104,7 @@ class Callers:
 
     def _tokens(self) -> list[Secret]:
         """Read anew each time: these calls are rare, and a new token counts at once."""
-        try:
-            lines = Path(self._token_file).read_text(encoding="utf-8").split()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise errors.BadInput(f"adminTokenFile {self._token_file} cannot be read: {reason}") from None
+        lines = text_file.read(self._token_file, "adminTokenFile ").split()
         if not lines:
             raise errors.BadInput(f"adminTokenFile {self._token_file} holds no token")
         return [Secret(line) for line in lines]
@@ -132,32 +129,11 @@ class Interceptor(grpc.aio.ServerInterceptor):
         method: str = handler_call_details.method
         if handler is None or not method.startswith(_SERVICE):
             return handler
-        return self._guarded(handler, method.removeprefix(_SERVICE))
+        call = method.removeprefix(_SERVICE)
+        return admin_boundary.wrapped(handler, lambda request, context: self._known(call, request, context))
 
-    def _guarded(self, handler: Any, call: str) -> Any:
-        codec = {
-            "request_deserializer": handler.request_deserializer,
-            "response_serializer": handler.response_serializer,
-        }
-        if handler.unary_unary is not None:
-            answer = handler.unary_unary
-
-            async def unary(request: Any, context: Any) -> Any:
-                await self._check(call, request, context)
-                return await answer(request, context)
-
-            return grpc.unary_unary_rpc_method_handler(unary, **codec)
-        assert handler.unary_stream is not None, "the admin service takes no streams"
-        answers = handler.unary_stream
-
-        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
-            await self._check(call, request, context)
-            async for one in answers(request, context):
-                yield one
-
-        return grpc.unary_stream_rpc_method_handler(stream, **codec)
-
-    async def _check(self, call: str, request: Any, context: Any) -> None:
+    @contextlib.asynccontextmanager
+    async def _known(self, call: str, request: Any, context: Any) -> AsyncIterator[None]:
         authorization = dict(context.invocation_metadata() or ()).get("authorization", "")
         try:
             name = self._callers.name(context.peer(), context.auth_context() or {}, str(authorization))
@@ -168,3 +144,4 @@ class Interceptor(grpc.aio.ServerInterceptor):
         CALLER.set(name)
         if call not in LOOKING:
             log.info("admin call=%s by=%s with=%s", call, name, plain(" ".join(str(request).split())))
+        yield

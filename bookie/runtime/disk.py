@@ -8,6 +8,7 @@ poisons the file (on Linux a write-back error is reported once, and the dirty pa
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -237,40 +238,37 @@ class SystemLock:
             os.close(fd)
 
 
+class _Threads:
+    """The threads that work in one directory: one writes, others read."""
+
+    def __init__(self, directory: str) -> None:
+        self.writer = Worker(f"disk {directory}")
+        self.readers = ReadPool(f"reads {directory}")
+
+    @functools.cached_property
+    def blocks(self) -> BlockWriter:
+        """For the writer alone."""
+        return BlockWriter()
+
+
 class SystemDisk:
     """The file systems of this machine. `close` ends its threads."""
 
     def __init__(self) -> None:
-        self._writers: dict[str, Worker] = {}
-        self._readers: dict[str, ReadPool] = {}
-        self._blocks: dict[str, BlockWriter] = {}  # each used in the writer's thread alone
+        self._threads: dict[str, _Threads] = {}
 
     def close(self) -> None:
         """End the threads, after the calls made so far. Blocks for as long as those take."""
-        for worker in self._writers.values():
-            worker.stop()
-        for pool in self._readers.values():
-            pool.stop()
-        self._writers.clear()
-        self._readers.clear()
+        for threads in self._threads.values():
+            threads.writer.stop()
+            threads.readers.stop()
+        self._threads.clear()
 
-    def _writer(self, directory: str) -> Worker:
-        worker = self._writers.get(directory)
-        if worker is None:
-            worker = self._writers[directory] = Worker(f"disk {directory}")
-        return worker
-
-    def _reader(self, directory: str) -> ReadPool:
-        pool = self._readers.get(directory)
-        if pool is None:
-            pool = self._readers[directory] = ReadPool(f"reads {directory}")
-        return pool
-
-    def _block_writer(self, directory: str) -> BlockWriter:
-        blocks = self._blocks.get(directory)
-        if blocks is None:
-            blocks = self._blocks[directory] = BlockWriter()
-        return blocks
+    def _of(self, directory: str) -> _Threads:
+        threads = self._threads.get(directory)
+        if threads is None:
+            threads = self._threads[directory] = _Threads(directory)
+        return threads
 
     async def _at(self, path: str, what: str, function: Callable[..., T], *args: object) -> T:
         """Run a call about `path` in the thread of its directory."""
@@ -279,7 +277,7 @@ class SystemDisk:
             with _translated(path, what):
                 return function(*args)
 
-        return await self._writer(os.path.dirname(path)).call(call)
+        return await self._of(os.path.dirname(path)).writer.call(call)
 
     # ---- the port -------------------------------------------------------------------------------------------------
 
@@ -300,9 +298,8 @@ class SystemDisk:
             return fd, os.fstat(fd).st_size
 
         fd, size = await self._at(path, "open", call)
-        directory = os.path.dirname(path)
-        blocks = self._block_writer(directory) if in_blocks else None
-        return SystemFile(path, fd, size, self._writer(directory), self._reader(directory), blocks)
+        threads = self._of(os.path.dirname(path))
+        return SystemFile(path, fd, size, threads.writer, threads.readers, threads.blocks if in_blocks else None)
 
     async def read(self, path: str) -> bytes:
         def call() -> bytes:

@@ -9,10 +9,10 @@ Option values come back as secrets. Only the DIGEST-MD5 use of these files is kn
 """
 
 import re
-from pathlib import Path
 
 from bookie.base import errors
 from bookie.base.secret import Secret
+from bookie.runtime import text_file
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)|"(?P<text>(?:[^"\\]|\\.)*)"|(?P<mark>[{};=])|(?P<word>[^\s{};="]+)""",
@@ -26,12 +26,7 @@ def read_section(path: str, section: str, *, must_exist: bool = True) -> dict[st
 
     Not `must_exist`: none where there is no such section.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise errors.BadInput(f"{path} cannot be read: {reason}") from None
-    sections = _parse(text, path)
+    sections = _parse(text_file.read(path), path)
     if section not in sections and not must_exist:
         return {}
     if section not in sections:

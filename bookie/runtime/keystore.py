@@ -40,19 +40,17 @@ class Material:
 
 def load(options: TlsOptions) -> Material:
     """Read everything that `options` name. Raises BadInput naming the file and the reason."""
-    material = Material()
+    key, key_password, chain, trusted = b"", "", b"", b""
     if options.key_store:
         password = _password("tlsKeyStorePasswordPath", options.key_password_file)
         if options.key_store_type == "PEM":
-            key = _read_pem("tlsKeyStore", options.key_store)
+            key, key_password = _read_pem("tlsKeyStore", options.key_store), password
             chain = _read_pem("tlsCertificatePath", options.certificate)
-            material = Material(key=key, key_password=password, chain=chain)
         else:
-            key, certificates = _open_store("tlsKeyStore", options.key_store, password)
-            if not key:
+            found, certificates = _open_store("tlsKeyStore", options.key_store, password)
+            if not found:
                 raise errors.BadInput(f"tlsKeyStore {options.key_store} holds no private key: name the store that does")
-            material = Material(key=_pem("PRIVATE KEY", [key]), chain=_pem("CERTIFICATE", certificates))
-    trusted = b""
+            key, chain = _pem("PRIVATE KEY", [found]), _pem("CERTIFICATE", certificates)
     if options.trust_store:
         if options.trust_store_type == "PEM":
             trusted = _read_pem("tlsTrustStore", options.trust_store)
@@ -62,7 +60,7 @@ def load(options: TlsOptions) -> Material:
             if not certificates:
                 raise errors.BadInput(f"tlsTrustStore {options.trust_store} holds no certificate to trust")
             trusted = _pem("CERTIFICATE", certificates)
-    return Material(material.key, material.key_password, material.chain, trusted)
+    return Material(key, key_password, chain, trusted)
 
 
 def _read(setting: str, path: str) -> bytes:

@@ -5,15 +5,13 @@ of ours.
 """
 
 import os
-from pathlib import Path
 
 from bookie.base.errors import BadInput
 from bookie.base.secret import Secret
 from bookie.ports.metadata_store import MetadataSecurity
 from bookie.ports.tls import TlsOptions
-from bookie.runtime import jaas, properties
-from bookie.settings.table import BY_NAME, SETTINGS
-from bookie.settings.values import DEFAULT, Settings, Value
+from bookie.runtime import jaas, properties, text_file
+from bookie.settings.values import Settings, default_values, take
 
 # ZooKeeper tells a store's type by its name (FileKeyStoreLoaderBuilderProvider); what it cannot tell is PEM here.
 _TYPES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
@@ -34,11 +32,8 @@ def security(settings: Settings) -> MetadataSecurity:
 def read(path: str) -> MetadataSecurity:
     """Read a properties file, for whoever has no settings of a bookie: a bookie's own file may be given, and
     what is not about the metadata store is passed over. Raises BadInput."""
-    values = {setting.key: Value(setting, setting.default, DEFAULT) for setting in SETTINGS}
-    for name, text, origin in properties.read(path):
-        found = BY_NAME.get(name)
-        if found is not None and text:
-            values[found.key] = Value(found, text, origin)
+    values = default_values()
+    take(values, properties.read(path))
     settings = Settings(values, {})
     if problems := settings.type_problems():
         raise BadInput("; ".join(problems))
@@ -68,11 +63,7 @@ def _digest(settings: Settings) -> Secret:
     path = settings.text("zkDigestFile")
     if not path:
         return Secret("")
-    try:
-        text = Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise BadInput(f"zkDigestFile: {path} cannot be read: {reason}") from None
+    text = text_file.read(path, "zkDigestFile: ").strip()
     if not text.partition(":")[2]:
         raise BadInput(f"zkDigestFile: {path} does not hold USER:PASSWORD")
     return Secret(text)

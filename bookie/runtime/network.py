@@ -57,7 +57,7 @@ class _Stream(asyncio.Protocol):
         self,
         clock: Clock,
         live: _Live,
-        on_open: "_OnOpen | None" = None,
+        on_open: "Callable[[_Stream], None] | None" = None,
         *,
         dialled: Address | None = None,
     ) -> None:
@@ -286,16 +286,6 @@ class _Listener:
         await self.server.wait_closed()
 
 
-class _OnOpen:
-    """Hands a new stream to its listener: a callable of our own, so that a stream refers to no more than it."""
-
-    def __init__(self, listener: _Listener) -> None:
-        self._listener = listener
-
-    def __call__(self, stream: _Stream) -> None:
-        self._listener.accept(stream)
-
-
 class TcpNetwork:
     """`ports.network.Network` on TCP."""
 
@@ -327,10 +317,9 @@ class TcpNetwork:
 
     async def listen(self, address: Address, on_connect: OnConnect) -> _Listener:
         listener = _Listener(on_connect)
-        on_open = _OnOpen(listener)
         loop = asyncio.get_running_loop()
         starting: Coroutine[object, object, asyncio.Server] = loop.create_server(
-            lambda: _Stream(self._clock, self._live, on_open), address.host, address.port, backlog=_BACKLOG
+            lambda: _Stream(self._clock, self._live, listener.accept), address.host, address.port, backlog=_BACKLOG
         )
         try:
             listener.server = await starting
