@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import children
 from stage import DemoFailed
@@ -15,12 +15,6 @@ FOUND, UNKNOWN = 5, 6  # exit codes of an audit that found damage, or could not 
 STOP_TIMEOUT_S = 20.0
 # Ledgers of the demo are seconds old; copies on their way are told from missing ones by the second look.
 SETTINGS = ("--grace-s=0", "--second-look-s=2")
-
-
-class Audit(Protocol):
-    def answer(self) -> dict[str, Any] | None:
-        """Return the summary, None while it is not there yet. Raises DemoFailed when none will come."""
-        ...
 
 
 class LocalAudit:

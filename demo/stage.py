@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from oracle import Oracle
 from timeline import Timeline
-
-if TYPE_CHECKING:
-    from audit import Audit
 
 
 class DemoFailed(Exception):
@@ -85,6 +82,14 @@ class Outcome:
     proofs: list[Proof] = field(default_factory=list)
     not_shown: str = ""
     audits: dict[str, dict[str, Any]] = field(default_factory=dict)  # summaries: "before" the heal ended, "after" it
+
+
+class Audit(Protocol):
+    """A question that takes a while."""
+
+    def answer(self) -> dict[str, Any] | None:
+        """Return the summary, None while it is not there yet. Raises DemoFailed when none will come."""
+        ...
 
 
 class Fleet(Protocol):

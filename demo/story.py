@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narrate
 import proof
 from oracle import Oracle, OracleFailed
 from pyspark_bookkeeper.audit import summary
-from stage import DemoFailed, Fleet, Loss, Observation, Outcome
+from stage import Audit, DemoFailed, Fleet, Loss, Observation, Outcome
 from timeline import Progress, Sample, Timeline
 from waiting import wait_for
-
-if TYPE_CHECKING:
-    from audit import Audit
 
 WARM_UP_ENTRIES = 400  # acknowledged before the accident, so that there is something to lose
 KILLED_MIN = 3  # writers: each leaves a ledger that only recovery can close

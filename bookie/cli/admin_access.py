@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bookie.base import errors
 from bookie.rpc.client import AdminClient, AdminCredentials
+from bookie.runtime import text_file
 
 # The bookie's own variable for adminTokenFile: in its container these commands know the token.
 TOKEN_VARIABLE = "BOOKIE_ADMIN_TOKEN_FILE"
@@ -41,9 +42,4 @@ def _identity(address: str) -> AdminCredentials | None:
 def _token() -> str:
     """The first token in the file that the environment names, if it does."""
     path = os.environ.get(TOKEN_VARIABLE, "")
-    if not path:
-        return ""
-    try:
-        return next(iter(Path(path).read_text(encoding="utf-8").split()), "")
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.BadInput(f"{TOKEN_VARIABLE} names {path}, which cannot be read: {error}") from None
+    return next(iter(text_file.read(path, f"{TOKEN_VARIABLE} names a file: ").split()), "") if path else ""

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from bookie.integrity.options import KUBERNETES
 from bookie.runtime.place import PathFacts
+from bookie.settings.table import DIRECTORIES
 from bookie.settings.values import Settings
 from bookie.storage import dirs
-
-KEYS = ("journalDirectories", "ledgerDirectories", "indexDirectories")
 
 Look = Callable[[str], PathFacts]
 
@@ -41,7 +40,7 @@ def named(settings: Settings, look: Look) -> list[NamedDirectory]:
     """Every directory of every setting, in order."""
     return [
         NamedDirectory(key, path, settings.values[key].origin, look(path) if path.startswith("/") else unseen(path))
-        for key in KEYS
+        for key in DIRECTORIES
         for path in settings.names(key)
     ]
 

@@ -5,8 +5,8 @@ Each verb takes one configured directory (its files are in `current/` below). Ex
 
 import argparse
 import contextlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from bookie.base import errors, ids
@@ -238,7 +238,7 @@ def _show(arguments: argparse.Namespace, row: dict[str, Any], body: bytes) -> No
 
 
 def _size_of(path: str) -> int:
-    return Path(path).stat().st_size
+    return os.path.getsize(path)
 
 
 def _tell_quarantined(arguments: argparse.Namespace, index: IndexView) -> int:

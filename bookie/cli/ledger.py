@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -239,13 +240,7 @@ def _custom(text: str) -> tuple[str, bytes]:
 
 def _lines(count: int) -> list[bytes]:
     """Up to `count` lines of stdin, without their ends."""
-    lines = []
-    for _ in range(count):
-        line = sys.stdin.buffer.readline()
-        if not line:
-            break
-        lines.append(line.rstrip(b"\n"))
-    return lines
+    return [line.rstrip(b"\n") for line in itertools.islice(sys.stdin.buffer, count)]
 
 
 def _print_entry(arguments: argparse.Namespace, entry: Entry) -> None:

@@ -32,12 +32,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         _prepare,
     )
     _verb(verbs, "checkpoint", "make a bookie write everything acknowledged to entry logs and index now", _checkpoint)
-    collect = _verb(
-        verbs,
-        "collect-garbage",
-        "make a bookie drop what it holds of deleted ledgers, now",
-        _collect,
-    )
+    collect = _verb(verbs, "collect-garbage", "make a bookie drop what it holds of deleted ledgers, now", _collect)
     collect.add_argument(
         "--compact",
         choices=("none", "minor", "major"),

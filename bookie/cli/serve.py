@@ -62,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
         log.warning("%s", warning)
     for value in effective.settings.values.values():
         if not value.is_default:
-            log.info("setting %s=%s origin=%s", value.setting.key, value.shown, value.origin)
+            log.info("setting %s=%s origin=%s", value.setting.key, value.text, value.origin)
     _check_not_taken(effective)
     return loop.run(_serve(effective))
 

@@ -253,4 +253,4 @@ def _http(settings: Settings) -> Address | None:
 
 def without_secrets(effective: Effective) -> dict[str, str]:
     """Every setting as text, as Java's server_config shows it."""
-    return {key: value.shown for key, value in effective.settings.values.items() if value.text}
+    return {key: value.text for key, value in effective.settings.values.items() if value.text}

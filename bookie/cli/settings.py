@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from bookie.ports.tls import PROTOCOLS
 from bookie.runtime import properties
-from bookie.settings.table import BY_NAME, SETTINGS, split_list
-from bookie.settings.values import DEFAULT, Settings, Value, judge_foreign, take
+from bookie.settings.table import BY_NAME, DIRECTORIES, SETTINGS, split_list
+from bookie.settings.values import DEFAULT, Settings, Value, default_values, judge_foreign, take
 
-_DIRECTORIES = ("journalDirectories", "ledgerDirectories", "indexDirectories")
 # So short in milliseconds that seconds may be meant: what comes of it when they are.
 _DOUBTED_BELOW_MS = 1_000
 _IF_SECONDS_ARE_MEANT: Mapping[str, str] = {
@@ -37,7 +36,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = None) -> Settings:
     """Put together what file, environment and flags say; later ones win. Raises BadInput for a file that cannot be."""
     environment = os.environ if environment is None else environment
-    values = {setting.key: Value(setting, setting.default, DEFAULT) for setting in SETTINGS}
+    values = default_values()
     if environment.get("POD_UID"):
         # In a pod an unmounted volume looks like an empty one: nothing else may be assumed there.
         values["volumeProof"] = Value(BY_NAME["volumeProof"], "kubernetes", f"{DEFAULT} where POD_UID is set")
@@ -71,7 +70,7 @@ def _doubts(values: Mapping[str, Value]) -> Iterator[str]:
             f"{values['tlsEnabledProtocols'].origin}: tlsEnabledProtocols: {', '.join(gone)} cannot be had here, left"
             f" out; {' and '.join(name for name in PROTOCOLS if name in asked)} can"
         )
-    directories = [path for key in _DIRECTORIES for path in split_list(values[key].text)]
+    directories = [path for key in DIRECTORIES for path in split_list(values[key].text)]
     shared = values["allowSharedFilesystem"]
     for path in split_list(shared.text):
         if path not in directories:

@@ -22,11 +22,11 @@ def run(arguments: argparse.Namespace) -> int:
     completed, _ = server_options.complete(loaded)
     shown = [value for value in completed.values.values() if not (arguments.changed and value.is_default)]
     if arguments.json:
-        print(json.dumps({value.setting.key: {"value": value.shown, "origin": value.origin} for value in shown}))
+        print(json.dumps({value.setting.key: {"value": value.text, "origin": value.origin} for value in shown}))
     else:
         width = max((len(value.setting.key) for value in shown), default=0)
         for value in shown:
-            print(f"{value.setting.key:<{width}} = {value.shown}  # {value.origin}")
+            print(f"{value.setting.key:<{width}} = {value.text}  # {value.origin}")
     for warning in loaded.warnings:
         print(f"bookie: {warning}", file=sys.stderr)
     try:

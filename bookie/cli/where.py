@@ -14,6 +14,7 @@ from bookie.metadata.paths import MetadataUri
 from bookie.ports import World
 from bookie.ports.metadata_store import MetadataStore
 from bookie.runtime import metadata_access
+from bookie.settings.table import DIRECTORIES
 
 if TYPE_CHECKING:
     from bookie.client import Client
@@ -125,7 +126,7 @@ def data_beside(arguments: argparse.Namespace) -> str:
     from bookie.integrity import sentinel
 
     loaded = settings.load(arguments)
-    for key in ("journalDirectories", "ledgerDirectories", "indexDirectories"):
+    for key in DIRECTORIES:
         for directory in loaded.names(key):
             if os.path.exists(sentinel.path(directory)):
                 return (

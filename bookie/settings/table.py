@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bookie.base.units import GIB, KIB, MIB
 
+DIRECTORIES = ("journalDirectories", "ledgerDirectories", "indexDirectories")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 PORT_MAX = (1 << 16) - 1
 # A length on the wire is a signed number of four bytes.
@@ -40,15 +41,14 @@ def _rate(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `aliases`: other names it has in bk_server.conf. `is_secret`: its text is never shown.
-    `least` and `most`: the bounds of a number, inclusive."""
+    """One setting. `aliases`: other names it has in bk_server.conf. `least` and `most`: the bounds of a number,
+    inclusive. No setting holds a secret: every text may be shown, since passwords stand in files that settings name."""
 
     key: str
     parse: Callable[[str], object]
     default: str
     help: str
     aliases: tuple[str, ...] = ()
-    is_secret: bool = False
     least: int | None = None
     most: int | None = None
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.settings import java_names
-from bookie.settings.table import BY_NAME, Setting
+from bookie.settings.table import BY_NAME, SETTINGS, Setting
 
 DEFAULT = "default"
-MASK = "********"
 Line = tuple[str, str, str]  # name, text, where it stands
 _WANTED: Mapping[Callable[[str], object], str] = {int: "a whole number", float: "a number"}
 
@@ -30,11 +29,6 @@ class Value:
     @property
     def is_default(self) -> bool:
         return self.origin.startswith(DEFAULT)
-
-    @property
-    def shown(self) -> str:
-        """The text as people may see it."""
-        return MASK if self.setting.is_secret and self.text else self.text
 
     def parsed(self) -> object:
         """None where nothing is said and the default is nothing. Raises BadInput."""
@@ -54,7 +48,15 @@ class Value:
         return parsed
 
     def _refused(self, why: str) -> errors.BadInput:
-        return errors.BadInput(f"{self.setting.key} is {self.shown!r} ({self.origin}), {why}")
+        return errors.BadInput(f"{self.setting.key} is {self.text!r} ({self.origin}), {why}")
+
+    def problem(self) -> str:
+        """What `parsed` would raise, as a sentence; "" when it raises nothing."""
+        try:
+            self.parsed()
+        except errors.BadInput as error:
+            return str(error)
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +101,18 @@ class Settings:
 
     def sound(self) -> "Settings":
         """The same, with the default in place of each text of the wrong kind: what else is wrong can be looked for."""
-        values = dict(self.values)
-        for key, value in self.values.items():
-            try:
-                value.parsed()
-            except errors.BadInput:
-                values[key] = Value(value.setting, value.setting.default, DEFAULT)
+        defaults = default_values()
+        values = {key: defaults[key] if value.problem() else value for key, value in self.values.items()}
         return dataclasses.replace(self, values=values)
 
     def type_problems(self) -> list[str]:
         """One sentence for each text that is not what its setting wants, in kind or in size."""
-        problems = []
-        for value in self.values.values():
-            try:
-                value.parsed()
-            except errors.BadInput as error:
-                problems.append(str(error))
-        return problems
+        return [problem for value in self.values.values() if (problem := value.problem())]
+
+
+def default_values() -> dict[str, Value]:
+    """Every setting with its default."""
+    return {setting.key: Value(setting, setting.default, DEFAULT) for setting in SETTINGS}
 
 
 def take(values: dict[str, Value], lines: Iterable[Line]) -> list[Line]:

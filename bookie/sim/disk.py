@@ -322,10 +322,8 @@ class SimFile:
         await self._disk.wait(self._disk.faults.write_latency_ns)
 
     async def pread(self, offset: int, size: int) -> bytes:
-        self._check_open()
-        await self._disk.wait(self._disk.faults.write_latency_ns)
-        self._check_open()
-        return bytes(self._image.data[offset : offset + size])
+        (data,) = await self.pread_many([(offset, size)])
+        return data
 
     async def pread_many(self, spans: Sequence[Span]) -> list[bytes]:
         """Each takes the time of its own read; they are under way together, as in the threads of a real disk."""

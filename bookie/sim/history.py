@@ -52,11 +52,9 @@ class TreeHistory:
         return stored
 
     def children(self, path: str, commits: int) -> list[str]:
-        """Raises NodeMissing."""
-        stored, names = self._at(path, commits)
-        if stored is None:
-            raise errors.NodeMissing(f"{path} does not exist")
-        return list(names)
+        """The names below the node as they were after so many commits. Raises NodeMissing."""
+        self.get(path, commits)
+        return list(self._at(path, commits)[1])
 
     def _at(self, path: str, commits: int) -> tuple[Stored | None, tuple[str, ...]]:
         states = self._states.get(path, [])

@@ -97,18 +97,7 @@ class SimTimer(asyncio.TimerHandle):
     __slots__ = ("life",)
     _callback: Any
     _context: contextvars.Context
-
-    def __init__(
-        self,
-        when: float,
-        callback: Any,
-        args: tuple[Any, ...],
-        loop: "SimLoop",
-        context: contextvars.Context,
-        life: SimProcess,
-    ) -> None:
-        super().__init__(when, callback, args, loop, context)
-        self.life = life
+    life: SimProcess
 
 
 class SimFuture(asyncio.Future[Any]):
@@ -320,7 +309,8 @@ class SimLoop(_Base):
         if context is None:
             context = contextvars.copy_context()
         life = context.get(LIFE) or self.director
-        timer = SimTimer(when_ns / NS_PER_S, callback, args, self, context, life)
+        timer = SimTimer(when_ns / NS_PER_S, callback, args, self, context)
+        timer.life = life
         if not (self._is_closed or life.is_dead):
             self._births += 1
             heapq.heappush(self._timers, (when_ns, self._births, timer))

@@ -169,7 +169,7 @@ class SimNode:
             entropy=SimEntropy(f"entropy {seed}"),
             host=Host(name=self.name, pod_uid=f"pod-{self.name}-{self.starts}"),
         )
-        self._event("start", f"life={self.starts}")
+        self.simulation.event(self.name, "start", f"life={self.starts}")
         return self.world
 
     def end(self, how: ProcessEnd = ProcessEnd.KILL) -> None:
@@ -185,7 +185,7 @@ class SimNode:
         else:
             self.image.process_ended(self.random, keeps_prefix=keeps_prefix)
         self._network.process_ended(silently=how is ProcessEnd.POWER_CUT)
-        self._event(how.value)
+        self.simulation.event(self.name, how.value)
         for future in self._calls:
             if not future.done():
                 future.set_exception(NodeCrashed(self.name))
@@ -194,13 +194,13 @@ class SimNode:
     def pause(self) -> None:
         """SIGSTOP: the process stands still until `resume`; its connections stay, its sessions end."""
         assert self.life is not None, f"{self.name} does not run"
-        self._event("pause")
+        self.simulation.event(self.name, "pause")
         self.simulation.loop.pause_life(self.life)
 
     def resume(self) -> None:
         """SIGCONT; nothing if it does not run any more."""
         if self.life is not None:
-            self._event("resume")
+            self.simulation.event(self.name, "resume")
             self.simulation.loop.resume_life(self.life)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str = "") -> None:
@@ -241,6 +241,3 @@ class SimNode:
         """End the current process in the middle of its `operation`-th disk operation from now."""
         self.disk.crash_at_operation = self.disk.operations + operation
         self.disk.on_crash = lambda: self.end(how)
-
-    def _event(self, what: str, facts: str = "") -> None:
-        self.simulation.event(self.name, what, facts)

@@ -29,15 +29,14 @@ class Replicator:
         self._cluster = cluster
         self._random = random_
         self._is_stopping = False
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._task = self._cluster.simulation.loop.create_task(self._run(), name="replicator")
+        self._tasks.append(self._cluster.simulation.loop.create_task(self._run(), name="replicator"))
 
     async def stop(self, *, timeout_s: float) -> None:
         self._is_stopping = True
-        assert self._task is not None
-        await ended([self._task], timeout_s=timeout_s)
+        await ended(self._tasks, timeout_s=timeout_s)
 
     async def _run(self) -> None:
         node = self._cluster.simulation.node("replicator", ())

@@ -55,8 +55,7 @@ class Trace:
 
     def table(self) -> list[str]:
         """One line per event: time, node, one lane per node with the event's mark in it, text."""
-        nodes = list(dict.fromkeys(event.node for event in self.events))
-        nodes.sort()
+        nodes = sorted(dict.fromkeys(event.node for event in self.events))
         width = max((len(node) for node in nodes), default=4)
         lines = [f"{'seconds':>12}  {'node':<{width}}  lanes: " + " ".join(nodes)]
         for event in self.events:

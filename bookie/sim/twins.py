@@ -29,16 +29,15 @@ class Twins:
         self._injector = injector
         self._random = random_
         self._is_stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._task = self._cluster.simulation.loop.create_task(self._run(), name="twins")
+        self._tasks.append(self._cluster.simulation.loop.create_task(self._run(), name="twins"))
 
     async def stop(self, *, timeout_s: float) -> None:
         """Let the episode that is under way end. Raises Defect when that takes too long."""
         self._is_stopping.set()
-        assert self._task is not None
-        await ended([self._task], timeout_s=timeout_s)
+        await ended(self._tasks, timeout_s=timeout_s)
 
     async def _run(self) -> None:
         while not self._is_stopping.is_set():
