@@ -57,7 +57,13 @@ def encode(value: Any) -> Any:
 
 def decode(kind: type[T], message: Message) -> T:
     """The value that a message says. Words that only a newer peer knows are UNSPECIFIED, or None where that is one."""
-    return kind(**{name: read(message, name) for name, read in _readers(kind).items()})
+    return kind(**{name: read(message, name) for name, read in _readers(kind).items() if _is_said(message, name)})
+
+
+def _is_said(message: Message, name: str) -> bool:
+    """False for an `optional` number that an older peer did not send: the vocabulary's default stands for it."""
+    field = message.DESCRIPTOR.fields_by_name[name]
+    return field.message_type is not None or not field.has_presence or message.HasField(name)
 
 
 def to_json(value: Any) -> dict[str, Any]:

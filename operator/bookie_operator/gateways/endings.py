@@ -67,9 +67,7 @@ async def _complete(
         case,
         ended=frozenset(ended),
         nodes=await nodes.read(wanted),
-        was_replaced_unwatched=any(
-            one.gone_since is None and one.pod_uid != live and not endings.has_seen(one.pod_uid) for one in known
-        ),
+        was_replaced_unwatched=any(one.gone_since is None and not endings.has_seen(one.pod_uid) for one in known),
     )
 
 

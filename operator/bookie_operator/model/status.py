@@ -172,7 +172,7 @@ class BookieStatus(Model):
     garbage_held_ledgers: int | None = Field(
         default=None,
         description="How many ledgers the bookie keeps that the metadata store no longer has, because more are gone"
-        " than may go in a day. Absent while the bookie has not looked.",
+        " than may go in a day. Absent while the bookie has not looked, or cannot tell.",
     )
 
 

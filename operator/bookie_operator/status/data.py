@@ -103,7 +103,9 @@ def deletion_held(sight: Sight) -> Truth:
             " release-garbage` in each of these pods lets them go",
         )
     unlooked = [one.case.name for one, report in reports if report.garbage_held_ledgers < 0 and one.case.is_desired]
-    if why := sight.blindness() or (unlooked and f"{', '.join(unlooked)} did not look for deleted ledgers yet"):
+    if why := sight.blindness() or (
+        unlooked and f"{', '.join(unlooked)} did not look for deleted ledgers yet, or cannot tell"
+    ):
         return unknown("DeletionHeld", why)
     return Truth("DeletionHeld", False, "NothingHeld", "")
 

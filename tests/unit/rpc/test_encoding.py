@@ -93,6 +93,15 @@ def test_words_of_a_newer_bookie_are_no_words_we_know() -> None:
     assert found.volumes[0].sentinel is None
 
 
+def test_a_number_that_an_older_bookie_does_not_send_is_not_known_and_not_zero() -> None:
+    older = encoding.decode(StorageReport, proto.StorageReport(bookie_id="b"))
+    nothing_held = StorageReport(BookieId("b"), "pod", State.SERVING, None, "", garbage_held_ledgers=0)
+    carried = proto.StorageReport.FromString(encoding.encode(nothing_held).SerializeToString())
+
+    assert older.garbage_held_ledgers == -1
+    assert encoding.decode(StorageReport, carried).garbage_held_ledgers == 0
+
+
 def test_json_has_every_field_and_numbers_as_numbers() -> None:
     sentinel = Sentinel("i", BookieId("b"), "ledgers", "l0", Incarnation(2**40), BootEpoch(3))
     mount = MountReport(MountProof.PROVEN, total_bytes=2**41)
