@@ -180,7 +180,7 @@ class StorageReport:
     quarantined_count: int = 0
     directories_failed: tuple[str, ...] = ()  # take no writes until a restart
     inspection_age_ms: int = 0  # since the volumes were last looked at
-    garbage_held_ledgers: int = -1  # kept by the brake on mass deletion; -1: not looked yet, or not said (older release)
+    garbage_held_ledgers: int = -1  # kept by the brake on mass deletion; -1: not looked yet, or an older release
 
     def volume(self, name: str) -> VolumeReport | None:
         return next((volume for volume in self.volumes if volume.name == name), None)

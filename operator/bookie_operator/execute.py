@@ -13,7 +13,7 @@ from bookie.base.errors import BookieError
 from bookie_operator.applied import Applied
 from bookie_operator.crash import CrashPoint
 from bookie_operator.gateways.bookies import Bookies, BookieUnreachable
-from bookie_operator.gateways.kube import Kube, KubeError, Manifest
+from bookie_operator.gateways.kube import Kube, KubeError, KubeForbidden, Manifest
 from bookie_operator.model import names
 from bookie_operator.model.cluster import ClusterRef
 from bookie_operator.model.status import BookieClusterStatus
@@ -178,7 +178,7 @@ class Executor:
 
 def _obstacle(error: KubeError, what: str) -> Obstacle:
     """A refusal that no repetition changes. Raises `error` when it is another one."""
-    if error.is_forbidden:
+    if isinstance(error, KubeForbidden):
         return Obstacle("PermissionMissing", f"could not {what}: {error}")
     if error.is_invalid:
         return Obstacle("ApplyRefused", f"could not {what}: {error}")

@@ -39,7 +39,7 @@ class LeaderLease:
     def term(self) -> Term:
         return Term(self._identity, self._term, self.is_held())
 
-    async def acquire(self, *, retry_s: float = 2.0) -> None:
+    async def acquire(self) -> None:
         """Return when the lease is ours. Waits for ever; an API server that does not answer is waited for too."""
         while True:
             try:
@@ -51,12 +51,12 @@ class LeaderLease:
             except KubeError as error:
                 self.hindrance = f"the lease cannot be taken: {error}"
                 logger.warning("lease not acquired name=%s error=%s", self._name, error)
-            await asyncio.sleep(retry_s)
+            await asyncio.sleep(options.LEASE_RETRY_S)
 
-    async def keep(self, *, renew_s: float = options.LEASE_RENEW_S) -> None:
+    async def keep(self) -> None:
         """Renew until it cannot be renewed in time or somebody else has it; then return: the process must end."""
         while self.is_held():
-            await asyncio.sleep(renew_s)
+            await asyncio.sleep(options.LEASE_RENEW_S)
             try:
                 if not await self._try():
                     logger.error("lease lost name=%s: somebody else holds it", self._name)

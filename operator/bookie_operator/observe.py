@@ -1,7 +1,8 @@
 """One live look at one cluster. Reads only; nothing from a cache, because a grant may follow from it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 
 from bookie.ports.admin import Contents, Member, State, StorageReport
@@ -15,8 +16,8 @@ from bookie_operator.evidence.facts import (
     VolumeCase,
 )
 from bookie_operator.gateways import facts
-from bookie_operator.gateways.bookies import Bookies, BookieUnreachable
-from bookie_operator.gateways.kube import Kube, KubeError, Manifest
+from bookie_operator.gateways.bookies import BookieReader, BookieUnreachable
+from bookie_operator.gateways.kube import KubeError, KubeForbidden, KubeReader, Manifest
 from bookie_operator.model import names
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
@@ -29,9 +30,22 @@ _LOOK_AGAIN_MS = LOOK_AGE_MS_MAX // 3  # so that one answer that is lost makes n
 _ABOUT_REPAIR = (State.FENCING, State.STAMPING, State.REPAIRING)
 
 
+@contextlib.asynccontextmanager
+async def _first_of_group() -> AsyncIterator[None]:
+    """Of the errors of tasks that ran together: the first alone."""
+    try:
+        yield
+    except* KubeError as group:
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+
+
+@_first_of_group()
 async def look(
-    kube: Kube,
-    bookies: Bookies,
+    kube: KubeReader,
+    bookies: BookieReader,
     cluster: Cluster,
     term: Term,
     *,
@@ -44,19 +58,6 @@ async def look(
 
     `record_problem`: why `cluster.status` may lack what the record holds (`resources/record.py`).
     """
-    try:
-        found = await _look_at_all(kube, bookies, cluster, term, now_ms=now_ms, image=image, version=version)
-    except* KubeError as group:
-        first: BaseException = group
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise first from None
-    return replace(found, record_problem=record_problem)
-
-
-async def _look_at_all(
-    kube: Kube, bookies: Bookies, cluster: Cluster, term: Term, *, now_ms: int, image: str, version: str
-) -> Observation:
     namespace = cluster.namespace
     of_cluster = f"{names.LABEL_CLUSTER}={cluster.name}"
     async with asyncio.TaskGroup() as group:
@@ -89,6 +90,7 @@ async def _look_at_all(
         pools=pools,
         bookies=discover.with_members(cluster, completed, members),
         members_problem=members_problem,
+        record_problem=record_problem,
         children=children,
         mounted=_mounted(pods_task.result(), revisions_task.result(), children),
         old_volumes=volumes.old,
@@ -112,7 +114,7 @@ def _said(pods: Iterable[Manifest], children: Mapping[tuple[str, str], Manifest]
 
 
 async def _failed_creates(
-    kube: Kube, cluster: Cluster, pools: tuple[BookiePool, ...], pods: Mapping[str, PodFacts]
+    kube: KubeReader, cluster: Cluster, pools: tuple[BookiePool, ...], pods: Mapping[str, PodFacts]
 ) -> dict[str, str]:
     """Why a StatefulSet that lacks pods cannot make them (a quota, a policy): the newest word of its controller."""
     out = {}
@@ -123,10 +125,8 @@ async def _failed_creates(
         try:
             fields = f"reason=FailedCreate,regarding.kind=StatefulSet,regarding.name={name}"
             events = await kube.list("Event", cluster.namespace, fields=fields)
-        except KubeError as error:
-            if not error.is_forbidden:
-                raise
-            return {}  # whoever may not read events is told less
+        except KubeForbidden:
+            return {}  # an operator that may not read events says less
         if words := facts.newest_note(events):
             out[f"StatefulSet {name}"] = words
     return out
@@ -144,7 +144,7 @@ def _mounted(
 
 
 async def _members(
-    bookies: Bookies, cluster: Cluster, cases: tuple[BookieCase, ...]
+    bookies: BookieReader, cluster: Cluster, cases: tuple[BookieCase, ...]
 ) -> tuple[tuple[Member, ...] | None, str]:
     """Every cookie and registration of this cluster's store, from a bookie that has a session there; or why not.
 
@@ -166,7 +166,7 @@ async def _members(
     return None, problem
 
 
-async def _complete(bookies: Bookies, volumes: "_Volumes", cluster: Cluster, case: BookieCase) -> BookieCase:
+async def _complete(bookies: BookieReader, volumes: "_Volumes", cluster: Cluster, case: BookieCase) -> BookieCase:
     """`case` with its persistent volumes and what its bookie says."""
     report, repair, problem = None, None, ""
     pod = case.pod
@@ -183,7 +183,7 @@ async def _complete(bookies: Bookies, volumes: "_Volumes", cluster: Cluster, cas
     return replace(case, volumes=tuple(completed), report=report, repair=repair, report_problem=problem)
 
 
-async def _look(bookies: Bookies, door: Door, case: BookieCase) -> StorageReport:
+async def _look(bookies: BookieReader, door: Door, case: BookieCase) -> StorageReport:
     """The bookie's report; a fresh inspection where something may be concluded from it."""
     report = await bookies.report(door, fresh=False)
     is_marked = all(
@@ -205,7 +205,7 @@ async def _look(bookies: Bookies, door: Door, case: BookieCase) -> StorageReport
 class _Volumes:
     """Persistent volumes of one pass. A claim's binding never changes: what we recorded for the same claim holds."""
 
-    def __init__(self, kube: Kube) -> None:
+    def __init__(self, kube: KubeReader) -> None:
         self._kube = kube
         self.is_readable = True
         self._has_tried = False
@@ -240,9 +240,7 @@ class _Volumes:
         self._has_tried = True
         try:
             manifest: Manifest | None = await self._kube.get("PersistentVolume", "", name)
-        except KubeError as error:
-            if not error.is_forbidden:
-                raise
+        except KubeForbidden:
             self.is_readable = False
             return None
         return facts.persistent_volume(manifest) if manifest is not None else None

@@ -7,14 +7,12 @@ from typing import Any
 from bookie.base.errors import BadInput
 from bookie.ports.admin import Member, RepairStatus, StorageReport
 from bookie.rpc import encoding
-from bookie.rpc.calls import GrantAnswer
 from bookie_operator import observe
 from bookie_operator.evidence.facts import Door
 from bookie_operator.gateways.bookies import BookieUnreachable
-from bookie_operator.gateways.kube import KubeError, Manifest
+from bookie_operator.gateways.kube import Manifest
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import config, names, values
-from bookie_operator.model.status import GrantRecord
 from bookie_operator.plan import fleet as plans
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.observation import Term
@@ -26,7 +24,7 @@ REPORT_KIND = "StorageReport"
 
 
 class Recording:
-    """Recorded objects behind the same interfaces that the live ones have. Writes are refused."""
+    """Recorded objects behind the interfaces of the live ones, as far as they are read."""
 
     def __init__(self, documents: Iterable[Manifest]) -> None:
         self._objects: list[Manifest] = []
@@ -55,18 +53,6 @@ class Recording:
             and wanted.items() <= (one["metadata"].get("labels") or {}).items()
         ]
 
-    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
-        raise KubeError("apply", 0, "a recording cannot be written")
-
-    async def create(self, manifest: Manifest) -> Manifest:
-        raise KubeError("create", 0, "a recording cannot be written")
-
-    async def replace(self, manifest: Manifest) -> Manifest:
-        raise KubeError("replace", 0, "a recording cannot be written")
-
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str) -> None:
-        raise KubeError("delete", 0, "a recording cannot be written")
-
     async def report(self, door: Door, *, fresh: bool) -> StorageReport:
         try:
             return self._reports[door.address.rpartition(":")[0]]
@@ -82,9 +68,6 @@ class Recording:
 
     async def repair(self, door: Door) -> RepairStatus:
         raise BookieUnreachable("a recording has no repair status")
-
-    async def grant(self, door: Door, grant: GrantRecord, ttl_ms: int) -> GrantAnswer:
-        raise BookieUnreachable("a recording takes no grants")
 
 
 def _cluster(documents: Sequence[Manifest]) -> clusters.Cluster:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from bookie.base.errors import BadInput
 
+LEASE_RETRY_S = 2.0  # between two attempts to take it
 # Renewal, surrender and duration of the lease, in this order: a leader that cannot renew has stopped acting before
 # anybody else may begin (spec/operator.md#K31).
 LEASE_RENEW_S = 5.0

@@ -10,13 +10,13 @@ from bookie_operator.execute import Executor
 from bookie_operator.gateways import endings
 from bookie_operator.gateways.bookies import Bookies
 from bookie_operator.gateways.endings import Endings
-from bookie_operator.gateways.kube import Kube, KubeError, Manifest
+from bookie_operator.gateways.kube import Kube, KubeForbidden, Manifest
 from bookie_operator.identities import Identities
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import collisions, names
 from bookie_operator.model.cluster import Cluster, SpecInvalid
 from bookie_operator.plan import fleet
-from bookie_operator.plan.observation import Observation, Term
+from bookie_operator.plan.observation import Term
 from bookie_operator.resources import record
 from bookie_operator.status import render
 
@@ -81,10 +81,17 @@ class Reconciler:
             cluster = replace(cluster, status=first, is_recalled=False, resource_version=version)
         try:
             await self._identities.ensure(cluster)
-            observation = await self._look(cluster, record_problem)
-        except KubeError as error:
-            if not error.is_forbidden:
-                raise
+            observation = await observe.look(
+                self._kube,
+                self._bookies,
+                cluster,
+                self._term(),
+                now_ms=self._wall_ms(),
+                image=self._image,
+                version=self._version,
+                record_problem=record_problem,
+            )
+        except KubeForbidden as error:
             # What was seen once is no evidence of now.
             blind = render.forbidden(cluster.status, cluster.generation, str(error), self._wall_ms())
             is_stored = blind == cluster.status and not cluster.is_recalled
@@ -102,30 +109,14 @@ class Reconciler:
         try:
             others = await self._kube.list(names.KIND, cluster.namespace)
             return collisions.find(manifest, others, await self._kube.list("PersistentVolumeClaim", cluster.namespace))
-        except KubeError as error:
-            if not error.is_forbidden:
-                raise
+        except KubeForbidden:
             return ""  # the look that follows asks the same, and says that it may not
-
-    async def _look(self, cluster: Cluster, record_problem: str) -> Observation:
-        return await observe.look(
-            self._kube,
-            self._bookies,
-            cluster,
-            self._term(),
-            now_ms=self._wall_ms(),
-            image=self._image,
-            version=self._version,
-            record_problem=record_problem,
-        )
 
     async def _recalled(self, cluster: Cluster) -> tuple[Cluster, str]:
         """`cluster` with what outlived its resource in its status; and why that could not be read, or ""."""
         try:
             live = await self._kube.get("ConfigMap", cluster.namespace, names.record(cluster.name))
-        except KubeError as error:
-            if not error.is_forbidden:
-                raise
+        except KubeForbidden as error:
             return cluster, str(error)
         try:
             recalled = record.recall(cluster.status, live)

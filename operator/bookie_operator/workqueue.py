@@ -24,13 +24,11 @@ STUCK_AFTER = 6
 class WorkQueue(Generic[K]):
     """`handle(key)` returns milliseconds until the next look, or None to forget the key."""
 
-    def __init__(self, handle: Callable[[K], Awaitable[int | None]], *, debounce_ms: int = DEBOUNCE_MS) -> None:
+    def __init__(self, handle: Callable[[K], Awaitable[int | None]]) -> None:
         self._handle = handle
-        self._debounce_ms = debounce_ms
         self._due: dict[K, float] = {}  # loop time
         self._busy: dict[K, None] = {}
-        self._failures: dict[K, int] = {}
-        self._reasons: dict[K, str] = {}  # of the last failure of each key that fails
+        self._failures: dict[K, tuple[int, str]] = {}  # in a row, and why the last one
         self._changed = asyncio.Event()
         self.passes = 0
         self.errors = 0
@@ -41,14 +39,14 @@ class WorkQueue(Generic[K]):
     @property
     def hindrance(self) -> str:
         """Which key's passes keep failing, and why; "" when none does."""
-        for key, failures in self._failures.items():
-            if failures >= STUCK_AFTER:
-                return f"passes over {key} keep failing ({failures} in a row): {self._reasons[key]}"
+        for key, (count, why) in self._failures.items():
+            if count >= STUCK_AFTER:
+                return f"passes over {key} keep failing ({count} in a row): {why}"
         return ""
 
     def add(self, key: K, delay_ms: int | None = None) -> None:
-        """Look at `key` after `delay_ms` (the debounce time when absent), or earlier if that was promised before."""
-        delay_s = (self._debounce_ms if delay_ms is None else delay_ms) / 1000
+        """Look at `key` after `delay_ms` (DEBOUNCE_MS when absent), or earlier if an earlier call asked for that."""
+        delay_s = (DEBOUNCE_MS if delay_ms is None else delay_ms) / 1000
         due = asyncio.get_running_loop().time() + delay_s
         self._due[key] = min(due, self._due.get(key, due))
         self._changed.set()
@@ -81,7 +79,6 @@ class WorkQueue(Generic[K]):
             again_ms = await self._handle(key)
             self.passes += 1
             self._failures.pop(key, None)
-            self._reasons.pop(key, None)
         except BookieError as error:
             if error.fatal:
                 raise
@@ -99,6 +96,6 @@ class WorkQueue(Generic[K]):
 
     def _back_off(self, key: K, error: Exception) -> int:
         self.errors += 1
-        self._reasons[key] = str(error) or type(error).__name__
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(failures - 1, 16))
+        count = self._failures.get(key, (0, ""))[0] + 1
+        self._failures[key] = (count, str(error) or type(error).__name__)
+        return min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(count - 1, 16))

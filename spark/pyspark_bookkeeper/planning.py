@@ -40,7 +40,8 @@ def select(options: SourceOptions, unreadable: dict[LedgerId, str]) -> Iterator[
     wanted = selection.candidates(options, file_ids)
     missing = dict.fromkeys(selection.required(options, file_ids))
     listed = _listed(options, wanted)
-    for ledger_id, metadata, version in fleet.snapshot(options.connection, listed, unreadable=unreadable):
+    client = fleet.client(options.connection)
+    for ledger_id, metadata, version in client.snapshot(listed, unreadable=unreadable):
         missing.pop(ledger_id, None)
         if selection.is_selected(options, metadata):
             yield ledger_id, metadata, version
@@ -73,7 +74,7 @@ def _tell_unreadable(
 def _listed(options: SourceOptions, wanted: Ranges) -> Iterable[LedgerId]:
     if ranges.size(wanted) <= selection.ASKED_ONE_BY_ONE_MAX:
         return [LedgerId(one) for each in wanted for one in each.ids]
-    everything = fleet.ledger_ids(options.connection)
+    everything = fleet.client(options.connection).ledgers()
     return (one for one in everything if ranges.contains(wanted, one))
 
 

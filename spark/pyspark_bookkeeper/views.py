@@ -75,7 +75,7 @@ class ViewReader(DataSourceReader):
         rows_of: Callable[[LedgerId, LedgerMetadata, int], Iterable[Row]]
         rows_of = ledger_rows if self._options.view is View.LEDGERS else replica_rows
         unreadable: dict[LedgerId, str] = {}
-        found = fleet.snapshot(self._options.connection, partition.ledger_ids, unreadable=unreadable)
+        found = fleet.client(self._options.connection).snapshot(partition.ledger_ids, unreadable=unreadable)
         for ledger_id, metadata, version in found:
             yield from rows_of(ledger_id, metadata, version)
         if self._options.view is View.LEDGERS:

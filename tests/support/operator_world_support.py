@@ -33,7 +33,7 @@ from bookie_operator.execute import Executor
 from bookie_operator.gateways import facts
 from bookie_operator.gateways.bookies import BookieUnreachable
 from bookie_operator.gateways.endings import Endings
-from bookie_operator.gateways.kube import KubeError, Manifest
+from bookie_operator.gateways.kube import KubeError, KubeForbidden, Manifest
 from bookie_operator.identities import Identities
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import names, values
@@ -175,7 +175,7 @@ class World:
 
     def _check(self, kind: str, *, is_read: bool = False) -> None:
         if kind == self.forbidden:
-            raise KubeError(kind, 403, "forbidden")
+            raise KubeForbidden(kind, 403, "forbidden")
         if kind == self.invalid and not is_read:
             raise KubeError(kind, 422, "invalid")
 

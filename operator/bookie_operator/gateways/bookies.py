@@ -27,7 +27,9 @@ class BookieUnreachable(BookieError):
     retryable = True
 
 
-class Bookies(Protocol):
+class BookieReader(Protocol):
+    """What a look asks of bookies."""
+
     async def report(self, door: Door, *, fresh: bool) -> StorageReport: ...
 
     async def members(self, door: Door) -> tuple[Member, ...]:
@@ -36,6 +38,8 @@ class Bookies(Protocol):
 
     async def repair(self, door: Door) -> RepairStatus: ...
 
+
+class Bookies(BookieReader, Protocol):
     async def grant(self, door: Door, grant: GrantRecord, ttl_ms: int) -> GrantAnswer: ...
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from bookie_operator.evidence import processes
 from bookie_operator.evidence.facts import BookieCase, NodeFacts
 from bookie_operator.gateways import facts
-from bookie_operator.gateways.kube import Kube, KubeError, Manifest
+from bookie_operator.gateways.kube import KubeForbidden, KubeReader, Manifest
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 
@@ -40,7 +40,7 @@ class Endings:
 
 
 async def with_endings(
-    kube: Kube, endings: Endings, cluster: Cluster, cases: Iterable[BookieCase]
+    kube: KubeReader, endings: Endings, cluster: Cluster, cases: Iterable[BookieCase]
 ) -> tuple[tuple[BookieCase, ...], bool]:
     """`cases` with what is known of the ends of their older processes; False when Nodes may not be read."""
     nodes = _Nodes(kube)
@@ -74,7 +74,7 @@ async def _complete(
 class _Nodes:
     """The Nodes of one pass, each read once."""
 
-    def __init__(self, kube: Kube) -> None:
+    def __init__(self, kube: KubeReader) -> None:
         self._kube = kube
         self._found: dict[str, NodeFacts | None] = {}
         self.is_readable = True
@@ -89,9 +89,7 @@ class _Nodes:
     async def _read(self, name: str) -> None:
         try:
             manifest = await self._kube.get("Node", "", name)
-        except KubeError as error:
-            if not error.is_forbidden:
-                raise
+        except KubeForbidden:
             self.is_readable = False
             return
         self._found[name] = facts.node(manifest) if manifest is not None else None

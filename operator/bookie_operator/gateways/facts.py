@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from bookie.base.errors import BadInput
 from bookie_operator.evidence.facts import ClaimFacts, ClaimMarks, NodeFacts, PersistentVolumeFacts, PodFacts
 from bookie_operator.model import names
-from bookie_operator.model.values import parse_time
+from bookie_operator.model.values import parse_time, parse_time_or_0
 
 Manifest = dict[str, Any]
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -20,7 +19,7 @@ def pod(manifest: Manifest) -> PodFacts:
     return PodFacts(
         name=metadata["name"],
         uid=metadata["uid"],
-        created_ms=_created_ms(metadata),
+        created_ms=parse_time_or_0(metadata.get("creationTimestamp")),
         node=(manifest.get("spec") or {}).get("nodeName") or "",
         ip=status.get("podIP") or "",
         phase=status.get("phase") or "Pending",
@@ -138,7 +137,7 @@ def claim(manifest: Manifest) -> ClaimFacts:
     return ClaimFacts(
         name=metadata["name"],
         uid=metadata["uid"],
-        created_ms=_created_ms(metadata),
+        created_ms=parse_time_or_0(metadata.get("creationTimestamp")),
         is_terminating="deletionTimestamp" in metadata,
         pv_name=(manifest.get("spec") or {}).get("volumeName") or "",
         marks=_marks(metadata.get("annotations") or {}),
@@ -167,10 +166,3 @@ def persistent_volume(manifest: Manifest) -> PersistentVolumeFacts:
         phase=(manifest.get("status") or {}).get("phase") or "",
         reclaim_policy=(manifest.get("spec") or {}).get("persistentVolumeReclaimPolicy") or "Retain",
     )
-
-
-def _created_ms(metadata: Manifest) -> int:
-    try:
-        return parse_time(metadata["creationTimestamp"])
-    except (KeyError, BadInput):
-        return 0

@@ -31,12 +31,12 @@ class KubeError(BookieError):
         return self.http_status == 409
 
     @property
-    def is_forbidden(self) -> bool:
-        return self.http_status == 403
-
-    @property
     def is_invalid(self) -> bool:
         return self.http_status in (400, 422)
+
+
+class KubeForbidden(KubeError):
+    """The API server knows who we are, and does not allow it: no repetition changes that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,18 @@ RESOURCES: dict[str, Resource] = {
 }
 
 
-class Kube(Protocol):
-    """What the operator asks of an API server."""
+class KubeReader(Protocol):
+    """What a look asks of an API server."""
 
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None: ...
 
     async def list(self, kind: str, namespace: str, selector: str = "", *, fields: str = "") -> list[Manifest]:
         """All of one namespace ("" = of all), items only; by labels (`selector`) and fields."""
         ...
+
+
+class Kube(KubeReader, Protocol):
+    """What the operator asks of an API server, writes too."""
 
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Server-side apply, forced. metadata.uid and .resourceVersion in `manifest` are preconditions (409)."""
@@ -182,7 +186,8 @@ class ApiServer:
         if response.status == 404 and absent_is_none:
             return None
         if not 200 <= response.status <= 299:
-            raise KubeError(what, response.status, _message(data))
+            refused = KubeForbidden if response.status == 403 else KubeError
+            raise refused(what, response.status, _message(data))
         answer: Manifest = json.loads(data)
         return answer
 

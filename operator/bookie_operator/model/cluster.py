@@ -29,7 +29,6 @@ class Cluster:
     uid: str
     generation: int
     resource_version: str
-    is_deleting: bool
     annotations: Mapping[str, str]
     spec: BookieClusterSpec
     status: BookieClusterStatus
@@ -59,7 +58,6 @@ def parse(manifest: Mapping[str, Any]) -> Cluster:
         uid=metadata.get("uid", ""),
         generation=int(metadata.get("generation", 1)),
         resource_version=metadata.get("resourceVersion", ""),
-        is_deleting="deletionTimestamp" in metadata,
         annotations=dict(metadata.get("annotations") or {}),
         spec=spec,
         status=parse_status(manifest.get("status")),

@@ -53,3 +53,11 @@ def parse_time(text: str) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         raise BadInput(f"time {text!r} is not RFC 3339") from None
+
+
+def parse_time_or_0(text: object) -> int:
+    """The same; 0, the beginning of time, for what is absent or no time."""
+    try:
+        return parse_time(str(text))
+    except BadInput:
+        return 0

@@ -6,9 +6,8 @@ never a ConfigMap that a pod could still read when its container restarts.
 
 from collections.abc import Iterator, Mapping
 
-from bookie.base.errors import BadInput
 from bookie_operator.model import names
-from bookie_operator.model.values import parse_time
+from bookie_operator.model.values import parse_time_or_0
 from bookie_operator.plan.actions import DeleteChild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.resources.common import Manifest
@@ -67,17 +66,9 @@ def _why_job(observation: Observation, live: Manifest, wanted: Manifest | None) 
     if not is_made_from(live, wanted):
         return "what it was made from has changed"
     failed = conditions(live).get("Failed")
-    if failed is not None and observation.now_ms >= _since_ms(failed) + JOB_RETRY_MS:
+    if failed is not None and observation.now_ms >= parse_time_or_0(failed.get("lastTransitionTime")) + JOB_RETRY_MS:
         return "it failed a while ago, and is tried again"
     return ""
-
-
-def _since_ms(condition: Manifest) -> int:
-    """When it came true; the beginning of time when it does not say."""
-    try:
-        return parse_time(condition["lastTransitionTime"])
-    except (KeyError, BadInput):
-        return 0
 
 
 def _is_ours(observation: Observation, live: Manifest) -> bool:

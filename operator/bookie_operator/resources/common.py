@@ -32,16 +32,19 @@ def metadata(cluster: Cluster, name: str, component: str, extra: dict[str, str] 
         "name": name,
         "namespace": cluster.namespace,
         "labels": labels(cluster, component) | (extra or {}),
-        "ownerReferences": [
-            {
-                "apiVersion": names.API_VERSION,
-                "kind": names.KIND,
-                "name": cluster.name,
-                "uid": cluster.uid,
-                "controller": True,
-                "blockOwnerDeletion": False,
-            }
-        ],
+        "ownerReferences": [owner(cluster, is_controller=True)],
+    }
+
+
+def owner(cluster: Cluster, *, is_controller: bool) -> Manifest:
+    """The reference by which Kubernetes deletes an object with its last owner. One owner at most is the controller."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "name": cluster.name,
+        "uid": cluster.uid,
+        "controller": is_controller,
+        "blockOwnerDeletion": False,
     }
 
 

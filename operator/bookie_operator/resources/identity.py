@@ -12,6 +12,7 @@ from typing import Any
 
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
+from bookie_operator.resources import common
 from bookie_operator.resources.common import Manifest
 
 FILES = ("tls.crt", "tls.key", "ca.crt", "clients")
@@ -48,16 +49,7 @@ def certificates(cluster: Cluster, files: dict[str, bytes]) -> Manifest:
         names.ADMIN_CERTIFICATES, cluster.namespace, {f"{cluster.name}.{file}": text for file, text in files.items()}
     )
     # Several clusters own it, so that none of them is its controller.
-    manifest["metadata"]["ownerReferences"] = [
-        {
-            "apiVersion": names.API_VERSION,
-            "kind": names.KIND,
-            "name": cluster.name,
-            "uid": cluster.uid,
-            "controller": False,
-            "blockOwnerDeletion": False,
-        }
-    ]
+    manifest["metadata"]["ownerReferences"] = [common.owner(cluster, is_controller=False)]
     return manifest
 
 

@@ -11,12 +11,8 @@ from bookie_operator.resources import common, metadata_access, pod
 
 def metadata_job(cluster: Cluster, image: str) -> common.Manifest:
     want = cluster.spec
-    pod_spec = {
-        "serviceAccountName": names.service_account(cluster.name),
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
+    pod_spec = pod.common_spec(cluster) | {
         "restartPolicy": "OnFailure",  # the store may come up later than we do
-        "securityContext": pod.pod_security(),
         "containers": [
             {
                 "name": "format",
@@ -33,10 +29,6 @@ def metadata_job(cluster: Cluster, image: str) -> common.Manifest:
         ],
         "volumes": [{"name": "bookie-tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *metadata_access.volumes(want)],
     }
-    if want.image_pull_secrets:
-        pod_spec["imagePullSecrets"] = [{"name": secret.name} for secret in want.image_pull_secrets]
-    if want.placement.tolerations:
-        pod_spec["tolerations"] = [toleration.dump() for toleration in want.placement.tolerations]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

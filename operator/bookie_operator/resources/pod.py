@@ -21,12 +21,8 @@ _STARTUP_SECONDS = 120
 def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str, Any]:
     """The pod spec of one pool."""
     want = cluster.spec
-    out: dict[str, Any] = {
-        "serviceAccountName": names.service_account(cluster.name),
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
+    own: dict[str, Any] = {
         "terminationGracePeriodSeconds": parse_duration(want.lifecycle.termination_grace) // 1000,
-        "securityContext": pod_security(),
         "containers": [_container(cluster, pool, zone, image)],
         "volumes": [
             {"name": "bookie-settings", "configMap": {"name": settings.name(cluster)}},
@@ -35,20 +31,29 @@ def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str
             *metadata_access.volumes(want),
         ],
     }
-    if want.image_pull_secrets:
-        out["imagePullSecrets"] = [{"name": secret.name} for secret in want.image_pull_secrets]
-    return out | _placement(cluster, zone)
+    return common_spec(cluster) | own | _placement(cluster, zone)
 
 
-def pod_security() -> dict[str, Any]:
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": names.RUN_AS,
-        "runAsGroup": names.RUN_AS,
-        "fsGroup": names.RUN_AS,
-        "fsGroupChangePolicy": "OnRootMismatch",
-        "seccompProfile": {"type": "RuntimeDefault"},
+def common_spec(cluster: Cluster) -> dict[str, Any]:
+    """What the pod spec of every pod of the cluster has: the bookies' and the metadata Job's."""
+    out: dict[str, Any] = {
+        "serviceAccountName": names.service_account(cluster.name),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": names.RUN_AS,
+            "runAsGroup": names.RUN_AS,
+            "fsGroup": names.RUN_AS,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
     }
+    if cluster.spec.image_pull_secrets:
+        out["imagePullSecrets"] = [{"name": secret.name} for secret in cluster.spec.image_pull_secrets]
+    if cluster.spec.placement.tolerations:
+        out["tolerations"] = [toleration.dump() for toleration in cluster.spec.placement.tolerations]
+    return out
 
 
 def container_security() -> dict[str, Any]:
@@ -135,8 +140,6 @@ def _placement(cluster: Cluster, zone: Zone | None) -> dict[str, Any]:
         node_selector |= own
     if node_selector:
         out["nodeSelector"] = node_selector
-    if placement.tolerations:
-        out["tolerations"] = [toleration.dump() for toleration in placement.tolerations]
     if placement.priority_class_name is not None:
         out["priorityClassName"] = placement.priority_class_name
     term = {"labelSelector": {"matchLabels": common.selector(cluster)}, "topologyKey": "kubernetes.io/hostname"}

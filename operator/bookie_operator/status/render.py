@@ -175,17 +175,12 @@ def _instance_id(plan: FleetPlan) -> str | None:
 
 
 def _metadata(plan: FleetPlan, sight: Sight, now: str) -> MetadataStatus:
-    before = plan.observation.cluster.status.metadata
-    initialized_at = before.initialized_at if before is not None else None
-    if plan.metadata is MetadataStep.READY and initialized_at is None:
-        initialized_at = now
-    uri = before.uri if before is not None else None
-    if plan.metadata is MetadataStep.READY:
-        uri = plan.observation.cluster.spec.metadata_service.uri
+    cluster = plan.observation.cluster
+    before = cluster.status.metadata or MetadataStatus()
+    if plan.metadata is not MetadataStep.READY:
+        return before.model_copy(update={"reachable": sight.metadata})
     return MetadataStatus(
-        initialized_at=initialized_at,
-        uri=uri,
-        reachable=sight.metadata,
+        initialized_at=before.initialized_at or now, uri=cluster.spec.metadata_service.uri, reachable=sight.metadata
     )
 
 

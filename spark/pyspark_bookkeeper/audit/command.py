@@ -196,7 +196,7 @@ def _connection(arguments: argparse.Namespace) -> ClusterConnection:
 def _planned(arguments: argparse.Namespace, connection: ClusterConnection) -> AuditPlan:
     """The plan, but for the size of its waves, which is Spark's to say."""
     started_ms = time.time_ns() // 1_000_000
-    ids: list[LedgerId] = list(fleet.ledger_ids(connection))
+    ids: list[LedgerId] = list(fleet.client(connection).ledgers())
     if arguments.ledgers:
         wanted = plan.parse_ranges(arguments.ledgers)
         ids = [ledger_id for ledger_id in ids if ranges.contains(wanted, ledger_id)]

@@ -1,6 +1,7 @@
 """The audit in one JSON object: what the command prints, what the report is drawn from. Pure."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pyspark_bookkeeper.audit import tally
@@ -42,22 +43,10 @@ def summarize(plan: AuditPlan, findings: Sequence[ReplicaFinding], figures: Figu
         "replicas": tree.get("replicas", {}),
         "zones": tree.get("zones", {}),
         "reasons": tree.get("reasons", {}),
-        "examples": [_row(one) for one in _worst_first(findings)[:EXAMPLES_MAX]],
+        "examples": [asdict(one) for one in _worst_first(findings)[:EXAMPLES_MAX]],
         "reads": plan.rules.reads,
     }
     return {"outcome": outcome(summary), "title": title(summary), **summary}
-
-
-def _row(one: ReplicaFinding) -> dict[str, Any]:
-    return {
-        "kind": one.kind,
-        "ledger": one.ledger,
-        "bookie": one.bookie,
-        "first": one.first,
-        "last": one.last,
-        "count": one.count,
-        "reason": one.reason,
-    }
 
 
 def _worst_first(findings: Sequence[ReplicaFinding]) -> list[ReplicaFinding]:

@@ -91,14 +91,11 @@ def test_a_query_for_ids_fetches_no_entry(fleet: LocalFleet, client: BlockingCli
     ledger = spark_ledgers.write(client, 1_000)
     nobody = BookieId("127.0.0.1:1")
     spark_ledgers.point_at(client, ledger, nobody)
-    clients.close_all()  # so that a connection would show
 
     reader, planned, _ = spark_support.plan(fleet.uri, ledgers=str(ledger), schema=IDS)
-    clients.close_all()
     found = [row for part in planned for row in spark_support.rows_of(reader, part)]
 
     assert found == [{"ledger_id": ledger, "entry_id": entry} for entry in range(1_000)]
-    assert not clients.is_connected(ClusterConnection(fleet.uri))
 
 
 # ---- which entries ---------------------------------------------------------------------------------------------------
@@ -480,24 +477,12 @@ def test_who_forks_gets_a_client_of_its_own_and_leaves_the_parents_alone(
     assert int(done.stdout) > 0
 
 
-def test_bookies_answer_what_they_hold_many_questions_at_once(fleet: LocalFleet, client: BlockingClient) -> None:
-    ledgers = [spark_ledgers.write(client, 10, quorum=3) for _ in range(3)]
-    questions = [(BookieId(one.bookie_id), ledger) for ledger in ledgers for one in fleet.bookies]
-    nobody = BookieId("127.0.0.1:1")
-
-    held = list(clients.list_entries(ClusterConnection(fleet.uri), [*questions, (nobody, ledgers[0])]))
-
-    assert [(bookie, ledger) for bookie, ledger, _ in held] == [*questions, (nobody, ledgers[0])]
-    assert [runs for _, _, runs in held[:-1]] == [[(0, 9)]] * 9
-    assert isinstance(held[-1][2], errors.BookieUnavailable)
-
-
 def test_a_snapshot_takes_ids_from_a_listing_of_the_same_client(fleet: LocalFleet, client: BlockingClient) -> None:
     """The ids come from an iterator that asks the very loop on which the records are read."""
-    connection = ClusterConnection(fleet.uri)
+    ours = clients.client(ClusterConnection(fleet.uri))
     ledger = spark_ledgers.write(client, 1)
 
-    found = {one: version for one, _, version in clients.snapshot(connection, clients.ledger_ids(connection))}
+    found = {one: version for one, _, version in ours.snapshot(ours.ledgers())}
 
     assert found[LedgerId(ledger)] == client.run(lambda one: _version(one, ledger))
 

@@ -111,12 +111,8 @@ def test_plan_gives_the_status_as_json(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_recording_cannot_be_written() -> None:
-    import asyncio
-
-    recording = offline.Recording([])
-    for call in (recording.apply({}, manager="m"), recording.create({}), recording.replace({})):
-        with pytest.raises(BadInput.__bases__[0]):
-            asyncio.run(call)
+    for write_call in ("apply", "create", "replace", "delete", "grant"):
+        assert not hasattr(offline.Recording, write_call)
 
 
 def test_the_crash_hook_strikes_once_after_the_right_write(tmp_path: Path) -> None:

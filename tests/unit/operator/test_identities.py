@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie_operator.gateways.kube import KubeError, Manifest
+from bookie_operator.gateways.kube import KubeError, KubeForbidden, Manifest
 from bookie_operator.identities import Identities
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
@@ -179,7 +179,7 @@ def test_an_authority_that_somebody_else_stored_meanwhile_is_not_overwritten() -
 
 def test_an_authority_is_stored_before_anything_it_signed_is_shown() -> None:
     async def refuse(manifest: Manifest, manager: str) -> None:
-        raise KubeError("apply Secret", 403, "forbidden")
+        raise KubeForbidden("apply Secret", 403, "forbidden")
 
     story = Story(store=refuse)
     with pytest.raises(KubeError):

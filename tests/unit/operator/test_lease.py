@@ -65,6 +65,8 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    monkeypatch.setattr(options, "LEASE_RETRY_S", 0)
+    monkeypatch.setattr(options, "LEASE_RENEW_S", 0)
     return Clock(monkeypatch)
 
 
@@ -178,7 +180,7 @@ def test_keeping_ends_when_somebody_else_has_it(clock: Clock) -> None:
     async def lose() -> None:
         await one.acquire()
         api._store({"metadata": {"name": "bookie-operator"}, "spec": {"holderIdentity": "b", "leaseTransitions": 2}})
-        await one.keep(renew_s=0)
+        await one.keep()
 
     asyncio.run(lose())
 
@@ -192,7 +194,7 @@ def test_keeping_ends_when_the_api_server_stays_away(clock: Clock) -> None:
     async def lose() -> None:
         await one.acquire()
         api.is_down = True
-        keeping = asyncio.create_task(one.keep(renew_s=0))
+        keeping = asyncio.create_task(one.keep())
         for _ in range(5):
             await asyncio.sleep(0)
         assert one.is_held()
@@ -236,19 +238,19 @@ def test_who_cannot_take_or_renew_the_lease_says_why_and_who_waits_for_a_leader_
 
     async def story() -> None:
         api.is_down = True
-        taking = asyncio.create_task(one.acquire(retry_s=0))
+        taking = asyncio.create_task(one.acquire())
         await until(one, "cannot be taken")
         assert "the API server cannot be reached" in one.hindrance
         api.is_down = False
         await taking
         assert one.hindrance == ""
 
-        waiting = asyncio.create_task(standby.acquire(retry_s=0))
+        waiting = asyncio.create_task(standby.acquire())
         await until(standby, "")
         waiting.cancel()
 
         api.is_down = True
-        keeping = asyncio.create_task(one.keep(renew_s=0))
+        keeping = asyncio.create_task(one.keep())
         await until(one, "cannot be renewed")
         keeping.cancel()
 

@@ -9,10 +9,16 @@ from aiohttp.test_utils import make_mocked_request
 
 import story_support
 from bookie.base.errors import BookieError
+from bookie_operator import workqueue
 from bookie_operator.execute import LostLease
 from bookie_operator.health import Vitals
 from bookie_operator.workqueue import PARALLEL, STUCK_AFTER, WorkQueue
 from story_support import in_a_loop
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workqueue, "DEBOUNCE_MS", 1)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -37,7 +43,7 @@ def test_a_burst_of_events_is_one_pass() -> None:
         seen.append(key)
 
     async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=1)
+        queue: WorkQueue[str] = WorkQueue(handle)
         for _ in range(100):
             queue.add("a")
         await run(queue, lambda: until(lambda: queue.passes == 1 and len(queue) == 0))
@@ -61,7 +67,7 @@ def test_a_key_is_never_worked_on_twice_at_a_time_and_once_more_when_added_meanw
             await gate.wait()
             running -= 1
 
-        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+        queue: WorkQueue[str] = WorkQueue(handle)
         queue.add("a")
 
         async def then() -> None:
@@ -86,7 +92,7 @@ def test_different_keys_run_side_by_side_up_to_the_limit() -> None:
             running.append(key)
             await asyncio.Event().wait()
 
-        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+        queue: WorkQueue[str] = WorkQueue(handle)
         for number in range(PARALLEL + 2):
             queue.add(str(number))
         await run(queue, lambda: until(lambda: len(running) == PARALLEL))
@@ -101,7 +107,7 @@ def test_what_a_pass_asks_for_comes_again() -> None:
         async def handle(key: str) -> int | None:
             return 0 if queue.passes < 3 else None
 
-        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+        queue: WorkQueue[str] = WorkQueue(handle)
         queue.add("a")
         await run(queue, lambda: until(lambda: queue.passes == 4 and len(queue) == 0))
         return queue.passes
@@ -133,7 +139,7 @@ def test_a_fatal_error_ends_the_queue() -> None:
         async def handle(key: str) -> None:
             raise LostLease("gone")
 
-        queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+        queue: WorkQueue[str] = WorkQueue(handle)
         queue.add("a")
         await queue.run()
 
@@ -162,7 +168,7 @@ async def test_a_key_that_keeps_failing_is_named_with_its_reason_until_it_succee
             raise BookieError("PATCH status: 403 forbidden")
         return 60_000
 
-    queue: WorkQueue[str] = WorkQueue(handle, debounce_ms=0)
+    queue: WorkQueue[str] = WorkQueue(handle)
 
     async def fail_and_mend() -> None:
         nonlocal is_broken

@@ -13,7 +13,6 @@ from bookie.client.net.watcher import BookieRecord
 from bookie.metadata.ledger import LedgerMetadata, Segment, new_ledger
 from bookie.ports.network import Address
 from pyspark_bookkeeper import batch, options, rows, schema, views
-from pyspark_bookkeeper import fleet as clients
 from pyspark_bookkeeper.partitions import Piece
 from pyspark_bookkeeper.rows import ROWS_MAX, Corrupt, RowBatcher, RowRun
 
@@ -83,7 +82,6 @@ def test_a_reader_of_ids_needs_no_fleet() -> None:
     found = [row for one in reader.read(batch.EntryPartition((piece(7, 3, 6),))) for row in one.to_pylist()]
 
     assert found == [{"ledger_id": 7, "entry_id": one} for one in (3, 4, 5)]
-    assert not clients.is_connected(options.parse(NOWHERE).connection)
 
 
 def test_a_partition_of_sparks_own_making_is_empty() -> None:
