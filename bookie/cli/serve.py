@@ -126,7 +126,7 @@ async def _serve(effective: "Effective") -> int:
                 effective,
                 "adminPort",
                 effective.admin,
-                lambda at: admin.serve(node, at, callers, node.doors, tls=tls, socket=told("adminSocket")),
+                lambda at: admin.serve(node.admin, at, callers, node.doors, tls=tls, socket=told("adminSocket")),
             ),
             _listening(
                 effective, "metricsPort", effective.metrics, lambda at: metrics.serve(node.telemetry, at, node.doors)
@@ -211,7 +211,7 @@ async def _serving_http(
         return
     session = _Session(world, effective.options.metadata_uri)
     paths = HttpPaths(
-        node,
+        node.admin,
         metrics.page(node.telemetry),
         server_options.without_secrets(effective),
         more=ClusterPaths(session.open, effective.options.metadata_uri).answers,

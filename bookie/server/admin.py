@@ -23,6 +23,7 @@ from bookie.ports.admin import (
     State,
     StorageReport,
 )
+from bookie.ports.disk import Usage
 from bookie.server import kept_mode
 from bookie.server.collection import Collection
 from bookie.storage.scrub import Scrubber
@@ -71,15 +72,15 @@ class NodeAdmin:
         """Ledgers and bytes that the brake on mass deletion kept when it was last looked; None: not yet."""
         return None if self.collection is None else self.collection.held
 
+    def usage(self) -> Usage:
+        """Return the space of the ledger disks; zeros while the storage is not open."""
+        return Usage(0, 0) if self.store is None else self.store.usage()
+
     def enter(self, phase: State) -> None:
         """Boot or stop moved on."""
         if phase is not self._phase:
             self._phase = phase
             log.info("state=%s", phase.value)
-
-    def notice(self) -> None:
-        """Wake those who watch the repair: there is something that they should see at once."""
-        self._boot.progress.notify()
 
     def is_healthy(self, question: Health) -> bool:
         """A bookie that waits or is held is alive and must not be restarted: it is only not ready."""
@@ -121,7 +122,7 @@ class NodeAdmin:
         if self._force_read_only and not read_only:
             raise errors.BadInput("this bookie was started with forceReadOnlyBookie=true and stays read-only")
         self._open_store().set_read_only(read_only)
-        self.notice()
+        self._boot.progress.notify()
         await kept_mode.keep(self._world.disk, self._mode_dirs, read_only=read_only)
         return self.state
 

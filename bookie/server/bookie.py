@@ -20,18 +20,7 @@ from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.position import PositionKeeper
 from bookie.metadata import paths, registration
 from bookie.ports import World
-from bookie.ports.admin import (
-    Compaction,
-    GarbageReport,
-    Grant,
-    Health,
-    Member,
-    RepairStatus,
-    ScrubReport,
-    State,
-    StorageReport,
-)
-from bookie.ports.disk import Usage
+from bookie.ports.admin import State
 from bookie.ports.metadata_store import CheckOp, MetadataStore
 from bookie.ports.metrics import Histogram, Sample
 from bookie.ports.network import Address, ByteStream
@@ -50,7 +39,6 @@ from bookie.server.options import ServerOptions
 from bookie.server.processor import Processor
 from bookie.server.readers import Readers
 from bookie.server.registration import Registration
-from bookie.server.unsent import Unsent
 from bookie.storage.collect.compactor import Compactor
 from bookie.storage.collect.daily import DailyCounts
 from bookie.storage.scrub import Scrubber
@@ -71,7 +59,7 @@ _LEASE_POLL_NS = 100 * NS_PER_MS
 
 
 class Bookie:
-    """Implements `ports.admin.Admin`. `ready` is set once it is registered and serves.
+    """`admin` answers for it (`ports.admin.Admin`). `ready` is set once it is registered and serves.
 
     Raises BadInput when the keys that its options name cannot be used.
     """
@@ -88,7 +76,7 @@ class Bookie:
         self._security = security.load(options.security, world)
         self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.client_options())
         mode_dirs = options.storage.ledger_dirs if options.keeps_mode else ()
-        self._admin = NodeAdmin(self.boot, world, force_read_only=options.force_read_only, mode_dirs=mode_dirs)
+        self.admin = NodeAdmin(self.boot, world, force_read_only=options.force_read_only, mode_dirs=mode_dirs)
         self._lease = ServingLease()
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
@@ -100,7 +88,7 @@ class Bookie:
         async with asyncio.TaskGroup() as group:
             life = group.create_task(self._supervise(self._live), name=f"bookie {self.options.bookie_id}")
             await self._stop.wait()
-            self._admin.enter(State.STOPPING)
+            self.admin.enter(State.STOPPING)
             life.cancel()
         if self._failure is not None:
             raise self._failure
@@ -138,7 +126,7 @@ class Bookie:
         async with contextlib.AsyncExitStack() as stack:
             metadata = await self._connect()
             stack.push_async_callback(self._end_session, metadata)
-            store = await self.boot.run(metadata, on_state=self._admin.enter, fail=self.fail)
+            store = await self.boot.run(metadata, on_state=self.admin.enter, fail=self.fail)
             stack.push_async_callback(self._close_store, store)
             # Before the last flush: whoever looks for bookies should not find one that does not answer.
             stack.push_async_callback(self._end_session, metadata)
@@ -205,18 +193,15 @@ class Bookie:
 
     # ---- serving --------------------------------------------------------------------------------------------------
 
-    def _make_readers(self, boundary: Boundary, unsent: Unsent) -> tuple[Readers, Readers]:
-        """Those of lists of entries are the second."""
-        at_once, queue_max = self.options.budgets.reads, self.options.reads_pending_max
-        readers = Readers(boundary, unsent, at_once=at_once, queue_max=queue_max)
-        return readers, lists.listers(boundary, unsent)
-
     @contextlib.asynccontextmanager
     async def _serving(self, store: EntryStore, metadata: MetadataStore) -> AsyncIterator[None]:
         """Open the data port, register, repair; close the port on the way out, before anything is flushed."""
         options, admission, boundary = self.options, Admission(), Boundary(self.doors)
         self.connections = connections = Connections(options.budgets, self.world.clock, self.doors)
-        readers, listers = self._make_readers(boundary, connections.unsent)
+        readers = Readers(
+            boundary, connections.unsent, at_once=options.budgets.reads, queue_max=options.reads_pending_max
+        )
+        listers = lists.listers(boundary, connections.unsent)
         processor = Processor(
             store, readers, listers, admission, self.metrics, self.world.clock, boundary, options.frame_bytes_max
         )
@@ -267,8 +252,8 @@ class Bookie:
             ("upkeep", lambda: self._keep_up(store, metadata)),
             ("scrub", scrubber.run),
         )
-        self._admin.store, self._admin.scrubber = store, scrubber
-        self._admin.registered = registrar.registered
+        self.admin.store, self.admin.scrubber = store, scrubber
+        self.admin.registered = registrar.registered
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._supervise(part), name=name) for name, part in parts]
@@ -281,7 +266,7 @@ class Bookie:
             self.ready.clear()
             registrar.registered.clear()
             await listener.close()
-            self._admin.store = None
+            self.admin.store = None
 
     async def _is_kept_read_only(self) -> bool:
         ledger_dirs = self.options.storage.ledger_dirs
@@ -328,7 +313,7 @@ class Bookie:
         clock = self.world.clock
         await registrar.registered.wait()
         self.ready.set()
-        self._admin.notice()
+        self.boot.progress.notify()
         log.info("serving bookie_id=%s port=%d", self.options.bookie_id, self.port)
         while True:
             registrar.set_read_only(store.is_read_only)
@@ -360,66 +345,11 @@ class Bookie:
         collection = Collection(
             store, ledgers, compactor, counts, self.boot.record.instance_id, interval_ms=self.options.gc_interval_ms
         )
-        self._admin.collection = collection
+        self.admin.collection = collection
         try:
             await collection.run()
         finally:
-            self._admin.collection = None
-
-    # ---- ports.admin.Admin ------------------------------------------------------------------------------------------
-
-    @property
-    def state(self) -> State:
-        """What this node is doing now."""
-        return self._admin.state
-
-    @property
-    def is_read_only(self) -> bool:
-        return self._admin.is_read_only
-
-    @property
-    def garbage_held(self) -> tuple[int, int] | None:
-        """Ledgers and bytes that the brake on mass deletion kept when it was last looked; None: not yet."""
-        return self._admin.garbage_held
-
-    def usage(self) -> Usage:
-        """Space of the ledger disks; zeros while the storage is not open."""
-        return Usage(0, 0) if self._admin.store is None else self._admin.store.usage()
-
-    def is_healthy(self, question: Health) -> bool:
-        return self._admin.is_healthy(question)
-
-    async def storage_report(self, *, fresh: bool = False) -> StorageReport:
-        return await self._admin.storage_report(fresh=fresh)
-
-    async def members(self) -> tuple[Member, ...]:
-        return await self._admin.members()
-
-    async def grant(self, grant: Grant) -> None:
-        await self._admin.grant(grant)
-
-    def repair_status(self, interval_ms: int) -> AsyncIterator[RepairStatus]:
-        return self._admin.repair_status(interval_ms)
-
-    async def set_read_only(self, read_only: bool) -> State:
-        return await self._admin.set_read_only(read_only)
-
-    async def prepare_shutdown(self) -> str:
-        return await self._admin.prepare_shutdown()
-
-    async def flush(self) -> None:
-        await self._admin.flush()
-
-    async def collect_garbage(
-        self, compaction: Compaction, *, released: int = 0, looks_only: bool = False
-    ) -> GarbageReport:
-        return await self._admin.collect_garbage(compaction, released=released, looks_only=looks_only)
-
-    async def scrub(self) -> None:
-        await self._admin.scrub()
-
-    def scrub_report(self) -> ScrubReport:
-        return self._admin.scrub_report()
+            self.admin.collection = None
 
     def telemetry(self) -> Iterator[Sample | Histogram]:
         """Everything there is to measure, for `runtime.metrics`."""
@@ -427,9 +357,10 @@ class Bookie:
         yield from self.doors.samples()
         if self.connections is not None:
             yield from self.connections.samples()
-        state, status = self.state, self.boot.progress.snapshot(self.state)
+        state = self.admin.state
+        status = self.boot.progress.snapshot(state)
         yield Sample("bookie_state", "gauge", "1 for the state it is in.", 1, (("state", state.value),))
-        yield Sample("bookie_incarnation", "gauge", "Which life of its volumes this is.", status.incarnation)
+        yield Sample("bookie_incarnation", "gauge", "Which incarnation of its volumes this is.", status.incarnation)
         for name, value, text in (
             ("ledgers_limbo", status.ledgers_limbo, "Ledgers that may have lost entries here."),
             ("repair_ledgers_pending", status.ledgers_pending, "Ledgers that are not repaired yet."),
@@ -437,16 +368,16 @@ class Bookie:
             ("repair_entries_copied", status.entries_copied, "Entries copied from other bookies by this repair."),
         ):
             yield Sample(f"bookie_{name}", "gauge", text, value)
-        if self._admin.collection is not None:
-            yield from self._admin.collection.samples()
-        store = self._admin.store
+        if self.admin.collection is not None:
+            yield from self.admin.collection.samples()
+        store = self.admin.store
         if store is not None:
             for name, value in store.stats.as_dict().items():
                 kind, suffix = ("gauge", "") if name in GAUGES else ("counter", "_total")
                 text = "Of the storage engine (bookie/storage/stats.py)."
                 yield Sample(f"bookie_storage_{name}{suffix}", kind, text, value)
             text = "Ledger directories that take no writes any more: this bookie is read-only until a restart."
-            yield Sample("bookie_ledger_directories_failed", "gauge", text, store.failed_partitions)
+            yield Sample("bookie_ledger_directories_failed", "gauge", text, len(store.failed_dirs))
             text = "Ledgers whose state here nobody can judge: never a no, no adds (docs/STORAGE.md)."
             yield Sample("bookie_ledgers_quarantined", "gauge", text, len(store.quarantined))
             for path, usage in store.disks.items():

@@ -150,10 +150,7 @@ class ClusterPaths:
         return text_answer(200, f"lostBookieRecoveryDelay value: {seconds}")
 
     async def _set_delay(self, request: HttpRequest) -> HttpAnswer:
-        try:
-            seconds = json.loads(request.body)["delay_seconds"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            seconds = None
+        seconds = field_of(request, "delay_seconds")
         if type(seconds) is not int:
             raise errors.BadInput('the body says {"delay_seconds": 60}')
         await (await self._recovery()).set_delay_s(seconds)
@@ -224,6 +221,14 @@ def facts_of(ledger_id: LedgerId, metadata: LedgerMetadata) -> dict[str, Any]:
             for segment in metadata.segments
         },
     }
+
+
+def field_of(request: HttpRequest, name: str) -> object:
+    """Return a field of the JSON object in the request's body; None when the body has none of that name."""
+    try:
+        return json.loads(request.body)[name]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def text_answer(status: int, text: str) -> HttpAnswer:

@@ -119,18 +119,13 @@ class Collection:
 
     async def _turn(self) -> None:
         """Neither keeps the other from its work: compaction needs nobody's answer."""
-        try:
-            _tell(await self._collect(), None)
-        except BookieError as error:
-            if error.fatal:
-                raise
-            log.warning("garbage collection given up reason=%s", error)
-        try:
-            _tell(None, await self._compactor.run())
-        except BookieError as error:
-            if error.fatal:
-                raise
-            log.warning("compaction given up reason=%s", error)
+        for what, work in (("garbage collection", self._collect), ("compaction", self._compactor.run)):
+            try:
+                _tell(await work())
+            except BookieError as error:
+                if error.fatal:
+                    raise
+                log.warning("%s given up, the next run tries again reason=%s", what, error)
 
     async def _answer(self, asked: _Asked) -> None:
         answer = asked.answer
@@ -145,7 +140,8 @@ class Collection:
             if error.fatal:
                 raise
         else:
-            _tell(found, done)
+            _tell(found)
+            _tell(done)
             if not answer.done():
                 answer.set_result(_report(found, done, self._undecided))
         finally:
@@ -184,10 +180,10 @@ def _tell_of_the_end(answer: "asyncio.Future[GarbageReport]") -> None:
         answer.set_exception(errors.StorageFailed("this bookie is stopping"))
 
 
-def _tell(found: collector.Collected | None, done: Compacted | None) -> None:
-    if found is not None and (found.ledgers_deleted or found.logs_dropped):
-        log.info("garbage collected ledgers=%d logs=%d", found.ledgers_deleted, found.logs_dropped)
-    if done is not None and (done.logs or done.refused):
+def _tell(done: collector.Collected | Compacted | None) -> None:
+    if isinstance(done, collector.Collected) and (done.ledgers_deleted or done.logs_dropped):
+        log.info("garbage collected ledgers=%d logs=%d", done.ledgers_deleted, done.logs_dropped)
+    elif isinstance(done, Compacted) and (done.logs or done.refused):
         log.info("logs compacted logs=%d entries=%d refused=%r", done.logs, done.entries, done.refused)
 
 

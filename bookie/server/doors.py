@@ -48,12 +48,12 @@ class NodeDoors:
             log.warning("lines kept back door=%s count=%d", kind, count)
 
     def samples(self) -> Iterator[Sample]:
-        for door, count in self._failed.items():
-            yield Sample(
-                "bookie_door_errors_total", "counter", "Errors of ours, stopped at a door.", count, (("door", door),)
-            )
-        for door, count in self._refused.items():
-            yield Sample("bookie_door_refusals_total", "counter", "Turned away, by door.", count, (("door", door),))
+        for name, counts, what in (
+            ("errors", self._failed, "Errors of ours, stopped at a door."),
+            ("refusals", self._refused, "Turned away, by door."),
+        ):
+            for door, count in counts.items():
+                yield Sample(f"bookie_door_{name}_total", "counter", what, count, (("door", door),))
 
 
 def is_of_our_state(error: BaseException, *, anywhere: bool = False) -> bool:

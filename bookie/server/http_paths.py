@@ -17,43 +17,21 @@ shows a certificate that the admin port obeys. Changes are logged with who made 
 server/http/service of BookKeeper.
 """
 
-import json
 import logging
 from collections.abc import Mapping
-from typing import Protocol
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.ports.admin import Admin, Compaction, Health, State
-from bookie.ports.disk import Usage
-from bookie.ports.http import JSON, Handler, HttpAnswer, HttpRequest
+from bookie.ports.admin import Compaction, Health, State
+from bookie.ports.http import Handler, HttpAnswer, HttpRequest
+from bookie.server.admin import NodeAdmin
+from bookie.server.cluster_paths import field_of, json_answer, text_answer
 
 log = logging.getLogger(__name__)
 
 # For anybody: what a probe and a scraper ask.
 OPEN = ("/heartbeat", "/metrics", "/api/v1/bookie/is_ready")
-
-
 _BODY_SHOWN = 200
-
-
-class Node(Admin, Protocol):
-    """A bookie, as these paths see it."""
-
-    @property
-    def state(self) -> State: ...
-
-    def usage(self) -> Usage:
-        """Space of the ledger disks; zeros while the storage is not open."""
-        ...
-
-    @property
-    def is_read_only(self) -> bool: ...
-
-    @property
-    def garbage_held(self) -> tuple[int, int] | None:
-        """Ledgers and bytes that the brake on mass deletion kept when it was last looked; None: not yet."""
-        ...
 
 
 class HttpPaths:
@@ -61,7 +39,7 @@ class HttpPaths:
 
     def __init__(
         self,
-        node: Node,
+        node: NodeAdmin,
         metrics: Handler,
         settings: Mapping[str, str],
         *,
@@ -90,12 +68,12 @@ class HttpPaths:
         method = "GET" if request.method == "HEAD" else request.method
         path = request.path.rstrip("/") or "/"
         if path not in self._paths:
-            return _text(404, f"there is no {path} here; there are: {', '.join(self._paths)}")
+            return text_answer(404, f"there is no {path} here; there are: {', '.join(self._paths)}")
         answering = self._answers.get((method, path))
         if answering is None:
-            return _text(405, f"{method} is not possible for {path}")
+            return text_answer(405, f"{method} is not possible for {path}")
         if path not in OPEN and not request.caller:
-            return _text(
+            return text_answer(
                 403, "health and metrics for everybody; this for its own machine, or over TLS with a certificate"
             )
         if method != "GET":
@@ -103,24 +81,24 @@ class HttpPaths:
         try:
             answer = await answering(request)
         except errors.BadInput as error:
-            return _text(400, str(error))
+            return text_answer(400, str(error))
         except (errors.LedgerMissing, errors.NodeMissing, errors.NobodyAudits) as error:
-            return _text(404, str(error))
+            return text_answer(404, str(error))
         except BookieError as error:
-            return _text(503, str(error))
+            return text_answer(503, str(error))
         return HttpAnswer(answer.status, b"", answer.content_type) if request.method == "HEAD" else answer
 
     async def _heartbeat(self, request: HttpRequest) -> HttpAnswer:
-        return _text(200, "OK")
+        return text_answer(200, "OK")
 
     async def _is_ready(self, request: HttpRequest) -> HttpAnswer:
         if self._node.is_healthy(Health.SERVING):
             return HttpAnswer(200)
-        return _text(503, f"this bookie is not ready: {self._node.state.value}")
+        return text_answer(503, f"this bookie is not ready: {self._node.state.value}")
 
     async def _state(self, request: HttpRequest) -> HttpAnswer:
         state = self._node.state
-        return _json(
+        return json_answer(
             {
                 "running": state.serves,
                 "readOnly": self._node.is_read_only,
@@ -130,38 +108,27 @@ class HttpPaths:
         )
 
     async def _read_only(self, request: HttpRequest) -> HttpAnswer:
-        return _json({"readOnly": self._node.is_read_only})
+        return json_answer({"readOnly": self._node.is_read_only})
 
     async def _set_read_only(self, request: HttpRequest) -> HttpAnswer:
-        try:
-            wanted = json.loads(request.body)["readOnly"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            wanted = None
+        wanted = field_of(request, "readOnly")
         if not isinstance(wanted, bool):
             raise errors.BadInput('the body says {"readOnly": true} or {"readOnly": false}')
         await self._node.set_read_only(wanted)
-        return _json({"readOnly": self._node.is_read_only})
+        return json_answer({"readOnly": self._node.is_read_only})
 
     async def _info(self, request: HttpRequest) -> HttpAnswer:
         usage = self._node.usage()
-        return _json({"freeSpace": usage.free_bytes, "totalSpace": usage.total_bytes})
+        return json_answer({"freeSpace": usage.free_bytes, "totalSpace": usage.total_bytes})
 
     async def _config(self, request: HttpRequest) -> HttpAnswer:
-        return _json(dict(self._settings))
+        return json_answer(dict(self._settings))
 
     async def _garbage(self, request: HttpRequest) -> HttpAnswer:
         ledgers, size_bytes = self._node.garbage_held or (None, None)
-        return _json({"held_ledgers": ledgers, "held_bytes": size_bytes})
+        return json_answer({"held_ledgers": ledgers, "held_bytes": size_bytes})
 
     async def _collect(self, request: HttpRequest) -> HttpAnswer:
         report = await self._node.collect_garbage(Compaction.NONE)
         done = f"{report.ledgers_deleted} ledgers forgotten, {report.logs_dropped} logs removed"
-        return _text(200, f"{done}; held: {report.held_reason}" if report.held_reason else done)
-
-
-def _text(status: int, text: str) -> HttpAnswer:
-    return HttpAnswer(status, f"{text}\n".encode())
-
-
-def _json(facts: object) -> HttpAnswer:
-    return HttpAnswer(200, json.dumps(facts).encode(), JSON)
+        return text_answer(200, f"{done}; held: {report.held_reason}" if report.held_reason else done)

@@ -6,6 +6,7 @@ connection. A time-out is no error: the answer says where the LAC stands.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
 from bookie.base.ids import EntryId, LedgerId
@@ -22,25 +23,23 @@ POLLS_MAX = 50_000
 POLLS_OF_ONE_MAX = 10_000
 
 
+@dataclass(slots=True, eq=False)
 class _Poll:
-    __slots__ = ("on_end", "owner", "previous_lac", "request", "timer")
+    """One client that waits."""
 
-    def __init__(self, request: ReadRequest, previous_lac: int, owner: object, on_end: OnEnd) -> None:
-        self.request = request
-        self.previous_lac = previous_lac
-        self.owner = owner
-        self.on_end = on_end
-        self.timer: asyncio.TimerHandle | None = None
+    request: ReadRequest
+    previous_lac: int
+    owner: object
+    on_end: OnEnd
+    timer: asyncio.TimerHandle | None = None
 
 
+@dataclass(slots=True, eq=False)
 class _Waits:
     """The polls of one ledger, and what ends its watch: however many wait, the store calls one."""
 
-    __slots__ = ("polls", "unwatch")
-
-    def __init__(self, unwatch: Callable[[], None]) -> None:
-        self.polls: dict[_Poll, None] = {}
-        self.unwatch = unwatch
+    unwatch: Callable[[], None]
+    polls: dict[_Poll, None] = field(default_factory=dict)
 
 
 class LongPolls:

@@ -1,5 +1,6 @@
 """ServerOptions: what one bookie process is told. Validated together; reads no file and no environment."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bookie.base import errors, ids
@@ -65,17 +66,16 @@ class ServerOptions:
             sasl_password=security.peer_password,
         )
 
-    def _problems(self) -> list[str]:
-        problems: list[str] = []
+    def _problems(self) -> Iterator[str]:
         for check, value in ((ids.parse_bookie_id, self.bookie_id), (paths.parse_uri, self.metadata_uri)):
             try:
                 check(value)
             except errors.BadInput as error:
-                problems.append(str(error))
+                yield str(error)
         if not self.host:
-            problems.append("no address to tell clients; set advertisedAddress")
+            yield "no address to tell clients; set advertisedAddress"
         if not 0 <= self.port < 1 << 16:
-            problems.append(f"port {self.port} is not between 0 and 65535")
+            yield f"port {self.port} is not between 0 and 65535"
         for name, milliseconds in (
             ("session_timeout_ms", self.session_timeout_ms),
             ("shutdown_timeout_ms", self.shutdown_timeout_ms),
@@ -83,5 +83,4 @@ class ServerOptions:
             ("gc_interval_ms", self.gc_interval_ms),
         ):
             if milliseconds < 1:
-                problems.append(f"{name} is {milliseconds}, at least 1")
-        return problems
+                yield f"{name} is {milliseconds}, at least 1"

@@ -7,6 +7,7 @@ asks for much and reads nothing holds up itself, and costs what its first few an
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bookie.base.units import KIB
@@ -43,28 +44,26 @@ class Reader(Requester, Protocol):
 Work = Callable[[Any, Any], Awaitable[bool]]
 
 
+@dataclass(slots=True, eq=False)
 class _Address:
     """Where clients come from: what they all have, and their lanes that may begin."""
 
-    __slots__ = ("count", "is_queued", "ready", "running")
-
-    def __init__(self) -> None:
-        self.ready: deque[_Lane] = deque()  # each once at most
-        self.is_queued = False
-        self.count = 0  # jobs that wait or run
-        self.running = 0
+    ready: deque["_Lane"] = field(default_factory=deque)  # each once at most
+    is_queued: bool = False
+    count: int = 0  # jobs that wait or run
+    running: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class _Lane:
-    __slots__ = ("address", "is_queued", "jobs", "running", "to", "width")
+    """The reads of one client, in the order they came."""
 
-    def __init__(self, to: Reader, address: _Address, width: int) -> None:
-        self.to = to
-        self.address = address
-        self.jobs: deque[tuple[Incoming, Work]] = deque()
-        self.running = 0
-        self.width = width
-        self.is_queued = False
+    to: Reader
+    address: _Address
+    width: int
+    jobs: deque[tuple[Incoming, Work]] = field(default_factory=deque)
+    running: int = 0
+    is_queued: bool = False
 
 
 class Readers:

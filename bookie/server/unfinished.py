@@ -8,6 +8,7 @@ futures that wait.
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from bookie.base.units import KIB, NS_PER_S
@@ -29,14 +30,14 @@ class FrameHolder(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class _Claim:
-    __slots__ = ("began_ns", "held_bytes", "needed_bytes", "room")
+    """The frame that one connection has begun."""
 
-    def __init__(self, needed_bytes: int, held_bytes: int, now_ns: int) -> None:
-        self.needed_bytes = needed_bytes
-        self.held_bytes = held_bytes
-        self.began_ns = now_ns
-        self.room: asyncio.Future[None] | None = None
+    needed_bytes: int
+    held_bytes: int
+    began_ns: int
+    room: "asyncio.Future[None] | None" = None
 
 
 class Unfinished:

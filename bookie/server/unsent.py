@@ -4,6 +4,7 @@ Each connection has a bound of its own (`connection`). Where all of them togethe
 anybody who has not taken his answers, and after a moment those are cut off who take none. Pure.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from bookie.base.units import KIB, NS_PER_S
@@ -27,13 +28,13 @@ class Debtor(Protocol):
     def cut(self, reason: str) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class _Debt:
-    __slots__ = ("since_ns", "size", "taken")
+    """What one client has not taken."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.taken = 0
-        self.since_ns = -1  # it has been watched from then on; -1: it is not
+    size: int
+    taken: int = 0
+    since_ns: int = -1  # it has been watched from then on; -1: it is not
 
 
 class Unsent:

@@ -5,6 +5,8 @@ address, whoever makes it, waits its turn: twice as long after each further mist
 password that is right counts for nothing here, so that nobody's success makes room for somebody else's guesses.
 """
 
+from dataclasses import dataclass
+
 from bookie.base.units import NS_PER_MS, NS_PER_S
 
 FREE = 5
@@ -16,13 +18,13 @@ _FORGIVEN_NS = 60 * NS_PER_S
 HOSTS_MAX = 4096
 
 
+@dataclass(slots=True)
 class _Record:
-    __slots__ = ("erred_ns", "mistakes", "next_ns")
+    """The mistakes of one address."""
 
-    def __init__(self, now_ns: int) -> None:
-        self.mistakes = 0
-        self.erred_ns = now_ns
-        self.next_ns = now_ns
+    erred_ns: int
+    next_ns: int
+    mistakes: int = 0
 
 
 class WrongPasswords:
@@ -47,7 +49,7 @@ class WrongPasswords:
         """Count an attempt that was wrong."""
         record = self._records.pop(host, None)
         if record is None:
-            record = _Record(now_ns)
+            record = _Record(now_ns, now_ns)
             if len(self._records) >= HOSTS_MAX:
                 del self._records[next(iter(self._records))]
         self._forgive(record, now_ns)

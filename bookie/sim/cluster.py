@@ -157,7 +157,7 @@ class BookieNode:
 
     @property
     def state(self) -> State | None:
-        return self.process.state if self.process is not None else None
+        return self.process.admin.state if self.process is not None else None
 
     def crash(self, how: ProcessEnd = ProcessEnd.POWER_CUT) -> None:
         """End the process at once. POWER_CUT loses what is not synced, KILL what is only in the process."""
@@ -180,7 +180,7 @@ class BookieNode:
         """What its admin service says. Raises NodeCrashed when it is down."""
         if self.process is None:
             raise NodeCrashed(self.machine)
-        return await self.node.do(self.process.storage_report(fresh=True))
+        return await self.node.do(self.process.admin.storage_report(fresh=True))
 
     async def grant(self) -> None:
         """Play the operator: allow a bookie that waits to take over its identity with empty volumes."""
@@ -198,7 +198,7 @@ class BookieNode:
             ttl_ms=60_000,
             issued_by="director",
         )
-        await self.node.do(self.process.grant(grant))
+        await self.node.do(self.process.admin.grant(grant))
 
 
 class ClientNode:

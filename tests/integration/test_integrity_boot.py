@@ -111,7 +111,7 @@ async def held_with(cluster: SimCluster, bookie: BookieNode, verdict: Verdict) -
     assert (report.state, report.verdict, report.data_port_open) == (State.HELD, verdict, False)
     assert contents_of(bookie.node.image) == before
     with pytest.raises(errors.GrantRefused) as refused:
-        await bookie.node.do(bookie.process.grant(grant_for(report)))  # type: ignore[union-attr]
+        await bookie.node.do(bookie.process.admin.grant(grant_for(report)))  # type: ignore[union-attr]
     assert refused.value.reason == "not_waiting"
     return report.reason
 
@@ -181,12 +181,12 @@ async def test_a_grant_for_a_situation_that_changed_is_refused_and_the_next_one_
         (same_pod, "evidence_changed"),
     ):  # each start is a pod of its own here
         with pytest.raises(errors.GrantRefused) as refused:
-            await bookie.node.do(bookie.process.grant(stale))
+            await bookie.node.do(bookie.process.admin.grant(stale))
         assert refused.value.reason == reason
     assert contents_of(bookie.node.image) == []
     good = grant_for(await bookie.report())
-    await bookie.node.do(bookie.process.grant(good))
-    await bookie.node.do(bookie.process.grant(good))  # its sender may not have heard the answer
+    await bookie.node.do(bookie.process.admin.grant(good))
+    await bookie.node.do(bookie.process.admin.grant(good))  # its sender may not have heard the answer
     await cluster.until_repaired(bookie.name)
 
 
@@ -207,10 +207,10 @@ async def test_a_refused_grant_moves_no_epoch_whatever_epoch_it_names(cluster: S
     assert bookie.process is not None
     for grant in forged:
         with pytest.raises(errors.GrantRefused):
-            await bookie.node.do(bookie.process.grant(grant))
+            await bookie.node.do(bookie.process.admin.grant(grant))
         assert (await bookie.report()).operator_epoch_seen == 0
 
-    await bookie.node.do(bookie.process.grant(good))
+    await bookie.node.do(bookie.process.admin.grant(good))
     await cluster.until_repaired(bookie.name)
     assert (await bookie.report()).operator_epoch_seen == good.operator_epoch
 
@@ -225,7 +225,7 @@ async def test_a_new_life_names_who_granted_it_in_its_record_for_as_long_as_it_l
     await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
     grant = dataclasses.replace(grant_for(await bookie.report()), given_by="local: ada@home")
     assert bookie.process is not None
-    await bookie.node.do(bookie.process.grant(grant))
+    await bookie.node.do(bookie.process.admin.grant(grant))
     await cluster.until_repaired(bookie.name)
     bookie.crash()
     await back(cluster, bookie)
@@ -249,7 +249,7 @@ async def test_an_epoch_that_no_operator_gives_is_void_in_the_record_and_the_nex
     report = await bookie.report()
     assert report.operator_epoch_seen == 0
     assert bookie.process is not None
-    await bookie.node.do(bookie.process.grant(grant_for(report)))
+    await bookie.node.do(bookie.process.admin.grant(grant_for(report)))
     await cluster.until_repaired(bookie.name)
     assert (await bookie.report()).operator_epoch_seen == 9
 

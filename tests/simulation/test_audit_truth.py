@@ -123,7 +123,7 @@ class Truth:
 def _store(cluster: SimCluster, bookie: str):  # type: ignore[no-untyped-def]
     process = cluster.bookies[bookie].process
     assert process is not None
-    store = process._admin.store
+    store = process.admin.store
     assert store is not None
     return store
 

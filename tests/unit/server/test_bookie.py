@@ -174,7 +174,7 @@ async def test_a_new_bookie_serves_registers_and_says_where_it_is(fleet: Fleet) 
     added, read = await wire.ask(server_support.add(0), server_support.read(0))
     assert added.status is Status.EOK
     assert read.body == server_support.body(0)  # type: ignore[union-attr]
-    assert fleet.bookie.is_healthy(Health.SERVING)
+    assert fleet.bookie.admin.is_healthy(Health.SERVING)
 
 
 @story(run)
@@ -187,12 +187,12 @@ async def test_a_stop_flushes_and_takes_the_record_along(fleet: Fleet) -> None:
     fleet.bookie.request_stop()
     assert await fleet.ended() is None
     assert not await fleet.has_node(AVAILABLE)
-    assert fleet.bookie.state is State.STOPPING
+    assert fleet.bookie.admin.state is State.STOPPING
     fleet.node.end(ProcessEnd.EXIT)
 
     fleet.start()
     await fleet.ready()
-    report = await fleet.node.do(fleet.bookie.storage_report())
+    report = await fleet.node.do(fleet.bookie.admin.storage_report())
     assert report.verdict is not None
     assert report.verdict.value == "HEALTHY"
     (answer,) = await (await fleet.dial()).ask(server_support.read(0))
@@ -208,7 +208,7 @@ async def test_a_bookie_names_every_other_one_that_the_metadata_store_knows(flee
     looked_at = f"{paths.readonly('/ledgers')}/reads-only"
     await fleet.observer.do(fleet.metadata.create(looked_at, b"", parents=True))
 
-    members = await fleet.node.do(fleet.bookie.members())
+    members = await fleet.node.do(fleet.bookie.admin.members())
 
     assert members == (
         Member("bookie-1", has_cookie=True, is_registered=True, is_writable=True),
@@ -248,14 +248,14 @@ async def test_a_lost_session_is_followed_by_a_new_record(fleet: Fleet) -> None:
 async def test_a_read_only_bookie_moves_its_record_and_back(fleet: Fleet) -> None:
     fleet.start()
     await fleet.ready()
-    await fleet.until(lambda: fleet.bookie.state is State.SERVING, "repair is done")
+    await fleet.until(lambda: fleet.bookie.admin.state is State.SERVING, "repair is done")
 
-    state = await fleet.node.do(fleet.bookie.set_read_only(True))
+    state = await fleet.node.do(fleet.bookie.admin.set_read_only(True))
     assert state is State.READ_ONLY
     await fleet.wait_node(READONLY, present=True)
     await fleet.wait_node(AVAILABLE, present=False)
 
-    await fleet.node.do(fleet.bookie.set_read_only(False))
+    await fleet.node.do(fleet.bookie.admin.set_read_only(False))
     await fleet.wait_node(AVAILABLE, present=True)
     await fleet.wait_node(READONLY, present=False)
 
@@ -272,7 +272,7 @@ async def test_read_only_by_hand_outlives_the_process_where_it_is_to(
     async def begin(fleet: Fleet, *, keeps: bool) -> None:
         fleet.start(dataclasses.replace(OPTIONS, keeps_mode=keeps))
         await fleet.ready()
-        await fleet.until(lambda: fleet.bookie.state in (State.SERVING, State.READ_ONLY), "repair is done")
+        await fleet.until(lambda: fleet.bookie.admin.state in (State.SERVING, State.READ_ONLY), "repair is done")
 
     async def again(fleet: Fleet, *, keeps: bool) -> None:
         fleet.node.end(end)
@@ -280,35 +280,35 @@ async def test_read_only_by_hand_outlives_the_process_where_it_is_to(
         await begin(fleet, keeps=keeps)
 
     await begin(fleet, keeps=kept)
-    await fleet.node.do(fleet.bookie.set_read_only(True))
+    await fleet.node.do(fleet.bookie.admin.set_read_only(True))
     await again(fleet, keeps=asked)
     stays = kept and asked
-    assert fleet.bookie.state is (State.READ_ONLY if stays else State.SERVING)
+    assert fleet.bookie.admin.state is (State.READ_ONLY if stays else State.SERVING)
     await fleet.wait_node(READONLY if stays else AVAILABLE, present=True)
 
-    await fleet.node.do(fleet.bookie.set_read_only(False))
+    await fleet.node.do(fleet.bookie.admin.set_read_only(False))
     await again(fleet, keeps=asked)
-    assert fleet.bookie.state is State.SERVING
+    assert fleet.bookie.admin.state is State.SERVING
 
 
 @story(run)
 async def test_an_emptied_bookie_waits_for_a_grant_with_its_data_port_closed(fleet: Fleet) -> None:
     fleet.start()
     await fleet.ready()
-    await fleet.until(lambda: fleet.bookie.state is State.SERVING, "repair is done")
+    await fleet.until(lambda: fleet.bookie.admin.state is State.SERVING, "repair is done")
     fleet.node.end(ProcessEnd.POWER_CUT)
     fleet.node.image.wipe("/data")
     del fleet.bookie
 
     fleet.start()
     await fleet.until(
-        lambda: hasattr(fleet, "bookie") and fleet.bookie.state is State.WAITING_GRANT, "it waits for a grant"
+        lambda: hasattr(fleet, "bookie") and fleet.bookie.admin.state is State.WAITING_GRANT, "it waits for a grant"
     )
 
-    assert fleet.bookie.is_healthy(Health.PROCESS)
-    assert not fleet.bookie.is_healthy(Health.STORAGE)
-    assert not fleet.bookie.is_healthy(Health.SERVING)
-    report = await fleet.node.do(fleet.bookie.storage_report())
+    assert fleet.bookie.admin.is_healthy(Health.PROCESS)
+    assert not fleet.bookie.admin.is_healthy(Health.STORAGE)
+    assert not fleet.bookie.admin.is_healthy(Health.SERVING)
+    report = await fleet.node.do(fleet.bookie.admin.storage_report())
     assert report.data_port_open is False
     with pytest.raises(errors.BookieUnavailable):
         await fleet.dial()
@@ -359,8 +359,8 @@ async def test_a_bookie_with_data_is_never_told_to_make_a_cluster(fleet: Fleet, 
 
     fleet.start(options)
     if change == "the root alone is left":
-        await fleet.until(lambda: hasattr(fleet, "bookie") and fleet.bookie.state is State.HELD, "it is held")
-        said = (await fleet.node.do(fleet.bookie.storage_report())).reason
+        await fleet.until(lambda: hasattr(fleet, "bookie") and fleet.bookie.admin.state is State.HELD, "it is held")
+        said = (await fleet.node.do(fleet.bookie.admin.storage_report())).reason
     else:
         said = str(await fleet.ended())
         assert f"data of bookie {ID}, cluster " in said
@@ -531,14 +531,14 @@ async def test_ledger_records_that_a_stranger_deleted_cost_not_one_ledger(fleet:
     (kept,) = await wire.ask(server_support.read(0))
 
     assert kept.status is Status.EOK
-    report = await fleet.node.do(bookie.storage_report())
+    report = await fleet.node.do(bookie.admin.storage_report())
     assert report.garbage_held_ledgers == 20
     samples = {sample.name: sample.value for sample in bookie.telemetry() if isinstance(sample, Sample)}
     assert samples["bookie_gc_held_ledgers"] == 20
     assert samples["bookie_gc_day_ledgers"] == 0
-    released = await fleet.node.do(bookie.collect_garbage(Compaction.NONE, released=20))
+    released = await fleet.node.do(bookie.admin.collect_garbage(Compaction.NONE, released=20))
     assert released.ledgers_deleted == 20
-    assert bookie.garbage_held == (0, 0)
+    assert bookie.admin.garbage_held == (0, 0)
 
 
 UNJOURNALED = dataclasses.replace(OPTIONS, storage=dataclasses.replace(OPTIONS.storage, journal_write_data=False))
@@ -613,7 +613,7 @@ async def test_ledgers_that_nobody_can_judge_are_in_report_and_metrics(fleet: Fl
     await fleet.simulation.until(lambda: bookie.boot.progress.is_done, "the repair")  # which would mend it
     store.partitions[0].table.quarantine(LedgerId(7), "its journal holds a master key of 70000 bytes")
 
-    report = await fleet.node.do(bookie.storage_report())
+    report = await fleet.node.do(bookie.admin.storage_report())
 
     samples = {sample.name: sample.value for sample in bookie.telemetry() if isinstance(sample, Sample)}
     assert [(found.ledger_id, found.reason[:11]) for found in report.quarantined] == [(7, "its journal")]
@@ -639,9 +639,9 @@ async def test_one_ledger_that_nobody_can_repair_keeps_no_other_from_being_colle
     store.partitions[0].table.quarantine(LedgerId(7), "a test says so")
     await fleet.until(lambda: LedgerId(7) in bookie.boot.progress.blocked, "an attempt at the repair")
 
-    found = await fleet.node.do(bookie.collect_garbage(Compaction.MAJOR, released=1))
+    found = await fleet.node.do(bookie.admin.collect_garbage(Compaction.MAJOR, released=1))
 
-    assert (bookie.state, found.ledgers_deleted) == (State.REPAIRING, 1)
+    assert (bookie.admin.state, found.ledgers_deleted) == (State.REPAIRING, 1)
     assert [ledger_id async for ledger_id in store.ledgers()] == [7]
     assert "compact" not in found.refused or "switched off" in found.refused
 
