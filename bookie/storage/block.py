@@ -48,16 +48,6 @@ def locations_in(row: bytes, first: EntryId) -> Iterator[tuple[EntryId, Location
         yield EntryId(first + slot), location.unpack(packed)
 
 
-def without(row: bytes, entry_id: EntryId) -> bytes | None:
-    """Return the row without one entry, None when nothing is left of it."""
-    slots = dict(_slots(row))
-    slots.pop(entry_id & _SLOT_MASK, None)
-    if not slots:
-        return None
-    present = sum(1 << slot for slot in slots)
-    return present.to_bytes(_PRESENT_SIZE, "big") + b"".join(slots.values())
-
-
 def last_in(row: bytes, first: EntryId) -> EntryId:
     """Return the highest entry of the block that begins with id `first`; a row is never empty."""
     return EntryId(first + _present(row).bit_length() - 1)

@@ -25,7 +25,7 @@ from bookie.base.ids import LedgerId
 from bookie.base.units import MIB, NS_PER_MS
 from bookie.ports.clock import Clock
 from bookie.storage.entrylog import format as log_format
-from bookie.storage.index import Placed, Use
+from bookie.storage.index import Index, Placed, Use
 from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.partition import Partition
@@ -73,7 +73,7 @@ async def checkpoint(
     # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of its new life.
     for ledger_id in partition.table.deleting:
         partition.index.forget(ledger_id, keep_row=ledger_id in partition.table.known)
-    await _put_batches(partition, partition.index.use_pairs(partition.log_use))
+    await put_in_batches(partition.index, partition.index.use_pairs(partition.log_use))
     await _put_entries(partition, written)
     await _write_rows(partition, touched)
     partition.save_marks()
@@ -145,9 +145,10 @@ async def _put_entries(partition: Partition, written: Sequence[Placed]) -> None:
                 await pause()
 
 
-async def _put_batches(partition: Partition, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+async def put_in_batches(index: Index, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+    """Put rows into the index; the loop is given back between batches."""
     for start in range(0, len(pairs), INDEX_BATCH_COUNT):
-        partition.index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
+        index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
         await pause()
 
 

@@ -80,20 +80,19 @@ async def mark_dirty(disk: Disk, options: StorageOptions) -> None:
         await disk_port.replace_durably(disk, path, text)
 
 
+async def _texts(disk: Disk, options: StorageOptions) -> list[bytes]:
+    """What the markers say that are there."""
+    return [bytes(await disk.read(path)) for path in _markers(options) if await disk.exists(path)]
+
+
 async def is_dirty(disk: Disk, options: StorageOptions) -> bool:
     """True when the last life did not end with a verified flush."""
-    for path in _markers(options):
-        if await disk.exists(path):
-            return True
-    return False
+    return bool(await _texts(disk, options))
 
 
 async def may_have_lost(disk: Disk, options: StorageOptions) -> bool:
     """True when that life kept entry data out of the journal, so that acknowledged entries may be gone."""
-    for path in _markers(options):
-        if await disk.exists(path) and bytes(await disk.read(path)) != _JOURNALED:
-            return True
-    return False
+    return any(text != _JOURNALED for text in await _texts(disk, options))
 
 
 async def mark_set_back(disk: Disk, options: StorageOptions) -> None:
@@ -106,10 +105,7 @@ async def mark_set_back(disk: Disk, options: StorageOptions) -> None:
 
 async def is_set_back(disk: Disk, options: StorageOptions) -> bool:
     """True when that was noted, and the integrity marks are not made yet."""
-    for path in _markers(options):
-        if await disk.exists(path) and bytes(await disk.read(path)) == _SET_BACK:
-            return True
-    return False
+    return _SET_BACK in await _texts(disk, options)
 
 
 async def clear_dirty(disk: Disk, options: StorageOptions) -> None:

@@ -194,14 +194,6 @@ class Index:
             start = end
         self.put_many(pairs)
 
-    def forget_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> None:
-        """Say of one entry that it was never here: for tools and tests that damage a bookie on purpose."""
-        key = block_key(ledger_id, entry_id)
-        row = self.store.get(key)
-        if row is not None:
-            left = block.without(row, entry_id)
-            self.store.write([DeleteRow(key) if left is None else PutRow(key, left)])
-
     def last_entry(self, ledger_id: LedgerId) -> EntryId | None:
         """The highest indexed entry id of a ledger."""
         pair = self.store.last_in(block_key(ledger_id, FIRST), _after_entries(ledger_id))

@@ -1,5 +1,6 @@
 """StorageOptions: every setting of the storage engine, validated together. Reads no file and no environment."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bookie.base import budgets, errors
@@ -62,21 +63,20 @@ class StorageOptions:
         if problems:
             raise errors.BadInput("storage options: " + "; ".join(problems))
 
-    def _problems(self) -> list[str]:
-        problems: list[str] = []
+    def _problems(self) -> Iterator[str]:
         for name, dirs in (("journal", self.journal_dirs), ("ledger", self.ledger_dirs)):
             if not dirs:
-                problems.append(f"no {name} directory is given; name at least one")
+                yield f"no {name} directory is given; name at least one"
         if self.index_dirs and len(self.index_dirs) != len(self.ledger_dirs):
-            problems.append(
+            yield (
                 f"{len(self.index_dirs)} index directories for {len(self.ledger_dirs)} ledger directories;"
                 " give as many, or none"
             )
         groups = {"journal": self.journal_dirs, "ledger": self.ledger_dirs, "index": self.index_dirs}
         for name, dirs in groups.items():
-            problems += [f"{name} directory {path!r} is not an absolute path" for path in dirs if path[:1] != "/"]
+            yield from (f"{name} directory {path!r} is not an absolute path" for path in dirs if path[:1] != "/")
             if len(set(dirs)) != len(dirs):
-                problems.append(f"a {name} directory is named twice")
+                yield f"a {name} directory is named twice"
         for name, value, least in (
             ("journal_file_bytes_max", self.journal_file_bytes_max, 4 * KIB),
             ("write_cache_bytes_max", self.write_cache_bytes_max, 4 * KIB),
@@ -89,19 +89,18 @@ class StorageOptions:
             ("read_ahead_bytes_max", self.read_ahead_bytes_max, 0),
         ):
             if value < least:
-                problems.append(f"{name} is {value}, at least {least}")
+                yield f"{name} is {value}, at least {least}"
         # Offsets are 32 bits wide in a journal record and in a location.
         for name, value in (
             ("journal_file_bytes_max", self.journal_file_bytes_max),
             ("entry_log_bytes_max", self.entry_log_bytes_max),
         ):
             if value > 2 * GIB:
-                problems.append(f"{name} is {value}, at most {2 * GIB}")
+                yield f"{name} is {value}, at most {2 * GIB}"
         if not 0 < self.disk_used_again <= self.disk_used_max < 1:
-            problems.append("disk_used_again and disk_used_max must satisfy 0 < again <= max < 1")
+            yield "disk_used_again and disk_used_max must satisfy 0 < again <= max < 1"
         if not 0 < self.disk_used_warn < 1:
-            problems.append(f"disk_used_warn is {self.disk_used_warn}, a share of a disk between 0 and 1")
-        return problems
+            yield f"disk_used_warn is {self.disk_used_warn}, a share of a disk between 0 and 1"
 
     @property
     def index_dirs_used(self) -> tuple[str, ...]:

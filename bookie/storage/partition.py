@@ -78,10 +78,9 @@ class Partition:
     def last_entry(self, ledger: Ledger) -> EntryId:
         """The highest entry of a ledger here, -1 when there is none."""
         if ledger.last == UNKNOWN_LAST:
-            found = [self.index.last_entry(ledger.ledger_id), self.active.last_of(ledger.ledger_id)]
-            if self.flushing is not None:
-                found.append(self.flushing.last_of(ledger.ledger_id))
-            ledger.last = max((entry for entry in found if entry is not None), default=EntryId(-1))
+            indexed = self.index.last_entry(ledger.ledger_id)
+            highest = [max(entries) for entries in self.held(ledger.ledger_id)]
+            ledger.last = max([EntryId(-1) if indexed is None else indexed, *highest])
         return ledger.last
 
     def has_log_of(self, location: Location) -> bool:
@@ -91,8 +90,7 @@ class Partition:
 
     def is_busy(self, ledger_id: LedgerId) -> bool:
         """True while a generation holds entries of the ledger."""
-        flushing = self.flushing
-        return ledger_id in self.active.ledgers or (flushing is not None and ledger_id in flushing.ledgers)
+        return bool(self.held(ledger_id))
 
     # ---- what the checkpoint needs ----------------------------------------------------------------------------------
 

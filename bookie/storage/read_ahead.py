@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import Buffer
-from bookie.storage.entrylog.logs import SPAN_GAP_BYTES, EntryLogs, EntryPlace, end_of
+from bookie.storage.entrylog.logs import SPAN_GAP_BYTES, EntryLogs, EntryPlace, end_of, offset_of
 from bookie.storage.index import Index
 from bookie.storage.location import Location
 from bookie.storage.read_cache import GAP_MAX, ReadCache, SequentialReaders
@@ -171,7 +171,7 @@ class DiskReadAhead:
         for place in places:
             by_log.setdefault(place.location.log_id, []).append(place)
         for each in by_log.values():
-            each.sort(key=_offset)
+            each.sort(key=offset_of)
         fetched = await asyncio.gather(*(self._logs.read_many(log_id, each) for log_id, each in by_log.items()))
         return {
             place.entry_id: body
@@ -209,7 +209,3 @@ class DiskReadAhead:
             and end <= following.offset <= end + SPAN_GAP_BYTES
             and end_of(following) <= end_max
         )
-
-
-def _offset(place: EntryPlace) -> int:
-    return place.location.offset

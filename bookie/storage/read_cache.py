@@ -8,6 +8,7 @@ Must never hold what the index does not say any more: `forget` and `drop` come b
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import KIB
@@ -25,15 +26,13 @@ READERS_MAX = 4_096
 _NOBODY = EntryId(-GAP_MAX - 1), 0
 
 
+@dataclass(slots=True, eq=False)
 class _Segment:
     """Entries that came together and go together: columns of one length."""
 
-    __slots__ = ("entry_ids", "ledger_ids", "size_bytes")
-
-    def __init__(self) -> None:
-        self.ledger_ids: list[LedgerId] = []
-        self.entry_ids: list[EntryId] = []
-        self.size_bytes = 0
+    ledger_ids: list[LedgerId] = field(default_factory=list)
+    entry_ids: list[EntryId] = field(default_factory=list)
+    size_bytes: int = 0
 
 
 class ReadCache:

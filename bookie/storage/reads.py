@@ -268,7 +268,7 @@ class EntryReads:
         partition = self._partitions[ledger_id % self._count]
         self.known(partition, ledger_id)
         # First the caches: what leaves them during the walk is in the index by then, at worst behind where we are.
-        cached, start = await _ascending(_cached_ids(partition, ledger_id)), 0
+        cached, start = await _ascending(list(itertools.chain(*partition.held(ledger_id)))), 0
         runs: list[IdRange] = []
         async for found in partition.index.walk_locations(ledger_id):
             indexed = [entry for entry, place in found if partition.has_log_of(place)]
@@ -294,16 +294,9 @@ def _first_of(held: Sequence[Mapping[EntryId, bytes]], entry_id: EntryId) -> byt
     return None
 
 
-def _cached_ids(partition: Partition, ledger_id: LedgerId) -> list[EntryId]:
-    """The ids of what caches hold, in any order; some may be there twice."""
-    ids = partition.active.ids_of(ledger_id)
-    if partition.flushing is not None:
-        ids += partition.flushing.ids_of(ledger_id)
-    return ids
-
-
 async def _ascending(ids: list[EntryId]) -> list[EntryId]:
-    """`ids`, sorted. Some hundred thousand that came in no order would keep the loop for 0.2 s."""
+    """Return `ids` sorted; an id may be there twice. A sort of some hundred thousand at once would keep the loop for
+    0.2 s."""
     chunks = []
     for start in range(0, len(ids), _SORT_COUNT):
         chunks.append(sorted(ids[start : start + _SORT_COUNT]))

@@ -14,7 +14,7 @@ from bookie.base.ids import EntryId, IdRange, LedgerId
 from bookie.ports import World
 from bookie.ports.disk import Buffer, Lock, Usage
 from bookie.storage import dirs, heads, ledgers, limits
-from bookie.storage.checkpoint import INDEX_BATCH_COUNT, Checkpointer
+from bookie.storage.checkpoint import INDEX_BATCH_COUNT, Checkpointer, put_in_batches
 from bookie.storage.health import StorageHealth
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.batch import Completion, JournalPosition
@@ -350,10 +350,12 @@ class EntryStore:
                 await pause()
         for number in sorted(rows):
             partition = self._partitions[number]
-            for start in range(0, len(rows[number]), INDEX_BATCH_COUNT):
-                partition.index.put_many(rows[number][start : start + INDEX_BATCH_COUNT])
-                await pause()
-            await self._guarded(partition.index.flush())
+            await put_in_batches(partition.index, rows[number])
+            try:
+                await partition.index.flush()
+            except BookieError as error:  # outside the checkpoint's task, and fatal like any other
+                self._health.on_trouble(error)
+                raise
 
     def clear_limbo(self, ledger_id: LedgerId) -> None:
         """The ledger's end is proven and every entry of ours is here: say no again. Durable after `flush`
@@ -436,11 +438,6 @@ class EntryStore:
     def quarantined(self) -> dict[LedgerId, str]:
         """Ledgers whose state here nobody can judge, and why; as far as this life or an earlier one has met them."""
         return {ledger_id: why for each in self._partitions for ledger_id, why in each.table.quarantined.items()}
-
-    @property
-    def failed_partitions(self) -> int:
-        """How many ledger directories take no writes any more."""
-        return len(self.failed_dirs)
 
     @property
     def failed_dirs(self) -> tuple[str, ...]:
@@ -586,11 +583,3 @@ class EntryStore:
         ready, self._soon = self._soon, []
         for done in ready:
             done(None)
-
-    async def _guarded(self, work: Coroutine[None, None, None]) -> None:
-        """Await a flush outside the checkpoint task; its failure stops the node like any other."""
-        try:
-            await work
-        except BookieError as error:
-            self._health.on_trouble(error)
-            raise

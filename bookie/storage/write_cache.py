@@ -47,15 +47,6 @@ class CacheGeneration:
         entries = self.ledgers.get(ledger_id)
         return entries.get(entry_id) if entries is not None else None
 
-    def ids_of(self, ledger_id: LedgerId) -> list[EntryId]:
-        """Ids of one ledger's entries, as they came."""
-        return list(self.ledgers.get(ledger_id, ()))
-
-    def last_of(self, ledger_id: LedgerId) -> EntryId | None:
-        """The highest entry id of a ledger, None when there is none."""
-        entries = self.ledgers.get(ledger_id)
-        return max(entries) if entries else None
-
     def drop(self, ledger_id: LedgerId) -> None:
         """Forget a ledger that was deleted."""
         self.ledgers.pop(ledger_id, None)

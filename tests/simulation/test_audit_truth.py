@@ -16,7 +16,10 @@ import pytest
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.ports.ordered_store import DeleteRow, PutRow
 from bookie.sim.cluster import ClientNode, SimCluster
+from bookie.storage import block, location
+from bookie.storage.index import block_key
 from bookie.wire.digest import Digest, DigestType
 from pyspark_bookkeeper.audit import plan, sampling, summary, tally
 from pyspark_bookkeeper.audit.compare import CORRUPT, MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding
@@ -129,8 +132,15 @@ def _store(cluster: SimCluster, bookie: str):  # type: ignore[no-untyped-def]
 
 
 def _forget(cluster: SimCluster, bookie: str, ledger_id: LedgerId, entry: int) -> None:
+    """Take one entry out of the index, as if it had never come."""
+    key = block_key(ledger_id, EntryId(entry))
     for partition in _store(cluster, bookie).partitions:
-        partition.index.forget_entry(ledger_id, EntryId(entry))
+        row = partition.index.store.get(key)
+        if row is not None:
+            first = EntryId(entry - entry % block.COUNT)
+            kept = [(each, location.pack(*place)) for each, place in block.locations_in(row, first) if each != entry]
+            entry_ids, places = [each for each, _ in kept], [place for _, place in kept]
+            partition.index.store.write([PutRow(key, block.pack(entry_ids, places, None)) if kept else DeleteRow(key)])
 
 
 async def write_on(client: ClientNode, stop: asyncio.Event) -> None:

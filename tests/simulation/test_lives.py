@@ -82,7 +82,9 @@ async def write(cluster: SimCluster, app: ClientNode, story: Story, random_: ran
 def is_in_memory_only(bookie: BookieNode) -> bool:
     """True while this bookie has something that is not on its disk."""
     store = bookie.process.admin.store if bookie.process is not None else None
-    return store is not None and any(journal.pending_bytes for journal in store._journals)
+    return store is not None and any(
+        journal._batcher.pending.count or journal._in_flight for journal in store._journals
+    )
 
 
 async def crash(cluster: SimCluster, story: Story, random_: random.Random) -> None:

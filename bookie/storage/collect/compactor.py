@@ -73,7 +73,7 @@ class Compactor:
         rule = plan.rule_of(kind, self._options)
         until_ns = now_ns + rule.time_max_ms * NS_PER_MS if rule.time_max_ms is not None else None
         done = Compacted()
-        if self._store.failed_partitions:
+        if self._store.failed_dirs:
             # Whether the copies of a healthy one are durable, a flush that must fail does not say.
             done.refused = "a ledger directory has failed: nothing is rewritten until a restart"
             return done

@@ -12,7 +12,7 @@ from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.base.units import MIB
 from bookie.storage.collect.plan import LogUsage
-from bookie.storage.entrylog.logs import EntryPlace, in_pieces
+from bookie.storage.entrylog.logs import EntryPlace, in_pieces, offset_of
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
 
@@ -91,15 +91,11 @@ async def live_places(partition: Partition, log_id: int) -> AsyncGenerator[list[
                         found.append(EntryPlace(ledger_id, entry_id, location))
                         size += location.size
                 if size >= PIECE_BYTES:
-                    for piece in in_pieces(sorted(found, key=_offset), PIECE_BYTES):
+                    for piece in in_pieces(sorted(found, key=offset_of), PIECE_BYTES):
                         yield piece
                     found, size = [], 0
-    for piece in in_pieces(sorted(found, key=_offset), PIECE_BYTES):
+    for piece in in_pieces(sorted(found, key=offset_of), PIECE_BYTES):
         yield piece
-
-
-def _offset(place: EntryPlace) -> int:
-    return place.location.offset
 
 
 async def drop(partition: Partition, log_id: int) -> None:

@@ -56,6 +56,11 @@ def in_pieces(places: Sequence[EntryPlace], size_bytes_max: int) -> Iterator[lis
         yield piece
 
 
+def offset_of(place: EntryPlace) -> int:
+    """Where the entry's record begins: the key to sort places of one log by."""
+    return place.location.offset
+
+
 def end_of(location: Location) -> int:
     """The offset after the entry's record."""
     return location.offset + _record_size(location)

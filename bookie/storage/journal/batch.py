@@ -5,6 +5,7 @@ add waits for nothing, and under load the groups grow by themselves: no timer, n
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bookie.base.errors import BookieError
@@ -25,17 +26,15 @@ class JournalPosition(NamedTuple):
 NOTHING = JournalPosition(0, 0)
 
 
+@dataclass(slots=True, eq=False)
 class Group:
     """Records that become durable by one sync. `start` is the offset of the first byte."""
 
-    __slots__ = ("buffers", "completions", "count", "size_bytes", "start")
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.size_bytes = 0
-        self.count = 0
-        self.buffers: list[bytes] = []
-        self.completions: list[Completion] = []
+    start: int
+    size_bytes: int = 0
+    count: int = 0
+    buffers: list[bytes] = field(default_factory=list)
+    completions: list[Completion] = field(default_factory=list)
 
     @property
     def end(self) -> int:

@@ -105,11 +105,6 @@ class JournalWriter:
             return False
         return True
 
-    @property
-    def pending_bytes(self) -> int:
-        """What waits for the disk now, in flight included."""
-        return self._batcher.pending.size_bytes + (self._in_flight.size_bytes if self._in_flight else 0)
-
     # ---- the task -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -121,12 +116,11 @@ class JournalWriter:
                 group, next_header = self._cut()
                 try:
                     await self._write_patiently(group)
-                except errors.DiskFull as error:
-                    self._suspend(group, error)
-                    break
                 except BookieError as error:
-                    self._give_up(group, error)
-                    return
+                    self._suspend(group, error)
+                    if not isinstance(error, errors.DiskFull):
+                        return
+                    break
                 self._next = next_header
                 self._complete(group)
             self._is_awake = False
@@ -179,20 +173,13 @@ class JournalWriter:
 
     # ---- trouble --------------------------------------------------------------------------------------------------
 
-    def _suspend(self, group: Group, error: errors.DiskFull) -> None:
-        """No space: nothing of this group or the pending one was acknowledged; refuse until a checkpoint made room."""
+    def _suspend(self, group: Group, error: BookieError) -> None:
+        """Refuse what waits: nothing of this group or the pending one was acknowledged. Without space, until a
+        checkpoint has made room (`resume`); after any other error for good, as the node stops."""
         self.is_suspended = True
         pending = self._batcher.cut()
         self._in_flight = None
         self.is_backlogged = False  # nothing waits any more
-        self.on_trouble(error)
-        for done in (*group.completions, *pending.completions):
-            done(error)
-
-    def _give_up(self, group: Group, error: BookieError) -> None:
-        self.is_suspended = True
-        pending = self._batcher.cut()
-        self._in_flight = None
         self.on_trouble(error)
         for done in (*group.completions, *pending.completions):
             done(error)

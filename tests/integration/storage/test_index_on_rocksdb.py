@@ -56,7 +56,5 @@ async def test_entries_put_at_any_time_and_in_any_block_are_all_there_after_open
         (33, 33),
         (64, 64),
     ]
-    again.forget_entry(LEDGER, EntryId(33))
-    assert again.locate(LEDGER, EntryId(33)) is None
     assert again.locate(LEDGER, EntryId(32)) is not None
     await again.close()

@@ -36,14 +36,6 @@ def test_the_newest_place_of_every_entry_is_found_and_no_other(puts: list[dict[i
     assert block.last_in(row, EntryId(FIRST)) == listed[-1][0]
 
 
-@given(SLOTS, st.integers(0, block.COUNT - 1))
-def test_an_entry_that_is_taken_out_is_not_there_and_the_others_are(slots: dict[int, int], gone: int) -> None:
-    left = block.without(pack(slots), EntryId(FIRST + gone))
-
-    rest = {slot: log_id for slot, log_id in slots.items() if slot != gone}
-    assert left == (pack(rest) if rest else None)
-
-
 @given(SLOTS, st.data())
 def test_a_row_of_another_length_is_damage_and_not_an_absent_entry(slots: dict[int, int], data: st.DataObject) -> None:
     row = pack(slots)

@@ -19,17 +19,15 @@ LEDGER = LedgerId(7)
 class StillPartition:
     """Index slices and cached ids, some of them in both, that nothing moves."""
 
-    flushing = None
-
     def __init__(self, slices: list[list[int]], cached: list[int]) -> None:
         self.slices, self.cached, self.failure = slices, cached, None
-        self.table = self.active = self.index = self  # all of it is here
+        self.table = self.index = self  # all of it is here
 
     def find(self, ledger_id: LedgerId) -> Ledger:
         return Ledger(ledger_id, b"key")
 
-    def ids_of(self, ledger_id: LedgerId) -> list[EntryId]:
-        return [EntryId(entry_id) for entry_id in self.cached]
+    def held(self, ledger_id: LedgerId) -> list[list[EntryId]]:
+        return [[EntryId(entry_id) for entry_id in self.cached]]
 
     def has_log_of(self, place: object) -> bool:
         return True
@@ -42,17 +40,15 @@ class StillPartition:
 class MovingPartition:
     """Entries 10 to 12 are indexed and 0 is cached; while the index is walked 0 moves into it, in front."""
 
-    flushing = None
-
     def __init__(self) -> None:
         self.cached = [EntryId(0)]
-        self.table = self.active = self.index = self  # all of it is here
+        self.table = self.index = self  # all of it is here
 
     def find(self, ledger_id: LedgerId) -> Ledger:
         return Ledger(ledger_id, b"key")
 
-    def ids_of(self, ledger_id: LedgerId) -> list[EntryId]:
-        return list(self.cached)
+    def held(self, ledger_id: LedgerId) -> list[list[EntryId]]:
+        return [self.cached]
 
     def has_log_of(self, place: object) -> bool:
         return True

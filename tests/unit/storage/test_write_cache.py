@@ -40,7 +40,7 @@ def test_the_second_copy_of_an_entry_replaces_the_first() -> None:
     generation.put(LedgerId(1), EntryId(2), b"new")
 
     assert generation.get(LedgerId(1), EntryId(2)) == b"new"
-    assert generation.ids_of(LedgerId(1)) == [2]
+    assert list(generation.ledgers[LedgerId(1)]) == [2]
 
 
 def test_a_ledger_dropped_between_batches_is_not_written() -> None:
@@ -52,10 +52,3 @@ def test_a_ledger_dropped_between_batches_is_not_written() -> None:
 
     assert first == [(0, [0], [b"x"])]
     assert list(batches) == [[(2, [0], [b"x"])]]
-
-
-def test_the_last_entry_is_the_highest() -> None:
-    generation = filled({(1, 7): b"x", (1, 3): b"x"})
-
-    assert generation.last_of(LedgerId(1)) == 7
-    assert generation.last_of(LedgerId(2)) is None
