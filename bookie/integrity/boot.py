@@ -85,11 +85,6 @@ class Boot:
         self._ledgers: LedgerStore | None = None
         self._metadata: MetadataStore | None = None
 
-    @property
-    def state(self) -> State:
-        """The state as far as this boot knows it; from serving on, the server knows better."""
-        return self._phase.state
-
     # ---- the order of things -----------------------------------------------------------------------------------------
 
     async def run(self, metadata: MetadataStore, *, on_state: Callable[[State], None], fail: Fail) -> EntryStore:
@@ -113,9 +108,9 @@ class Boot:
                 seen = await self._claim(seen)
                 match seen.decision.verdict:
                     case Verdict.BOOTSTRAP | Verdict.LOST:
-                        return await self._new_life(seen, grant_id, fail)
+                        return await self._new_incarnation(seen, grant_id, fail)
                     case Verdict.RESUME | Verdict.UNCLEAN | Verdict.HEALTHY:
-                        return await self._same_life(seen, fail)
+                        return await self._same_incarnation(seen, fail)
                     case _:
                         raise AssertionError(f"verdict {seen.decision.verdict} allows nothing")
             except errors.VersionConflict as error:
@@ -162,7 +157,7 @@ class Boot:
             raise errors.VersionConflict("something changed while the end of another process was waited for")
         return now
 
-    async def _new_life(self, seen: Inspection, grant_id: str, fail: Fail) -> EntryStore:
+    async def _new_incarnation(self, seen: Inspection, grant_id: str, fail: Fail) -> EntryStore:
         """Empty volumes become this bookie's: its first incarnation, or the next after a loss."""
         before = seen.identity.record
         record = IncarnationRecord(
@@ -191,16 +186,16 @@ class Boot:
             self.progress.enter("cookie")
             # The linearization point. CRASH: after it the next boot finds RESUME and needs no grant; all marks are
             # durable since before it, and are made again.
-            await self._identities.begin_life(seen.identity, seen.master, record)
+            await self._identities.begin_incarnation(seen.identity, seen.master, record)
             await stamps.write_cookies(self._world.disk, self._volumes, seen)
             await self._stamp(seen, record)
             await self._served_from_now_on(store, record)
         return store
 
-    async def _same_life(self, seen: Inspection, fail: Fail) -> EntryStore:
+    async def _same_incarnation(self, seen: Inspection, fail: Fail) -> EntryStore:
         """The volumes are those of the current incarnation: whole, unclean, or stamped only in part."""
         before = seen.identity.record
-        assert before is not None, "a life without a record is no verdict"
+        assert before is not None, "no verdict goes on with an incarnation that has no record"
         assert self._identities is not None
         record = dataclasses.replace(before, boot_epoch=_next(before.boot_epoch), boot_id=self._boot_id)
         is_resumed = seen.decision.verdict is Verdict.RESUME
@@ -256,14 +251,7 @@ class Boot:
         )
 
     async def _stamp(self, seen: Inspection, record: IncarnationRecord, *, grant_id: str = "") -> None:
-        await stamps.write_sentinels(
-            self._world.disk,
-            self._volumes,
-            seen,
-            incarnation=record.incarnation,
-            boot_epoch=record.boot_epoch,
-            grant_id=grant_id,
-        )
+        await stamps.write_sentinels(self._world.disk, self._volumes, seen, record, grant_id=grant_id)
 
     async def _note(self, seen: Inspection, record: IncarnationRecord, *, verify: bool) -> None:
         note = Note(seen.decision.reason, record.boot_epoch, verify=verify)

@@ -5,6 +5,7 @@ grant is accepted only for what a fresh inspection shows, and looked at once mor
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable
@@ -29,7 +30,7 @@ CAPABILITIES = ("limbo", "regeneration", "partial-loss", "live-writers")
 
 
 class BootPhase:
-    """Which part of its life a boot is in; every change is told once."""
+    """Which part of the boot's order has been reached; every change is told once."""
 
     def __init__(self, progress: BootProgress) -> None:
         self.state = State.STARTING
@@ -205,8 +206,6 @@ class BootGate:
 
     async def _pause(self) -> None:
         """Until the next look is due, or a grant came."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.inspect_interval_ms / 1000):
                 await self._poke.wait()
-        except TimeoutError:
-            return

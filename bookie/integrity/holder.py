@@ -10,6 +10,8 @@ the record makes anything depend on it. A process of a version without signs, an
 registration alone: hence `nobody_registered`. Never: a sign that was taken from somebody who may live.
 """
 
+import contextlib
+
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.integrity.metadata_retry import MetadataRetry
@@ -90,10 +92,8 @@ class IdHolder:
         session."""
         found = await self._get(self.path)
         if found is not None and found.data == self._sign:
-            try:
+            with contextlib.suppress(errors.MetadataError):
                 await self._store.delete(self.path)
-            except errors.MetadataError:
-                return
 
     async def _get(self, path: str) -> Stored | None:
         return await self._retry.read(lambda: find(self._store, path))

@@ -27,7 +27,7 @@ from bookie.ports.metadata_store import CheckOp, CreateOp, MetadataStore, Op, Pu
 log = logging.getLogger(__name__)
 
 ABSENT = -1
-_NOT_BEGUN = Incarnation(0)  # in the claim of a bookie that has no life yet
+_NOT_BEGUN = Incarnation(0)  # in the claim of a bookie that has no incarnation yet
 _CLAIM_POLL_MS = 250  # while another process stands in the way
 
 
@@ -77,7 +77,7 @@ class IdentityStore:
         stored_cookie = await read(lambda: find(self._store, self._cookie_path))
         stored_record = await read(lambda: find(self._store, self._record_path))
         found, problem = _load_cookie(stored_cookie)
-        record, broken = _load_record(stored_record, instance_id)
+        record, boot_id, broken = _load_record(stored_record, instance_id)
         return StoredIdentity(
             instance_id=instance_id,
             cookie=found,
@@ -86,7 +86,7 @@ class IdentityStore:
             cookie_digest="" if stored_cookie is None else hashlib.sha256(stored_cookie.data).hexdigest(),
             record=record,
             record_version=ABSENT if stored_record is None else stored_record.version,
-            boot_id=_boot_id(stored_record),
+            boot_id=boot_id,
         )
 
     async def position(self) -> Stored | None:
@@ -98,8 +98,8 @@ class IdentityStore:
         """Be the one process of this id: our sign is made and our id is written into the record, all or nothing.
 
         From then on the process that wrote the record before, if it lives, knows that it is this bookie no more: the
-        record is not its own. What is copied here for its life can no longer be published either, as the record's
-        version moved on (`client.evacuation`). So marks, made after it, see all that was.
+        record is not its own. What others copied here for that process can no longer be published either, as
+        the record's version moved on (`client.repair.evacuation`). So the marks, made after the claim, see all of it.
 
         An earlier process that is registered or holds the sign is waited out for `wait_ms`: its session ends, or it is
         alive. Returns what stands now, and whether it was waited for anybody. Raises VersionConflict when one stays,
@@ -143,7 +143,7 @@ class IdentityStore:
             f"cookie or record of bookie {self._bookie_id} was changed by somebody else meanwhile"
         )
 
-    async def begin_life(self, seen: StoredIdentity, new_cookie: Cookie, record: IncarnationRecord) -> None:
+    async def begin_incarnation(self, seen: StoredIdentity, new_cookie: Cookie, record: IncarnationRecord) -> None:
         """Cookie and record, both as they were `seen` since our claim, become the new ones: all or nothing, durably.
 
         Only while our sign stands and nobody is registered under this id: what another acknowledges now is not among
@@ -238,22 +238,16 @@ class IdentityStore:
                 await self._retry.pause(SETTLE_MS)
 
 
-def _load_record(stored: Stored | None, instance_id: str) -> tuple[IncarnationRecord | None, str]:
+def _load_record(stored: Stored | None, instance_id: str) -> tuple[IncarnationRecord | None, str, str]:
+    """Return (the record, the boot id of the process that wrote it, why it cannot be read)."""
     if stored is None:
-        return None, ""
+        return None, "", ""
     try:
         record = cookie.load_incarnation(stored.data)
     except errors.BadInput as error:
-        return None, str(error)
-    has_begun = record.incarnation != _NOT_BEGUN
-    return (record, "") if has_begun and record.instance_id == instance_id else (None, "")
-
-
-def _boot_id(stored: Stored | None) -> str:
-    try:
-        return "" if stored is None else cookie.load_incarnation(stored.data).boot_id
-    except errors.BadInput:
-        return ""
+        return None, "", str(error)
+    is_ours = record.incarnation != _NOT_BEGUN and record.instance_id == instance_id
+    return (record if is_ours else None), record.boot_id, ""
 
 
 def _change(path: str, data: bytes, version: int) -> Op:

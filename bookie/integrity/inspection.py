@@ -3,6 +3,7 @@
 Used by the boot itself, by the storage report, and again at the moment a grant arrives: the three see the same thing.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 from bookie.base.ids import BookieId
@@ -87,7 +88,7 @@ class BookieInspector:
         if decision.verdict is None:
             # Only here a scan is worth it: no cookie, nothing on disk. Is this bookie new, or was its cookie deleted?
             ledger_count, naming = await self._count()
-            decision = verdict.decide(_counted(facts, naming))
+            decision = verdict.decide(dataclasses.replace(facts, ledgers_naming_me=naming))
         return Inspection(
             identity=identity,
             master=master,
@@ -146,15 +147,3 @@ def _problem(identity: StoredIdentity, master: Cookie) -> str:
         return identity.cookie_problem
     reason = identity.cookie_problem or cookie.mismatch(master, identity.cookie)
     return f"{reason}; correct the settings" if reason else ""
-
-
-def _counted(facts: Facts, naming: int) -> Facts:
-    return Facts(
-        volumes=facts.volumes,
-        cookie_present=facts.cookie_present,
-        record=facts.record,
-        cookie_problem=facts.cookie_problem,
-        ledgers_naming_me=naming,
-        lost_writes=facts.lost_writes,
-        set_back=facts.set_back,
-    )

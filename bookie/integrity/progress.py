@@ -1,6 +1,7 @@
 """How far the repair is: counters that the phases advance and the admin service shows."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
@@ -107,11 +108,9 @@ class BootProgress:
             yield status
             if status.done:
                 return
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(interval_ms / 1000):
                     await self._changed.wait()
-            except TimeoutError:
-                continue
 
     def _phase_one_so_far_ms(self) -> int:
         return (self._clock.monotonic_ns() - self._phase_one_began_ns) // NS_PER_MS

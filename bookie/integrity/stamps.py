@@ -4,11 +4,11 @@ The sentinel goes first on a fresh volume and last on a finished one: a volume w
 one that says "regenerating" never for whole.
 """
 
-from bookie.base.ids import BootEpoch, Incarnation
 from bookie.integrity import sentinel
 from bookie.integrity.inspection import Inspection
 from bookie.integrity.volumes import COOKIE_FILE, ConfiguredVolume
 from bookie.metadata import cookie
+from bookie.metadata.cookie import IncarnationRecord
 from bookie.ports.admin import Sentinel
 from bookie.ports.disk import Disk, replace_durably
 from bookie.storage import dirs
@@ -18,20 +18,20 @@ async def write_sentinels(
     disk: Disk,
     volumes: tuple[ConfiguredVolume, ...],
     seen: Inspection,
+    record: IncarnationRecord,
     *,
-    incarnation: Incarnation,
-    boot_epoch: BootEpoch,
     grant_id: str = "",
 ) -> None:
-    """`grant_id` given: "regenerating under this grant"; without: whole, of this incarnation and boot."""
+    """Write a sentinel of `record`'s incarnation and boot to every volume. With `grant_id` it says that the volume is
+    being regenerated under that grant; without, that the volume is whole."""
     for volume, report in zip(volumes, seen.volumes, strict=True):
         mark = Sentinel(
             instance_id=seen.identity.instance_id,
             bookie_id=seen.master.bookie_id,
             role=volume.role,
             volume=volume.name,
-            incarnation=incarnation,
-            boot_epoch=boot_epoch,
+            incarnation=record.incarnation,
+            boot_epoch=record.boot_epoch,
             fsid=report.mount.fsid,
             grant_id=grant_id,
         )

@@ -52,7 +52,7 @@ class Decision:
 
 def decide(facts: Facts) -> Decision:
     """The verdict, and one readable sentence why."""
-    return _mounts(facts) or _bad_contents(facts) or _cookie(facts) or _life(facts)
+    return _mounts(facts) or _bad_contents(facts) or _cookie(facts) or _incarnation(facts)
 
 
 def _mounts(facts: Facts) -> Decision | None:
@@ -81,7 +81,7 @@ def _cookie(facts: Facts) -> Decision | None:
         if facts.record is None and _any(facts, Contents.VALID):
             return Decision(
                 Verdict.COOKIE_MISSING,
-                "the volumes hold data, but the record of this bookie's life is gone from the metadata store: restore "
+                "the volumes hold data, but this bookie's incarnation record is gone from the metadata store: restore "
                 "the store from a backup, or correct metadataServiceUri",
             )
         return None
@@ -102,7 +102,7 @@ def _cookie(facts: Facts) -> Decision | None:
     return Decision(Verdict.BOOTSTRAP, "no cookie, no data, and no ledger names this bookie: it is new")
 
 
-def _life(facts: Facts) -> Decision:
+def _incarnation(facts: Facts) -> Decision:
     """The cookie stands, the mounts are proven, and every volume is empty, valid or half regenerated."""
     begun = [volume for volume in facts.volumes if volume.contents is Contents.REGENERATING]
     empty = tuple(volume.name for volume in facts.volumes if volume.contents is Contents.EMPTY)

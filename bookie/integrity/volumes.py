@@ -85,15 +85,21 @@ async def told_of_data(
 
 
 async def _what_it_holds(world: World, volume: ConfiguredVolume) -> str:
-    """In a few words; "" for an empty volume, and for one that has only what a start makes before it looks."""
+    """Say in a few words what the volume holds; "" for an empty one."""
     try:
-        names = [name for name in await world.disk.list(volume.path) if name not in _NOT_CONTENT]
-        if not names or (names == ["current"] and not await world.disk.list(f"{volume.path}/current")):
+        if not await _names_in(world, volume):
             return ""
         mark = sentinel.load(await world.disk.read(sentinel.path(volume.path)))
     except (errors.BadInput, errors.StorageFailed):
         return "what cannot be read"
     return f"data of bookie {mark.bookie_id}, cluster {mark.instance_id or '(none)'}"
+
+
+async def _names_in(world: World, volume: ConfiguredVolume) -> list[str]:
+    """Return what is on the volume; nothing where there is only what a start makes before it looks."""
+    names = [name for name in await world.disk.list(volume.path) if name not in _NOT_CONTENT]
+    is_empty = names == ["current"] and not await world.disk.list(f"{volume.path}/current")
+    return [] if is_empty else names
 
 
 async def _mount(world: World, volume: ConfiguredVolume, options: IntegrityOptions) -> MountReport:
@@ -129,8 +135,8 @@ async def _contents(
     world: World, volume: ConfiguredVolume, expected: VolumeExpectation
 ) -> tuple[Contents, str, Sentinel | None]:
     disk = world.disk
-    names = [name for name in await disk.list(volume.path) if name not in _NOT_CONTENT]
-    if not names or (names == ["current"] and not await disk.list(f"{volume.path}/current")):
+    names = await _names_in(world, volume)
+    if not names:
         return Contents.EMPTY, "", None
     found = await _cookie(world, volume)
     if sentinel.NAME not in names:
@@ -185,7 +191,7 @@ def judge_sentinel(
     if reason := cookie.mismatch(expected.master, found):
         return Contents.UNKNOWN, f"{reason}; directories of a bookie with data cannot be changed"
     if record is None:
-        return Contents.VALID, "the metadata store knows no life of this bookie"
+        return Contents.VALID, "the metadata store knows no incarnation of this bookie"
     if mark.incarnation < record.incarnation:
         return Contents.STALE, f"of incarnation {mark.incarnation}, the current one is {record.incarnation}"
     # The sentinel is written before the store is told, so it may be ahead by the one boot that was not told.

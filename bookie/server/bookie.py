@@ -210,8 +210,6 @@ class Bookie:
         backpressure = Backpressure(admission, store)
         processor.on_room = backpressure.open
 
-        may_answer = self._has_lease if options.answers_under_lease else None
-
         async def on_connect(stream: ByteStream) -> None:
             try:
                 if (reason := connections.why_not(stream.peer)) is not None:
@@ -226,7 +224,7 @@ class Bookie:
                     self.doors,
                     connections,
                     self._security,
-                    may_answer=may_answer,
+                    may_answer=self._has_lease if options.answers_under_lease else None,
                 )
                 await connection.run()
             except Exception as error:
@@ -252,8 +250,7 @@ class Bookie:
             ("upkeep", lambda: self._keep_up(store, metadata)),
             ("scrub", scrubber.run),
         )
-        self.admin.store, self.admin.scrubber = store, scrubber
-        self.admin.registered = registrar.registered
+        self.admin.store, self.admin.scrubber, self.admin.registered = store, scrubber, registrar.registered
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._supervise(part), name=name) for name, part in parts]

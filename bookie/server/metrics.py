@@ -12,14 +12,12 @@ _BUCKETS = 24
 _BOUNDS = tuple((1 << power) / 1e6 for power in range(_BUCKETS - 1))
 
 
+@dataclass(slots=True, eq=False)
 class Latency:
     """A histogram with buckets of powers of two; recording costs a shift and two adds."""
 
-    __slots__ = ("counts", "sum_ns")
-
-    def __init__(self) -> None:
-        self.counts = [0] * _BUCKETS
-        self.sum_ns = 0
+    counts: list[int] = field(default_factory=lambda: [0] * _BUCKETS)
+    sum_ns: int = 0
 
     def record(self, elapsed_ns: int, count: int) -> None:
         # Bucket i holds (2^(i-1), 2^i] microseconds, as nearly as a shift can tell.

@@ -75,7 +75,7 @@ class Processor:
         self._boundary = boundary
         self._reads = reads = Reads(store, readers, metrics, clock, boundary)
         lists = Lists(store, listers, metrics, frame_bytes_max)
-        self._adds = adds = Adds(store, admission, metrics, clock, boundary, self._has_room)
+        self._adds = adds = Adds(store, admission, metrics, clock, boundary, lambda: self.on_room())
         self.on_room: Callable[[], None] = lambda: None  # called when reading sockets may go on
         self.life: Life | None = None  # of this process; None: nobody stamped it (tests)
         self._handlers: dict[type, Callable[[Any, Replier], None]] = {
@@ -122,9 +122,6 @@ class Processor:
         self._adds.forget(replier)
         self._readers.forget(replier)
         self._listers.forget(replier)
-
-    def _has_room(self) -> None:
-        self.on_room()
 
     # ---- explicit LAC
 

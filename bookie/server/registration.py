@@ -141,10 +141,8 @@ class Registration:
                         f"{path} is still held by another session after {self._wait_ns // NS_PER_S} s: another process"
                         f" runs as bookie {self._bookie_id}. Stop it, or give this one an id of its own"
                     )
-                try:
+                with contextlib.suppress(TimeoutError):  # the deadline is checked after one last look
                     async with asyncio.timeout(remaining_ns / NS_PER_S):
                         await changed.wait()
-                except TimeoutError:
-                    continue  # the deadline is checked after one last look
         finally:
             cancel()

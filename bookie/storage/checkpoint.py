@@ -70,7 +70,7 @@ async def checkpoint(
     written = partition.written  # a second attempt writes no second copy
     await partition.writer.sync()
     partition.save_next_log()
-    # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of its new life.
+    # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of the new one.
     for ledger_id in partition.table.deleting:
         partition.index.forget(ledger_id, keep_row=ledger_id in partition.table.known)
     await put_in_batches(partition.index, partition.index.use_pairs(partition.log_use))
@@ -221,11 +221,9 @@ class Checkpointer:
         is_last = is_short = False
         while not is_last:
             wait_ms = min(self._interval_ms, _SHORT_RETRY_MS) if is_short else self._interval_ms
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_ms / 1000):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
             self._wake.clear()
             is_last = self._is_closing
             waiting, self._waiting = self._waiting, []

@@ -47,7 +47,7 @@ class StorageHealth:
         self._fail = fail
         self._is_stopping = False
         self._is_set_read_only = False
-        self._is_disk_full = False
+        self.is_disk_full = False  # from the first write that found no space until a checkpoint turn finds room again
         self._has_failed_partition = False
         self._is_short = False
 
@@ -55,12 +55,7 @@ class StorageHealth:
 
     @property
     def is_read_only(self) -> bool:
-        return self._is_set_read_only or self._is_disk_full or self._has_failed_partition
-
-    @property
-    def is_disk_full(self) -> bool:
-        """From the first write that found no space until a checkpoint turn finds room again."""
-        return self._is_disk_full
+        return self._is_set_read_only or self.is_disk_full or self._has_failed_partition
 
     def check_alive(self) -> None:
         """Raise StorageFailed when the node stops or has failed."""
@@ -128,7 +123,7 @@ class StorageHealth:
         self.is_stuck = is_stuck = any(journal.is_suspended for journal in self._journals) or any(
             partition.flushing is not None for partition in self._partitions
         )
-        limit = self._options.disk_used_again if self._is_disk_full else self._options.disk_used_max
+        limit = self._options.disk_used_again if self.is_disk_full else self._options.disk_used_max
         what = "a checkpoint waits for space" if is_stuck else f"{where} is {fullest:.0%} full"
         self._is_short = self._is_short and is_stuck
         self._set_disk_full((is_stuck and not self._is_short) or fullest > limit, what)
@@ -139,11 +134,11 @@ class StorageHealth:
         return True
 
     def _set_disk_full(self, is_full: bool, what: str) -> None:
-        if is_full and not self._is_disk_full:
+        if is_full and not self.is_disk_full:
             log.warning("read-only until there is space again reason=%s", what)
-        elif self._is_disk_full and not is_full:
+        elif self.is_disk_full and not is_full:
             log.info("space again, fullest=%s", what)
-        self._is_disk_full = is_full
+        self.is_disk_full = is_full
         self._settle()
 
     def _settle(self) -> None:

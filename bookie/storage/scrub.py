@@ -92,8 +92,7 @@ class Scrubber:
         is_asked = self._options.interval_ms > 0 and any(_load(partition) for partition in self._partitions)
         while True:
             if not is_asked:
-                is_asked = await self._rest()
-                continue
+                await self._rest()
             self._asked.clear()
             try:
                 is_asked = not await self._whole_pass()
@@ -103,14 +102,11 @@ class Scrubber:
                 log.warning("scrub given up until the next is due reason=%s", error)
                 is_asked = False
 
-    async def _rest(self) -> bool:
+    async def _rest(self) -> None:
         """Wait until a pass is due, or asked for."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.interval_ms / 1000 if self._options.interval_ms else None):
                 await self._asked.wait()
-        except TimeoutError:
-            pass
-        return True
 
     async def _whole_pass(self) -> bool:
         """One pass, from where the last one was left. False when it was asked to begin anew."""

@@ -4,7 +4,26 @@ Each format has a number, and what a number means never changes. A newer one is 
 with today's eyes it would be damage, and "damage" is what people throw away.
 """
 
+import struct
+
+import google_crc32c
+
 from bookie.base import errors
+
+_NUMBER = struct.Struct(">I")
+
+
+def other_format(data: bytes, magic: bytes, known: int, header_size: int) -> int | None:
+    """Return the format's number, when `data` begins with a whole header of another format than `known`; else None.
+
+    Every format has its magic, then its number, and the CRC32C of the header as its last four bytes.
+    """
+    if len(data) < header_size or not data.startswith(magic):
+        return None
+    (version,) = _NUMBER.unpack_from(data, len(magic))
+    (crc,) = _NUMBER.unpack_from(data, header_size - _NUMBER.size)
+    is_whole = crc == google_crc32c.value(data[: header_size - _NUMBER.size])
+    return int(version) if is_whole and version != known else None
 
 
 def refusal(what: str, found: int, known: int) -> errors.RefusedToStart:

@@ -6,6 +6,7 @@ dropped only after the checkpoint that covers it is durable (spec/storage.md#E3:
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
@@ -19,14 +20,12 @@ LEDGER_OVERHEAD_BYTES: Final = 800
 _PIECE_COUNT: Final = 1024  # looked at together when a generation is taken apart
 
 
+@dataclass(slots=True, eq=False)
 class CacheGeneration:
     """Entries by ledger and id, with what they cost in memory."""
 
-    __slots__ = ("ledgers", "size_bytes")
-
-    def __init__(self) -> None:
-        self.ledgers: dict[LedgerId, dict[EntryId, bytes]] = {}
-        self.size_bytes = 0
+    ledgers: dict[LedgerId, dict[EntryId, bytes]] = field(default_factory=dict)
+    size_bytes: int = 0
 
     def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
         """Keep one entry; a second one of the same id replaces the first."""

@@ -23,7 +23,7 @@ from bookie.integrity import sentinel
 from bookie.metadata import cookie, locations, registration, repair, serde
 from bookie.ports.admin import Sentinel
 from bookie.runtime import keystore
-from bookie.storage import block, ledgers, location
+from bookie.storage import block, ledgers, location, versions
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.reader import JournalFile
@@ -282,7 +282,7 @@ def journals(data: bytes) -> None:
     header = journal_format.Header(1, b"saltsalt", 0)
     for whole in (data, _journal([(data[0] % 5 + 1 if data else 1, data[1:])])):
         journal_format.unpack_header(whole)
-        journal_format.other_version(whole)
+        versions.other_format(whole, journal_format.MAGIC, journal_format.VERSION, journal_format.HEADER_SIZE)
         file = JournalFile("f", 1, whole, header, is_last=bool(data and data[0] & 1))
         for record in file.records(0):
             assert record.end <= len(whole)
@@ -290,7 +290,7 @@ def journals(data: bytes) -> None:
 
 def entry_logs(data: bytes) -> None:
     log_format.is_header(data, 3)
-    log_format.other_version(data)
+    versions.other_format(data, log_format.MAGIC, log_format.VERSION, log_format.HEADER_SIZE)
     offset = log_format.HEADER_SIZE
     while (record := log_format.unpack_record(data, offset, 3)) is not None:
         offset += log_format.RECORD_HEAD_SIZE + len(record.body)

@@ -8,6 +8,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from bookie.base.units import NS_PER_MS
 from bookie.ports.disk import Usage
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
 
@@ -57,7 +58,7 @@ def due(last_ns: dict[Kind, int], now_ns: int, options: CompactionOptions) -> Ki
     """Which kind is to run now, None for none. A major run looks at the minor's logs too, so it counts for both."""
     for kind in (Kind.MAJOR, Kind.MINOR):
         rule = rule_of(kind, options)
-        if rule.is_on and now_ns - last_ns[kind] >= rule.interval_ms * 1_000_000:
+        if rule.is_on and now_ns - last_ns[kind] >= rule.interval_ms * NS_PER_MS:
             return kind
     return None
 

@@ -49,15 +49,6 @@ def is_header(data: bytes, log_id: int) -> bool:
     return data[:HEADER_SIZE] == pack_header(log_id)
 
 
-def other_version(data: bytes) -> int | None:
-    """The format's number, when `data` begins with a whole header of another format than ours; else None."""
-    if len(data) < HEADER_SIZE or data[: len(MAGIC)] != MAGIC:
-        return None
-    (version,) = _CRC.unpack_from(data, len(MAGIC))
-    (crc,) = _CRC.unpack_from(data, _HEADER.size)
-    return int(version) if version != VERSION and crc == google_crc32c.value(data[: _HEADER.size]) else None
-
-
 def pack_run(log_id: int, offset: int, bodies: Sequence[bytes], buffers: list[Buffer]) -> tuple[list[bytes], int]:
     """Append the records of entries, the first at `offset`, to `buffers`; return each one's packed location, and the
     offset after the last."""

@@ -117,7 +117,8 @@ class EntryLogs:
             try:
                 file = await self.disk.open(path, read_only=True)
                 try:
-                    version = log_format.other_version(await file.pread(0, log_format.HEADER_SIZE))
+                    head = await file.pread(0, log_format.HEADER_SIZE)
+                    version = versions.other_format(head, log_format.MAGIC, log_format.VERSION, log_format.HEADER_SIZE)
                 finally:
                     await file.close()
             except errors.OutOfResources:

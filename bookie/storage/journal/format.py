@@ -92,16 +92,6 @@ def unpack_header(data: bytes) -> Header | None:
     return Header(file_id, salt, previous_end)
 
 
-def other_version(data: bytes) -> int | None:
-    """The format's number, when `data` begins with a whole header of another format than ours; else None. Every format
-    has magic, version and checksum where this one has them."""
-    if len(data) < HEADER_SIZE or data[: len(MAGIC)] != MAGIC:
-        return None
-    (version,) = _CRC.unpack_from(data, len(MAGIC))
-    (crc,) = _CRC.unpack_from(data, _HEADER.size)
-    return int(version) if version != VERSION and crc == google_crc32c.value(data[: _HEADER.size]) else None
-
-
 def seed_of(header: Header) -> int:
     """The CRC seed of the file's records."""
     return int(google_crc32c.value(pack_header(header)))

@@ -112,7 +112,7 @@ async def load_file(
     path = files.path_of(directory, file_id)
     data = bytes(await disk.read(path))
     header = journal_format.unpack_header(data)
-    version = journal_format.other_version(data)
+    version = versions.other_format(data, journal_format.MAGIC, journal_format.VERSION, journal_format.HEADER_SIZE)
     if version is not None:
         raise versions.refusal(path, version, journal_format.VERSION)
     if header is None or header.file_id != file_id:

@@ -45,7 +45,9 @@ class Process:
         record = IncarnationRecord(
             seen.instance_id, Incarnation(incarnation), BootEpoch(incarnation), boot_id=self.identities._boot_id
         )
-        await self.identities.begin_life(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
+        await self.identities.begin_incarnation(
+            seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record
+        )
         return record
 
     async def dies(self) -> None:
@@ -167,7 +169,7 @@ async def test_a_life_begins_only_while_the_sign_stands_and_it_is_made_again_aft
     stage.expire(process)
     record = IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
 
-    await process.identities.begin_life(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
+    await process.identities.begin_incarnation(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
 
     assert (await process.store.get(SIGN)).owner == process.store.session_id
 
@@ -181,7 +183,7 @@ async def test_a_life_does_not_begin_for_a_process_that_lost_its_session_and_was
     record = IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
 
     with pytest.raises(errors.VersionConflict):
-        await one.identities.begin_life(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
+        await one.identities.begin_incarnation(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
     with pytest.raises(errors.NodeMissing):
         await one.store.get(paths.cookie(ROOT, ME))
 
@@ -196,7 +198,7 @@ async def test_a_life_does_not_begin_when_a_process_without_a_sign_registered_si
     record = IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
 
     with pytest.raises(errors.VersionConflict, match="another process is bookie b"):
-        await one.identities.begin_life(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
+        await one.identities.begin_incarnation(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
 
 
 @story(run)
