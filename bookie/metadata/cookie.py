@@ -1,4 +1,4 @@
-"""A bookie's identity: the cookie, as Java writes it, and our incarnation record beside it.
+"""Packs, unpacks and compares a bookie's identity: the cookie, as Java writes it, and our incarnation record.
 
 The cookie stands in the metadata store and in `current/VERSION` of every directory, the same bytes in all of them:
 
@@ -9,8 +9,8 @@ The cookie stands in the metadata store and in `current/VERSION` of every direct
     instanceId: "<of the cluster>"
     indexDirs: "1\\t/ix"                 only when configured
 
-Java's parser refuses unknown fields, so incarnation and boot epoch are kept in a record of their own and never in here.
-Never: normalising of paths. Directories are compared as the strings that were configured. spec/metadata.md#M28, M29.
+Java's parser refuses unknown fields, so incarnation and boot epoch stand in a record of their own and never in here.
+Never: a path that is normalised. Directories are compared as the configured strings. spec/metadata.md#M28, M29.
 """
 
 import json
@@ -23,7 +23,7 @@ from bookie.metadata.proto.metadata_pb2 import CookieFormat
 
 LAYOUT_VERSION = 5
 _PLAIN_VERSION = 3  # four lines with real tabs, before protobuf text
-_VERSION_SIZE_MAX = 10  # a number of thousands of digits is an error of Python's own
+_VERSION_SIZE_MAX = 10  # int() of Python raises an error of its own for thousands of digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class Cookie:
 
 @dataclass(frozen=True, slots=True)
 class IncarnationRecord:
-    """Which incarnation of this bookie's disks is the current one, and how often it registered in all of them.
+    """The current incarnation of this bookie's disks, and how often the bookie booted in all of them.
 
-    Changed only together with the cookie (a new incarnation) or alone by one (a new boot), always by compare-and-set.
-    `grant_id`: what allowed this incarnation to begin; `granted_by`: who gave it, "" in records of older releases;
-    `operator_epoch`: of the operator that gave it. `boot_id`: random, of the process that wrote this last: it tells our
-    own write, whose answer was lost, from a rival's.
+    A new incarnation changes it together with the cookie; a boot adds one to `boot_epoch`; always by compare-and-set.
+    `grant_id`: the grant that allowed this incarnation; `granted_by`: its giver, "" in records of older releases;
+    `operator_epoch`: of the operator that gave it. `boot_id`: random, of the process that wrote the record last. It
+    tells our own write, whose answer was lost, from a rival's.
     """
 
     instance_id: str
@@ -58,7 +58,7 @@ class IncarnationRecord:
 
 
 def dump_cookie(cookie: Cookie) -> bytes:
-    """The stored form, byte for byte Java's. Always layout version 5, as Java re-stamps older ones."""
+    """Return the stored form, byte for byte Java's. Always layout version 5, as Java re-stamps older cookies."""
     message = CookieFormat(
         bookieHost=cookie.bookie_id,
         journalDir=",".join(cookie.journal_dirs),
@@ -72,10 +72,10 @@ def dump_cookie(cookie: Cookie) -> bytes:
 
 
 def load_cookie(data: bytes) -> Cookie:
-    """The cookie in `data`. Raises BadInput (also for layouts 1 and 2, which hold nothing to compare)."""
+    """Return the cookie in `data`. Raises BadInput, also for layouts 1 and 2, which hold nothing to compare."""
     line, _, body = data.partition(b"\n")
     if not line.strip().isdigit() or len(line) > _VERSION_SIZE_MAX:
-        raise errors.BadInput(f"not a cookie: begins with {data[:20]!r}")
+        raise errors.BadInput(f"the record is not a cookie: it begins with {data[:20]!r}")
     version = int(line)
     if version < _PLAIN_VERSION:
         raise errors.BadInput(f"the cookie has layout version {version}; versions before 3 cannot be verified")
@@ -94,7 +94,7 @@ def load_cookie(data: bytes) -> Cookie:
 
 
 def mismatch(master: Cookie, found: Cookie) -> str | None:
-    """Why `found` is not the cookie that the settings ask for (`master`), or None when it is.
+    """Return why `found` is not the cookie that the settings ask for (`master`), or None when it is.
 
     Blank index directories stand for the ledger directories. Rule: Cookie.verify (exact, order counts).
     """
@@ -112,12 +112,12 @@ def mismatch(master: Cookie, found: Cookie) -> str | None:
 
 
 def dump_incarnation(record: IncarnationRecord) -> bytes:
-    """JSON with sorted keys: equal records are equal bytes."""
+    """Return the record as JSON with sorted keys: equal records are equal bytes."""
     return json.dumps(asdict(record), sort_keys=True).encode()
 
 
 def load_incarnation(data: bytes) -> IncarnationRecord:
-    """Raises BadInput."""
+    """Return the incarnation record in `data`. Raises BadInput."""
     try:
         fields = json.loads(data)
         return IncarnationRecord(

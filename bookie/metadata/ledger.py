@@ -1,4 +1,4 @@
-"""What the metadata store says about one ledger: an immutable value and its legal transitions.
+"""The metadata of one ledger: an immutable value and its legal transitions.
 
 The rules are those of Apache BookKeeper: OPEN -> IN_RECOVERY -> CLOSED, or OPEN -> CLOSED by the writer; CLOSED is
 final (spec/bp46.md#S4); segments have strictly increasing first entries. A transition that is not legal raises BadInput
@@ -37,9 +37,9 @@ class Segment:
 class LedgerMetadata:
     """One stored version of a ledger's metadata. `last_entry` and `length` mean something only when CLOSED.
 
-    `has_password` False is a ledger from before 4.2, whose password and digest nobody knows. `stores_ctime`: the
-    creation time is in the record itself and not only in the node's stat. `format_version` is sticky: an update is
-    written in the version that was read (LedgerMetadataSerDe).
+    `has_password` False: a ledger from before 4.2, whose record has neither password nor digest. `stores_ctime`: the
+    record itself has the creation time, not only the node's stat. `format_version`: an update is written in the version
+    that was read (LedgerMetadataSerDe).
     """
 
     ensemble_size: int
@@ -65,7 +65,7 @@ class LedgerMetadata:
                 "must be ensemble >= write quorum >= ack quorum >= 1"
             )
         if not self.segments:
-            raise errors.BadInput("ledger metadata has no ensemble at all")
+            raise errors.BadInput("the ledger metadata names no ensemble")
         previous = -1
         for segment in self.segments:
             if segment.first_entry <= previous:
@@ -90,7 +90,10 @@ class LedgerMetadata:
     def segment_of(self, entry_id: EntryId) -> Segment:
         """The segment that holds `entry_id` (>= 0): the one with the greatest first entry not above it
         (CONFORMANCE.md#P6)."""
-        return self.segments[self._segment_index(entry_id)]
+        found = bisect.bisect_right(self.segments, entry_id, key=lambda segment: segment.first_entry) - 1
+        if found < 0:
+            raise errors.BadInput(f"entry {entry_id} lies before the first segment")
+        return self.segments[found]
 
     def segment_ranges(self) -> tuple[tuple[Segment, EntryId, EntryId | None], ...]:
         """Each segment with its first and last entry, inclusive; last is None where the segment has no end yet.
@@ -109,10 +112,11 @@ class LedgerMetadata:
         return tuple(bookies[(entry_id + k) % size] for k in range(self.write_quorum))
 
     def names(self, bookie_id: BookieId) -> bool:
-        """Is `bookie_id` in any ensemble?"""
+        """True when `bookie_id` is in any ensemble."""
         return any(bookie_id in segment.bookies for segment in self.segments)
 
     def last_segment_names(self, bookie_id: BookieId) -> bool:
+        """True when `bookie_id` is in the last ensemble, which takes the adds."""
         return bookie_id in self.last_segment.bookies
 
     # ---- transitions -------------------------------------------------------------------------------------------------
@@ -131,13 +135,13 @@ class LedgerMetadata:
         return self._changed(segments=(*kept, Segment(first_entry, bookies)))
 
     def in_recovery(self) -> "LedgerMetadata":
-        """OPEN -> IN_RECOVERY; somebody else's recovery may be continued."""
+        """OPEN -> IN_RECOVERY. A ledger in recovery stays as it is: any client may continue another's recovery."""
         self._refuse_when_closed("a recovery")
         return self if self.state is LedgerState.IN_RECOVERY else self._changed(state=LedgerState.IN_RECOVERY)
 
     def closed(self, last_entry: EntryId, length: int) -> "LedgerMetadata":
-        """-> CLOSED at `last_entry` (-1: empty). Closing again the same way is fine, any other way is not
-        (spec/bp46.md#S4, S6)."""
+        """-> CLOSED at `last_entry` (-1: empty). Closing again at the same end changes nothing; any other end raises
+        BadInput (spec/bp46.md#S4, S6)."""
         if last_entry < INVALID_ENTRY_ID or length < 0:
             raise errors.BadInput(f"cannot close at entry {last_entry} with length {length}")
         if self.is_closed:
@@ -159,18 +163,12 @@ class LedgerMetadata:
         segments = (*self.segments[:index], Segment(first_entry, bookies), *self.segments[index + 1 :])
         return self._changed(segments=segments)
 
-    def _segment_index(self, entry_id: EntryId) -> int:
-        found = bisect.bisect_right(self.segments, entry_id, key=lambda segment: segment.first_entry) - 1
-        if found < 0:
-            raise errors.BadInput(f"entry {entry_id} lies before the first segment")
-        return found
-
     def _refuse_when_closed(self, what: str) -> None:
         if self.is_closed:
             raise errors.BadInput(f"the ledger is closed: {what} is not possible")
 
     def _changed(self, **changes: object) -> "LedgerMetadata":
-        # As in Java, an update forgets the creator's token: it identifies a create whose answer was lost, nothing else.
+        # As in Java, an update forgets the creator's token: its only use is to find a create whose answer was lost.
         return dataclasses.replace(self, ctoken=0, **changes)  # type: ignore[arg-type]
 
 
@@ -184,13 +182,9 @@ def new_ledger(
     password: bytes = b"",
     custom: tuple[tuple[str, bytes], ...] = (),
     ctoken: int = 0,
-    ctime_ms: int | None = None,
 ) -> LedgerMetadata:
-    """A ledger about to be created: OPEN, one segment from entry 0. Raises BadInput unless E >= W >= A >= 1
-    (CONFORMANCE.md#P5).
-
-    `ctime_ms` given: stored in the record; else the node's own creation time is used.
-    """
+    """Return the metadata of a ledger about to be created: OPEN, one segment from entry 0. Raises BadInput unless
+    E >= W >= A >= 1 (CONFORMANCE.md#P5)."""
     _refuse_duplicates(bookies)
     return LedgerMetadata(
         ensemble_size=ensemble_size,
@@ -200,8 +194,6 @@ def new_ledger(
         digest_type=digest_type,
         password=password,
         custom=custom,
-        ctime_ms=-1 if ctime_ms is None else ctime_ms,
-        stores_ctime=ctime_ms is not None,
         ctoken=ctoken,
     )
 

@@ -1,7 +1,7 @@
-"""Where bookies stand, from sources other than themselves: settings, and the record that Pulsar's clusters keep.
+"""Finds the location of a bookie: from settings, from the record that Pulsar's clusters keep, or from itself.
 
-Rule: spec/metadata.md#M36 (of Pulsar: JSON
-`{"<group>": {"<bookie id>": {"rack": "/rack1", "hostname": "…"}}}`, empty or "/" meaning unknown).
+Pulsar's record is JSON, `{"<group>": {"<bookie id>": {"rack": "/rack1", "hostname": "…"}}}`; a rack that is empty or
+"/" is unknown. Rule: spec/metadata.md#M36.
 """
 
 import json
@@ -12,7 +12,7 @@ from bookie.base.ids import BookieId
 
 
 def load_rack_mapping(data: bytes) -> dict[str, str]:
-    """Locations by bookie id and by host name, as Pulsar's record says them. Raises BadInput.
+    """Return the locations in Pulsar's record, by bookie id and by host name. Raises BadInput.
 
     A leading "/" is added where it is missing; bookies without a rack are left out.
     """
@@ -32,5 +32,5 @@ def load_rack_mapping(data: bytes) -> dict[str, str]:
 
 
 def location_of(bookie_id: BookieId, host: str, own: str, mapping: Mapping[str, str]) -> str:
-    """The location of a bookie: what a mapping says of its id or of its host, else what it says of itself."""
+    """Return the location of a bookie: from `mapping` by its id or its host, else `own`, which it registered itself."""
     return mapping.get(bookie_id) or mapping.get(host) or own

@@ -1,8 +1,9 @@
-"""Where things stand in the metadata store: ledger id <-> path, the service URI, the layout record.
+"""Names the paths of the metadata store, and reads the service URI and the layout record.
 
-Names are a contract with Java (spec/metadata.md#M1 to M9). Ours alone are the incarnation records and the signs of
-living processes and of lock holders, under `underreplication`, which Java neither lists nor deletes there. Never: a
-node below `<root>/NN` or `<root>/NNN` that is not a ledger; Java's listing would take its digits for a ledger id.
+Names are a contract with Java (spec/metadata.md#M1 to M9). Only we use the incarnation records, the positions, and the
+signs of living processes and of lock holders. They stand under `underreplication`, where Java neither lists nor deletes
+them. Never: a node below `<root>/NN` or `<root>/NNN` that is not a ledger, since Java's listing would take its digits
+for a ledger id.
 """
 
 import enum
@@ -43,7 +44,7 @@ _URI_KINDS: dict[str, LayoutKind | None] = {
 
 @dataclass(frozen=True, slots=True)
 class MetadataUri:
-    """`kind` None: whatever the LAYOUT record says. `hosts`: as kazoo and ZooKeeper want them, with commas."""
+    """`kind` None: the layout that the LAYOUT record names. `hosts`: with commas, as kazoo and ZooKeeper want them."""
 
     kind: LayoutKind | None
     hosts: str
@@ -53,7 +54,7 @@ class MetadataUri:
 def parse_uri(uri: str) -> MetadataUri:
     """Parse `zk[+kind]://host:port[;host:port]/root`. Raises BadInput. Rule: spec/metadata.md#M3."""
     if "@" in uri:  # not shown: it may be a password
-        raise errors.BadInput("metadata service URI: ZooKeeper takes no user there, leave away all before the '@'")
+        raise errors.BadInput("metadata service URI: ZooKeeper takes no user there: leave out everything up to the '@'")
     match = re.fullmatch(r"(zk)(?:\+([a-z]*))?://([^/]+)(/.*)?", uri, re.IGNORECASE)
     example = "zk+hierarchical://127.0.0.1:2181/ledgers"
     if match is None:
@@ -79,11 +80,11 @@ def dump_layout(kind: LayoutKind) -> bytes:
 
 
 def load_layout(data: bytes) -> LayoutKind:
-    """Raises BadInput for what we cannot follow. Rule: spec/metadata.md#M4."""
+    """Return the layout that the record names. Raises BadInput for an unknown one. Rule: spec/metadata.md#M4."""
     lines = data.decode("utf-8", "replace").split("\n")
     parts = lines[1].split(":") if len(lines) >= 2 else []
     if lines[0] not in ("1", "2") or len(parts) != 2 or parts[1] != str(MANAGER_VERSION):
-        raise errors.BadInput(f"the cluster's LAYOUT record cannot be read: {data[:120]!r}")
+        raise errors.BadInput(f"the cluster's LAYOUT record cannot be read: {data[:120]!r}; restore it from a backup")
     if lines[0] == "1":
         ancient = {"flat": LayoutKind.FLAT, "hierarchical": LayoutKind.LEGACY}
         if parts[0] in ancient:
@@ -91,14 +92,15 @@ def load_layout(data: bytes) -> LayoutKind:
     for kind in LayoutKind:
         if parts[0] == _CLASS_PREFIX + kind.value:
             return kind
-    raise errors.BadInput(f"the cluster's ledger layout {parts[0]!r} is not known here")
+    known = ", ".join(kind.value for kind in LayoutKind)
+    raise errors.BadInput(f"the cluster's ledger layout {parts[0]!r} is not known here; known are {known}")
 
 
 # ---- ledgers ---------------------------------------------------------------------------------------------------------
 
 
 def ledger_path(root: str, ledger_id: LedgerId, kind: LayoutKind = LayoutKind.HIERARCHICAL) -> str:
-    """Where the metadata of `ledger_id` stands. Rule: spec/metadata.md#M8."""
+    """Return the path of the metadata of `ledger_id`. Rule: spec/metadata.md#M8."""
     if kind is LayoutKind.FLAT:
         return f"{root}/L{ledger_id:010d}"
     if kind is LayoutKind.LEGACY or (kind is LayoutKind.HIERARCHICAL and ledger_id < SHORT_ID_END):
@@ -109,7 +111,7 @@ def ledger_path(root: str, ledger_id: LedgerId, kind: LayoutKind = LayoutKind.HI
 
 
 def parse_ledger_path(root: str, path: str) -> LedgerId:
-    """The ledger id of `path`. Raises BadInput for a path that is no ledger's. Rule: spec/metadata.md#M9."""
+    """Return the ledger id of `path`. Raises BadInput when no ledger has such a path. Rule: spec/metadata.md#M9."""
     parts = path.removeprefix(root + "/").split("/")
     digits = "".join(parts[:-1]) + parts[-1].removeprefix("L")
     if len(parts) not in (1, 3, 5) or not parts[-1].startswith("L") or not digits.isdigit():
@@ -121,19 +123,19 @@ def parse_ledger_path(root: str, path: str) -> LedgerId:
 
 
 def holds_ledgers(names: Iterable[str]) -> bool:
-    """True when one of the root's children belongs to the ledger tree of any layout."""
+    """Return True when one of `names`, the root's children, belongs to the ledger tree of any layout."""
     return any(
         tree_depth(kind, name) or (name[:1] == "L" and name[1:].isdigit()) for name in names for kind in LayoutKind
     )
 
 
 def ledger_paths(root: str, ledger_id: LedgerId) -> list[str]:
-    """Where the metadata of `ledger_id` stands in any layout, each path once."""
+    """Return the paths of the metadata of `ledger_id` in all layouts, each once."""
     return list(dict.fromkeys(ledger_path(root, ledger_id, kind) for kind in LayoutKind))
 
 
 def tree_depth(kind: LayoutKind, name: str) -> int:
-    """How many levels of directories begin at `<root>/<name>` (its own included); 0: not part of the ledger tree."""
+    """Return how many levels of directories begin at `<root>/<name>`, its own included; 0: no part of the tree."""
     if kind is LayoutKind.FLAT or not name.isascii() or not name.isdigit():
         return 0
     if len(name) == 2 and kind in (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY):
@@ -183,12 +185,12 @@ def incarnations(root: str) -> str:
 
 
 def incarnation(root: str, bookie_id: BookieId) -> str:
-    """Our record beside the cookie: see `metadata.cookie.IncarnationRecord`."""
+    """Only we have this record beside the cookie: `metadata.cookie.IncarnationRecord`."""
     return f"{root}/underreplication/incarnations/{bookie_id}"
 
 
 def position(root: str, bookie_id: BookieId) -> str:
-    """How far this bookie's journals reached: see `metadata.position`."""
+    """Only we have this record of how far a bookie's journals reached: `metadata.position`."""
     return f"{root}/underreplication/positions/{bookie_id}"
 
 
@@ -197,15 +199,8 @@ def processes(root: str) -> str:
 
 
 def process(root: str, bookie_id: BookieId) -> str:
-    """Ours alone: it stands as long as one process is this bookie (`integrity.holder`)."""
+    """Only we have this node: it stands while one process is this bookie (`integrity.holder`)."""
     return f"{root}/underreplication/processes/{bookie_id}"
-
-
-def underreplicated_ledger(root: str, ledger_id: LedgerId) -> str:
-    """Sixteen hex digits in four levels, then the decimal name. Rule: spec/metadata.md#M31."""
-    digits = f"{ledger_id:016x}"
-    levels = "/".join(digits[start : start + 4] for start in range(0, 16, 4))
-    return f"{root}/underreplication/ledgers/{levels}/urL{ledger_id:010d}"
 
 
 def replication_lock(root: str, ledger_id: LedgerId) -> str:
@@ -217,32 +212,34 @@ def replication_locks(root: str) -> str:
 
 
 def replication_holder(root: str, holder: str) -> str:
-    """Ours alone: it stands as long as the lock that this holder took is held (`client.replication_lock`)."""
+    """Only we have this node: it stands while this holder has its lock (`client.repair.replication_lock`)."""
     return f"{root}/underreplication/holders/{holder}"
 
 
 def underreplicated_ledgers(root: str) -> str:
+    """Below it: four levels of four hex digits, then `urL<ten decimal digits>`. Rule: spec/metadata.md#M31."""
     return f"{root}/underreplication/ledgers"
 
 
 def parse_underreplicated(path: str) -> LedgerId:
-    """The ledger that a record below `underreplicated_ledgers`, or a lock, is about. Raises BadInput."""
+    """Return the ledger of a record below `underreplicated_ledgers`, or of a lock. Raises BadInput."""
     match = re.search(r"/urL(\d+)$", path, re.ASCII)
     if match is None or int(match.group(1)) > LEDGER_ID_MAX:
-        raise errors.BadInput(f"{path!r} is not about a ledger")
+        raise errors.BadInput(f"{path!r} does not end in urL and a ledger id")
     return LedgerId(int(match.group(1)))
 
 
 def recovery_disabled(root: str) -> str:
-    """It stands while auto-recovery is switched off."""
+    """The node that stands while auto-recovery is switched off."""
     return f"{root}/underreplication/disable"
 
 
 def recovery_delay(root: str) -> str:
-    """Decimal seconds; writing what it has already means "audit now" (spec/metadata.md#M33)."""
+    """The node of the delay, in decimal seconds. Writing the same value again asks for an audit now
+    (spec/metadata.md#M33)."""
     return f"{root}/underreplication/lostBookieRecoveryDelay"
 
 
 def auditor_votes(root: str) -> str:
-    """Ephemeral votes `V_<number>`; the lowest is the auditor's."""
+    """The parent of ephemeral votes `V_<number>`; the lowest is the auditor's."""
     return f"{root}/underreplication/auditorelection"

@@ -1,11 +1,12 @@
-"""How far a bookie's journals reached when it last said so: what its disks must hold at least (codec only).
+"""Packs and unpacks a bookie's position: how far its journals reached when it last wrote this record.
 
-Kept outside the node, beside the incarnation record, so that volumes which are set back within one boot, and a newest
-journal file that was cut or removed, are seen. Written after the syncs it tells of, never before.
+The disks must hold at least this much. The record stands in the metadata store, so that a bookie notices volumes that
+went back in time within one boot, and a newest journal file that was cut or removed. The bookie writes the record after
+the syncs that it tells of, never before: otherwise a crash would look like lost data.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from bookie.base import errors
 from bookie.base.ids import Incarnation
@@ -13,7 +14,7 @@ from bookie.base.ids import Incarnation
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`journals`: of each journal directory, in order, file id and offset; everything before that was durable."""
+    """`journals`: the file id and offset of each journal directory, in order; everything before them was durable."""
 
     instance_id: str
     incarnation: Incarnation
@@ -21,12 +22,11 @@ class Position:
 
 
 def dump_position(position: Position) -> bytes:
-    fields = {"instance_id": position.instance_id, "incarnation": position.incarnation, "journals": position.journals}
-    return json.dumps(fields, sort_keys=True).encode()
+    return json.dumps(asdict(position), sort_keys=True).encode()
 
 
 def load_position(data: bytes) -> Position:
-    """Raises BadInput."""
+    """Return the position in `data`. Raises BadInput."""
     try:
         fields = json.loads(data)
         journals = tuple((int(file_id), int(offset)) for file_id, offset in fields["journals"])

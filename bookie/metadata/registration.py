@@ -1,12 +1,11 @@
-"""What a bookie says of itself while it is alive: the payload of its `available` record.
+"""Packs and unpacks a bookie's registration: the payload of its `available` record, where it listens.
 
-Protobuf BookieServiceInfoFormat. An empty payload is an old bookie whose address is its id. Clients dial the endpoint
-with protocol `bookie-rpc` and no other. Rule: spec/metadata.md#M24.
+Protobuf BookieServiceInfoFormat. An old bookie registers with an empty payload; its id is then its address. Clients
+dial the endpoint with protocol `bookie-rpc` and no other. Rule: spec/metadata.md#M24.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from google.protobuf.message import DecodeError
 
@@ -23,12 +22,12 @@ _PORT = re.compile(r"[0-9]{1,5}")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
+    """One port of a bookie. Java's `auth` and `extensions` are not read: nobody sets them."""
+
     id: str
     host: str
     port: int
     protocol: str
-    auth: tuple[str, ...] = ()
-    extensions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class BookieServiceInfo:
 
     @property
     def bookie_endpoint(self) -> Endpoint | None:
-        """Where clients dial; None: this bookie cannot be used."""
+        """The endpoint that clients dial; None: clients cannot use this bookie."""
         return next((endpoint for endpoint in self.endpoints if endpoint.protocol == BOOKIE_PROTOCOL), None)
 
     def property(self, key: str, default: str = "") -> str:
@@ -48,7 +47,7 @@ class BookieServiceInfo:
 def bookie_service(
     host: str, port: int, properties: tuple[tuple[str, str], ...] = (), *, http_port: int | None = None
 ) -> BookieServiceInfo:
-    """The record of a bookie that serves at `host`:`port`, and its admin paths at `http_port` if it has one."""
+    """Return the record of a bookie that serves at `host`:`port`, and its admin paths at `http_port` if given."""
     endpoints = [Endpoint(BOOKIE_ENDPOINT, host, port, BOOKIE_PROTOCOL)]
     if http_port is not None:
         endpoints.append(Endpoint(HTTP_ENDPOINT, host, http_port, HTTP_PROTOCOL))
@@ -58,19 +57,12 @@ def bookie_service(
 def dump_service_info(info: BookieServiceInfo) -> bytes:
     message = BookieServiceInfoFormat(properties=dict(info.properties))
     for endpoint in info.endpoints:
-        message.endpoints.add(
-            id=endpoint.id,
-            port=endpoint.port,
-            host=endpoint.host,
-            protocol=endpoint.protocol,
-            auth=endpoint.auth,
-            extensions=endpoint.extensions,
-        )
+        message.endpoints.add(**asdict(endpoint))
     return message.SerializeToString(deterministic=True)
 
 
 def load_service_info(bookie_id: BookieId, data: bytes) -> BookieServiceInfo:
-    """The record of `bookie_id`. Empty: derived from an id of the form host:port. Raises BadInput."""
+    """Return the record of `bookie_id`; an empty one comes from an id of the form host:port. Raises BadInput."""
     if not data:
         return _legacy(bookie_id)
     message = BookieServiceInfoFormat()
@@ -80,15 +72,7 @@ def load_service_info(bookie_id: BookieId, data: bytes) -> BookieServiceInfo:
         raise errors.BadInput(f"the registration of bookie {bookie_id} cannot be read: {error}") from error
     return BookieServiceInfo(
         endpoints=tuple(
-            Endpoint(
-                _text(item.id),
-                _text(item.host),
-                item.port,
-                _text(item.protocol),
-                _texts(item.auth),
-                _texts(item.extensions),
-            )
-            for item in message.endpoints
+            Endpoint(_text(item.id), _text(item.host), item.port, _text(item.protocol)) for item in message.endpoints
         ),
         properties=_properties(message),
     )
@@ -97,16 +81,12 @@ def load_service_info(bookie_id: BookieId, data: bytes) -> BookieServiceInfo:
 def _properties(message: BookieServiceInfoFormat) -> tuple[tuple[str, str], ...]:
     try:
         return tuple(sorted((_text(key), _text(value)) for key, value in message.properties.items()))
-    except UnicodeDecodeError as error:  # of a key, which is looked up again
+    except UnicodeDecodeError as error:  # the parser looks a key up again, as text
         raise errors.BadInput(f"a field of a registration is not text: {error}") from error
 
 
 def _text(value: object) -> str:
     return text.checked(value, "a field of a registration")
-
-
-def _texts(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(map(_text, values))
 
 
 def _legacy(bookie_id: BookieId) -> BookieServiceInfo:

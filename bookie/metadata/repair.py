@@ -1,4 +1,4 @@
-"""Records about ledgers that lack replicas, and the locks of those who repair them (codec only).
+"""Packs and unpacks the records of auto-recovery: ledgers that lack replicas, locks of repairers, votes for auditor.
 
 Protobuf text, shared with Java's auditor and replication worker. Rules: spec/metadata.md#M30, M31.
 """
@@ -19,15 +19,8 @@ class Underreplicated:
     marked_ms: int = -1
 
 
-def dump_underreplicated(record: Underreplicated) -> bytes:
-    message = UnderreplicatedLedgerFormat(replica=record.missing)
-    if record.marked_ms >= 0:
-        message.ctime = record.marked_ms
-    return textproto.dump(message)
-
-
 def load_underreplicated(data: bytes) -> Underreplicated:
-    """Raises BadInput. Empty bytes are a legal record that names nobody."""
+    """Load the mark of one ledger, as Java's auditor wrote it. Raises BadInput. Empty bytes name no bookie."""
     message = UnderreplicatedLedgerFormat()
     textproto.load(data, message, "the under-replication record")
     marked_ms = message.ctime if message.HasField("ctime") else -1
@@ -35,19 +28,17 @@ def load_underreplicated(data: bytes) -> Underreplicated:
 
 
 def dump_lock(holder: str) -> bytes:
-    """`holder`: Java writes its host name here, and nobody parses it as a bookie id."""
+    """Return the record of a lock. `holder`: Java writes its host name here, and nobody parses it as a bookie id."""
     return textproto.dump(LockDataFormat(bookieId=holder))
 
 
-def load_lock(data: bytes) -> str:
-    """Raises BadInput."""
+def load_lock(data: bytes, what: str = "the replication lock") -> str:
+    """Return the holder of a lock. Raises BadInput naming `what`."""
     message = LockDataFormat()
-    textproto.load(data, message, "the replication lock")
+    textproto.load(data, message, what)
     return message.bookieId
 
 
 def load_vote(data: bytes) -> BookieId:
-    """Who stands for auditor; the message has the shape of a lock's. Raises BadInput."""
-    message = LockDataFormat()
-    textproto.load(data, message, "the auditor's vote")
-    return ids.parse_bookie_id(message.bookieId)
+    """Return the bookie that stands for auditor; a vote has the form of a lock. Raises BadInput."""
+    return ids.parse_bookie_id(load_lock(data, "the auditor's vote"))

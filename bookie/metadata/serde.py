@@ -1,9 +1,9 @@
-"""Every stored form of ledger metadata: 1 (lines), 2 (protobuf text), 3 (protobuf, since BookKeeper 4.9).
+"""Loads and dumps every stored form of ledger metadata: 1 (lines), 2 (protobuf text), 3 (protobuf, since 4.9).
 
     "BookieMetadataFormatVersion" TAB version LF   then   1: lines | 2: text | 3: varint size, message
 
-The version is sticky: what was read as 2 is written as 2. Rules: spec/metadata.md#M11, M12.
-Never: a default that hides a broken record; what cannot be read raises BadInput.
+A record keeps its version: one that was read as 2 is written as 2. Rules: spec/metadata.md#M11, M12.
+Never: a default that hides a broken record. A record that cannot be read raises BadInput.
 """
 
 from google.protobuf.message import DecodeError
@@ -22,7 +22,7 @@ _V1_IN_RECOVERY = -102
 
 
 def load_ledger(data: bytes, created_ms: int = 0) -> LedgerMetadata:
-    """The metadata in `data`. `created_ms` (of the node) is its creation time where the record has none.
+    """Return the metadata in `data`. `created_ms`, the node's, is the creation time of a record that has none.
 
     Raises BadInput.
     """
@@ -41,7 +41,7 @@ def load_ledger(data: bytes, created_ms: int = 0) -> LedgerMetadata:
 
 
 def dump_ledger(metadata: LedgerMetadata) -> bytes:
-    """The stored form of `metadata`, in its own format version. Byte for byte what Java writes."""
+    """Return the stored form of `metadata`, in its own format version: byte for byte as Java writes it."""
     header = _PREFIX + str(metadata.format_version).encode("ascii") + b"\n"
     match metadata.format_version:
         case 1:
@@ -59,7 +59,7 @@ def dump_ledger(metadata: LedgerMetadata) -> bytes:
 
 def _split_header(data: bytes) -> tuple[int, bytes]:
     if not data.startswith(_PREFIX):
-        raise errors.BadInput(f"not ledger metadata: begins with {data[:32]!r}")
+        raise errors.BadInput(f"the record is not ledger metadata: it begins with {data[:32]!r}")
     end = data.find(b"\n", len(_PREFIX), len(_PREFIX) + _VERSION_DIGITS_MAX + 1)
     digits = data[len(_PREFIX) : end] if end >= 0 else b""
     if not digits.isdigit():

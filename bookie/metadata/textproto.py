@@ -1,7 +1,7 @@
-"""Protobuf's text form exactly as Java writes it: what stands in cookies, repair records and old ledger metadata.
+"""Writes protobuf's text form exactly as Java does, for cookies, repair records and old ledger metadata.
 
-Python's own printer escapes differently (`\\007` for `\\a`), so ours writes and the library parses. These records are
-not extensible: Java's parser refuses a field it does not know. Rule: spec/metadata.md#M13.
+Python's own printer escapes differently (`\\007` for `\\a`), so this module writes and the library parses. Nobody may
+add a field to these records: Java's parser refuses fields that it does not know. Rule: spec/metadata.md#M13.
 """
 
 from typing import Any
@@ -26,17 +26,17 @@ _ESCAPES = {
 
 
 def escape(data: bytes) -> str:
-    """`data` between quotes, without them: printable ASCII as is, the rest as short escapes or three octal digits."""
+    """Return `data` for between quotes: printable ASCII as is, the rest as short escapes or three octal digits."""
     return "".join(_ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte <= 0x7E else f"\\{byte:03o}") for byte in data)
 
 
 def dump(message: Message) -> bytes:
-    """`message` in text form: fields by number, two spaces of indent, a line feed after each line."""
+    """Return `message` in text form: fields by number, two spaces of indent, a line feed after each line."""
     return "".join(_lines(message, "")).encode("ascii")
 
 
 def load(data: bytes, message: Message, what: str) -> None:
-    """Fill `message` from its text form. Raises BadInput naming `what`; a missing required field is one reason."""
+    """Fill `message` from its text form. Raises BadInput naming `what`, also when a required field is missing."""
     try:
         text_format.Parse(data.decode("utf-8"), message)
     except (UnicodeDecodeError, text_format.ParseError) as error:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import java_support
+import underreplicated_support
 from bookie.base.ids import BookieId, LedgerId
 from bookie.cli import main
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.connect import connect
-from bookie.metadata import cookie, paths, repair, serde
+from bookie.metadata import cookie, serde
 from bookie.metadata.cookie import Cookie
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, new_ledger
-from bookie.metadata.repair import Underreplicated
 from java_fleet_support import JudgedFleet
 from java_operator_support import JavaOperator
 from java_support import JavaClient
@@ -172,7 +172,7 @@ def tell(fleet: JudgedFleet, capsys: pytest.CaptureFixture[str], *words: str) ->
 def test_the_shell_lists_the_marks_we_write(fleet: JudgedFleet, operator: JavaOperator) -> None:
     operator.shell("listunderreplicated")  # makes the layout, as any of theirs does
     missing = (BookieId("gone.example:3181"), BookieId("gone.example:3182"))
-    path = paths.underreplicated_ledger(ROOT, LedgerId(4_294_967_296))
+    path = underreplicated_support.path(ROOT, 4_294_967_296)
 
     async def write(data: bytes | None) -> None:
         async with connect(fleet.uri) as client:
@@ -182,7 +182,7 @@ def test_the_shell_lists_the_marks_we_write(fleet: JudgedFleet, operator: JavaOp
             else:
                 await store.create(path, data, parents=True)
 
-    asyncio.run(write(repair.dump_underreplicated(Underreplicated(missing, 1_700_000_000_000))))
+    asyncio.run(write(underreplicated_support.mark(missing, 1_700_000_000_000)))
     try:
         told = operator.shell("listunderreplicated", "-pmr")
         none = operator.shell("listunderreplicated", "-missingreplica", "another.example:3181")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+import underreplicated_support
 from bookie.base import errors
-from bookie.base.ids import BookieId, LedgerId
+from bookie.base.ids import LedgerId
 from bookie.client.repair.autorecovery import AutoRecovery
-from bookie.metadata import paths, repair
 from bookie.metadata.repair import Underreplicated
 from bookie.ports.metadata_store import MetadataStore
 from sim_support import Machine
@@ -34,9 +34,8 @@ def tell(story: Callable[[AutoRecovery, MetadataStore], Coroutine[Any, Any, None
 @story(tell)
 async def test_marks_are_listed_by_id_with_who_works_on_them(recovery: AutoRecovery, store: MetadataStore) -> None:
     for ledger_id, missing in ((LARGE, ("b2:1",)), (LedgerId(12_345), ("b1:1", "b2:1"))):
-        record = Underreplicated(tuple(map(BookieId, missing)), 1_700_000_000_000)
-        path = paths.underreplicated_ledger(ROOT, ledger_id)
-        await store.create(path, repair.dump_underreplicated(record), parents=True)
+        mark = underreplicated_support.mark(missing, 1_700_000_000_000)
+        await store.create(underreplicated_support.path(ROOT, ledger_id), mark, parents=True)
     await store.create(f"{AT}/ledgers/0000/0000/0000/0007/urL0000000007", b"", parents=True)
     await store.create(f"{AT}/locks/urL0000012345", b'bookieId: "node-1.example"\n', parents=True)
 

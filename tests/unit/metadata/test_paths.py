@@ -99,12 +99,11 @@ def test_what_may_be_a_password_in_a_uri_is_not_shown() -> None:
 
 
 def test_repair_records_stand_where_java_looks_for_them() -> None:
-    tail = paths.underreplicated_ledger("/r", LedgerId(12345))
+    below = paths.underreplicated_ledgers("/r")
 
-    assert tail == "/r/underreplication/ledgers/0000/0000/0000/3039/urL0000012345"
-    assert paths.underreplicated_ledger("/r", LedgerId(2**63 - 1)).endswith(
-        "/7fff/ffff/ffff/ffff/urL9223372036854775807"
-    )
+    assert below == "/r/underreplication/ledgers"
+    assert paths.parse_underreplicated(f"{below}/0000/0000/0000/3039/urL0000012345") == 12345
+    assert paths.parse_underreplicated(f"{below}/7fff/ffff/ffff/ffff/urL9223372036854775807") == 2**63 - 1
 
 
 def test_only_directories_of_the_layout_belong_to_the_ledger_tree() -> None:

@@ -4,13 +4,13 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import underreplicated_support
 from bookie.base.ids import BookieId, LedgerId
 from bookie.client import DigestType, cluster
 from bookie.client.ledgers import LedgerStore
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.metadata import paths, registration, repair
 from bookie.metadata.ledger import new_ledger
-from bookie.metadata.repair import Underreplicated
 from bookie.ports.http import HttpAnswer, HttpRequest
 from bookie.ports.metadata_store import MetadataStore
 from bookie.server.cluster_paths import LEDGERS_PER_PAGE, ClusterPaths
@@ -162,9 +162,8 @@ async def test_ledgers_that_lack_replicas_are_listed_by_whom_they_miss(store: Me
     path = "autorecovery/list_under_replicated_ledger"
     assert (await ask("GET", path)).status == 404  # as Java says that there are none
     for number, missing in ((5, ("b0",)), (6, ("b0", "b1")), (7, ("b2",))):
-        record = Underreplicated(tuple(map(BookieId, missing)))
-        where = paths.underreplicated_ledger(ROOT, LedgerId(number))
-        await store.create(where, repair.dump_underreplicated(record), parents=True)
+        mark = underreplicated_support.mark(missing)
+        await store.create(underreplicated_support.path(ROOT, number), mark, parents=True)
 
     assert said(await ask("GET", path)) == [5, 6, 7]
     assert said(await ask("GET", path, missingreplica="b0")) == [5, 6]
