@@ -1,14 +1,14 @@
-"""The add side of a ledger: acks in, ordered confirmations and the last add confirmed (LAC) out.
+"""Counts a writer's acks: acks in, confirmations in order and the last add confirmed (LAC) out.
 
 Rules: spec/wire.md#W48 to W50; CONFORMANCE.md#B8, P15, P17.
 
     push -> [ LAC+1 | LAC+2 | ... | last pushed ] -> confirmed, from the head only, in id order
                acks    acks            acks
 
-An entry is *complete* with acks from AQ slots of its write set, *confirmed* when it and all below are complete. When
-a slot fails, its acks for unconfirmed entries are dropped at once and count no more, whatever comes later
-(spec/wire.md#W50; spec/bp46.md#R4). Hence a confirmed entry always has AQ acks from slots that did not fail in between,
-and confirming beside an ensemble change is safe; `hold` exists so that the new bookie is sent every entry of its
+An entry is *complete* with acks from AQ slots of its write set, and *confirmed* when it and all below are complete.
+When a slot fails, its acks for unconfirmed entries are dropped at once and never count again (spec/wire.md#W50;
+spec/bp46.md#R4). Hence a confirmed entry always has AQ acks from slots that did not fail in between, and entries may be
+confirmed during an ensemble change. `hold` stops that for a moment, so that the new bookie gets every entry of its
 segment.
 """
 
@@ -21,7 +21,7 @@ from bookie.quorum.schedule import Schedule
 
 
 class PendingAdd:
-    """One entry on its way; drivers derive from it to keep what they need of it. Filled in by `PendingAdds.push`."""
+    """One unconfirmed entry. Drivers derive from it to add fields of their own; `PendingAdds.push` fills it in."""
 
     __slots__ = ("acked", "entry_id", "is_complete", "length")
 
@@ -55,7 +55,7 @@ class PendingAdds(Generic[A]):
         return len(self._adds)
 
     def push(self, add: A, size: int) -> None:
-        """Give the next entry, of `size` payload bytes, its id and its length. Its header's LAC is `lac`
+        """Give the next entry, of `size` payload bytes, its id and its length. The LAC in its header is `self.lac`
         (CONFORMANCE.md#P17)."""
         add.entry_id = self.last_pushed = EntryId(self.last_pushed + 1)
         add.length = self.length = self.length + size
@@ -65,11 +65,11 @@ class PendingAdds(Generic[A]):
         return self.schedule.write_set(add.entry_id)
 
     def ack(self, adds: Iterable[A], slot: int) -> Sequence[A]:
-        """Count one positive answer of `slot` for each of `adds`; return the entries that are confirmed by it, in
-        order (empty most of the time).
+        """Count one positive answer of `slot` for each of `adds`; return the entries that this confirms, in order (most
+        of the time none).
 
-        A second ack of one slot and an ack after confirmation change nothing. The caller has already left out
-        answers of bookies that were replaced.
+        A second ack of one slot and an ack after confirmation change nothing. The caller drops the answers of bookies
+        that were replaced: they must not count for the bookie that has the slot now.
         """
         bit = 1 << slot
         quorum = self._ack_quorum
@@ -109,7 +109,8 @@ class PendingAdds(Generic[A]):
         )
 
     def fail_all(self) -> list[A]:
-        """Take all unconfirmed entries off, in order, and undo their length (spec/wire.md#W49). The ids stay used."""
+        """Remove and return all unconfirmed entries, in order, and undo their length (spec/wire.md#W49). No id is used
+        again."""
         failed = list(self._adds)
         self._adds.clear()
         self.length = self.lac_length

@@ -1,4 +1,4 @@
-"""When answers from an ensemble are enough: no ack quorum may hide among the bookies that did not answer.
+"""Decides when answers from an ensemble are enough: no ack quorum may hide among the bookies that did not answer.
 
 Rules: spec/wire.md#W51; spec/bp46.md#R2, S15; CONFORMANCE.md#B6, B7. In each write set fewer than AQ members are
 unknown, i.e. at least WQ-AQ+1 are known.
@@ -11,7 +11,7 @@ from bookie.quorum.schedule import Schedule
 
 
 class Fact(enum.Enum):
-    """What we have from one slot. SILENT may still change; the others are final."""
+    """What one slot has answered. SILENT may still change; the others are final."""
 
     SILENT = "silent"
     KNOWN = "known"  # positive or explicit negative
@@ -28,7 +28,7 @@ class Coverage:
         self._facts = [Fact.SILENT] * schedule.ensemble_size
 
     def answer(self, slot: int, answer: Answer) -> None:
-        """Note what `slot` proved. A known fact stays known; a later answer may only improve an unknown one."""
+        """Note what an answer of `slot` proves. KNOWN stays KNOWN; UNKNOWN may still become KNOWN."""
         if self._facts[slot] is not Fact.KNOWN:
             self._facts[slot] = Fact.UNKNOWN if answer is Answer.UNKNOWN else Fact.KNOWN
 

@@ -1,4 +1,4 @@
-"""The metadata change that an ensemble change implies.
+"""Derives the new metadata of an ensemble change.
 
 Rules: spec/wire.md#W50; spec/metadata.md#M17; spec/bp46.md#S14; CONFORMANCE.md#P19, P20.
 """
@@ -12,16 +12,17 @@ from bookie.metadata.ledger import LedgerMetadata, LedgerState
 
 
 def still_failed(metadata: LedgerMetadata, failed: Mapping[int, BookieId]) -> dict[int, BookieId]:
-    """Those of `failed` (slot to bookie) that still sit in the last ensemble; somebody may have replaced others."""
+    """Return those of `failed` (slot to bookie) that are still in the last ensemble: another client may have replaced
+    the rest."""
     ensemble = metadata.last_segment.bookies
     return {slot: bookie_id for slot, bookie_id in sorted(failed.items()) if ensemble[slot] == bookie_id}
 
 
 def changed(metadata: LedgerMetadata, lac: EntryId, replacements: Mapping[int, BookieId]) -> LedgerMetadata:
-    """`metadata` with `replacements` (slot to new bookie) from entry `lac` + 1 on.
+    """Return `metadata` with `replacements` (slot to new bookie) from entry `lac` + 1 on.
 
-    A last segment that starts there already is replaced in place: nothing in it was ever confirmed. Everything at or
-    below the LAC stays where it is.
+    A last segment that starts at that entry is replaced in place: nothing in it was ever confirmed. The metadata of
+    every entry at or below the LAC stays as it is.
     """
     ensemble = list(metadata.last_segment.bookies)
     for slot, bookie_id in sorted(replacements.items()):
@@ -34,7 +35,7 @@ def changed(metadata: LedgerMetadata, lac: EntryId, replacements: Mapping[int, B
 
 
 def why_not_open(metadata: LedgerMetadata) -> BookieError | None:
-    """What a writer must be told when it finds its ledger in this state; None while it may go on
+    """Return the error of a writer that finds its ledger in this state; None while it may go on
     (CONFORMANCE.md#P20)."""
     match metadata.state:
         case LedgerState.OPEN:

@@ -1,8 +1,8 @@
-"""Combining last-add-confirmed answers of one ensemble, with fencing and without.
+"""Combines the answers of one ensemble about the last add confirmed (LAC), with fencing and without.
 
 Rules: spec/wire.md#W51, W52, W63; CONFORMANCE.md#B12 to B14.
-Two differences to Java, both stricter: a reply with a bad digest is unknown (in Java it already counts as known), and
-the length that travels with the greatest LAC is not trusted as the ledger's length (see `quorum.recovery`).
+This is stricter than Java in two ways: a reply with a bad digest is unknown (Java counts it as known), and the length
+that comes with the greatest LAC is not taken for the ledger's length (see `quorum.recovery`).
 """
 
 from bookie.base import errors
@@ -18,13 +18,13 @@ class LacQuery:
     __slots__ = ("_coverage", "_error", "lac")
 
     def __init__(self, schedule: Schedule, *, floor: EntryId = INVALID_ENTRY_ID) -> None:
-        """`floor`: what is known to be confirmed already; the answer never lies below it (CONFORMANCE.md#P30)."""
+        """`floor`: an entry known to be confirmed; `lac` never lies below it (CONFORMANCE.md#P30)."""
         self._coverage = Coverage(schedule)
         self._error: BookieError | None = None
         self.lac = floor
 
     def found(self, slot: int, lac: EntryId) -> None:
-        """A verified entry or LAC record with this LAC came from `slot`."""
+        """`slot` sent a verified entry or LAC record with this LAC."""
         self._coverage.answer(slot, Answer.POSITIVE)
         self.lac = max(self.lac, lac)
 
@@ -32,9 +32,9 @@ class LacQuery:
         """`slot` answered with an error. A negative is knowledge: it was fenced, and it has nothing
         (CONFORMANCE.md#B14).
 
-        Unauthorized is unknown as well: the password was held against the metadata before anybody was asked, so a
-        bookie that refuses it was told another key by a stranger (BookKeeper lets the first who speaks set it). Java's
-        client gives up at the first such bookie (ReadLastConfirmedOp.java), and the stranger has taken the ledger away.
+        Unauthorized is unknown as well. The client compared the password with the metadata before it asked, so a bookie
+        that refuses it got another key from a stranger (a bookie takes the key of the first request for a ledger).
+        Java's client gives up at the first such bookie (ReadLastConfirmedOp.java), so a stranger can block a ledger.
         """
         self._coverage.answer(slot, error.answer)
         if error.answer is Answer.UNKNOWN and (self._error is None or isinstance(error, errors.Unauthorized)):
@@ -47,7 +47,7 @@ class LacQuery:
 
     @property
     def error(self) -> BookieError | None:
-        """Why coverage can no longer be reached; None while it still can."""
+        """Why no further answer can lead to coverage; None while one still can."""
         if not self._coverage.is_hopeless:
             return None
         if isinstance(self._error, errors.Unauthorized):
@@ -55,5 +55,5 @@ class LacQuery:
         cause = f": {self._error}" if self._error is not None else ""
         return errors.QuorumNotReached(
             f"too many bookies of the ensemble cannot say what they have{cause}; "
-            "nothing was decided, try again when they are back"
+            "nothing was decided: try again when they are back"
         )

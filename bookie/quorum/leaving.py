@@ -1,7 +1,7 @@
-"""What bookies that leave hold of a ledger: what must stand elsewhere before the metadata may stop naming them. Pure.
+"""Decides which entries must stand on other bookies before the metadata may stop naming bookies that leave. Pure.
 
-Rules: spec/metadata.md#M20, M34; spec/bp46.md#S9; CONFORMANCE.md#P7. Never: a fragment without an end is copied, since
-nobody knows yet which of its entries there are.
+Rules: spec/metadata.md#M20, M34; spec/bp46.md#S9; CONFORMANCE.md#P7. Never: a copy of a fragment without an end, since
+nobody knows yet which entries it has.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,7 +16,7 @@ from bookie.quorum.schedule import Schedule
 class Fragment:
     """A segment that has an end and names bookies that leave. `first` and `last` inclusive; `last` < `first`: empty.
 
-    `slots`: where in the ensemble they sit, ascending.
+    `slots`: the places of the leaving bookies in the ensemble, ascending.
     """
 
     first: EntryId
@@ -27,7 +27,7 @@ class Fragment:
     def copies(
         self, schedule: Schedule, replacements: Mapping[int, BookieId]
     ) -> Iterator[tuple[EntryId, list[BookieId]]]:
-        """Each entry that new bookies (slot to bookie) must hold, ascending, with those bookies."""
+        """Yield each entry that new bookies (slot to bookie) must hold, ascending, with those bookies."""
         for number in range(self.first, self.last + 1):
             entry_id = EntryId(number)
             targets = [replacements[slot] for slot in schedule.write_set(entry_id) if slot in replacements]
@@ -36,9 +36,10 @@ class Fragment:
 
 
 def must_end_first(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> bool:
-    """True when the ledger has no end yet that would tell what the leaving hold.
+    """Return True when the ledger must be closed before anybody can tell what the leaving bookies hold.
 
-    A recovery that somebody began names the bookies it brought in only when it closes the ledger: it is finished first.
+    This includes every ledger in recovery: a recovery writes the bookies that it brought in only when it closes the
+    ledger.
     """
     if metadata.is_closed:
         return False
@@ -47,7 +48,7 @@ def must_end_first(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> b
 
 
 def fragments(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> Iterator[Fragment]:
-    """The fragments with an end that name any of the leaving, ascending."""
+    """Yield the fragments that have an end and name any of the leaving bookies, ascending."""
     for segment, first, last in metadata.segment_ranges():
         slots = tuple(slot for slot, bookie_id in enumerate(segment.bookies) if bookie_id in leaving)
         if slots and last is not None:
@@ -55,13 +56,15 @@ def fragments(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> Iterat
 
 
 def is_named(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> bool:
+    """Return True when any segment names any of the leaving bookies."""
     return any(bookie_id in leaving for segment in metadata.segments for bookie_id in segment.bookies)
 
 
 def replaced(
     metadata: LedgerMetadata, fragment: Fragment, replacements: Mapping[int, BookieId]
 ) -> LedgerMetadata | None:
-    """`metadata` with the new bookies in the fragment's slots; None when its ensemble is no longer what was copied."""
+    """Return `metadata` with the new bookies in the fragment's slots; None when the fragment's ensemble has changed
+    since it was copied."""
     if not any((s.first_entry, s.bookies) == (fragment.first, fragment.bookies) for s in metadata.segments):
         return None
     for slot, bookie_id in sorted(replacements.items()):

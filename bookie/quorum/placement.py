@@ -1,11 +1,11 @@
-"""Choosing bookies for an ensemble: spread over regions and zones, without the excluded ones, in a drawn order.
+"""Chooses bookies for an ensemble: spread over regions and zones, in the random order that the caller drew.
 
-Rule: spec/metadata.md#M35 (every window of WQ consecutive slots should span as many zones as
-it can). A location is `zone`, or `/region/zone` as Java's topology mappings say it. Greedy: a free slot takes the first
-candidate, in draw order, whose region and then zone is rarest among the slots it shares a write set with, then rarest
-in the whole ensemble. Locations are a wish, distinct bookies a must: with too few zones the spread is as good as it
-gets; with too few bookies the slot stays empty and the caller decides. `zones_min` makes it a must (Java:
-`enforceMinNumRacksPerWriteQuorum`): a bookie that says no location is then never chosen.
+Rule: spec/metadata.md#M35 (every window of WQ consecutive slots should span as many zones as it can). A location is
+`zone`, or `/region/zone` as in Java's topology mappings. Greedy: a free slot takes the first candidate, in draw order,
+whose region and then zone is rarest among the slots that share a write set with it, then rarest in the whole ensemble.
+Bookies must be distinct, locations only should be: with too few zones the spread is the best possible one; with too few
+bookies the slot stays empty and the caller decides. `zones_min` makes locations a must (Java:
+`enforceMinNumRacksPerWriteQuorum`): then a bookie without a location is never chosen.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ WEIGHT_MAX = 3  # bookieMaxWeightMultipleForWeightBasedPlacement
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A bookie that takes writes. `zone` is its location, "" when it did not say."""
+    """A bookie that takes writes. `zone` is its location, "" when nobody knows it."""
 
     bookie_id: BookieId
     zone: str = ""
@@ -34,7 +34,7 @@ class Candidate:
 
 
 def choose(schedule: Schedule, candidates: Sequence[Candidate], *, zones_min: int = 1) -> tuple[BookieId, ...]:
-    """A new ensemble from `candidates`, which come in draw order. Raises NotEnoughBookies."""
+    """Return a new ensemble from `candidates`, which come in draw order. Raises NotEnoughBookies."""
     candidates = _placed(candidates, zones_min)
     if len(candidates) < schedule.ensemble_size:
         raise errors.NotEnoughBookies(
@@ -60,10 +60,10 @@ def replace(
     zones: Mapping[BookieId, str],
     zones_min: int = 1,
 ) -> dict[int, BookieId]:
-    """New bookies for `slots` of `ensemble`; slots for which none is left are missing from the result.
+    """Return new bookies for `slots` of `ensemble`; a slot for which no bookie is left is missing from the result.
 
-    `candidates` come in draw order, `zones` says where the bookies that stay are. Members of the ensemble, failed
-    ones included, are never chosen (spec/wire.md#W50).
+    `candidates` come in draw order; `zones` has the locations of the bookies that stay. Never chooses a member of the
+    ensemble, failed ones included (spec/wire.md#W50): a bookie must not hold two copies of one entry.
     """
     kept: list[Candidate | None] = [
         None if slot in slots else Candidate(bookie_id, zones.get(bookie_id, ""))
@@ -81,10 +81,10 @@ def replace(
 def weighted(
     candidates: Sequence[Candidate], weights: Mapping[BookieId, int], draw: Callable[[int], int]
 ) -> list[Candidate]:
-    """`candidates` in random order, the heavier ones sooner on the average: each next one is drawn in proportion.
+    """Return `candidates` in random order; each next one is drawn in proportion to its weight.
 
-    `draw(n)` is a random number in 0..n-1. Nobody counts for more than `WEIGHT_MAX` times the median, so that an empty
-    new bookie is not flooded; a bookie of unknown weight counts as the median (diskWeightBasedPlacementEnabled).
+    `draw(n)` is a random number in 0..n-1. No bookie counts for more than `WEIGHT_MAX` times the median, so that an
+    empty new bookie is not flooded. A bookie of unknown weight counts as the median (diskWeightBasedPlacementEnabled).
     """
     known = sorted(weights[c.bookie_id] for c in candidates if c.bookie_id in weights)
     median = max(1, known[len(known) // 2]) if known else 1
@@ -102,7 +102,7 @@ def weighted(
 
 
 def _placed(candidates: Sequence[Candidate], zones_min: int) -> Sequence[Candidate]:
-    """Those that may be chosen at all."""
+    """Return the candidates that may be chosen at all."""
     return candidates if zones_min <= 1 else [candidate for candidate in candidates if candidate.zone]
 
 
@@ -133,7 +133,7 @@ def _fill(
 
 
 def _crowd(near: Sequence[Candidate], everywhere: Sequence[Candidate]) -> Callable[[Candidate], tuple[int, ...]]:
-    """How crowded it already is where a candidate is; the first number counts most."""
+    """Return a function that says how crowded the place of a candidate is already; the first number counts most."""
     counts = [
         Counter(other.region for other in near),
         Counter(other.zone for other in near),
@@ -148,5 +148,5 @@ def _crowd(near: Sequence[Candidate], everywhere: Sequence[Candidate]) -> Callab
 
 
 def _shares_write_set(schedule: Schedule, slot: int) -> list[int]:
-    """The other slots that appear in one write set with `slot`, ascending."""
+    """Return the other slots that share a write set with `slot`, ascending."""
     return sorted({other for write_set in schedule.write_sets if slot in write_set for other in write_set} - {slot})

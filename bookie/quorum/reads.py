@@ -1,4 +1,4 @@
-"""Reading one entry: which replica next, and what the answers together mean.
+"""Decides the read of one entry: which replica to ask next, and what the answers together mean.
 
 Rules: spec/wire.md#W54, W59; spec/bp46.md#R3; CONFORMANCE.md#B8 to B11, B16, B17. One positive answer is
 enough and ends the read; the driver reports only what failed.
@@ -7,8 +7,8 @@ enough and ends the read; the driver reports only what failed.
     every replica failed     -> UNDECIDED   (not all of them negative), with the most telling error
     otherwise                -> OPEN        (ask the next replica, or wait for one that was asked)
 
-The error calls an entry damaged only when every replica gave an answer and none has it whole. While one replica could
-not say, it may have the entry whole, and asking again may help.
+The error calls an entry damaged only when every replica gave an answer and none has it whole. A replica that could not
+answer may have the entry whole, so that another read may succeed.
 """
 
 import enum
@@ -25,7 +25,7 @@ class ReadOutcome(enum.Enum):
 
 
 class ReadPlan:
-    """The way of one read through its replicas. `replicas` are slots in the order in which to ask them."""
+    """Counts the answers to one read. `replicas` are slots in the order in which to ask them."""
 
     __slots__ = ("_damage", "_failed", "_negative", "_negatives_needed", "_next", "_replicas", "_unknown", "negatives")
 
@@ -76,8 +76,8 @@ class ReadPlan:
 
     @property
     def error(self) -> BookieError:
-        """What to tell the caller: an explicit negative or damage only if that is proven, else the first telling
-        unknown (spec/wire.md#W59; CONFORMANCE.md#B10, B11). Only when the outcome is not OPEN."""
+        """The error for the caller: an explicit negative or damage only if that is proven, else the first unknown that
+        names a cause (spec/wire.md#W59; CONFORMANCE.md#B10, B11). Only when the outcome is not OPEN."""
         assert self.outcome is not ReadOutcome.OPEN
         if self.outcome is ReadOutcome.ABSENT:
             error = self._negative
@@ -90,7 +90,7 @@ class ReadPlan:
 
 
 def _more_telling(first: BookieError | None, second: BookieError) -> BookieError:
-    """The first error wins, but "unavailable" yields to anything that says more."""
+    """Return the first error, or the second when the first is "unavailable" and the second says more."""
     if first is None or (
         isinstance(first, errors.BookieUnavailable) and not isinstance(second, errors.BookieUnavailable)
     ):

@@ -1,4 +1,4 @@
-"""Recovery: finding the end of a ledger whose writer is gone, and making every entry before it safe.
+"""Recovery: finds the end of a ledger whose writer is gone, and makes every entry before that end safe.
 
 Rules: spec/wire.md#W52 to W58; CONFORMANCE.md#B12 to B17, P25 to P33.
 
@@ -8,15 +8,15 @@ Rules: spec/wire.md#W52 to W58; CONFORMANCE.md#B12 to B17, P25 to P33.
 
 FENCING asks every bookie of the last ensemble for its highest entry and forbids it further adds. READING goes forward
 from the greatest LAC among the answers; each entry found is written back to its whole write set before it counts
-(CONFORMANCE.md#B15, second form). Reads may run ahead, but answers are *judged* strictly in id order: what lies beyond
-a proven absence was never acknowledged and is left behind. FAILED changes nothing: the ledger stays IN_RECOVERY for the
-next.
+(CONFORMANCE.md#B15, second form). Reads may run ahead, but answers are *judged* strictly in id order: an entry beyond a
+proven absence was never acknowledged and is left behind. FAILED changes nothing: the ledger stays IN_RECOVERY for the
+next client that recovers it.
 """
 
 import enum
 from collections.abc import Sequence
 
-from bookie.base.errors import BookieError
+from bookie.base.errors import Answer, BookieError
 from bookie.base.ids import EntryId
 from bookie.quorum.lac import LacQuery
 from bookie.quorum.schedule import Schedule
@@ -33,28 +33,12 @@ class RecoveryPhase(enum.Enum):
     FAILED = "failed"
 
 
-class _Absent:
-    """Judgement: proven absent (WQ-AQ+1 explicit negatives)."""
-
-
-ABSENT = _Absent()
+# Found, proven absent (WQ-AQ+1 explicit negatives), or why nobody can decide.
+_Judgement = Answer | BookieError
 
 
 class Recovery:
     """One recovery of one ledger, from the facts that its driver reports. `first_of_last` starts the last segment."""
-
-    __slots__ = (
-        "_fencing",
-        "_judged",
-        "_next_judged",
-        "_next_read",
-        "_read_ahead",
-        "_written",
-        "end",
-        "error",
-        "phase",
-        "start",
-    )
 
     def __init__(self, schedule: Schedule, first_of_last: EntryId) -> None:
         self.phase = RecoveryPhase.FENCING
@@ -62,7 +46,7 @@ class Recovery:
         self._fencing = LacQuery(schedule, floor=EntryId(first_of_last - 1))
         self.start = EntryId(first_of_last - 1)  # confirmed for certain: reading begins after it
         self.end: EntryId | None = None  # the last entry, once its successor is proven absent
-        self._judged: dict[EntryId, _Absent | BookieError | None] = {}  # answers not yet in order; None = found
+        self._judged: dict[EntryId, _Judgement] = {}  # answers that came before those of lower entries
         self._next_read = EntryId(-1)
         self._next_judged = EntryId(-1)
         self._written = EntryId(-1)
@@ -70,19 +54,17 @@ class Recovery:
 
     # ---- fencing -----------------------------------------------------------------------------------------------------
 
-    def fenced(self, slot: int, lac: EntryId) -> RecoveryPhase:
+    def fenced(self, slot: int, lac: EntryId) -> None:
         """`slot` is fenced, and its highest entry says that `lac` was confirmed."""
         if self.phase is RecoveryPhase.FENCING:
             self._fencing.found(slot, lac)
             self._judge_fencing()
-        return self.phase
 
-    def fence_failed(self, slot: int, error: BookieError) -> RecoveryPhase:
+    def fence_failed(self, slot: int, error: BookieError) -> None:
         """Count an answer without an entry: an explicit negative (the bookie is fenced all the same), or no answer."""
         if self.phase is RecoveryPhase.FENCING:
             self._fencing.failed(slot, error)
             self._judge_fencing()
-        return self.phase
 
     def _judge_fencing(self) -> None:
         if self._fencing.is_covered:
@@ -91,7 +73,7 @@ class Recovery:
             self._next_read = self._next_judged = EntryId(self.start + 1)
             self._written = self.start
         elif (error := self._fencing.error) is not None:
-            self._fail(error)
+            self.failed(error)
 
     # ---- reading forward ---------------------------------------------------------------------------------------------
 
@@ -105,32 +87,32 @@ class Recovery:
         return reads
 
     def found(self, entry_id: EntryId) -> Sequence[EntryId]:
-        """`entry_id` was read and verified. Returns the entries that may be written back now, in order."""
-        return self._judge(entry_id, None)
+        """`entry_id` was read and verified. Return the entries that may be written back now, in order."""
+        return self._judge(entry_id, Answer.POSITIVE)
 
     def absent(self, entry_id: EntryId) -> Sequence[EntryId]:
-        """WQ-AQ+1 replicas said no: no ack quorum ever held `entry_id`, and after fencing none ever will
+        """WQ-AQ+1 replicas denied `entry_id`: no ack quorum ever held it, and after fencing none ever will
         (CONFORMANCE.md#B16)."""
-        return self._judge(entry_id, ABSENT)
+        return self._judge(entry_id, Answer.NEGATIVE)
 
     def undecided(self, entry_id: EntryId, error: BookieError) -> Sequence[EntryId]:
-        """Every replica answered and neither a copy nor enough explicit negatives came (CONFORMANCE.md#B17)."""
+        """Every replica answered, with neither a copy nor enough explicit negatives (CONFORMANCE.md#B17)."""
         return self._judge(entry_id, error)
 
-    def _judge(self, entry_id: EntryId, judgement: "_Absent | BookieError | None") -> Sequence[EntryId]:
+    def _judge(self, entry_id: EntryId, judgement: _Judgement) -> Sequence[EntryId]:
         if self.phase is not RecoveryPhase.READING or self.end is not None:
             return ()
         self._judged[entry_id] = judgement
         writable: list[EntryId] = []
         while self._next_judged in self._judged:
             found = self._judged.pop(self._next_judged)
-            if isinstance(found, _Absent):
+            if found is Answer.NEGATIVE:
                 self.end = EntryId(self._next_judged - 1)
                 self._judged.clear()
                 self._close_when_written()
                 break
             if isinstance(found, BookieError):
-                self._fail(found)
+                self.failed(found)
                 break
             writable.append(self._next_judged)
             self._next_judged = EntryId(self._next_judged + 1)
@@ -139,16 +121,11 @@ class Recovery:
 
     # ---- writing back ------------------------------------------------------------------------------------------------
 
-    def written(self, entry_id: EntryId) -> RecoveryPhase:
-        """Everything up to `entry_id` was acknowledged by an ack quorum of its write set."""
+    def written(self, entry_id: EntryId) -> None:
+        """Every entry up to `entry_id` was acknowledged by an ack quorum of its write set."""
         assert self._written <= entry_id < self._next_judged, "written before it was found"
         self._written = entry_id
         self._close_when_written()
-        return self.phase
-
-    def write_failed(self, error: BookieError) -> RecoveryPhase:
-        self._fail(error)
-        return self.phase
 
     @property
     def is_empty_handed(self) -> bool:
@@ -163,7 +140,8 @@ class Recovery:
         if self.phase is RecoveryPhase.READING and self.end is not None and self._written == self.end:
             self.phase = RecoveryPhase.CLOSING
 
-    def _fail(self, error: BookieError) -> None:
+    def failed(self, error: BookieError) -> None:
+        """End the recovery with `error`: the fence, a read or the write-back did not succeed."""
         if self.phase is not RecoveryPhase.FAILED:
             self.phase = RecoveryPhase.FAILED
             self.error = error

@@ -1,7 +1,6 @@
-"""Which slots of an ensemble hold an entry: round robin striping.
+"""Computes which slots of an ensemble hold an entry: round robin striping.
 
-Rule: CONFORMANCE.md#P7, P8. A *slot* is an index into
-the ensemble; a slot outlives the bookie that sits in it.
+Rule: CONFORMANCE.md#P7, P8. A *slot* is an index into the ensemble; the bookie in it may change.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""Which entries one place of an ensemble holds, by arithmetic: a range costs the same however long it is. Pure.
+"""Computes which entries one slot of an ensemble holds, in the same time for a range of any length. Pure.
 
-A record may say any last entry up to 2^63 - 1, and a bookie may claim to hold any range. So nobody counts or compares
-entries one by one.
+A record may name any last entry up to 2^63 - 1, and a bookie may claim to hold any range. So this module never counts
+or compares entries one by one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,22 +18,19 @@ Group = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The entries e with (index - e) mod size < quorum: those whose write set has the bookie at `index`
-    (CONFORMANCE.md#P7).
-
-    In other words `quorum` neighbours out of every `size`.
-    """
+    """The entries e with (index - e) mod size < quorum: those whose write set contains the slot `index`
+    (CONFORMANCE.md#P7). In other words `quorum` neighbours out of every `size` entries."""
 
     size: int
     quorum: int
     index: int
 
     def count(self, first: int, last: int) -> int:
-        """How many of first..last; 0 when `last` lies before `first`."""
+        """Return how many of first..last are in the share; 0 when `last` lies before `first`."""
         return self._below(last + 1) - self._below(first) if last >= first else 0
 
     def entries(self, first: int, last: int) -> Iterator[EntryId]:
-        """Those of first..last, ascending; each costs the same."""
+        """Yield the entries of first..last that are in the share, ascending."""
         number = first
         while number <= last:
             place = (number - self._start) % self.size
@@ -44,11 +41,11 @@ class Share:
                 number += self.size - place
 
     def count_held(self, groups: Sequence[Group], first: int, last: int) -> int:
-        """How many of first..last are in `groups`."""
+        """Return how many entries of the share in first..last are in `groups`."""
         return sum(self._count_in(group, first, last) for group in _touching(groups, first, last))
 
     def first_absent(self, groups: Sequence[Group], first: int, last: int) -> EntryId | None:
-        """The lowest of first..last that `groups` have not."""
+        """Return the lowest entry of the share in first..last that is not in `groups`, None when all are."""
         low = first
         for group in _touching(groups, first, last):
             end = min(last, group[1] + group[2] - 1)
@@ -59,7 +56,7 @@ class Share:
 
     def _lowest_absent(self, group: Group, low: int, high: int) -> EntryId:
         first = low
-        while low < high:  # the lowest end up to which something is absent
+        while low < high:  # halve the range; an entry of first..high is always absent
             middle = (low + high) // 2
             if self.count(first, middle) > self._count_in(group, first, middle):
                 high = middle
@@ -92,7 +89,7 @@ class Share:
         return self.index - self.quorum + 1
 
     def _below(self, end: int) -> int:
-        """How many of the entries before `end`, against a fixed origin."""
+        """Return how many entries of the share lie before `end`, counted from a fixed origin."""
         turns, place = divmod(end - self._start, self.size)
         return turns * self.quorum + min(place, self.quorum)
 
@@ -103,7 +100,7 @@ def _touching(groups: Sequence[Group], first: int, last: int) -> Sequence[Group]
 
 
 class Stretch(NamedTuple):
-    """A share's part of first..last. A tuple: a ledger may be cut into millions of them."""
+    """The entries of a share in first..last. A tuple: a ledger may be cut into millions of them."""
 
     share: Share
     first: EntryId
@@ -115,7 +112,7 @@ class Stretch(NamedTuple):
 
 
 def entries_from(stretches: Sequence[Stretch], begin: EntryId) -> Iterator[EntryId]:
-    """The entries of ascending stretches from `begin` on."""
+    """Yield the entries of ascending stretches from `begin` on."""
     for number in range(bisect_left(stretches, begin, key=lambda one: one.last), len(stretches)):
         one = stretches[number]
         yield from one.share.entries(max(one.first, begin), one.last)

@@ -1,8 +1,8 @@
-"""How far a ledger with deferred sync is durable: sync cursors, and the LAC that follows from them (BP-14).
+"""Decides how far a ledger with deferred sync is durable: sync cursors, and the LAC that follows from them (BP-14).
 
-A bookie acknowledges an entry of such a ledger before it is on disk, so that acks confirm nothing (CONFORMANCE.md#D24):
-they are worth something only while the *life* that gave them lasts, and a `force` proves what its own life acknowledged
-(spec/bp46.md#T17).
+A bookie acknowledges an entry of such a ledger before the entry is on disk, so an ack confirms nothing
+(CONFORMANCE.md#D24). It counts only during the *life* that gave it, and a `force` puts on disk only what the same life
+acknowledged (spec/bp46.md#T17).
 
 A *sync cursor* says which entries one bookie has on disk: `last`, up to which it has all, and ranges beyond
 (CONFORMANCE.md#D19). The LAC is the greatest entry that an ack quorum has, hence the greatest of the lowest WQ-AQ+1
@@ -20,7 +20,7 @@ from bookie.quorum.schedule import Schedule
 
 
 class SyncCursor:
-    """Entries of one ledger on one bookie, from 0 on: all up to `last`, and ranges beyond it."""
+    """The entries of one ledger that one bookie has: all from 0 up to `last`, and ranges beyond it."""
 
     __slots__ = ("_firsts", "_lasts", "last")
 
@@ -31,7 +31,7 @@ class SyncCursor:
         self._lasts: list[int] = []
 
     def add(self, first: int, last: int) -> None:
-        """The entries `first`..`last`, inclusive, are there, in whatever order that is learnt."""
+        """Add the entries `first`..`last`, inclusive. Calls may come in any order."""
         if last <= self.last:
             return
         at = bisect_left(self._lasts, first - 1)  # the first range that the new one could touch
@@ -47,7 +47,7 @@ class SyncCursor:
 
     @property
     def run_count(self) -> int:
-        """How many ranges lie beyond `last`: what this costs in memory."""
+        """How many ranges lie beyond `last`: the memory of this cursor grows with them."""
         return len(self._firsts)
 
     def __contains__(self, entry_id: EntryId) -> bool:
@@ -55,13 +55,13 @@ class SyncCursor:
         return entry_id <= self.last or (at < len(self._firsts) and self._firsts[at] <= entry_id)
 
     def add_all(self, other: "SyncCursor") -> None:
-        """Everything that `other` has is there."""
+        """Add every entry of `other`."""
         self.confirm(other.last)
         for first, last in zip(other._firsts, other._lasts, strict=True):
             self.add(first, last)
 
     def confirm(self, lac: int) -> None:
-        """Everything up to `lac` is confirmed in the cluster, so nobody needs this bookie's word for it
+        """Count every entry up to `lac` as present: the cluster confirmed them, whatever this bookie has
         (CONFORMANCE.md#D21)."""
         if lac >= 0:
             self.add(0, lac)
@@ -74,13 +74,13 @@ class SyncCursor:
 
 
 def lac_of(schedule: Schedule, synced: Sequence[EntryId]) -> EntryId:
-    """The LAC, given the `last` of every slot's cursor."""
+    """Return the LAC, given the `last` of every slot's cursor."""
     assert len(synced) == schedule.ensemble_size == schedule.write_quorum
     return max(sorted(synced)[: schedule.negative_quorum])
 
 
 def why_not_deferred(schedule: Schedule, *, protocol_version: int) -> errors.BookieError | None:
-    """What a client must be told when it asks for deferred sync where that is not possible."""
+    """Return the error of a client that asks for deferred sync where it is impossible; None where it is possible."""
     if schedule.ensemble_size != schedule.write_quorum:
         return errors.BadInput(
             f"deferred sync wants every entry on every bookie: ensemble size {schedule.ensemble_size} must equal write "
@@ -94,7 +94,8 @@ def why_not_deferred(schedule: Schedule, *, protocol_version: int) -> errors.Boo
 class Syncing:
     """The sync cursors of all slots of one writer: acks, forces and lives in, LAC out.
 
-    All that is told of a slot comes over the connection that it was met on last.
+    The driver reports only what came over the latest connection to a slot's bookie: an answer over an older one may be
+    of another life.
     """
 
     __slots__ = ("_acked", "_away", "_lives", "_schedule", "_synced", "lac")
@@ -108,16 +109,17 @@ class Syncing:
         self.lac = INVALID_ENTRY_ID
 
     def met(self, slot: int, life: Life | None) -> None:
-        """`slot` says which life it is, on its first connection; None: it does not know."""
+        """`slot` says on its first connection which life it is; None: it does not say."""
         self._lives[slot] = life
 
     def left(self, slot: int) -> None:
-        """The connection broke. Until `slot` is met again, nobody knows what it still has: the LAC moves without it."""
+        """The connection broke. Nobody knows what `slot` still has until it is met again: the LAC moves without it."""
         self._away[slot] = True
 
     def met_again(self, slot: int, life: Life | None) -> bool:
-        """`slot` says which life it is, on another connection. True when its acks stand, and none of them is lost; else
-        those beyond its disk are void. Ask for the `lac` afterwards: it may have moved."""
+        """`slot` says on another connection which life it is. Return True when it is the same life: its acks stand.
+        Else all its acks are void, except those that it had forced to the same disk. Then read `lac`: it may have
+        moved."""
         before, self._lives[slot] = self._lives[slot], life
         is_same_life = life is not None and life == before
         if life is None or before is None or life.incarnation != before.incarnation:
@@ -131,31 +133,31 @@ class Syncing:
         return is_same_life
 
     def lacks(self, slot: int, entry_id: EntryId) -> bool:
-        """True when no ack of `slot` that stands says that it has the entry."""
+        """Return True when no valid ack of `slot` says that it has the entry."""
         return entry_id not in self._acked[slot]
 
     def acked(self, slot: int, first: EntryId, last: EntryId) -> None:
-        """`slot` has these, inclusive; perhaps not on disk."""
+        """`slot` acknowledged `first`..`last`, inclusive; perhaps they are not on its disk yet."""
         self._acked[slot].add(first, last)
 
     def is_force_due(self, slot: int, wanted: EntryId) -> bool:
-        """True when a force sent to `slot` now would prove more of what is wanted."""
+        """Return True when a force sent to `slot` now would prove more entries up to `wanted`."""
         synced = self._synced[slot].last
         return synced < wanted and synced < self._acked[slot].last
 
     def force_sent(self, slot: int) -> SyncCursor:
-        """What an answer to a force that is sent to `slot` now will prove: what it acknowledged before
+        """Return the entries that the answer to a force sent to `slot` now will prove: all that it acknowledged before
         (spec/wire.md#W69)."""
         return self._acked[slot].copy()
 
     def forced(self, slot: int, proven: SyncCursor) -> bool:
-        """`slot` answered that force. True when the LAC moved."""
+        """`slot` answered that force. Return True when the LAC moved."""
         self._synced[slot].add_all(proven)
         return self._advance()
 
     def told(self, slot: int, last_synced: EntryId) -> bool:
-        """`slot` says by itself that it has all up to `last_synced` on disk (CONFORMANCE.md#D16). True when the LAC
-        moved."""
+        """`slot` says by itself that it has all entries up to `last_synced` on disk (CONFORMANCE.md#D16). Return True
+        when the LAC moved."""
         self._synced[slot].confirm(last_synced)
         return self._advance()
 

@@ -222,7 +222,7 @@ class _Attempt:
         self._advance()
 
     def _on_write_error(self, error: BookieError) -> None:
-        self.machine.write_failed(error)
+        self.machine.failed(error)
         self._advance()
 
     async def _commit(self, lac: EntryId, failed: dict[int, BookieId]) -> tuple[BookieId, ...]:

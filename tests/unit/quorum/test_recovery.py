@@ -112,7 +112,7 @@ def test_a_failed_write_back_fails_the_recovery() -> None:
     recovery = reading(lac=-1)
     recovery.found(EntryId(0))
 
-    recovery.write_failed(errors.NotEnoughBookies("none left"))
+    recovery.failed(errors.NotEnoughBookies("none left"))
 
     assert recovery.phase is RecoveryPhase.FAILED
 
