@@ -114,11 +114,8 @@ class _LoopThread:
 @contextlib.contextmanager
 def connect(uri: str, **options: Any) -> "Iterator[BlockingClient]":
     """Connect to the cluster at `uri`; `options` are the fields of ClientOptions. Raises as `bookie.connect` does."""
-    client = open_client(uri, **options)
-    try:
+    with contextlib.closing(open_client(uri, **options)) as client:
         yield client
-    finally:
-        client.close()
 
 
 def open_client(uri: str, **options: Any) -> "BlockingClient":
@@ -191,16 +188,11 @@ class BlockingClient:
         return self._thread.call(work(self._client))
 
 
-class _Handle:
-    def __init__(self, thread: _LoopThread) -> None:
-        self._thread = thread
-
-
-class BlockingWriter(_Handle):
-    """`bookie.client.LedgerWriter`."""
+class BlockingWriter:
+    """`bookie.client.LedgerWriter`, each call waiting for its result."""
 
     def __init__(self, writer: LedgerWriter, thread: _LoopThread) -> None:
-        super().__init__(thread)
+        self._thread = thread
         self._writer = writer
         self.id = writer.id
 
@@ -239,11 +231,11 @@ class BlockingWriter(_Handle):
         self._thread.call(self._writer.close())
 
 
-class BlockingReader(_Handle):
-    """`bookie.client.LedgerReader`."""
+class BlockingReader:
+    """`bookie.client.LedgerReader`, each call waiting for its result."""
 
     def __init__(self, reader: LedgerReader, thread: _LoopThread) -> None:
-        super().__init__(thread)
+        self._thread = thread
         self._reader = reader
         self.id = reader.id
 

@@ -11,6 +11,7 @@ from types import UnionType
 from bookie.base import errors
 from bookie.base.ids import INVALID_ENTRY_ID, LEDGER_ID_MAX, BookieId, EntryId, LedgerId
 from bookie.base.units import KIB
+from bookie.wire import codes
 from bookie.wire.digest import DigestType
 
 # A schedule has E x WQ places, and nobody stripes a ledger wider.
@@ -18,7 +19,6 @@ ENSEMBLE_MAX = 1_000
 # ZooKeeper takes records of 1 MiB, and breaks the session of who sends a larger one; ensembles need room, too.
 CUSTOM_BYTES_MAX = 512 * KIB
 PASSWORD_BYTES_MAX = 64 * KIB
-MASTER_KEY_SIZE = 20
 _SHOWN_MAX = 40
 
 
@@ -40,19 +40,19 @@ def payloads(value: object) -> list[object]:
     raise errors.BadInput(f"payloads must be a list of bytes, not {_kind(value)}")
 
 
-def secret(value: object, name: str = "password") -> bytes:
-    """A password; it is never shown."""
-    found = payload(value, name)
+def password(value: object) -> bytes:
+    """Return a ledger's password. No error shows it."""
+    found = payload(value, "password")
     if len(found) > PASSWORD_BYTES_MAX:
-        raise errors.BadInput(f"{name} has {len(found)} bytes; at most {PASSWORD_BYTES_MAX}")
+        raise errors.BadInput(f"password has {len(found)} bytes; at most {PASSWORD_BYTES_MAX} are allowed")
     return found
 
 
 def master_key(value: object, name: str) -> bytes:
-    """What stands for a password on the wire."""
+    """Return the key that stands for a password on the wire."""
     found = payload(value, name)
-    if len(found) != MASTER_KEY_SIZE:
-        raise errors.BadInput(f"{name} has {len(found)} bytes, not {MASTER_KEY_SIZE}: Digest.master_key makes it")
+    if len(found) != codes.MASTER_KEY_SIZE:
+        raise errors.BadInput(f"{name} has {len(found)} bytes, not {codes.MASTER_KEY_SIZE}: Digest.master_key makes it")
     return found
 
 

@@ -127,7 +127,7 @@ class Client:
             arguments.size(write_quorum, "write_quorum"),
             arguments.size(ack_quorum, "ack_quorum"),
         )
-        digest_type, password = arguments.digest_type(digest_type), arguments.secret(password)
+        digest_type, password = arguments.digest_type(digest_type), arguments.password(password)
         custom = arguments.custom(custom)
         ledger_id = None if ledger_id is None else arguments.ledger_id(ledger_id)
         arguments.flag(deferred_sync, "deferred_sync")
@@ -213,7 +213,7 @@ class Client:
         self, ledger_id: LedgerId, password: bytes, *, administrative: bool
     ) -> tuple[LedgerMetadata, int]:
         """The metadata, once the password was compared with it, raw bytes (spec/metadata.md#M21)."""
-        password = arguments.secret(password)
+        password = arguments.password(password)
         arguments.flag(administrative, "administrative")
         metadata, version = await self.shared.ledgers.get(ledger_id)
         if not administrative and metadata.has_password and metadata.password != password:

@@ -5,6 +5,7 @@ LAYOUT. Never: changing or emptying a cluster that exists. Rules: spec/metadata.
 """
 
 import contextlib
+import uuid
 
 from bookie.base import errors
 from bookie.client.ledgers import LedgerStore
@@ -19,7 +20,7 @@ _ATTEMPTS = 10  # at a change whose answer was lost
 async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
     """Make a new cluster at `uri`; return its instance id. Raises BadInput when the root exists already."""
     parsed = paths.parse_uri(uri)
-    made = new_instance_id(entropy)
+    made = str(uuid.UUID(bytes=entropy.token(16), version=4))  # as Java makes it
     parent = parsed.root.rsplit("/", 1)[0]
     if parent:
         await _create_if_missing(store, parent, b"")
@@ -57,10 +58,10 @@ async def ensure_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
     """The instance id of the cluster at `uri`, made if there is none. For development fleets; several may race."""
     root = paths.parse_uri(uri).root
     for _ in range(3):
-        found = await find_data(store, paths.instance_id(root))
+        found = await find_instance_id(store, root)
         if found is not None:
             await open_layout(store, paths.parse_uri(uri))
-            return found.decode()
+            return found
         try:
             return await format_cluster(store, uri, entropy)
         except errors.BadInput:
@@ -73,12 +74,10 @@ async def instance_id(store: MetadataStore, root: str) -> str:
 
     "" is a cluster from before instance ids.
     """
-    found = await find_data(store, paths.instance_id(root))
-    if found is not None:
-        return found.decode()
-    if await find_data(store, root) is None:
+    found = await find_instance_id(store, root)
+    if found is None and await find_data(store, root) is None:
         raise _no_cluster(root)
-    return ""
+    return found or ""
 
 
 async def open_layout(store: MetadataStore, uri: MetadataUri, *, is_new: bool = False) -> LayoutKind:
@@ -120,15 +119,6 @@ def _no_cluster(root: str) -> errors.NoCluster:
         f"there is no cluster at {root} in the metadata store: are servers and root of the metadata service URI right?"
         " Only where there never was one: `bookie cluster init`"
     )
-
-
-def new_instance_id(entropy: Entropy) -> str:
-    """A random UUID (version 4) as text, as Java makes it."""
-    token = bytearray(entropy.token(16))
-    token[6] = token[6] & 0x0F | 0x40
-    token[8] = token[8] & 0x3F | 0x80
-    text = token.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 async def _create_if_missing(store: MetadataStore, path: str, data: bytes) -> None:

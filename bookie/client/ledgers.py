@@ -14,9 +14,8 @@ from bookie.client import arguments
 from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.metadata.paths import LayoutKind
-from bookie.ports.metadata_store import ANY_VERSION, CheckOp, MetadataStore, PutOp, Stored, find
+from bookie.ports.metadata_store import ANY_VERSION, CheckOp, MetadataStore, PutOp, Stored, find, find_children
 
-SHORT_ID_END = paths.SHORT_ID_END
 LEGACY_ID_END = 10**10  # ten digits
 _CREATE_ATTEMPTS = 20
 _PUT_ATTEMPTS = 5
@@ -135,13 +134,16 @@ class LedgerStore:
 
         A branch that vanished is empty; any other failure raises and must not be read as "no ledgers".
         """
+        try:
+            names = await self.store.children(self.root)
+        except errors.NodeMissing:
+            raise errors.MetadataError(f"{self.root} does not exist in the metadata store") from None
         if self.kind is LayoutKind.FLAT:
-            for name in await self._children(self.root, required=True):
+            for name in names:
                 if name.startswith("L") and name[1:].isdigit():
                     yield LedgerId(int(name[1:]))
             return
         # Two-digit branches hold the smaller ids, so that going through them first is ascending.
-        names = await self._children(self.root, required=True)
         for name in sorted(names, key=lambda name: (len(name), name)):
             if depth := paths.tree_depth(self.kind, name):
                 async for ledger_id in self._walk(f"{self.root}/{name}", depth - 1):
@@ -152,7 +154,7 @@ class LedgerStore:
         if not await self._uses_long_ids():
             base = self.root if self.kind is LayoutKind.FLAT else paths.idgen(self.root)
             counter = await self._count(f"{base}/ID-")
-            if counter < SHORT_ID_END:
+            if counter < paths.SHORT_ID_END:
                 return LedgerId(counter)
             await self._create_quietly(paths.idgen_long(self.root))
         return await self._next_long_id()
@@ -165,21 +167,12 @@ class LedgerStore:
         return found
 
     async def _walk(self, path: str, levels: int) -> AsyncIterator[LedgerId]:
-        names = await self._children(path)
-        for name in names:
+        for name in await find_children(self.store, path):
             if levels > 0:
                 async for ledger_id in self._walk(f"{path}/{name}", levels - 1):
                     yield ledger_id
             elif name.startswith("L") and name[1:].isdigit():
                 yield paths.parse_ledger_path(self.root, f"{path}/{name}")
-
-    async def _children(self, path: str, *, required: bool = False) -> list[str]:
-        try:
-            return await self.store.children(path)
-        except errors.NodeMissing:
-            if required:
-                raise errors.MetadataError(f"{path} does not exist in the metadata store") from None
-            return []
 
     async def _uses_long_ids(self) -> bool:
         if self.kind not in (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL):
@@ -194,28 +187,23 @@ class LedgerStore:
             high = max((int(name[4:]) for name in names), default=0)
             if high:
                 counter = await self._count(f"{base}/HOB-{high:010d}/ID-")
-                if counter < SHORT_ID_END:
+                if counter < paths.SHORT_ID_END:
                     return LedgerId(high << 32 | counter)
             await self._create_quietly(f"{base}/HOB-{high + 1:010d}")
             for old in sorted(names)[: -(_HOB_KEPT - 1)]:
-                try:
+                with contextlib.suppress(errors.MetadataError):  # housekeeping only
                     await self.store.delete(f"{base}/{old}", 0)
-                except errors.MetadataError:
-                    continue  # housekeeping only
         raise errors.MetadataError("no ledger id could be made: the long id generator keeps overflowing")
 
     async def _count(self, prefix: str) -> int:
-        path = await self._sequential(prefix)
-        with contextlib.suppress(errors.MetadataError):  # it is ephemeral: at worst it goes with our session
-            await self.store.delete(path)
-        return int(path[len(prefix) :])
-
-    async def _sequential(self, prefix: str) -> str:
         for _ in range(_CREATE_ATTEMPTS):
             try:
-                return await self.store.create(prefix, b"", ephemeral=True, sequential=True, parents=True)
+                path = await self.store.create(prefix, b"", ephemeral=True, sequential=True, parents=True)
             except errors.OutcomeUnknown:
                 continue  # at worst an id is burnt
+            with contextlib.suppress(errors.MetadataError):  # it is ephemeral: at worst it goes with our session
+                await self.store.delete(path)
+            return int(path[len(prefix) :])
         raise errors.OutcomeUnknown(f"making {prefix}: the metadata store gave no answer")
 
     async def _create_quietly(self, path: str) -> None:

@@ -60,13 +60,13 @@ class Shared:
         go to and fro between two of them).
         """
         found: dict[int, BookieId] = {}
+        zones, zones_min = self.watcher.zones(), self.options.zones_per_write_quorum_min
         for candidates in self._drawn():
             rest = tuple(slot for slot in slots if slot not in found)
             filled = tuple(found.get(slot, bookie_id) for slot, bookie_id in enumerate(ensemble))
             # The failed bookies themselves are never chosen, whatever has taken their slots.
             free = [one for one in candidates if one.bookie_id not in ensemble and one.bookie_id not in without]
-            zones_min = self.options.zones_per_write_quorum_min
-            found |= placement.replace(schedule, filled, rest, free, zones=self.watcher.zones(), zones_min=zones_min)
+            found |= placement.replace(schedule, filled, rest, free, zones=zones, zones_min=zones_min)
         return found
 
     def _drawn(self) -> tuple[list[Candidate], list[Candidate]]:

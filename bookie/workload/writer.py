@@ -35,9 +35,6 @@ class WriterPlan:
     rate_per_s: float
     entries_per_ledger: int
     seed: int
-    ensemble_size: int = 3
-    write_quorum: int = 3
-    ack_quorum: int = 2
 
     @property
     def entries_max(self) -> int | None:
@@ -55,12 +52,7 @@ async def write(client: Client, plan: WriterPlan, log: Log, stopping: asyncio.Ev
     while not stopping.is_set():
         ledger_id = -1
         try:
-            writer = await client.create(
-                ensemble_size=plan.ensemble_size,
-                write_quorum=plan.write_quorum,
-                ack_quorum=plan.ack_quorum,
-                password=PASSWORD,
-            )
+            writer = await client.create(ensemble_size=3, write_quorum=3, ack_quorum=2, password=PASSWORD)
             ledger_id = writer.id
             log.append(records.Create(ledger_id, plan.name, plan.seed))
             await _fill(writer, plan, log, stopping)

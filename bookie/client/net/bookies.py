@@ -133,7 +133,7 @@ class BookieClient:
         return found
 
     async def _call(self, bookie_id: BookieId, request: messages.Request) -> messages.Response:
-        return await self._pool.call(arguments.bookie_id(bookie_id), request)
+        return await self._pool.ask(arguments.bookie_id(bookie_id), request)
 
 
 def _owned(body: Buffer | None) -> bytes | None:

@@ -6,6 +6,7 @@ Batch reads exist in v2 only.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bookie.base.errors import BookieError
@@ -62,19 +63,15 @@ class AddOwner(Protocol):
         """An add of this owner failed there, or was not answered in time: the others are forgotten with it."""
 
 
+@dataclass(slots=True)
 class AddBatch:
-    """Adds of one owner that leave in one write. Shared by the connections that it goes to: never changed."""
+    """Adds of one owner that leave in one write. Several connections share one batch, so nobody changes it."""
 
-    __slots__ = ("adds", "frames", "owner", "size", "timeout_ms")
-
-    def __init__(
-        self, owner: AddOwner, adds: dict[bytes, Any], frames: list[bytes], size: int, timeout_ms: int
-    ) -> None:
-        self.owner = owner
-        self.adds = adds  # by the answer that says "done"; each has its `owner`
-        self.frames = frames
-        self.size = size
-        self.timeout_ms = timeout_ms
+    owner: AddOwner
+    adds: dict[bytes, Any]  # by the answer that says "done"; each has its `owner`
+    frames: list[bytes]
+    size: int
+    timeout_ms: int
 
 
 def version_for(request: Request, preferred: int) -> int:

@@ -51,24 +51,20 @@ class Handshake:
         conversation = _Conversation(bookie_id, stream)
         with contextlib.ExitStack() as undo:
             undo.callback(stream.close)
-            await self._converse(conversation, deadline_ns)
+            try:
+                async with asyncio.timeout(max(0.0, (deadline_ns - self._world.clock.monotonic_ns()) / NS_PER_S)):
+                    if self._tls is not None:
+                        await self._encrypt(conversation, self._tls, deadline_ns)
+                    if self._user:
+                        await self._authenticate(conversation)
+            except TimeoutError:
+                raise errors.BookieUnavailable(
+                    f"bookie {bookie_id} did not answer {conversation.asked} in time (Java's do not answer a wrong"
+                    " password)"
+                ) from None
+            except (errors.BadInput, errors.Unauthorized) as error:
+                raise errors.BookieUnavailable(f"bookie {bookie_id}: {error}") from error
             undo.pop_all()
-
-    async def _converse(self, conversation: "_Conversation", deadline_ns: int) -> None:
-        bookie_id = conversation.bookie_id
-        try:
-            async with asyncio.timeout(max(0.0, (deadline_ns - self._world.clock.monotonic_ns()) / NS_PER_S)):
-                if self._tls is not None:
-                    await self._encrypt(conversation, self._tls, deadline_ns)
-                if self._user:
-                    await self._authenticate(conversation)
-        except TimeoutError:
-            raise errors.BookieUnavailable(
-                f"bookie {bookie_id} did not answer {conversation.asked} in time (Java's do not answer a wrong"
-                " password)"
-            ) from None
-        except (errors.BadInput, errors.Unauthorized) as error:
-            raise errors.BookieUnavailable(f"bookie {bookie_id}: {error}") from error
 
     async def _encrypt(self, conversation: "_Conversation", tls: Tls, deadline_ns: int) -> None:
         refused = "it has no TLS, and this client speaks to nobody without"

@@ -26,19 +26,6 @@ BACK_OFF_MAX_MS = 5_000
 class Link:
     """The way to one bookie. Made by `ConnectionPool.link`."""
 
-    __slots__ = (
-        "_attempts",
-        "_connection",
-        "_dialer",
-        "_is_dialing",
-        "_last_error",
-        "_not_before_ns",
-        "_on_break",
-        "_queue",
-        "bookie_id",
-        "version",
-    )
-
     def __init__(self, dialer: Dialer, bookie_id: BookieId, version: int) -> None:
         self.bookie_id = bookie_id
         self.version = version

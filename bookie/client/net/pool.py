@@ -55,25 +55,17 @@ class ConnectionPool:
             link = self._links[bookie_id, version] = Link(self.dialer, bookie_id, version)
         return link
 
-    def send(
-        self, bookie_id: BookieId, request: Request, on_answer: OnAnswer, context: Any, *, timeout_ms: int | None = None
-    ) -> None:
-        """Pack and send one request; its `txn` is set here. `on_answer` is called exactly once, later."""
+    def send(self, bookie_id: BookieId, request: Request, on_answer: OnAnswer, context: Any) -> None:
+        """Pack and send one request; this sets its `txn`. The link calls `on_answer` exactly once, later."""
         request.txn = self.next_txn()
         version = version_for(request, self.options.protocol_version)
-        timeout_ms = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
-        self.link(bookie_id, version).send(Call(request, version, on_answer, context, timeout_ms))
+        self.link(bookie_id, version).send(Call(request, version, on_answer, context, self.options.request_timeout_ms))
 
-    async def call(self, bookie_id: BookieId, request: Request, *, timeout_ms: int | None = None) -> Response:
-        """Send one request and wait for its answer. Raises what the answer means; cancelling forgets the answer."""
-        return await self.ask(bookie_id, request, timeout_ms=timeout_ms)
-
-    def ask(
-        self, bookie_id: BookieId, request: Request, *, timeout_ms: int | None = None
-    ) -> "asyncio.Future[Response]":
-        """Send one request; the future gets its answer, or what the answer means as a BookieError."""
+    def ask(self, bookie_id: BookieId, request: Request) -> "asyncio.Future[Response]":
+        """Send one request. The future gets its answer, or the BookieError that the answer means; cancelling the future
+        drops the answer."""
         future: asyncio.Future[Response] = self.loop.create_future()
-        self.send(bookie_id, request, _settle, future, timeout_ms=timeout_ms)
+        self.send(bookie_id, request, _settle, future)
         return future
 
     # ---- quarantine --------------------------------------------------------------------------------------------------

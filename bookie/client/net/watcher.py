@@ -51,14 +51,14 @@ class BookieWatcher:
         root: str,
         clock: Clock,
         *,
-        known_locations: Mapping[str, str] | None = None,
-        rack_mapping_path: str = "",
+        known_locations: Mapping[str, str],
+        rack_mapping_path: str,
     ) -> None:
         """`known_locations` and the record at `rack_mapping_path` (Pulsar's; "": none) go before what bookies say."""
         self._store = store
         self._clock = clock
-        self._root = root
-        self._locations = dict(known_locations or {})
+        self._lists = ((paths.available(root), False), (paths.readonly(root), True))  # whether they are read-only
+        self._locations = dict(known_locations)
         self._rack_mapping_path = rack_mapping_path
         self._racks: dict[str, str] = {}
         self._changed = asyncio.Event()
@@ -74,11 +74,11 @@ class BookieWatcher:
         looks = self._looks
         self._racks = await self._load_racks() | self._locations
         records: dict[BookieId, BookieRecord] = {}
-        for directory, is_read_only in ((paths.available(self._root), False), (paths.readonly(self._root), True)):
-            for name in await self._names(directory):
+        for directory, is_read_only in self._lists:
+            for name in await find_children(self._store, directory):
                 bookie_id = BookieId(name)
-                if bookie_id in records:
-                    continue  # in both lists: writable wins, as for Java's clients
+                if name == "readonly" or bookie_id in records:
+                    continue  # the second list itself; or in both lists: writable wins, as for Java's clients
                 record = await self._record(bookie_id, f"{directory}/{name}", is_read_only=is_read_only)
                 if record is not None:
                     records[bookie_id] = record
@@ -113,7 +113,7 @@ class BookieWatcher:
             self.on_replaced(bookie_id)
 
     async def _find(self, bookie_id: BookieId) -> BookieRecord | None:
-        for directory, is_read_only in ((paths.available(self._root), False), (paths.readonly(self._root), True)):
+        for directory, is_read_only in self._lists:
             record = await self._record(bookie_id, f"{directory}/{bookie_id}", is_read_only=is_read_only)
             if record is not None:
                 return record
@@ -121,7 +121,7 @@ class BookieWatcher:
 
     async def run(self) -> None:
         """Follow the registrations for ever."""
-        watched = [paths.available(self._root), paths.readonly(self._root)]
+        watched = [directory for directory, _ in self._lists]
         if self._rack_mapping_path:
             watched.append(self._rack_mapping_path)
         ends = [self._store.watch(path, self._changed.set) for path in watched]
@@ -187,9 +187,6 @@ class BookieWatcher:
         except errors.BadInput as error:
             log.warning("the rack mapping is unreadable path=%s reason=%s", self._rack_mapping_path, error)
             return self._racks
-
-    async def _names(self, directory: str) -> list[str]:
-        return [name for name in await find_children(self._store, directory) if name != "readonly"]
 
     async def _record(self, bookie_id: BookieId, path: str, *, is_read_only: bool) -> BookieRecord | None:
         stored = await find(self._store, path)

@@ -6,10 +6,11 @@ entry, with all the rules of `entry_read`. A bookie that does not know batches c
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
 from bookie.base.units import MIB
 from bookie.client.read.entry_read import Entry
 from bookie.client.shared import Shared
@@ -21,66 +22,42 @@ from bookie.wire.messages import Buffer, Response
 BATCH_BYTES = 1 * MIB
 
 
+@dataclass(slots=True, eq=False)
 class BatchRead:
     """Reads the entries `first`..`last`, inclusive, from one bookie; calls `on_done(self)` once.
 
-    Then `entries` has what was had, from `first` on without a gap; `error` says why the bookie had no more to give,
-    None when its answer was full.
+    Then `entries` has the entries of the answer, from `first` on without a gap. `error` says why the bookie gave no
+    more, None when its answer was full.
     """
 
-    __slots__ = (
-        "_bookie_id",
-        "_digest",
-        "_on_done",
-        "_shared",
-        "asked_ns",
-        "entries",
-        "error",
-        "first",
-        "is_done",
-        "last",
-        "ledger_id",
-        "max_lac",
-    )
-
-    def __init__(
-        self,
-        shared: Shared,
-        digest: Digest,
-        ledger_id: LedgerId,
-        first: EntryId,
-        last: EntryId,
-        bookie_id: BookieId,
-        on_done: "Callable[[BatchRead], None]",
-    ) -> None:
-        self._shared = shared
-        self._digest = digest
-        self._bookie_id = bookie_id
-        self._on_done = on_done
-        self.ledger_id = ledger_id
-        self.first = first
-        self.last = last
-        self.entries: list[Entry] = []
-        self.error: BookieError | None = None
-        self.is_done = False
-        self.asked_ns = 0
-        self.max_lac = EntryId(-1)
+    shared: Shared
+    digest: Digest
+    ledger_id: LedgerId
+    first: EntryId
+    last: EntryId
+    bookie_id: BookieId
+    on_done: "Callable[[BatchRead], None]"
+    entries: list[Entry] = field(default_factory=list)
+    error: BookieError | None = None
+    is_done: bool = False
+    asked_ns: int = 0
+    max_lac: EntryId = INVALID_ENTRY_ID
 
     def start(self) -> None:
-        self.asked_ns = self._shared.pool.now_ns()
+        self.asked_ns = self.shared.pool.now_ns()
         count = self.last - self.first + 1
         request = messages.BatchReadRequest(0, v2.VERSION, self.ledger_id, self.first, count, BATCH_BYTES)
-        self._shared.pool.send(self._bookie_id, request, self._on_answer, None)
+        self.shared.pool.send(self.bookie_id, request, self._on_answer, None)
 
     def nudge(self) -> None:
-        """The bookie is silent: give up on it; it is asked last from now on."""
+        """The bookie is silent: give up on it, and have readers ask it last from now on."""
         if not self.is_done:
-            error = errors.RequestTimedOut(f"bookie {self._bookie_id} is slow to answer reads")
-            self._shared.pool.quarantine(self._bookie_id, error)
+            error = errors.RequestTimedOut(f"bookie {self.bookie_id} is slow to answer reads")
+            self.shared.pool.quarantine(self.bookie_id, error)
             self._end(error)
 
     def cancel(self) -> None:
-        """Nobody waits any more: a late answer is dropped."""
+        """The reader stopped: drop a late answer."""
         self.is_done = True
 
     def _on_answer(self, context: None, response: Response | None, error: BookieError | None) -> None:
@@ -90,20 +67,18 @@ class BatchRead:
             assert isinstance(response, messages.BatchReadResponse)
             error = self._take(response.bodies)
         elif isinstance(error, errors.BookieUnavailable):
-            self._shared.pool.batches_failed(self._bookie_id)
+            self.shared.pool.batches_failed(self.bookie_id)
         self._end(error)
 
     def _take(self, bodies: Sequence[Buffer]) -> BookieError | None:
-        """Verify and keep the entries of the answer; return what is wrong with it, if anything."""
+        """Verify and keep the entries of the answer; return the error of the first bad one, if any."""
         if not bodies:
-            return errors.DigestMismatch(
-                f"bookie {self._bookie_id}: ledger {self.ledger_id}: an answer without entries"
-            )
+            return errors.DigestMismatch(f"bookie {self.bookie_id}: ledger {self.ledger_id}: an answer without entries")
         for entry_id, body in zip(range(self.first, self.last + 1), bodies, strict=False):
             try:
-                header, payload = self._digest.open(body, self.ledger_id, EntryId(entry_id))
+                header, payload = self.digest.open(body, self.ledger_id, EntryId(entry_id))
             except errors.DigestMismatch as mismatch:
-                return errors.DigestMismatch(f"bookie {self._bookie_id}: {mismatch}")
+                return errors.DigestMismatch(f"bookie {self.bookie_id}: {mismatch}")
             self.max_lac = EntryId(max(self.max_lac, header.lac))
             self.entries.append(Entry(EntryId(entry_id), bytes(payload), header.length))
         return None
@@ -111,4 +86,4 @@ class BatchRead:
     def _end(self, error: BookieError | None) -> None:
         self.error = error
         self.is_done = True
-        self._on_done(self)
+        self.on_done(self)

@@ -65,7 +65,9 @@ class ReplicationLock:
                 await self._store.transact(ops)
                 return
             except errors.NodeMissing:
-                await self._make_parents()
+                for path in (self.path, self.sign):
+                    with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):
+                        await self._store.create(path.rpartition("/")[0], b"", parents=True)
                 continue
             except (errors.NodeExists, errors.OutcomeUnknown):
                 pass
@@ -90,11 +92,6 @@ class ReplicationLock:
             except errors.MetadataError:
                 return
             return
-
-    async def _make_parents(self) -> None:
-        for path in (self.path, self.sign):
-            with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):
-                await self._store.create(path.rpartition("/")[0], b"", parents=True)
 
 
 @contextlib.asynccontextmanager

@@ -3,17 +3,16 @@
 import asyncio
 import itertools
 from collections import deque
+from dataclasses import dataclass
 
 from bookie.client.write.appender import Appender
 
 
+@dataclass(slots=True, eq=False)
 class _Waiter:
     """One caller's place in the queue."""
 
-    __slots__ = ("turn",)
-
-    def __init__(self, turn: "asyncio.Future[None]") -> None:
-        self.turn = turn
+    turn: "asyncio.Future[None]"
 
 
 class InFlightLimit:

@@ -1,7 +1,8 @@
-"""One entry on its way, and one bookie in one slot of the ensemble: what the rest of this wing is about."""
+"""The two records of this wing: one unconfirmed entry, and one bookie in one slot of the ensemble."""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId
@@ -11,7 +12,7 @@ from bookie.quorum.adds import PendingAdd
 
 
 class Add(PendingAdd):
-    """One unconfirmed entry: its request, sent as it is to each bookie, and the answer "done" that each gives."""
+    """One unconfirmed entry: the frame that each bookie gets, and the answer "done" that each bookie sends."""
 
     __slots__ = ("confirmed", "done", "frame", "owner", "size")
 
@@ -25,60 +26,44 @@ class Add(PendingAdd):
         self.confirmed = confirmed
 
 
+@dataclass(slots=True, eq=False)
 class Seat:
-    """One bookie in one slot. Answers that come after it failed or was replaced go nowhere."""
+    """One bookie in one slot. Once it has failed or was replaced, the seat drops its answers.
 
-    __slots__ = (
-        "_on_failed",
-        "_owner",
-        "bookie_id",
-        "is_asked",
-        "is_back",
-        "is_forcing",
-        "is_live",
-        "link",
-        "sent_bytes",
-        "slot",
-        "takes_adds",
-    )
+    `owner`: of the adds that go here. The seat calls `on_failed` once, if the bookie fails before it is replaced.
+    """
 
-    def __init__(
-        self,
-        owner: AddOwner,
-        slot: int,
-        bookie_id: BookieId,
-        link: Link,
-        on_failed: "Callable[[Seat, BookieError], None]",
-    ) -> None:
-        """`owner` of the adds that go here. `on_failed` is called once, if the bookie fails before it is replaced."""
-        self._owner = owner
-        self._on_failed = on_failed
-        self.slot = slot
-        self.bookie_id = bookie_id
-        self.link = link
+    owner: AddOwner
+    slot: int
+    bookie_id: BookieId
+    link: Link
+    on_failed: "Callable[[Seat, BookieError], None]"
+    is_live: bool = True
+    sent_bytes: int = 0  # sent and not answered yet
+    # `SyncsConfirm` keeps these:
+    is_asked: bool = False  # the bookie was asked which life it is
+    takes_adds: bool = True  # we know which entries the bookie lacks
+    is_back: bool = True  # the bookie has answered since it took its seat again
+    is_forcing: bool = False
+
+    def __post_init__(self) -> None:
         self.link.on_break(self.fail)
-        self.is_live = True
-        self.sent_bytes = 0  # and not answered
-        # Kept by `SyncsConfirm`:
-        self.is_asked = False  # which life it is
-        self.takes_adds = True  # it is known what it lacks
-        self.is_back = True  # it did what it was asked for since it took its seat again
-        self.is_forcing = False
 
     def fail(self, error: BookieError) -> None:
-        """The bookie failed: it is sent nothing more in this seat, and whoever cares is told why."""
+        """The bookie failed: send it nothing more in this seat, and call `on_failed`."""
         if self.is_live:
             self.replaced()
-            self._on_failed(self, error)
+            self.on_failed(self, error)
 
     def replaced(self) -> None:
-        """Its answers to what it was sent must not be taken for answers to what it may be sent in another seat."""
+        """Another bookie takes the slot: drop the answers that still come. The same bookie may get another seat, and
+        they must not count there."""
         if self.is_live:
             self.retire()
-            self.link.forget_adds(self._owner)
+            self.link.forget_adds(self.owner)
 
     def retire(self) -> None:
-        """Listen no more; what waits for a connection is still sent: every entry belongs on its whole write set."""
+        """Stop listening. Adds that wait for a connection still go out: an entry belongs on its whole write set."""
         if self.is_live:
             self.is_live = False
             self.link.off_break(self.fail)

@@ -326,7 +326,7 @@ async def test_no_password_is_in_any_repr(fleet: Fleet) -> None:
         await writer.append(b"x")
         reader = await client.open_no_recovery(writer.id, b"hunter2")
         shown = [writer, reader, writer.metadata, reader.metadata, *fleet.bookies[0].requests]
-        key = repr(arguments.secret(b"hunter2"))
+        key = repr(arguments.password(b"hunter2"))
         assert not [one for one in shown if key in repr(one) or "hunter2" in repr(one)]
         with pytest.raises(errors.Unauthorized) as caught:
             await client.open(writer.id, b"hunter3")
