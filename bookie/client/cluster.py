@@ -5,7 +5,6 @@ LAYOUT. Never: changing or emptying a cluster that exists. Rules: spec/metadata.
 """
 
 import contextlib
-import uuid
 
 from bookie.base import errors
 from bookie.client.ledgers import LedgerStore
@@ -20,7 +19,7 @@ _ATTEMPTS = 10  # at a change whose answer was lost
 async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
     """Make a new cluster at `uri`; return its instance id. Raises BadInput when the root exists already."""
     parsed = paths.parse_uri(uri)
-    made = str(uuid.UUID(bytes=entropy.token(16), version=4))  # as Java makes it
+    made = _new_instance_id(entropy)
     parent = parsed.root.rsplit("/", 1)[0]
     if parent:
         await _create_if_missing(store, parent, b"")
@@ -119,6 +118,15 @@ def _no_cluster(root: str) -> errors.NoCluster:
         f"there is no cluster at {root} in the metadata store: are servers and root of the metadata service URI right?"
         " Only where there never was one: `bookie cluster init`"
     )
+
+
+def _new_instance_id(entropy: Entropy) -> str:
+    """Return a random UUID (version 4) as text, as Java makes it. By hand: only `entropy` may draw random numbers."""
+    token = bytearray(entropy.token(16))
+    token[6] = token[6] & 0x0F | 0x40
+    token[8] = token[8] & 0x3F | 0x80
+    text = token.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 async def _create_if_missing(store: MetadataStore, path: str, data: bytes) -> None:
