@@ -172,7 +172,7 @@ class _Operator:
         raise LostLease("the lease is gone")
 
     async def _resync(self) -> None:
-        """All clusters now and then: covers whatever event was missed."""
+        """Queue all clusters now and then, in case kopf missed an event."""
         while True:
             blindness = ""
             for namespace in self._options.watch_namespaces or ("",):

@@ -1,4 +1,4 @@
-"""What our applies came to, so that none is repeated in vain.
+"""Remembers what came of each apply, so that the operator repeats none in vain.
 
 An admission policy may rewrite what we apply, or another controller put back what we took away. Applied again it would
 come to the same, pass after pass. So an apply is futile when the object still is what our last apply of the very same

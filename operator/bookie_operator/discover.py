@@ -1,4 +1,4 @@
-"""Which bookies there are: those that the spec asks for, and every other one that an object or a record betrays.
+"""Which bookies there are: those that the spec asks for, and every other one that an object or a record names.
 
 Pure. Never here: a bookie left out because no spec names it. It may hold data, so it counts (decision 0016).
 """
@@ -118,7 +118,8 @@ def with_members(
 ) -> tuple[BookieCase, ...]:
     """`known` with what the metadata store says of each, and a case for each that only the store knows.
 
-    `members` None: it was not read; whoever was known stays known. Who is gone from everywhere is listed no more.
+    `members` None: nobody read the store, and every bookie that was known stays known. A bookie that is gone from
+    everywhere is listed no longer.
     """
     if members is None:
         strangers = tuple(

@@ -54,7 +54,7 @@ class Executor:
         refused += [await self._act(plan.observation, action) for action in plan.actions]
         failures = [obstacle for obstacle in refused if obstacle is not None]
         if failures:
-            # CRASH: without the whole protection in place nobody is let loose; the next pass tries again.
+            # CRASH: the operator sends no grant until the whole protection is in place; the next pass tries again.
             plan = replace(plan, obstacles=(*plan.obstacles, *failures), sends=())
         status = render.render(plan)
         if status != cluster.status or cluster.is_recalled:
@@ -208,7 +208,7 @@ def _manifest(seen: Observation, action: Apply | MarkClaim) -> Manifest:
 
 
 def _protection(action: Action, stored: Manifest | None) -> Obstacle | None:
-    """An obstacle when the disruption budget did not come out as applied: then nobody may be let loose."""
+    """An obstacle when the disruption budget is not stored as applied: the operator then sends no grant."""
     if not isinstance(action, Apply) or action.manifest["kind"] != "PodDisruptionBudget":
         return None
     if stored is not None and common.is_applied({"spec": action.manifest["spec"]}, stored):

@@ -113,7 +113,7 @@ class Reconciler:
             return ""  # the look that follows asks the same, and says that it may not
 
     async def _recalled(self, cluster: Cluster) -> tuple[Cluster, str]:
-        """`cluster` with what outlived its resource in its status; and why that could not be read, or ""."""
+        """`cluster` with its status filled up from the record; and why the record could not be read, or ""."""
         try:
             live = await self._kube.get("ConfigMap", cluster.namespace, names.record(cluster.name))
         except KubeForbidden as error:

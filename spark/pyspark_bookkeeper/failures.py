@@ -64,7 +64,7 @@ def sentence(error: BaseException) -> str:
 def told(program: str, stream: TextIO | None = None) -> Iterator[None]:
     """End the program with exit code 1 and one sentence on stderr when what is inside fails.
 
-    Of ours, of Spark's or of py4j's; anything else is a mistake in the program, whose traceback is wanted.
+    That is for errors of ours, of Spark and of py4j. Any other is a mistake in the program and keeps its traceback.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

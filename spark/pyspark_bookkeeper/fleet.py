@@ -2,7 +2,7 @@
 
 Spark keeps its Python workers and gives a task nothing that outlives it but the globals of an importable module. So the
 clients live here, the one module state of this package: a connection pool serves every task and query that its process
-runs, and ends with the process. Whoever forks gets clients of its own.
+runs, and ends with the process. A forked process makes clients of its own.
 """
 
 import concurrent.futures.thread  # noqa: F401  # registers its hook at exit, which must run after ours

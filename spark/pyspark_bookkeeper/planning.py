@@ -88,7 +88,7 @@ def plan_entries(options: SourceOptions, *, is_fetching: bool) -> list[tuple[Pie
         if metadata.is_closed:
             pieces += _piece(options, ledger_id, metadata, LedgerEnd(metadata.last_entry, metadata.length))
         else:
-            is_open.append((ledger_id, metadata))  # few: of the others only what is read of them is kept
+            is_open.append((ledger_id, metadata))  # few; of a closed ledger only its piece is kept
     for (ledger_id, metadata), end in zip(is_open, _ends(options, [one for one, _ in is_open]), strict=True):
         if end is not None:
             pieces += _piece(options, ledger_id, metadata, end)
@@ -139,7 +139,7 @@ def _ends(options: SourceOptions, ledger_ids: Sequence[LedgerId]) -> Iterator[Le
             if isinstance(answer, errors.LedgerMissing) and not options.fail_on_data_loss:
                 yield None
             elif isinstance(answer, BookieError):
-                raise type(answer)(f"ledger {ledger_id} is open, and how far it is confirmed cannot be told: {answer}")
+                raise type(answer)(f"ledger {ledger_id} is open, and no quorum says what its last entry is: {answer}")
             else:
                 yield answer
 
@@ -154,7 +154,9 @@ async def _ask_ends(ledger_ids: Sequence[LedgerId], client: Client) -> list[Ledg
                 try:
                     (entry,) = await reader.read(last, last)
                 except BookieError:
-                    return LedgerEnd(last, (last + 1) * ENTRY_COST_BYTES)  # a guess: whoever reads it meets the error
+                    return LedgerEnd(
+                        last, (last + 1) * ENTRY_COST_BYTES
+                    )  # a guess: the task that reads this entry gets the error
                 return LedgerEnd(last, entry.length)
         except BookieError as error:
             return error

@@ -103,7 +103,7 @@ def _ctime(piece: Piece) -> dt.datetime | None:
 
 
 def time_of(since_epoch_ms: int) -> dt.datetime | None:
-    """A stored time as a column wants it; -1 is unknown."""
+    """A stored time as a column has it; None for -1, which stands for unknown."""
     return (
         None if since_epoch_ms < 0 else dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=since_epoch_ms)
     )

@@ -1,4 +1,4 @@
-"""The columns of each view, as Spark and as Arrow types; which of them a query wants. Pure but for them.
+"""The columns of each view, as Spark and as Arrow types; which of them a query wants. Pure but for those types.
 
 Spark tells a Python source neither which columns a query uses nor that it merely counts. So the query says it: by its
 schema (`.schema("ledger_id long, entry_id long")`) or the option `columns`. What is not named is not built, and a
@@ -106,7 +106,7 @@ def of(options: SourceOptions) -> StructType:
 
 
 def check(options: SourceOptions, schema: StructType) -> None:
-    """Raises BadInput unless this query can be answered in `schema`, whoever wrote it."""
+    """Raises BadInput unless the source can answer this query in `schema`."""
     columns = _COLUMNS[options.view]
     names = schema.fieldNames()
     for field in schema:

@@ -21,7 +21,7 @@ def candidates(options: SourceOptions, file_ids: Collection[LedgerId] | None) ->
 
 
 def required(options: SourceOptions, file_ids: Collection[LedgerId] | None) -> Iterable[LedgerId]:
-    """The ledgers that the query names one by one, so that it must be told when one is not there."""
+    """The ledgers that the query names one by one: it fails when one of them does not exist."""
     if file_ids is not None:
         return file_ids
     return [LedgerId(one.start) for one in options.ledgers or () if one.is_one]

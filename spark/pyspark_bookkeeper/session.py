@@ -69,7 +69,7 @@ def check_python(program: str) -> None:
 def open_session(
     name: str, *, master: str | None = "local[*]", conf: Mapping[str, str] | None = None
 ) -> "Iterator[SparkSession]":
-    """A session until the end of the block. `conf` goes above CONF; `master` None is what spark-submit says.
+    """A session until the end of the block. `conf` goes above CONF; `master` None: spark-submit names it.
 
     Workers run this very Python unless PYSPARK_PYTHON says otherwise. Raises BadInput without Java, and for a
     PYSPARK_PYTHON that cannot work.

@@ -109,7 +109,7 @@ def ledger_rows(ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> 
 
 
 def unreadable_row(ledger_id: LedgerId, reason: str) -> Row:
-    """A ledger of which nothing is known but that its record is there."""
+    """The row of a ledger whose record is there, and cannot be read."""
     names = schema.names_of(View.LEDGERS)
     return {**dict.fromkeys(names), "ledger_id": ledger_id, "state": UNREADABLE, "error": reason}
 
@@ -139,7 +139,7 @@ def _entries_at(metadata: LedgerMetadata, position: int, first: EntryId, last: E
 def bookie_rows(
     known: Iterable[BookieId], alive: Iterable[BookieRecord], disks: Mapping[BookieId, tuple[int, int]]
 ) -> Iterable[Row]:
-    """One row for each bookie that has a cookie or is registered. `disks`: (total, free) bytes of who answered."""
+    """One row for each bookie that has a cookie or is registered. `disks`: (total, free) bytes, where one answered."""
     records = {record.bookie_id: record for record in alive}
     for bookie_id in sorted({*known, *records}):
         record = records.get(bookie_id)

@@ -56,7 +56,7 @@ class Authority:
     generations: tuple[KeyGeneration, ...]
 
     def signing(self, now: dt.datetime) -> KeyGeneration:
-        """The newest that everybody has heard of; the oldest while none was published long enough."""
+        """The generation that signs now: the newest that was published long enough, else the oldest."""
         known = [one for one in self.generations if one.published + PUBLISHED_FOR <= now]
         return known[-1] if known else self.generations[0]
 

@@ -1,6 +1,7 @@
 """The conclusion on one bookie: its volumes together, compared with what the bookie says of itself.
 
-Worst member wins, Hold beats everything (spec/operator.md#V8). Two opinions that differ are a third one: Held.
+The worst volume decides for the bookie, and Held beats every other conclusion (spec/operator.md#V8). When operator and
+bookie conclude differently, the bookie is Held.
 """
 
 import hashlib
@@ -64,7 +65,7 @@ def _nothing(reason: str, message: str) -> Evidence:
 
 
 def _compared(group: Finding, report: StorageReport) -> Finding:
-    """`group` next to the bookie's own conclusion. It may only make the conclusion more careful."""
+    """`group`, or something more careful where the bookie's own verdict asks for it."""
     if group.conclusion is Conclusion.HELD and report.state in _IN_TRANSITION:
         # It acts on its own verdict this moment; cookie and volumes are read one after the other and may not match yet.
         return reasons.finding("InTransition", f"the bookie is {report.state.name}; {group.message}")

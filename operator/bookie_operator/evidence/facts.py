@@ -1,6 +1,7 @@
 """The facts that evidence is made of: live objects as plain values, and the bookie's own report (`bookie.ports.admin`).
 
-What the bookie itself concludes is a Verdict; what we do is a Conclusion. We compare; we do not copy.
+What the bookie concludes is a Verdict, what the operator concludes is a Conclusion. The operator compares the two; it
+does not copy the first.
 """
 
 from collections.abc import Mapping
@@ -74,7 +75,7 @@ class NodeFacts:
     uid: str
     is_ready: bool = True
     ready_since_ms: int = 0
-    is_out_of_service: bool = False  # its taint: somebody says that it is powered off
+    is_out_of_service: bool = False  # it has the taint by which a person says that it is powered off
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class VolumeCase:
 
     @property
     def is_initialised(self) -> bool:
-        """M of the table. A mark that somebody removed from the very same claim still counts (3.9, row 31)."""
+        """True when this claim has held valid data: it has our mark, or had it, by our record (somebody removed it)."""
         if self.claim is None:
             return False
         return self.claim.marks is not None or (
@@ -119,7 +120,7 @@ class VolumeCase:
 
 @dataclass(frozen=True, slots=True)
 class BookieCase:
-    """All that is known of one bookie. `name`: of its pod; of one that no pod of ours may ever run, its id."""
+    """All that is known of one bookie. `name`: its pod's; where no pod of ours can run it, its id."""
 
     name: str
     bookie_id: str

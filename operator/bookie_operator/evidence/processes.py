@@ -93,12 +93,12 @@ def _doubt(case: BookieCase, one: Process) -> str:
 
 
 def unseen(case: BookieCase) -> str:
-    """What a person writes to say that no pod of this bookie runs that was never seen: for this life of it only."""
+    """The word by which a person confirms that no unseen pod of this bookie runs. It fits this incarnation only."""
     return f"{UNSEEN}-{case.name}-{case.report.incarnation if case.report is not None else 0}"
 
 
 def _has_unseen(case: BookieCase, previous: BookieStatus | None) -> bool:
-    """True when some pod of this id may have run while nobody looked.
+    """True when a pod of this id may have run while no operator looked.
 
     Either nothing is remembered of a bookie that has lived and does not serve now; or its pod was replaced while no
     operator watched, and meanwhile somebody registered: the boot epoch counts registrations.

@@ -1,7 +1,7 @@
-"""What was seen of pods: which there were, and which of them ended by their kubelet's own word.
+"""Remembers which pods this process saw, and of which of them the kubelet said that they ended.
 
-Memory of this process only: what it did not see, it does not know. A kubelet that ends a pod for good reports a
-terminal phase with every container terminated, and only then lets the object go; one that goes otherwise went by force.
+A new process remembers nothing. A kubelet that ends a pod for good reports a terminal phase with every container
+terminated, and only then lets the object go. A pod that goes without this report was deleted by force.
 """
 
 from collections.abc import Iterable

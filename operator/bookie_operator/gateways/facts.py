@@ -1,13 +1,12 @@
 """From raw Kubernetes objects to facts. Annotations and statuses are outside input: what cannot be read is absent."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from bookie_operator.evidence.facts import ClaimFacts, ClaimMarks, NodeFacts, PersistentVolumeFacts, PodFacts
 from bookie_operator.model import names
 from bookie_operator.model.values import parse_time, parse_time_or_0
+from bookie_operator.resources.common import Manifest
 
-Manifest = dict[str, Any]
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 _LAST_WORDS_MAX = 300  # of what a container said before it ended: the end of it has the error
 _WAITING_IS_NORMAL = ("ContainerCreating", "PodInitializing")

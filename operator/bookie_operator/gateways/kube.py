@@ -36,7 +36,7 @@ class KubeError(BookieError):
 
 
 class KubeForbidden(KubeError):
-    """The API server knows who we are, and does not allow it: no repetition changes that."""
+    """The operator lacks the permission. Repeating the call changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ def within(manifest: Manifest) -> tuple[str, ...]:
 def find(manifest: Manifest, clusters: Iterable[Manifest], claims: Sequence[Manifest]) -> str:
     """Why the cluster of `manifest` must not begin beside `clusters` and `claims` of its namespace; "" when it may.
 
-    Who has claims under the names keeps them, also when its resource was deleted and applied again. Else the cluster
-    that was created first has them; of equals the one with the smaller uid.
+    A cluster that has claims under these names keeps the names, also when its resource was deleted and applied again.
+    Else the cluster that was created first gets them; of two of the same second the one with the smaller uid.
     """
     mine, name = {*_claims(manifest)}, manifest["metadata"]["name"]
     owners = {claim["metadata"]["name"]: _owner(claim) for claim in claims if _stem(claim) in mine}

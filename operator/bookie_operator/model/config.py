@@ -1,7 +1,7 @@
-"""spec.config by the bookie's own table: a name or value that a bookie would pass over or not start with is told here.
+"""Checks spec.config against the bookie's own table of settings, before the operator rolls it out.
 
-Rolled out it would be a crash loop, pod by pod. It is an obstacle to the roll-out and to nothing else: a running fleet
-is observed, protected and healed as before.
+A bookie ignores a wrong name, and a wrong value would be a crash loop, pod by pod. A problem stops the roll-out and
+nothing else: the operator observes, protects and heals a running fleet as before.
 """
 
 import re

@@ -87,12 +87,13 @@ class RepairSpec(Model):
         " are open. Manual: a person approves each case. BookieLocal: the bookie itself, without proof, which only"
         " throw-away clusters can afford.",
     )
-    max_concurrent: int = Field(default=1, ge=1, le=8)
+    max_concurrent: int = Field(default=1, ge=1, le=8, description="How many bookies may heal at once.")
     max_per_day: int = Field(
-        default=3, ge=0, le=20, description="After so many regenerations in 24 hours the operator waits for a person."
+        default=3, ge=0, le=20, description="After this many regenerations in 24 hours the operator waits for a person."
     )
     stabilization: Duration = Field(
-        default="90s", description="The operator grants only what it has seen three times over this time."
+        default="90s",
+        description="The operator grants only after it has seen the same evidence three times over this time.",
     )
     peer_grace: Duration = Field(
         default="10m", description="How long a grant waits for each other bookie that is down."
@@ -106,7 +107,7 @@ class RepairSpec(Model):
 
 
 class Disruption(Model):
-    pdb: bool = True
+    pdb: bool = Field(default=True, description="True: the operator keeps a PodDisruptionBudget over all bookies.")
     max_unavailable: int = Field(
         default=1,
         ge=0,
@@ -125,7 +126,9 @@ class Toleration(Model):
 class Placement(Model):
     topology_key: str = Field(default="topology.kubernetes.io/zone", max_length=316)
     anti_affinity: Literal["Required", "Preferred", "None"] = Field(
-        default="Required", description="Whether two bookies of this cluster must not, or should not, share a node."
+        default="Required",
+        description="Required: two bookies of this cluster never share a node. Preferred: they share one if there is no"
+        " other. None: they may.",
     )
     zone_source: Literal["Static", "PodLabel"] = Field(
         default="Static",

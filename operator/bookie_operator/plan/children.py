@@ -1,4 +1,4 @@
-"""Owned children: which are missing, drifted or have had their day, and what stands in the way of applying them."""
+"""Owned children: which to apply, which to take away, and what stands in the way of applying them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Obstacle:
 def metadata_step(observation: Observation) -> MetadataStep:
     """Initialised once and never again: a record of ours, marked claims or an old fleet forbid a second time.
 
-    But the record is of one store: where the hosts were corrected before any bookie has lived, it says nothing.
+    But the record is about one store: it does not count after the hosts were corrected and before any bookie has lived.
     """
     cluster = observation.cluster
     record = cluster.status.metadata
@@ -100,8 +100,7 @@ def plan(
 
 def _is_settled(manifest: Manifest, live: Manifest | None) -> bool:
     """True when there is nothing to apply. A Job's template and an immutable ConfigMap cannot change: `prune` takes a
-    wrong one away first, and the next pass makes it anew.
-    So does what is being deleted already."""
+    wrong one away first, and the next pass makes it anew. So it is with a child that is being deleted."""
     if live is not None and (manifest["kind"] in ("Job", "ConfigMap") or "deletionTimestamp" in live["metadata"]):
         return True
     return common.is_applied(manifest, live)

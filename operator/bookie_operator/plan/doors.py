@@ -1,11 +1,11 @@
-"""Where the admin port of a bookie is. Which kind is told by its pod's spec, never by who answers."""
+"""Where the admin port of a bookie is. The pod's spec says whether the port has TLS, never the one that answers."""
 
 from bookie_operator.evidence.facts import Door, PodFacts
 from bookie_operator.model.cluster import Cluster
 
 
 def of(cluster: Cluster, pod: PodFacts) -> Door:
-    """A pod of before has a plain port only: it is looked at there, without a secret, and never granted anything."""
+    """The pod's door. A pod of a release without TLS has a plain port: the operator asks there, and never grants."""
     ports = cluster.spec.network.ports
     if pod.has_certificates:
         return Door(f"{pod.ip}:{ports.admin_tls}", cluster.uid)

@@ -1,9 +1,7 @@
 """Gates between "this bookie is empty" and "it may take its identity back" (spec/operator.md#G1 to G12).
 
-A closed gate is a name and one sentence. All closed gates are shown, not the first: the person on call sees the whole.
-Here: Leader, Metadata (instance id), Identity, Tolerance, Peers, OldVolume, Concurrency, Brake (per day), Policy,
-Capability, OldProcess, and Paused. Metadata's collapse detector, Brake's zone rule and the tenth come with the
-operations that need them.
+A closed gate is a name and one sentence. The status shows all closed gates and not only the first, so that the person
+on call sees the whole. There is no G10 yet: it comes with the operations that need it.
 """
 
 from collections.abc import Iterator
@@ -72,7 +70,7 @@ def _leader(observation: Observation, candidate: Assessed) -> Iterator[tuple[str
 def _metadata(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
     cluster, report = observation.cluster, candidate.case.report
     if report is None or not report.metadata_reachable:
-        yield "G2-Metadata", "the bookie cannot reach the metadata store"
+        yield "G2-Metadata", "the bookie cannot reach the metadata store: look at the store, and at the network between"
         return
     if observation.members_problem:
         yield (
@@ -81,7 +79,8 @@ def _metadata(observation: Observation, candidate: Assessed) -> Iterator[tuple[s
         )
     expected = cluster.spec.metadata_service.expected_instance_id or cluster.status.instance_id
     if expected and report.instance_id != expected:
-        yield "G2-Metadata", f"the metadata store is instance {report.instance_id or '?'}, expected {expected}"
+        found = f"the metadata store is instance {report.instance_id or '?'}, and {expected} is expected"
+        yield "G2-Metadata", f"{found}: correct spec.metadataService.uri, or restore the store"
 
 
 def _identity(candidate: Assessed) -> Iterator[tuple[str, str]]:
@@ -91,7 +90,10 @@ def _identity(candidate: Assessed) -> Iterator[tuple[str, str]]:
         return
     seen = candidate.suspicion
     if seen is None or seen.evidence != candidate.evidence.digest or seen.observations < OBSERVATIONS_NEEDED:
-        yield "G3-Identity", "the operator has not seen the same evidence often enough yet"
+        yield (
+            "G3-Identity",
+            "the operator has not seen the same evidence three times yet: wait for spec.repair.stabilization",
+        )
 
 
 def _tolerance(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterator[tuple[str, str]]:
@@ -106,8 +108,8 @@ def _tolerance(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterato
 
 
 def _peers(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterator[tuple[str, str]]:
-    """Others that are down may hold the only other copy: wait for them, for a while, each from when it was last seen
-    serving; who was waited for long enough opens nothing for another."""
+    """A bookie that is down may hold the only other copy: the grant waits for each, from when the operator last saw it
+    serve. A wait that is over does not shorten the wait for another bookie."""
     tolerance = observation.cluster.spec.tolerance
     dataless = sum(one.is_dataless for one in fleet)
     away = [one for one in fleet if one.is_unavailable]
@@ -154,7 +156,7 @@ def _concurrency(
     healing = [one.case.name for one in fleet if one.is_healing and one.case.name != candidate.case.name]
     limit = observation.cluster.spec.repair.max_concurrent
     if len(healing) >= limit:
-        yield "G7-Concurrency", f"{', '.join(healing)} heals now, and spec.repair.maxConcurrent is {limit}"
+        yield "G7-Concurrency", f"{', '.join(healing)} heals now, and spec.repair.maxConcurrent is {limit}: wait for it"
 
 
 def _brake(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
@@ -191,7 +193,7 @@ def _policy(observation: Observation, candidate: Assessed) -> Iterator[tuple[str
 
 
 def _old_process(candidate: Assessed) -> Iterator[tuple[str, str]]:
-    """An older process of this id that still runs acknowledges entries that the new life knows nothing of."""
+    """Closed while an older process of this id may run: it acknowledges entries that the new life does not have."""
     member = candidate.case.member
     if member is not None and member.is_registered:
         yield (

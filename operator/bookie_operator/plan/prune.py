@@ -1,4 +1,4 @@
-"""Children that have had their day: switched off, made from something that was corrected, or read by nobody any more.
+"""Children to take away: switched off, made from something that was corrected, or read by nobody any more.
 
 Only what this cluster owns by its uid; never a StatefulSet (bookies with data), never a claim (no child at all), and
 never a ConfigMap that a pod could still read when its container restarts.

@@ -48,7 +48,7 @@ class Stage(Enum):
         return self in (Stage.SERVING, Stage.REPAIRING, Stage.LIMBO)
 
 
-_HEALING = (Stage.GRANTED, Stage.FENCING, Stage.STAMPING, Stage.REPAIRING)
+HEALING = (Stage.GRANTED, Stage.FENCING, Stage.STAMPING, Stage.REPAIRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Assessed:
     @property
     def is_healing(self) -> bool:
         """Between grant and the end of its repair (spec/operator.md#G7 counts these)."""
-        return self.stage in _HEALING and self.has_loss
+        return self.stage in HEALING and self.has_loss
 
 
 def assess(
@@ -249,8 +249,10 @@ def _found(case: BookieCase, evidence: Evidence) -> tuple[Stage, str, str]:
             f"bookie {case.bookie_id} is registered; no pod of ours runs it",
         )
     if not case.is_ours:
-        text = f"bookie {case.bookie_id} has a cookie in this metadata store and is not registered: another fleet's"
-        return Stage.MISSING, "NotRegistered", f"{text}, or one that left without `bookie cluster recover-bookie`"
+        text = (
+            f"bookie {case.bookie_id} has a cookie in this metadata store and is not registered: it is another fleet's"
+        )
+        return Stage.MISSING, "NotRegistered", f"{text}, or it left without `bookie cluster recover-bookie`"
     return Stage.MISSING, "NotInSpec", f"the spec does not ask for bookie {case.bookie_id}, and it may hold data"
 
 

@@ -78,7 +78,7 @@ def part(live: object, desired: object) -> object:
 def _has_in_order(live: Sequence[object], desired: Sequence[object]) -> bool:
     """Every desired item is there, in order. Others between them are somebody else's: a mesh's container, a policy's
     toleration, an admission's variable. An apply would leave them, or they would be put back: it would never end.
-    An item that we want no longer is another desired object, and that is told by its hash."""
+    When we no longer want an item, the hash of the desired object changes, and that starts an apply."""
     rest = iter(live)
     return all(any(_contains(one, wanted) for one in rest) for wanted in desired)
 

@@ -13,7 +13,7 @@ _KEY = "memory"
 
 
 def limits(spec: BookieClusterSpec) -> dict[str, str]:
-    """The container's limits: the user's, with one for memory where he gave none; never less than what is requested."""
+    """The container's limits: the user's, and one for memory if the user gave none, which covers the request."""
     given = dict(spec.resources.limits)
     if _KEY in given:
         return given

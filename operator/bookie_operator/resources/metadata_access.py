@@ -1,5 +1,5 @@
-"""Who the pods of a cluster are for ZooKeeper (metadataService.security): a Secret, mounted, and settings that name its
-files. Secrets themselves are never read by the operator.
+"""How the pods of a cluster prove themselves to ZooKeeper (metadataService.security): a Secret, mounted, and settings
+that name its files. The operator never reads that Secret.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What must not be forgotten when a BookieCluster is deleted and applied again: a ConfigMap that nobody owns.
+"""The record: a ConfigMap that nobody owns, with what must outlive a BookieCluster that is deleted and applied again.
 
 Which ids there are, what was seen of their volumes, grants that are not finished, past regenerations (the memory of the
 brake), which store this is. The status says the same and goes with its resource; this stays until a person deletes it.
@@ -149,7 +149,7 @@ def _pools(status: BookieClusterStatus, record: FleetRecord) -> tuple[PoolStatus
 
 
 def _merged(entry: BookieStatus, record: FleetRecord) -> BookieStatus:
-    """`entry`, and what only the record knows of it: a grant whose status was never stored, say."""
+    """`entry` with what only the record knows, such as a grant whose status was never stored."""
     found = next((one for one in record.bookies if one.name == entry.name), None)
     if found is None:
         return entry

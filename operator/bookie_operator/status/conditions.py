@@ -88,7 +88,7 @@ def _ready(plan: FleetPlan, sight: Sight, stalled: Truth) -> Truth:
 
 
 def _absence(plan: FleetPlan, one: Assessed) -> str:
-    """Why a bookie is not there, in the words of whoever knows: scheduler, kubelet, quota, or the bookie itself."""
+    """Why a bookie takes no writes, in the words of the scheduler, the kubelet, the quota or the bookie."""
     said = plan.observation.said.get(f"StatefulSet {names.stateful_set(plan.observation.cluster.name, one.case.pool)}")
     told = f"{one.case.name}: {one.message or one.reason}"
     return f"{told}: {said}" if one.case.pod is None and said else told
@@ -175,7 +175,7 @@ def _limited_visibility(plan: FleetPlan) -> Truth:
 
 
 def _memory_below_need(plan: FleetPlan) -> Truth:
-    """A smaller limit than a bookie may need is the user's choice (it is enough for a light load), and never silent."""
+    """Whether the memory limit is less than a bookie may need. It is enough for a light load, so this only warns."""
     if told := memory.shortage(plan.observation.cluster.spec):
         return Truth("MemoryBelowNeed", True, "LimitBelowNeed", told)
     return Truth("MemoryBelowNeed", False, "LimitCoversNeed", "")

@@ -1,6 +1,6 @@
 """Conditions about the data: Degraded, DataAtRisk, RepairInProgress, StorageHealthy, DeletionHeld.
 
-No bad news is no good news: what nobody could look at is Unknown.
+A condition about something that nobody could look at is Unknown.
 """
 
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
@@ -111,7 +111,7 @@ def deletion_held(sight: Sight) -> Truth:
 
 
 def _is_proven(one: Assessed) -> bool:
-    """A bookie that somebody else runs is nobody of whom we could know it; nor is it ours to say."""
+    """True when its volumes are proven valid, and of a bookie that somebody else runs: the operator cannot judge it."""
     return one.evidence.conclusion is Conclusion.HEALTHY or not one.case.is_ours
 
 

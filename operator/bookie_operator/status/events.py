@@ -57,7 +57,7 @@ def _of_bookie(before: BookieStatus | None, after: BookieStatus) -> Iterator[Clu
 
 
 def _new_life(after: BookieStatus) -> Iterator[ClusterEvent]:
-    """The states in between may pass faster than we look; the new incarnation says that they are behind us."""
+    """Told by the new incarnation, since Fencing and Stamping may pass between two looks."""
     key = f"{after.incarnation}"
     took = f" in {after.progress.phase_one_ms} ms" if after.progress is not None else ""
     yield ClusterEvent(

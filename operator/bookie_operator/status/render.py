@@ -114,7 +114,7 @@ def refused(
 
 
 def forbidden(before: BookieClusterStatus, generation: int, message: str, now_ms: int) -> BookieClusterStatus:
-    """For a pass that the API server did not let read what it must: nothing is known any more."""
+    """For a pass in which the API server forbade a read: the operator knows nothing any more."""
     truths = (Truth("Stalled", True, "PermissionMissing", message),)
     return _blind(before, generation, truths, f"the operator could not look: {message}", now_ms)
 
@@ -165,7 +165,7 @@ def _summary(sight: Sight) -> str:
 
 
 def _instance_id(plan: FleetPlan) -> str | None:
-    """Pinned from the first bookie that serves. Everyone must agree, or nothing is pinned."""
+    """The instance id that every bookie that serves names; None while they differ, or none serves."""
     seen = {
         one.case.report.instance_id
         for one in plan.fleet
@@ -202,7 +202,7 @@ def _blocked_by(plan: FleetPlan, stalled: Truth) -> str | None:
 
 
 def _pools(plan: FleetPlan) -> list[PoolStatus]:
-    """Those of the spec, and every other one that had bookies: `desired` is the memory of how many ids it has."""
+    """Every pool that the spec names or that had bookies; `desired` remembers how many ids each pool has."""
     observation = plan.observation
     had = {pool.name: BookiePool(pool.name, None, pool.desired) for pool in observation.cluster.status.pools}
     every = had | {pool.name: pool for pool in observation.pools}
@@ -230,6 +230,7 @@ def _bookie(plan: FleetPlan, one: Assessed, now: str) -> BookieStatus:
     case, before = one.case, one.previous
     report, repair = case.report, case.repair
     has_changed = before is None or before.state != one.stage.value
+    garbage_held = report.garbage_held_ledgers if report is not None else -1
     return BookieStatus(
         name=case.name,
         bookie_id=case.bookie_id,
@@ -257,17 +258,12 @@ def _bookie(plan: FleetPlan, one: Assessed, now: str) -> BookieStatus:
         grant=one.grant,
         processes=one.processes,
         granted_by=_granted_by(one),
-        garbage_held_ledgers=_garbage_held(one),
+        garbage_held_ledgers=garbage_held if garbage_held >= 0 else None,
     )
 
 
-def _garbage_held(one: Assessed) -> int | None:
-    held = one.case.report.garbage_held_ledgers if one.case.report is not None else -1
-    return held if held >= 0 else None
-
-
 def _granted_by(one: Assessed) -> str | None:
-    """A bookie that does not answer keeps the name that we know."""
+    """Who allowed its present life; what the last status says while the bookie does not answer."""
     if one.case.report is not None:
         return one.case.report.granted_by or None
     return one.previous.granted_by if one.previous is not None else None
@@ -372,7 +368,7 @@ def _history(plan: FleetPlan, now: str) -> tuple[HistoryEntry, ...]:
 
 
 def _given_elsewhere(one: Assessed, now: str) -> HistoryEntry | None:
-    """A new life that began since the last pass: who gave the grant for it, when that was not one of ours."""
+    """The history entry of a life that began since the last pass, when somebody else than an operator granted it."""
     report, before = one.case.report, one.previous
     if report is None or before is None or not 0 < before.incarnation < report.incarnation or not report.granted_by:
         return None

@@ -51,7 +51,7 @@ class Sight:
         return len(self.unlooked) == len(self.desired)
 
     def blindness(self) -> str:
-        """Why something that nobody saw cannot be said to be fine; "" when everything was looked at."""
+        """What this pass could not look at, and why; "" when it looked at everything."""
         if self.is_blind:
             return f"the operator saw none of {len(self.desired)} bookies: {_why(self.unlooked)}"
         if self.silent:
@@ -66,7 +66,7 @@ def unknown(kind: str, why: str) -> Truth:
 
 
 def _is_heard(one: Assessed) -> bool:
-    """It answered, and as the pod that runs now."""
+    """True when the pod that runs now answered."""
     return bool(one.evidence.digest)
 
 

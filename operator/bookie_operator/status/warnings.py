@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from bookie_operator.evidence import reasons
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Condition
 from bookie_operator.model.values import parse_time
-from bookie_operator.plan.stages import WITHOUT_DATA, Stage
+from bookie_operator.plan.stages import HEALING, WITHOUT_DATA, Stage
 from bookie_operator.status.events import ClusterEvent
 
 REPEAT_MS = 50 * 60_000
 REPEATED_MAX = 10
 AWAY_MS = 60_000  # a pod that restarts is no news
 
-# The bookie's own warning says it.
+# Reasons of Stalled for which each bookie has a warning of its own.
 _SAID_BY_THE_BOOKIE = ("BookieHeld", "OrphanedBookies")
 # Of other conditions than Stalled: what a person must know although the cluster goes on by itself.
 _TOLD_REASONS = ("DirectoryFailed", "LedgersQuarantined", "LimitBelowNeed", "MassDeletionHeld")
@@ -65,7 +65,7 @@ def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) ->
             yield _warning(
                 "UncleanShutdown", entry, key, "the bookie repairs itself after an unclean stop; its data is there"
             )
-        case _ if entry.counted == WITHOUT_DATA and entry.state not in _HEALING:
+        case _ if entry.counted == WITHOUT_DATA and entry.state not in {one.value for one in HEALING}:
             yield _warning(
                 "VolumesLost", entry, key, f"{_lost(entry)}. Next: the operator looks as soon as its pod runs"
             )
@@ -79,9 +79,6 @@ def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) ->
             return
 
 
-_HEALING = (Stage.GRANTED.value, Stage.FENCING.value, Stage.STAMPING.value, Stage.REPAIRING.value)
-
-
 def _lost(entry: BookieStatus) -> str:
     """What was lost, by volume, and of which life."""
     gone = [f"{one.role} {one.name}" for one in entry.volumes if one.contents != "Valid"] or ["all volumes"]
@@ -89,7 +86,7 @@ def _lost(entry: BookieStatus) -> str:
 
 
 def of_cluster(status: BookieClusterStatus, now_ms: int) -> Iterator[ClusterEvent]:
-    """What its conditions say, of whatever pass."""
+    """One warning for each condition that a person must know of."""
     for condition in status.conditions:
         is_stalled = (condition.type, condition.status) == ("Stalled", "True")
         if condition.reason in _TOLD_REASONS or (is_stalled and condition.reason not in _SAID_BY_THE_BOOKIE):

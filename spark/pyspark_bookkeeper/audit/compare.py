@@ -1,7 +1,7 @@
 """What the metadata promises of one ledger against what bookies say they hold: findings. Pure.
 
 A bookie that does not know is never taken for one that does not have: its replicas are `unreachable`, with the reason,
-and neither missing nor seen. A copy that is listed is believed to be there, unless it was read and was not.
+and neither missing nor seen. A copy that is listed counts as there, unless reading it showed otherwise.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,10 +47,10 @@ Holding = Sequence[Group] | Unknown
 
 @dataclass(slots=True)
 class Bytes:
-    """What came of reading one bookie's copies: `read` of them, and those among them that are not what they should be.
+    """What came of reading one bookie's copies: how many were read, and which were bad.
 
-    `corrupt`: listed, and what was read is not the entry. `unread`: listed, and nobody knows; all from `unread_from` on
-    besides. Each with its reason: of many, the last one.
+    `corrupt`: entries that the bookie lists and that are not what it gave. `unread`: entries that it lists and did not
+    give; so are all from `unread_from` on. `why_...`: the reason of the last one.
     """
 
     read: int = 0

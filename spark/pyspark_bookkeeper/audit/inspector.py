@@ -1,10 +1,10 @@
 """Asks bookies what they hold, ledger by ledger, and compares. One inspector per unit of work.
 
-What may be said of a ledger, and when: its record is read before the bookies are asked and, if there is anything to
-tell, again afterwards: one that moved meanwhile proves nothing, and the ledger is looked at anew. Told is what a
-second look finds, some time later, among the entries that the first one judged, so that copies still on their way are
-not called missing. Ledgers too young for a word are looked at again when they have their age; what is still not known
-then is counted as that. Nothing is written, recovered or fenced.
+The inspector reads a ledger's record before it asks the bookies, and again afterwards if it found anything: under a
+record that moved meanwhile nothing is proven, and it looks anew. It reports what a second look finds, some time later,
+among the entries that the first one judged, so that it does not call a copy missing that is still on its way. It looks
+at a ledger that is too young when it is old enough, and counts as not known what is not known then. It writes, recovers
+and fences nothing.
 """
 
 import asyncio
@@ -160,8 +160,7 @@ class LedgerInspector:
         return _Look(figures, findings, end, bad, tally.UNSURE if why_unsure else "", why_unsure)
 
     async def _end(self, ledger_id: LedgerId, record: LedgerRecord) -> tuple[int, str]:
-        """The number of entries that may be judged; and, without a quorum that tells the LAC, why these are only those
-        of sealed segments."""
+        """How many entries may be judged; and "", or why only those of sealed segments: no quorum said the LAC."""
         try:
             return await self._client.admin.last_confirmed(ledger_id, record.metadata) + 1, ""
         except errors.MetadataError:

@@ -12,7 +12,7 @@ from pyspark_bookkeeper.audit.summary import Summary
 
 WIDTH, LABEL, NOTE = 1000, 250, 170
 BAR, ROW, TOP = 20, 34, 34
-SLIVER = 3.0  # what is there is seen, however little it is
+SLIVER = 3.0  # the least width of a part that is not empty
 
 GOOD, FAIR, POOR, BAD, CALM, NONE = (
     "var(--good,#2f7d5b)",

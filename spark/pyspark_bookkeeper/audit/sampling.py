@@ -1,7 +1,7 @@
 """Reads copies that bookies say they hold, and verifies their digests: what a list of entries cannot prove.
 
 A bookie answers the list from its index; its entry log may be zeros all the same. Read are all copies or one of each
-ledger and bookie, drawn anew by each audit. An answer that is no entry is proof of damage; none at all proves nothing.
+ledger and bookie, drawn anew by each audit. An answer without the entry proves damage; no answer proves nothing.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ NOTHING, SAMPLE, ALL = "none", "sample", "all"
 HOW = (NOTHING, SAMPLE, ALL)
 
 READS_AT_ONCE = 32  # of a task: entries may be 5 MiB
-BAD_MAX = 1_000  # of one copy: what is behind the last of them is not read any more
+BAD_MAX = 1_000  # of one copy: the audit then reads no further in it
 
 SILENT_AFTER = 3  # reads of one copy without an answer
 
@@ -44,7 +44,7 @@ class Sampler:
         holdings: Mapping[BookieId, Holding],
         chosen: Chosen | None,
     ) -> dict[BookieId, Bytes]:
-        """What came of reading entries 0..end-1. `chosen`: what was bad there, and nothing else, is read again."""
+        """Read copies of entries 0..end-1. `chosen`: the bad ones of an earlier look; no others are read."""
         if self._how == NOTHING:
             return {}
         copies = {bookie: held for bookie, held in holdings.items() if not isinstance(held, Unknown) and held}
@@ -101,7 +101,7 @@ class Sampler:
     async def _one(
         self, ledger_id: LedgerId, metadata: LedgerMetadata, bookie: BookieId, entry: int, found: Bytes
     ) -> bool:
-        """True: it did not answer at all."""
+        """Read and verify one entry. True when the bookie did not answer at all."""
         try:
             digest = digest_of(metadata)  # without it nobody can verify anything
             body = await self._client.bookies.read(bookie, ledger_id, EntryId(entry))

@@ -77,7 +77,7 @@ def exit_code(summary: Summary, fail_on: Collection[str]) -> int:
 
 
 def _is_unknown(summary: Summary, kinds: Collection[str]) -> bool:
-    """The exit code of an audit that looked at nothing: it is never whole, whatever somebody accepts."""
+    """True when findings of `kinds` leave something unknown, and of an audit that looked at nothing."""
     return not audited(summary) or any(summary["findings"][kind] for kind in UNKNOWN_KINDS if kind in kinds)
 
 

@@ -25,8 +25,8 @@ UNSURE, YOUNG, MOVED, UNREADABLE = "unsure", "young", "moved", "unreadable"
 UNKNOWN = (UNSURE, YOUNG, MOVED, UNREADABLE)
 STATES = (CLOSED, OPEN, GONE, *UNKNOWN)
 """`closed` and `open` were audited, `gone` deleted meanwhile. The others are not known. `unsure`: too few bookies say
-how far it is confirmed, so only what is before its last ensemble was looked at; `young`: changed within the grace time;
-`moved`: changed at every look; `unreadable`: nobody can say what it should be."""
+which entry is its last confirmed one, so the audit looked only at what is before its last ensemble; `young`: its record
+changed within the grace time; `moved`: its record changed at every look; `unreadable`: nobody can read its record."""
 
 REASONS_MAX = 50
 
