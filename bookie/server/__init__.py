@@ -10,14 +10,14 @@ Not before it is true. The answer to an add leaves after the sync that covers it
     is the one exception, in a place of its own, and only for a client that knows which life answered: in other words,
     whoever may count an answer of our memory must be able to see that the memory is gone. (`processor`, `adds`)
 Never softer than the store. What may be missing is "unknown", on every path; the store is asked after the look, for a
-    disk may fail in between. A short list and "nothing new" are noes as well. (`reads`, `lists`)
+    disk may fail in between. A short list and "nothing new" deny something as well. (`reads`, `lists`)
 An error that says what to do. A writer gives up at EFENCED and EUA, and goes on with another bookie at anything else.
     So a fence of ours that only stands for a loss is EIO to a writer. A bug while serving is EIO, too: it proves
     nothing. (`adds`, `boundary`, `doors`)
-Bounded by us, not by them. What was taken in and not answered, what is unsent, frames that have begun, reads that wait,
-    connections of one address: each has a bound, and its price is paid by who caused it. The first answer to "too much"
-    is to read no sockets for a while, because a refusal makes a writer change its ensemble; then refuse; at the end cut
-    off. (`admission`, `connection`, `unfinished`, `unsent`, `readers`, `connections`)
+Bounded by us, not by clients. Requests that are not answered, answers that are not sent, frames that have begun, reads
+    that wait, connections of one address: each has a bound, and the client that reaches it pays for it. The first
+    answer to "too much" is to read no sockets for a while, because a refusal makes a writer change its ensemble; then
+    refuse; at the end cut off. (`admission`, `connection`, `unfinished`, `unsent`, `readers`, `connections`)
 Only while we are this bookie. Nothing is served before integrity has said so, and nothing after another process of this
     id was seen. Registration comes after the data port, and goes before it. (`bookie`, `registration`, `lease`)
 

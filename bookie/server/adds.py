@@ -1,4 +1,4 @@
-"""Hands adds to the store and answers them when they are durable; deferred ones of clients that know lives earlier.
+"""Hands adds to the store and answers them once they are durable; deferred adds earlier, to clients that know lives.
 
 A client that asked which life of this bookie it speaks to (`codes.INFO_LIFE`) counts acks of memory for that life only.
 Its deferred adds (BP-14) are answered before the sync. Those of anybody else, and all of a recovery, are answered after
@@ -91,7 +91,7 @@ class Adds:
                 run.bodies,
                 run.master_key,
                 is_recovery=run.is_recovery,
-                is_journaled=is_copy,  # whoever sent it publishes this bookie as one that has it, and never asks again
+                is_journaled=is_copy,  # its replicator publishes this bookie as a holder of it, and never asks again
                 done=partial(self._done, run, size, to, self._clock.monotonic_ns(), done),
             )
         except errors.BadRequest as error:
@@ -138,8 +138,9 @@ class Adds:
         self._added(run, to, error, last_synced)
 
     def _synced(self, run: AddRun, to: Replier, error: BookieError | None) -> None:
-        """What was answered before is on disk now; until now it took room, so that a client that waits for nothing
-        cannot fill the journal. After an error it is in memory only, and `force` fails until a checkpoint has it."""
+        """The adds of `run`, which were answered already, are on disk now. Until now they took room, so that a client
+        that waits for nothing cannot fill the journal. After an error they are in memory only, and `force` fails until
+        a checkpoint has them."""
         if error is None:
             self._sync_cursors.synced(run)
 

@@ -141,7 +141,7 @@ class NodeAdmin:
     ) -> GarbageReport:
         self._open_store()
         if self.collection is None:
-            raise errors.StorageFailed(f"nothing is collected yet; this is {self.state.value}")
+            raise errors.StorageFailed(f"no garbage is collected while this bookie is {self.state.value}; try later")
         return await self.collection.collect_now(compaction, released=released, looks_only=looks_only)
 
     async def scrub(self) -> None:
@@ -157,5 +157,7 @@ class NodeAdmin:
 
     def _open_store(self) -> EntryStore:
         if self.store is None:
-            raise errors.StorageFailed(f"the storage of this bookie is not open; it is {self.state.value}")
+            raise errors.StorageFailed(
+                f"the storage of this bookie is not open while it is {self.state.value}; try later"
+            )
         return self.store

@@ -24,13 +24,13 @@ class Admission:
         self.is_full = False
 
     def take(self, body_bytes: int, count: int) -> None:
-        """So many requests with bodies of this size together were accepted."""
+        """Count `count` accepted requests, whose bodies have `body_bytes` together."""
         self.in_flight_bytes += body_bytes + count * REQUEST_OVERHEAD_BYTES
         if self.in_flight_bytes > self._limit_bytes:
             self.is_full = True
 
     def give(self, body_bytes: int, count: int) -> bool:
-        """The same requests were answered; True exactly when reading may go on again."""
+        """Count the same requests as answered; return True exactly when reading may go on again."""
         self.in_flight_bytes -= body_bytes + count * REQUEST_OVERHEAD_BYTES
         assert self.in_flight_bytes >= 0, "answered more than was accepted"
         if self.is_full and self.in_flight_bytes <= self._reopen_bytes:

@@ -72,7 +72,7 @@ class Bookie:
         self.connections: Connections | None = None  # once the data port is open
         self.ready = asyncio.Event()
         self.port = 0  # of the data port, once it is open
-        self.http_port = options.http_port  # as it is registered: whoever serves it says where it really is
+        self.http_port = options.http_port  # as it is registered; the HTTP server sets the port that it really has
         self._security = security.load(options.security, world)
         self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.client_options())
         mode_dirs = options.storage.ledger_dirs if options.keeps_mode else ()
@@ -106,15 +106,15 @@ class Bookie:
         self._stop.set()
 
     def uncaught(self, error: BaseException) -> None:
-        """An error that reached the loop itself: of a callback or a task that nobody waits for. What passed through the
-        code of our state ends the node; what a library met with a client does not."""
+        """Handle an error that reached the loop itself, of a callback or a task that nobody waits for. It ends the node
+        when it passed through storage or integrity; an error that a library met with a client does not."""
         if isinstance(error, Exception):
             self.doors.failed("loop", error)
         if not isinstance(error, Exception) or is_of_our_state(error, anywhere=True):
             self.fail(error)
 
     async def _supervise(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run one part of the node; an error of it stops the node. A process that is ended before begins nothing."""
+        """Run one part of the node; an error of it stops the node. Cancelled before its first step, it does nothing."""
         try:
             await work()
         except Exception as error:
@@ -128,7 +128,7 @@ class Bookie:
             stack.push_async_callback(self._end_session, metadata)
             store = await self.boot.run(metadata, on_state=self.admin.enter, fail=self.fail)
             stack.push_async_callback(self._close_store, store)
-            # Before the last flush: whoever looks for bookies should not find one that does not answer.
+            # Before the last flush: a client that looks for bookies should not find one that does not answer.
             stack.push_async_callback(self._end_session, metadata)
             async with self._serving(store, metadata):
                 await asyncio.Event().wait()
@@ -163,11 +163,11 @@ class Bookie:
             raise errors.MetadataError(text) from None
 
     async def _close_store(self, store: EntryStore) -> None:
-        """The last flush. Only a verified one may say that this life ended well.
+        """Flush for the last time. Only a verified flush may record that this life ended well.
 
-        Whatever ends this node: what its memory holds is not to go with it, above all where many bookies end for one
-        reason (an outage of the metadata store, one request sent to all of them). Only storage itself that failed is
-        not written to any more (the store knows, when it was its own part).
+        Whatever ends this node, entries that only its memory holds must not go with it, above all where many bookies
+        end for one reason (an outage of the metadata store, one request sent to all of them). Only storage that has
+        failed itself is not written to any more.
         """
         if isinstance(self._failure, errors.StorageFailed):
             await store.abandon()
@@ -183,13 +183,13 @@ class Bookie:
         log.warning("the last flush did not finish; the next start will replay bookie_id=%s", self.options.bookie_id)
 
     async def _end_session(self, metadata: MetadataStore) -> None:
-        """Our record goes at once, if the metadata store hears us; else with its time-out. Twice is as good as once."""
+        """End our session, so that our registration goes at once, not with the time-out. May be called twice."""
         try:
             async with asyncio.timeout(_END_SESSION_S):
                 await metadata.close()
         except (TimeoutError, BookieError) as error:
             reason = str(error) or f"no answer in {_END_SESSION_S:g} s"
-            log.warning("the session could not be ended in order, it ends with its time-out reason=%s", reason)
+            log.warning("the session could not be closed: the metadata store ends it at its time-out reason=%s", reason)
 
     # ---- serving --------------------------------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ class Bookie:
         await leases.keep(self._lease, metadata, root, self.world.clock, self.boot.while_held)
 
     async def _while_it_may_serve(self) -> Sequence[CheckOp]:
-        """Wait until the lease stands: who is registered must answer, so nobody is to find us before."""
+        """Wait until the lease stands: a registered bookie must answer, so clients must not find us before."""
         clock = self.world.clock
         while True:
             checks = await self.boot.while_held()
@@ -331,7 +331,7 @@ class Bookie:
                 await clock.sleep_until(clock.monotonic_ns() + _QUARANTINE_INTERVAL_NS)
 
     async def _keep_up(self, store: EntryStore, metadata: MetadataStore) -> None:
-        """For the rest of this life, forget what was deleted. This does not wait for the repair: a ledger that cannot
+        """Collect deleted ledgers for the rest of this life. This does not wait for the repair: a ledger that cannot
         be repaired is kept, and keeps no other from going."""
         assert self.boot.record is not None
         retry = MetadataRetry(self.world.clock)

@@ -20,14 +20,14 @@ Completion = Callable[[BookieError | None], None]
 
 
 class Requester(Protocol):
-    """Where answers go."""
+    """A connection that waits for an answer."""
 
     peer: str
 
     def reply(self, response: Outgoing) -> None: ...
 
     def slow_reads_began(self, count: int) -> None:
-        """An answer is being waited for: whoever has many of them must not ask for more."""
+        """The client waits for `count` more answers; one that waits for many must not ask for more."""
         ...
 
     def slow_reads_ended(self, count: int) -> None: ...
@@ -38,13 +38,13 @@ class Requester(Protocol):
 
 
 class Boundary:
-    """What requests of all connections run inside."""
+    """Runs the callbacks of all requests, and stops what they raise."""
 
     def __init__(self, doors: Doors) -> None:
         self._doors = doors
 
     def failed(self, door: str, error: Exception, request: Incoming, to: Requester) -> None:
-        """Tell of `error`, and answer EIO in its stead."""
+        """Report `error` at the door, and answer the request with EIO."""
         self._doors.failed(door, error, to.peer)
         try:
             to.reply(refusal(request, Status.EIO))

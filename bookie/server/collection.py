@@ -1,4 +1,4 @@
-"""When garbage is collected and logs are compacted: now and then, and when somebody asks.
+"""When garbage is collected and logs are compacted: at intervals, and when a person asks.
 
 There is no "delete ledger" request: a bookie learns that a ledger is gone from the metadata store alone
 (spec/metadata.md#M10, M38). So it must be the store of our own cluster that says it, after a sync, and not an emptied
@@ -91,7 +91,7 @@ class Collection:
     async def collect_now(
         self, compaction: Compaction, *, released: int = 0, looks_only: bool = False
     ) -> GarbageReport:
-        """A run that begins after this call, whatever the intervals say. Raises what ended it, or TooManyRequests.
+        """Run once, beginning after this call, whatever the intervals say. Raises what ended it, or TooManyRequests.
 
         `released`: so many ledgers may go beyond the brake, in this run alone. `looks_only`: nothing goes.
         """
@@ -99,7 +99,7 @@ class Collection:
         try:
             self._asked.put_nowait(_Asked(compaction, released, looks_only, answer))
         except asyncio.QueueFull:
-            raise errors.TooManyRequests("many runs of garbage collection are asked for already") from None
+            raise errors.TooManyRequests("too many runs of garbage collection wait already; try later") from None
         return await answer
 
     async def run(self) -> None:
@@ -118,7 +118,7 @@ class Collection:
                 _tell_of_the_end(self._asked.get_nowait().answer)
 
     async def _turn(self) -> None:
-        """Neither keeps the other from its work: compaction needs nobody's answer."""
+        """Collect, then compact: also after a failed collection, as compaction asks the metadata store nothing."""
         for what, work in (("garbage collection", self._collect), ("compaction", self._compactor.run)):
             try:
                 _tell(await work())
@@ -166,7 +166,9 @@ class Collection:
         # Rare from here on: one deleted ledger costs a few more questions.
         found = await cluster.instance_id(self._ledgers.store, self._ledgers.root)
         if found != self._instance_id:
-            raise errors.MetadataError(f"the metadata store is now cluster {found!r}, not {self._instance_id!r}")
+            raise errors.MetadataError(
+                f"the metadata store is now cluster {found!r}, not {self._instance_id!r}; correct metadataServiceUri"
+            )
         await self._ledgers.store.sync(path)
         # A record that is not where this layout has it, but where another would, is a layout that was changed.
         for path in paths.ledger_paths(self._ledgers.root, ledger_id):

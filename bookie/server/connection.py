@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _JOIN_BYTES_MAX = 256 * KIB
 # Answers of one chunk beyond this wait for the client to take some: requests are small, answers need not be.
 _UNSENT_BYTES_MAX = 4096 * KIB
-# While all clients together have too much unsent, who has this much is not read on.
+# While all clients together have too much unsent, a connection with this much unsent is not read.
 _TIGHT_BYTES_MAX = 64 * KIB
 # Reads that wait for the disk, per connection: each may come back with an entry of any size.
 _SLOW_READS_MAX = 256
@@ -145,7 +145,7 @@ class ServerConnection:
             self._metrics.refused_clients += 1
             if self._wrong_passwords is not None:
                 self._wrong_passwords.failed(host_of(self.peer), self._processor.clock.monotonic_ns())
-            self._flush()  # it is told, as far as its protocol has a word for it
+            self._flush()  # the client is told, as far as its protocol has a word for it
             self._doors.refused("proof", error, self.peer)
         except errors.BadInput as error:
             # No answer: there is none that the client could match (spec/wire.md#W2).
@@ -211,7 +211,7 @@ class ServerConnection:
             raise errors.BookieUnavailable("the client is gone")
 
     async def _claim(self, needed_bytes: int) -> None:
-        """Another frame has begun, or none: ask for the room that it will take."""
+        """Ask for the room of the frame that has begun; give back the room of the one before."""
         if not needed_bytes and not self._claimed_bytes:
             return
         self._claimed_bytes = needed_bytes
@@ -221,7 +221,7 @@ class ServerConnection:
             await room
 
     def cut(self, reason: str) -> None:
-        """See unfinished.Holder and unsent.Debtor."""
+        """See unfinished.FrameHolder and unsent.Debtor."""
         self._doors.refused("budget", reason, self.peer)
         self._stream.close()
 
@@ -266,7 +266,7 @@ class ServerConnection:
     def _check_nothing_follows(self, request: StartTlsRequest, last: Incoming) -> None:
         """Plain bytes behind START_TLS may be anybody's: were they kept, they would count as the client's own."""
         if last is not request or not self._session.is_between_frames:
-            raise errors.BadInput("plain bytes behind START_TLS")
+            raise errors.BadInput("the client sent plain bytes behind START_TLS")
 
     async def _encrypt(self) -> None:
         assert self._tls is not None
@@ -287,13 +287,13 @@ class ServerConnection:
             self._guard.encrypted(certificate)
 
     async def _wait_turn(self) -> None:
-        """A password is to be looked at: later, where many from this address were wrong."""
+        """Wait until a password may be looked at: longer, where many from this address were wrong."""
         assert self._wrong_passwords is not None
         clock = self._processor.clock
         now_ns = clock.monotonic_ns()
         at_ns = self._wrong_passwords.attempt(host_of(self.peer), now_ns)
         if at_ns > now_ns + _PROOF_S_MAX * NS_PER_S:
-            raise errors.Unauthorized("too many attempts from this address wait for their turn")
+            raise errors.Unauthorized("too many password attempts from this address wait for their turn; try later")
         if at_ns > now_ns:
             await clock.sleep_until(at_ns)
 
@@ -306,10 +306,10 @@ class ServerConnection:
         self._session.frames.limit_bytes = self._frame_bytes_max
 
     def _proof_is_late(self) -> None:
-        """Who says nothing is not to hold a connection for ever."""
+        """End the connection of a client that has not proven in time who it is."""
         try:
             self._metrics.refused_clients += 1
-            self._doors.refused("proof", f"no proof of who it is within {_PROOF_S_MAX:.0f} s", self.peer)
+            self._doors.refused("proof", f"the client did not prove who it is within {_PROOF_S_MAX:.0f} s", self.peer)
             self._stream.close()
         except Exception as error:
             self._doors.failed("connection", error, self.peer)
@@ -338,7 +338,7 @@ class ServerConnection:
         return self._unsent_bytes <= _UNSENT_BYTES_MAX and not self._stream.is_stuffed
 
     def break_off(self) -> None:
-        """See boundary.Client."""
+        """See boundary.Requester."""
         self._stream.close()
 
     def _on_room(self) -> None:
@@ -367,7 +367,7 @@ class ServerConnection:
         if not self._unsent or not self._is_open or self._is_shaking_hands:
             return
         if self._may_answer is not None and not self._may_answer():
-            # Whatever the answers say may be wrong by now: their questions have none, as if this process were gone.
+            # Another process may be this bookie by now, so the answers may be wrong: none leaves.
             self._unsent.clear()
             self._stream.close()
             return

@@ -1,4 +1,4 @@
-"""All client connections of one bookie: how many there may be, what they may hold together, and who goes first.
+"""All client connections of one bookie: how many there may be, how much they may hold, and which is closed first.
 
 One address has half of them at most, so that it cannot shut out the others. At the bound the oldest goes that has said
 nothing, of the address with most of those; where all have spoken, the newest is refused, in words. Connections that
@@ -17,7 +17,7 @@ from bookie.server.unfinished import FrameHolder, Unfinished
 from bookie.server.unsent import Debtor, Unsent
 
 LOOK_NS = 500 * NS_PER_MS
-# Who has said nothing at all for this long goes, once more than half of all connections are taken.
+# A client that has said nothing at all for this long goes, once more than half of all connections are taken.
 SILENT_NS = 30 * NS_PER_S
 
 
@@ -42,7 +42,7 @@ class Connections:
         self._silent: dict[str, dict[Guest, None]] = {}  # those that have said nothing, by address, the oldest first
 
     def why_not(self, peer: str) -> str | None:
-        """Why no connection from `peer` is taken now; None when it is: a silent one may have gone for it."""
+        """Return why no connection from `peer` is taken now; None when one is. A silent one may be closed for it."""
         host = host_of(peer)
         if self._of_host.get(host, 0) >= max(1, self.max // 2) and not self._end_silent(host):
             return f"half of the {self.max} possible connections are from this address"
@@ -83,12 +83,12 @@ class Connections:
         guest = next(iter(self._silent.get(host, ())), None)
         if guest is None:
             return False
-        guest.cut("it has said nothing, and another wants its place")
+        guest.cut("the client has said nothing, and another one wants its place")
         self.leave(guest)
         return True
 
     def look(self) -> None:
-        """See who is late, deaf or silent."""
+        """Cut off clients that are late with a frame, take no answers, or have said nothing."""
         now_ns = self._clock.monotonic_ns()
         try:
             self.unfinished.look(now_ns)
@@ -103,7 +103,7 @@ class Connections:
             if excess <= 0 or now_ns - came_ns <= SILENT_NS:
                 return
             if not guest.has_spoken:
-                guest.cut("it has said nothing, and others may want its place")
+                guest.cut("the client has said nothing, and others may want its place")
                 excess -= 1
 
     async def run(self, *then: Callable[[], None]) -> None:

@@ -43,7 +43,7 @@ class NodeDoors:
             log.warning("refused door=%s peer=%s reason=%s more_before=%d", door, peer, reason, kept_back)
 
     def tell_rest(self) -> None:
-        """Tell what was kept back of floods that are over; call it now and then."""
+        """Log how many lines were kept back in floods that are over; call it now and then."""
         for kind, count in self._lines.due(self._clock.monotonic_ns()).items():
             log.warning("lines kept back door=%s count=%d", kind, count)
 

@@ -1,4 +1,4 @@
-"""One connection before it has proven who it is: what it may say, and what everything else is answered.
+"""One connection whose client has not proven who it is: which requests it may send, and how others are answered.
 
     v3 AUTH, our plugin              the plugin's answer; EUA and the end when it fails
     v2 AUTH, our plugin              the plugin's answer; the end when it fails

@@ -74,7 +74,9 @@ class HttpPaths:
             return text_answer(405, f"{method} is not possible for {path}")
         if path not in OPEN and not request.caller:
             return text_answer(
-                403, "health and metrics for everybody; this for its own machine, or over TLS with a certificate"
+                403,
+                "this path is for the bookie's own machine, or over TLS with a certificate; health and metrics are for"
+                " everybody",
             )
         if method != "GET":
             log.info("http %s %s by=%s with=%r", method, path, request.caller, request.body[:_BODY_SHOWN])

@@ -38,7 +38,7 @@ class ServingLease:
         self._until_ns = 0
 
     def is_valid(self, now_ns: int) -> bool:
-        """May an answer be given at this moment?"""
+        """Return True while an answer may be given."""
         return now_ns < self._until_ns
 
     def heard(self, sent_ns: int, *, timeout_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""Volatile per-ledger state: who waits for a ledger's LAC to move (long poll, spec/wire.md#W34).
+"""Long polls: which clients wait for a ledger's LAC to move (spec/wire.md#W34). Nothing here is durable.
 
 A wait ends when the LAC passes the one the client knows, when the ledger is fenced, at its time-out, or with its
 connection. A time-out is no error: the answer says where the LAC stands.

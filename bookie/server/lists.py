@@ -1,7 +1,7 @@
 """Lists of entries: walks of a ledger's whole index, few at a time and beside all other reads.
 
-Whoever owns a ledger of many scattered entries can ask for long lists: they must cost other clients neither their
-readers nor memory. A list is made in the form it is sent in, and one that does not fit a frame is refused, never cut:
+A client whose ledger has many scattered entries can ask for long lists: they must cost other clients neither readers
+nor memory. A list is made in the form it is sent in, and one that does not fit a frame is refused, never cut:
 it would deny what it leaves out.
 """
 
@@ -47,7 +47,7 @@ def listers(boundary: Boundary, unsent: Unsent) -> Readers:
 
 
 class _ClientGone(Exception):
-    """The client of a list is."""
+    """The client that asked for a list is gone."""
 
 
 class Lists:

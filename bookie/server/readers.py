@@ -1,7 +1,7 @@
 """Reads that must wait for the disk: a few workers for all clients, no task per request, and a lane for each client.
 
-A lane's next read begins when its client takes answers. Addresses take turns, and so do the clients at one: whoever
-asks for much and reads nothing holds up itself, and costs what its first few answers do.
+A lane's next read begins when its client takes answers. Addresses take turns, and so do the clients at one: a client
+that asks for much and takes nothing holds up itself alone, and costs no more than its first few answers.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Reader(Requester, Protocol):
 
     @property
     def takes_answers(self) -> bool:
-        """False while it has not taken those that it was sent; `Readers.resume` is called when that is over."""
+        """False while the client has not taken its answers; `Readers.resume` is called when it has."""
         ...
 
 
@@ -119,11 +119,11 @@ class Readers:
             self._offer(lane)
 
     def is_waited_for(self, to: Reader) -> bool:
-        """False once the client of a job that runs is gone: a long one asks between its pieces, and ends."""
+        """Return False once the client is gone: a long job asks this between its pieces, and ends."""
         return to in self._lanes
 
     def forget(self, to: Reader) -> None:
-        """Drop a client's lane: it is gone, and what waits for it is not read."""
+        """Drop the lane of a client that is gone; the reads that wait in it are not made."""
         lane = self._lanes.pop(to, None)
         if lane is not None:
             self._count(lane, -len(lane.jobs))
@@ -160,7 +160,7 @@ class Readers:
         return self._unsent.is_full
 
     def look(self) -> None:
-        """Go on, if all were held up and that is over. To be called a few times a second."""
+        """Go on, if all clients were held up and need not be any more. To be called a few times a second."""
         if self._is_held_up and not self._unsent.is_full:
             self._is_held_up = False
             for lane in list(self._lanes.values()):

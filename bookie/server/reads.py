@@ -44,7 +44,7 @@ _RUN_BYTES_MAX = 1 * MIB
 
 
 class Replier(Reader, Protocol):
-    """Where answers go: one connection. A no-op once it is closed."""
+    """One connection, which takes answers; once it is closed it drops them."""
 
     def reply(self, response: Outgoing) -> None: ...
 
@@ -83,7 +83,7 @@ class Reads:
     # ---- plain reads of one ledger
 
     def run(self, run: ReadRun, to: Replier) -> None:
-        """Answer with one write what is in memory; what is not goes its own way, entry by entry."""
+        """Answer with one write the entries that are in memory; the others wait for the disk together."""
         self._metrics.reads += len(run.txns)
         if self._readers.is_held_up:
             self._submit_run(run, to)
@@ -117,9 +117,9 @@ class Reads:
             self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, busy, entry_id)
 
     async def _run_from_disk(self, run: ReadRun, to: Replier) -> bool:
-        """Answer with one write what comes with one hop to the disk; what is too large for that waits its turn.
+        """Answer with one write the entries that one hop to the disk brings; the rest of a large run waits its turn.
 
-        What is answered leaves `run`.
+        Entries that are answered leave `run`.
         """
         count = len(run.txns)
         try:
@@ -225,7 +225,7 @@ class Reads:
 
     def _fence_by(self, request: ReadRequest | BatchReadRequest, to: Replier, done: Completion) -> None:
         if request.master_key is None:
-            raise errors.Unauthorized("a fencing read without a master key")
+            raise errors.Unauthorized("a fencing read must carry the master key of its ledger")
         limits.check_master_key(request.master_key)
         self._store.fence(request.ledger_id, request.master_key, done)
         to.slow_reads_began(1)

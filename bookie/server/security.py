@@ -59,7 +59,7 @@ class SecurityOptions:
             yield "TLS is required, but has no key: set tlsProviderFactoryClass and tlsKeyStore, or tlsRequired=false"
         if self.provider == "certificate":
             if self.tls is None or not self.tls.needs_client_certificate:
-                yield "who is to be known by his certificate must show one: set tlsClientAuthentication=true"
+                yield "clients that are known by their certificates must show one: set tlsClientAuthentication=true"
             if not self.authorized_roles and not self.authorized_names:
                 yield "nobody is authorized: set authorizedRoles or authorizedNames"
         if self.provider == "sasl" and not self.users:
@@ -169,7 +169,7 @@ class Security:
 
 
 def load(options: SecurityOptions, world: World) -> Security:
-    """Raises BadInput when keys cannot be used."""
+    """Load the keys and the provider that `options` name. Raises BadInput when the keys cannot be used."""
     tls = None if options.tls is None else world.network.load_tls(options.tls, is_server=True)
     authentication: Authentication | None = None
     if options.provider == "certificate":

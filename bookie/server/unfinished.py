@@ -88,7 +88,7 @@ class Unfinished:
         for holder in list(self._late(now_ns)):
             if not self._is_tight and now_ns - self._claims[holder].began_ns <= DEADLINE_NS:
                 return  # the oldest made enough room
-            holder.cut("its frame did not come to its end in time")
+            holder.cut("the client did not finish its frame in time")
             self.leave(holder)
 
     @property
@@ -96,7 +96,7 @@ class Unfinished:
         return bool(self._waiting) or self.used_bytes > self._limit_bytes
 
     def _late(self, now_ns: int) -> Iterator[FrameHolder]:
-        """Whose frame could be whole by now, the oldest first. Who waits is not late: he is not read."""
+        """Connections whose frames could be whole by now, the oldest first. One that waits for room is not read."""
         for holder, claim in self._claims.items():
             if now_ns - claim.began_ns <= CONTENDED_NS:
                 return
@@ -104,7 +104,7 @@ class Unfinished:
                 yield holder
 
     def _fits(self, claim: _Claim) -> bool:
-        """Also a frame that is larger than the limit, alone."""
+        """True when there is room for the frame; one that is larger than the limit gets in alone."""
         return not self.used_bytes or self.used_bytes + claim.needed_bytes <= self._limit_bytes
 
     def _let_in(self) -> None:

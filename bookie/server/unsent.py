@@ -1,7 +1,7 @@
 """Answers that their clients have not taken: how much there may be, and which client is cut off when it is more.
 
-Each connection has a bound of its own (`connection`). Where all of them together are too many, nothing more is read for
-anybody who has not taken his answers, and after a moment those are cut off who take none. Pure.
+Each connection has a bound of its own (`connection`). Where all of them together are too many, the bookie reads no
+more from clients that have not taken their answers, and after a moment cuts off those that take none. Pure.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from bookie.base.units import KIB, NS_PER_S
 
-# While there is too much: who takes less than this in so long a time is cut off.
+# While there is too much, a client that takes less than this in so long a time is cut off.
 _TAKEN_BYTES_MIN = 64 * KIB
 _PATIENCE_NS = 2 * NS_PER_S
 
@@ -50,7 +50,7 @@ class Unsent:
         return self.total_bytes > self._limit_bytes
 
     def note(self, debtor: Debtor, size: int) -> None:
-        """So much of `debtor`'s has not been taken now."""
+        """Note that `size` bytes of answers are not taken by `debtor` now."""
         debt = self._debts.get(debtor)
         if debt is None:
             if size:
@@ -63,7 +63,7 @@ class Unsent:
             del self._debts[debtor]
 
     def look(self, now_ns: int) -> None:
-        """Ask all debtors anew, and cut off who takes nothing while there is too much."""
+        """Ask all debtors anew, and cut off those that take nothing while there is too much."""
         for debtor in list(self._debts):
             self.note(debtor, debtor.untaken_bytes)
         for debtor, debt in list(self._debts.items()):
@@ -73,7 +73,7 @@ class Unsent:
                 debt.since_ns, debt.taken = now_ns, debtor.taken_bytes
             elif now_ns - debt.since_ns >= _PATIENCE_NS:
                 if debtor.taken_bytes - debt.taken < min(_TAKEN_BYTES_MIN, debt.size):
-                    debtor.cut("it does not take its answers, and there is no room for more")
+                    debtor.cut("the client does not take its answers, and there is no room for more")
                     self.note(debtor, 0)
                 else:
                     debt.since_ns, debt.taken = now_ns, debtor.taken_bytes
