@@ -116,10 +116,10 @@ class Boot:
             except errors.VersionConflict as error:
                 # Somebody else acted at the linearization point. What we wrote says "regenerating": look again.
                 log.warning("another process was quicker, looking again reason=%s", error)
-                await self._identities.holder.let_go()  # who waits, perhaps for ever, is in nobody's way
+                await self._identities.holder.let_go()  # a boot that waits, perhaps for ever, must hold up no other
 
     async def inspect(self, metadata: MetadataStore) -> StorageReport:
-        """What `run` would decide on, seen now; writes nothing. Raises what `run` raises."""
+        """Report what `run` would decide on now; writes nothing. Raises what `run` raises."""
         async with self._telling_of_data():
             await self._attach(metadata)
         return await self.report(fresh=True)
@@ -225,7 +225,7 @@ class Boot:
 
     @contextlib.asynccontextmanager
     async def _opened(self, fail: Fail, *, accept_loss: bool, must_exist: bool) -> AsyncIterator[EntryStore]:
-        """The store, doubting everything; let go again, unflushed, when the body does not come to its end."""
+        """Open the store, which doubts everything then; let go of it without a flush when the body fails."""
         self._phase.enter(State.REPLAYING)
         store = await restart.open_store(
             self._storage, self._world, fail=fail, accept_loss=accept_loss, must_exist=must_exist
@@ -275,7 +275,7 @@ class Boot:
         await self._identities.hold(self.record)
 
     async def while_held(self) -> Sequence[CheckOp]:
-        """Once this process is known to be the bookie (`hold` sees to that): what makes a transaction depend on it."""
+        """Wait until this process is known to be the bookie (`hold`); return checks that make a transaction need it."""
         assert self._identities is not None
         return await self._identities.while_held()
 

@@ -31,12 +31,12 @@ async def fix(boot: Boot, metadata: MetadataStore, grant: Grant | None) -> None:
     assert store is not None
     if run.failure is not None or not await store.close():
         await store.abandon()
-        raise errors.StorageFailed("the last flush failed; run it again") from run.failure
+        raise errors.StorageFailed("the last flush failed; run the command again") from run.failure
     await boot.ended_well()
 
 
 class _BootByHand:
-    """The boot, and beside it whoever gives the grant; each hears from the other what it must wait for."""
+    """The boot, and beside it the task that gives the grant; each waits for news of the other."""
 
     def __init__(self) -> None:
         self.failure: BookieError | None = None
@@ -60,7 +60,9 @@ class _BootByHand:
             self._news.clear()
         await self._news.wait()
         if not self._is_over:
-            raise errors.GrantRefused("changed", "something changed meanwhile and the grant no longer fits; look again")
+            raise errors.GrantRefused(
+                "changed", "something changed meanwhile and the grant no longer fits; look at a new report"
+            )
 
     def _enter(self, state: State) -> None:
         if state in (State.WAITING_GRANT, State.HELD):

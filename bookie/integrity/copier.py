@@ -40,7 +40,7 @@ class Peers(Protocol):
 
 
 class EntriesUnavailable(BookieError):
-    """Some entries could be had from nobody. `count` of them; the text names the first and who said what."""
+    """No bookie gave some entries, `count` of them; the text names the first and what each bookie said."""
 
     retryable = True
 
@@ -51,7 +51,7 @@ class EntriesUnavailable(BookieError):
 
 @dataclass(slots=True)
 class _Attempt:
-    """What one `copy` met. `is_over`: a peer did not answer, so more questions are of no use now."""
+    """What one call of `copy` met. `is_over`: a peer did not answer, so more questions are of no use now."""
 
     copied: int = 0
     failures: int = 0
@@ -173,7 +173,7 @@ class Copier:
         return highest
 
     async def _copy_one(self, opener: "_Opener", entry_id: EntryId) -> tuple[str, bool] | None:
-        """None when copied; else why not, and whether it may pass."""
+        """Copy one entry. Return None when that is done; else why not, and whether the reason may pass."""
         said: list[str] = []
         is_passing = False
         ledger_id = opener.ledger_id
@@ -188,7 +188,7 @@ class Copier:
                 continue
             await self._keep(ledger_id, entry_id, body, opener.master_key)
             return None
-        return f"entry {entry_id}: {'; '.join(said) or 'nobody else was to hold it'}", is_passing
+        return f"entry {entry_id}: {'; '.join(said) or 'no other bookie was to hold it'}", is_passing
 
     async def _keep(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes, master_key: bytes) -> None:
         await self._clock.sleep_until(self._throttle.take(len(body), self._clock.monotonic_ns()))

@@ -75,7 +75,8 @@ class BootGate:
         self._poke = asyncio.Event()
 
     async def until_allowed(self) -> tuple[Inspection, str]:
-        """What was seen when the way was free; what allows a new incarnation ("": none begins). May take for ever."""
+        """Wait, perhaps for ever, until the boot may go on. Return what was seen, and what allows a new incarnation
+        ("": none begins)."""
         while True:
             self._poke.clear()
             seen = await self._look()
@@ -132,7 +133,7 @@ class BootGate:
             age_ms=(self._world.clock.monotonic_ns() - received_ns) // NS_PER_MS,
         )
         grants.check(grant, situation)
-        # Only now: whoever is refused moves no epoch, or one forged number would shut out every operator for ever.
+        # Only now: a refused grant moves no epoch, or one forged number would shut out every operator for ever.
         self._operator_epoch = grant.operator_epoch
         self._granted = grant
         self._grant_expires_ns = received_ns + grant.ttl_ms * NS_PER_MS
@@ -205,7 +206,7 @@ class BootGate:
         return self._seen
 
     async def _pause(self) -> None:
-        """Until the next look is due, or a grant came."""
+        """Wait until the next look is due, or a grant has come."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.inspect_interval_ms / 1000):
                 await self._poke.wait()

@@ -49,18 +49,18 @@ def _rules(grant: Grant, now: Situation) -> tuple[tuple[bool, str, str], ...]:
         (
             not 0 <= grant.operator_epoch <= OPERATOR_EPOCH_MAX,
             "epoch_out_of_range",
-            f"operator epoch {grant.operator_epoch} is none: they go from 0 to {OPERATOR_EPOCH_MAX}",
+            f"operator epoch {grant.operator_epoch} is not possible: epochs go from 0 to {OPERATOR_EPOCH_MAX}",
         ),
         (
             grant.operator_epoch < now.operator_epoch_seen,
             "old_epoch",
-            f"it is of operator epoch {grant.operator_epoch}, {now.operator_epoch_seen} was seen",
+            f"it is of operator epoch {grant.operator_epoch}, but epoch {now.operator_epoch_seen} was seen already",
         ),
         (bool(unproven), "mount_not_proven", f"the mount of {', '.join(unproven)} is not proven"),
         (
             not now.is_waiting or now.verdict is not Verdict.LOST,
             "not_waiting",
-            f"this bookie waits for none (verdict {now.verdict.value if now.verdict else 'unknown'})",
+            f"this bookie waits for no grant (verdict {now.verdict.value if now.verdict else 'unknown'})",
         ),
         (
             grant.cookie_version != now.cookie_version,
@@ -77,5 +77,5 @@ def _rules(grant: Grant, now: Situation) -> tuple[tuple[bool, str, str], ...]:
             "evidence_changed",
             "a fresh inspection gives other evidence than the grant names; look at the new report",
         ),
-        (now.age_ms >= grant.ttl_ms, "expired", f"its {grant.ttl_ms} ms are over"),
+        (now.age_ms >= grant.ttl_ms, "expired", f"its {grant.ttl_ms} ms are over; give a new grant"),
     )

@@ -1,4 +1,4 @@
-"""The sign of one process: while it stands, its maker is this bookie, and no other process begins to be.
+"""The sign of one process: while it stands, its maker is this bookie, and no other process can become it.
 
 An ephemeral node, one for each bookie id, held from before serving until the end. It is made only in a transaction that
 
@@ -7,7 +7,7 @@ An ephemeral node, one for each bookie id, held from before serving until the en
 
 So the record at that version and the sign together prove that the sign is ours: `check` beside a check or a change of
 the record makes anything depend on it. A process of a version without signs, and Java's bookie, are known by their
-registration alone: hence `nobody_registered`. Never: a sign that was taken from somebody who may live.
+registration alone: hence `nobody_registered`. Must never take the sign of a process that may be alive.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class IdHolder:
         return *self.nobody_registered, sign
 
     async def in_the_way(self) -> str:
-        """Which process lives under this id, for people; "" when there is none other than this one."""
+        """Say, for people, which other process is alive under this id; "" when there is none."""
         for path in (self.path, *self._registrations):
             found = await self._get(path)
             if found is not None and found.owner != self._store.session_id and found.data != self._sign:
@@ -83,7 +83,7 @@ class IdHolder:
                 await self._retry.pause(SETTLE_MS)
 
     async def is_another(self) -> bool:
-        """Does another process hold the sign?"""
+        """Return True when another process holds the sign."""
         found = await self._get(self.path)
         return found is not None and found.data != self._sign
 

@@ -95,7 +95,7 @@ class IdentityStore:
         return await self._retry.read(lambda: find(self._store, path))
 
     async def claim(self, seen: StoredIdentity, *, wait_ms: int) -> tuple[StoredIdentity, bool]:
-        """Be the one process of this id: our sign is made and our id is written into the record, all or nothing.
+        """Become the one process of this id: our sign is made and our id is written into the record, all or nothing.
 
         From then on the process that wrote the record before, if it lives, knows that it is this bookie no more: the
         record is not its own. What others copied here for that process can no longer be published either, as
@@ -140,7 +140,7 @@ class IdentityStore:
 
     def _overtaken(self) -> errors.VersionConflict:
         return errors.VersionConflict(
-            f"cookie or record of bookie {self._bookie_id} was changed by somebody else meanwhile"
+            f"another process changed the cookie or the record of bookie {self._bookie_id} meanwhile"
         )
 
     async def begin_incarnation(self, seen: StoredIdentity, new_cookie: Cookie, record: IncarnationRecord) -> None:
@@ -200,7 +200,7 @@ class IdentityStore:
         )
 
     async def while_held(self) -> Sequence[CheckOp]:
-        """Once `hold` found the record and our sign: what, checked in a transaction, makes it depend on that."""
+        """Wait until `hold` has found the record and our sign; return checks that make a transaction need both."""
         await self.held.wait()
         return CheckOp(self._record_path, self._record_version), self.holder.check
 

@@ -123,7 +123,7 @@ class BookieInspector:
     async def _count(self) -> tuple[int, int]:
         """How many ledgers there are, and how many name this bookie; unreadable ones that contain its id count.
 
-        That some do is believed for a while: a held bookie must not read all metadata every two seconds.
+        A count above zero is believed for a while: a held bookie must not read all metadata every two seconds.
         """
         now_ns = self._world.clock.monotonic_ns()
         if self._named is not None and now_ns < self._named[0]:

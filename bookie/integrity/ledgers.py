@@ -131,7 +131,7 @@ def stretches(metadata: LedgerMetadata, me: BookieId, runs: Sequence[IdRange]) -
 
 
 def sources(metadata: LedgerMetadata, me: BookieId, entry_id: EntryId, failed: dict[BookieId, int]) -> list[BookieId]:
-    """Whom to ask for an entry: its write set without us, those that failed least first, else spread by entry id."""
+    """The bookies to ask for an entry: its write set without us, least failed first, then spread by entry id."""
     peers = [bookie for bookie in metadata.write_set(entry_id) if bookie != me]
     turn = entry_id % len(peers) if peers else 0
     return sorted(peers[turn:] + peers[:turn], key=lambda bookie: failed.get(bookie, 0))

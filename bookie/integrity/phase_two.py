@@ -55,7 +55,7 @@ class Opener(Protocol):
         ...
 
     async def last_confirmed(self, ledger_id: LedgerId) -> EntryId:
-        """Without disturbing its writer. Raises BookieError."""
+        """Return the LAC of the ledger without disturbing its writer. Raises BookieError."""
         ...
 
 
@@ -224,7 +224,7 @@ class LimboRepair:
             return None, -1
 
     async def _is_silent(self, ledger_id: LedgerId, work: _Work, version: int) -> bool:
-        """Has the writer shown no sign of life for the time that the settings grant?"""
+        """Return True when the writer has shown no sign of life for as long as the settings grant."""
         try:
             confirmed = await self._opener.last_confirmed(ledger_id)
         except BookieError as error:

@@ -40,7 +40,7 @@ async def is_behind(
     try:
         position = load_position(stored.data)
     except errors.BadInput as error:
-        log.warning("position ignored reason=%s", error)
+        log.warning("the stored journal position cannot be read and is ignored reason=%s", error)
         return False
     if (position.instance_id, position.incarnation) != (record.instance_id, record.incarnation):
         return False
@@ -64,7 +64,7 @@ class PositionKeeper:
         self._told_ns = 0
 
     async def run(self, clock: Clock) -> None:
-        """Until cancelled."""
+        """Tell the position whenever it is due, until cancelled."""
         while True:
             now_ns = clock.monotonic_ns()
             marks = self._store.journaled

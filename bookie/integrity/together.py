@@ -20,7 +20,7 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def _to_tell(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """A programming error before an operating one; else the first."""
+    """Choose the error to raise: a programming error before an operating one, else the first."""
     leaves: list[BaseException] = []
     for error in group.exceptions:
         leaves.append(_to_tell(error) if isinstance(error, BaseExceptionGroup) else error)

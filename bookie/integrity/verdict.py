@@ -88,8 +88,9 @@ def _cookie(facts: Facts) -> Decision | None:
     if _any(facts, Contents.VALID):
         return Decision(
             Verdict.COOKIE_MISSING,
-            "the volumes hold data, but this bookie's cookie is gone from the metadata store: is that the right store, "
-            "whole? Then restore the cookie (`bookie cookie create`); else correct metadataServiceUri, or restore it",
+            "the volumes hold data, but this bookie's cookie is gone from the metadata store: if that is the right "
+            "store and whole, restore the cookie (`bookie cookie create`); else correct metadataServiceUri, or restore "
+            "the store",
         )
     if facts.ledgers_naming_me == UNCOUNTED:
         return Decision(None, "looking for ledgers that name this bookie")

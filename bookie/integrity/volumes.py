@@ -72,8 +72,8 @@ async def inspect(
 async def told_of_data(
     world: World, storage: StorageOptions, uri: MetadataUri, error: errors.NoCluster
 ) -> errors.RefusedToStart:
-    """`error`, as a bookie says it that may have data: what it sees on its disks, and what to try. To make a cluster is
-    left to those who have none."""
+    """Return what a bookie with data says where there is no cluster: what its disks hold, and what to try. A bookie
+    without data says `error`, which advises to make a cluster."""
     for volume in configured(storage):
         if holds := await _what_it_holds(world, volume):
             return errors.RefusedToStart(
@@ -91,7 +91,7 @@ async def _what_it_holds(world: World, volume: ConfiguredVolume) -> str:
             return ""
         mark = sentinel.load(await world.disk.read(sentinel.path(volume.path)))
     except (errors.BadInput, errors.StorageFailed):
-        return "what cannot be read"
+        return "data that cannot be read"
     return f"data of bookie {mark.bookie_id}, cluster {mark.instance_id or '(none)'}"
 
 
@@ -206,7 +206,7 @@ def judge_sentinel(
 
 
 def _foreign(bookie_id: BookieId, instance_id: str, expected: VolumeExpectation) -> str:
-    """Say whose it is instead, and what may have happened. Never that a cluster should be made: data is here."""
+    """Say whose volume it is, and what may have happened. It never advises to make a cluster: data is here."""
     whose = f"a volume of bookie {bookie_id}, cluster {instance_id or '(none)'}"
     if instance_id != expected.instance_id:
         return (

@@ -24,8 +24,8 @@ the journal (BP-46, a bookie without one) are acknowledged from memory; there a 
 
 And why nothing is denied: absence is a proof too (`bookie.quorum`), so "not here" is said only where nothing can have
 been lost. Limbo, a row that cannot be read, a ledger directory that failed, a boot that has not proven its state: each
-turns every "no", "nothing new" and "that is all" of the ledger into "unknown". Who says one of them asks
-`EntryStore.is_in_doubt`, after the look, since the look may be what finds the damage.
+turns every "no", "nothing new" and "that is all" of the ledger into "unknown". Every path that says one of them
+asks `EntryStore.is_in_doubt`, after the look, since the look may be what finds the damage.
 
 What this assumes of others. A sync that returned keeps what was written before it, and so does one of a directory for
 names. The index store keeps batches whole and in order, if at all (`ports.ordered_store`). One process has the

@@ -211,13 +211,13 @@ class Checkpointer:
         self._wake.set()
 
     def give_up(self, error: BookieError) -> None:
-        """Answer whoever still waits; call after `run` has ended."""
+        """Answer all who still wait with `error`; call after `run` has ended."""
         waiting, self._waiting = self._waiting, []
         for done in waiting:
             done(error)
 
     async def run(self) -> None:
-        """Until one checkpoint after `stop`, or until something failed that may not be tried again."""
+        """Run until one checkpoint after `stop` is done, or until something failed that may not be tried again."""
         is_last = is_short = False
         while not is_last:
             wait_ms = min(self._interval_ms, _SHORT_RETRY_MS) if is_short else self._interval_ms
@@ -239,7 +239,7 @@ class Checkpointer:
                 done(error)
             is_short = isinstance(error, errors.OutOfResources)
             if is_short and waiting:
-                # Who asks again and again is not to make this loop spin.
+                # A caller that asks again and again must not make this loop spin.
                 await self._clock.sleep_until(self._clock.monotonic_ns() + _SHORT_RETRY_MS * NS_PER_MS)
             if error is not None and not isinstance(error, _TRIED_AGAIN):
                 return
@@ -247,8 +247,8 @@ class Checkpointer:
     async def checkpoint_all(self) -> None:
         """Checkpoint every partition, trim every journal to the least of their marks, resume suspended journals.
 
-        One that is full or takes no writes keeps the others from nothing but the trim; then its error is raised. When
-        none takes writes the node has no use: raises DiskFailed.
+        A partition that is full or takes no writes holds up nothing of the others but the trim; its error is raised
+        at the end. When no partition takes writes the node has no use: raises DiskFailed.
         """
         began_ns = self._clock.monotonic_ns()
         suspended = [journal for journal in self._journals if journal.is_suspended]

@@ -1,4 +1,4 @@
-"""What the store may still accept, and why not: failed disks, full disks, a full write cache, read-only, stopping.
+"""Whether the store may accept adds; if not, why: failed disks, full disks, a full write cache, read-only, stopping.
 
 A full disk makes the bookie read-only until there is room again. A ledger directory that refuses a write while others
 take them makes it read-only until a restart: a ledger lives in one directory (its id decides), so its writes cannot go
@@ -81,7 +81,7 @@ class StorageHealth:
         self._settle()
 
     def on_trouble(self, error: BookieError) -> None:
-        """A journal or a checkpoint failed: what that means for the node."""
+        """Decide what the failure of a journal or a checkpoint means for the node."""
         if isinstance(error, errors.DiskFull):
             # Until a checkpoint turn, at the latest one interval from now, finds room again.
             self._set_disk_full(True, str(error))
@@ -98,14 +98,14 @@ class StorageHealth:
         elif self.failure is None:
             self.failure = error
             self._settle()
-            self.room.set()  # whoever waits there meets the failure instead
+            self.room.set()  # callers that wait there meet the failure instead
             self._fail(error)
 
     async def measure(self) -> bool:
         """Look at the disks and the caches after a checkpoint turn; True when another turn is needed at once."""
         total = free = 0
         fullest, where = 0.0, ""
-        # Of a directory that takes no writes any more nobody is told that it has room.
+        # Clients are not told of room in a directory that takes no writes any more.
         usable = {self._options.ledger_dirs[each.number] for each in self._partitions if each.failure is None}
         for directory in dirs.all_dirs(self._options):
             try:
@@ -129,7 +129,7 @@ class StorageHealth:
         self._set_disk_full((is_stuck and not self._is_short) or fullest > limit, what)
         bound = self._options.write_cache_bytes_max
         if is_stuck or all(partition.active.size_bytes <= bound for partition in self._partitions):
-            self.room.set()  # when stuck, too: who reads must not wait for space, and who adds is refused
+            self.room.set()  # when stuck, too: reads must not wait for space, and adds are refused
             return False
         return True
 
@@ -137,7 +137,7 @@ class StorageHealth:
         if is_full and not self.is_disk_full:
             log.warning("read-only until there is space again reason=%s", what)
         elif self.is_disk_full and not is_full:
-            log.info("space again, fullest=%s", what)
+            log.info("writable again, there is space fullest=%s", what)
         self.is_disk_full = is_full
         self._settle()
 

@@ -98,8 +98,8 @@ class Placed(NamedTuple):
 
 
 def _unpack_use(pair: tuple[bytes, bytes]) -> tuple[int, LedgerId, Use]:
-    """Log, ledger and what the log holds of it. A value that says nothing usable counts as the widest one: whoever asks
-    must not take the ledger for one that is not there. Raises CorruptFile when the key names no ledger."""
+    """Log, ledger and what the log holds of it. A value that says nothing usable counts as the widest one: the
+    collector must not take the ledger for one that is not there. Raises CorruptFile when the key names no ledger."""
     key, value = pair
     if len(key) != _USE_KEY.size:
         raise errors.CorruptFile(f"index: a key of {len(key)} bytes for the use of a log")
@@ -118,7 +118,7 @@ def _refuse_malformed(ledger_id: LedgerId, reason: str) -> None:
 
 class Slices(Generic[T]):
     """Rows of a range, a slice at a time; the loop is given back between two. No cursor of the store outlives a slice,
-    and there is nothing to close: an iterator, not a generator, which whoever leaves early would have to."""
+    and there is nothing to close: it is no generator, which a caller that leaves early would have to close."""
 
     def __init__(
         self, store: OrderedStore, start: bytes, end: bytes, count_max: int, unpack: Callable[[Pairs], T]

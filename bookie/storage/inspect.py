@@ -34,7 +34,7 @@ KIND_NAMES = {
 
 
 class Damage(NamedTuple):
-    """Bytes that do not check. `is_tail`: as a crash leaves the end of a file; nobody was told of what was there."""
+    """Bytes that do not check. `is_tail`: as a crash leaves the end of a file; no client was told of what was there."""
 
     path: str
     offset: int

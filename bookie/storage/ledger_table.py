@@ -81,7 +81,7 @@ class LedgerTable:
     async def walk(self) -> AsyncGenerator[LedgerId, None]:
         """Every ledger that is known here from now until the end; the loop is given back between slices. One that is
         made or deleted meanwhile may be among them or not."""
-        # Those without a row may get one behind where we are.
+        # Ledgers without a row may get one where the walk has been already.
         rowless = dict.fromkeys(sorted({*self.dirty, *self.flushing}))
         async for ledger_ids in self._index.walk_ledgers():
             for ledger_id in ledger_ids:
@@ -125,7 +125,7 @@ class LedgerTable:
         self.changed(ledger)
 
     def check_judgeable(self, ledger_id: LedgerId) -> None:
-        """Raise UnknownLedgerState when nothing that is promised about the ledger could be held."""
+        """Raise UnknownLedgerState when the ledger is quarantined: no promise about it could be kept."""
         reason = self.quarantined.get(ledger_id)
         if reason is not None:
             raise errors.UnknownLedgerState(f"ledger {ledger_id} is quarantined here: {reason}")
@@ -133,7 +133,7 @@ class LedgerTable:
     # ---- for the checkpoint -----------------------------------------------------------------------------------------
 
     def rotate(self) -> None:
-        """What is dirty now is written by the checkpoint that begins."""
+        """Hand what is dirty now to the checkpoint that begins."""
         assert not self.flushing
         assert not self.deleting
         self.flushing, self.dirty = self.dirty, {}

@@ -1,4 +1,4 @@
-"""What the store takes at most, so that each format it is written in can hold it. Pure.
+"""The most that the store takes, so that each format it writes can hold it. Pure.
 
 Asked before anything is written or remembered; the formats assert the same where they pack. Replay asks the formats
 and not these: what an earlier version took and a row can hold is kept.

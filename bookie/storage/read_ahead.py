@@ -36,7 +36,7 @@ class Flight(NamedTuple):
 
 
 class DiskReadAhead:
-    """Reads the logs of one partition. Whoever asks has looked into the caches and found the location in the index."""
+    """Reads the logs of one partition. The caller has looked into the caches and found the location in the index."""
 
     def __init__(
         self, index: Index, logs: EntryLogs, cache: ReadCache, stats: StorageStats, *, window_bytes_max: int
@@ -51,7 +51,7 @@ class DiskReadAhead:
         self._alone = 0  # reads of single entries out of the page cache
 
     def flight_with(self, ledger_id: LedgerId, entry_id: EntryId) -> asyncio.Event | None:
-        """Set once a read that is under way, and brings this entry too, has come back."""
+        """Return the event that a read under way sets when it has brought this entry; None: no such read is."""
         flight = self._flights.get(ledger_id)
         return flight.landed if flight is not None and flight.first <= entry_id <= flight.last else None
 
@@ -75,8 +75,8 @@ class DiskReadAhead:
         return self._asked_for(place, bodies[0])
 
     def read_run_nowait(self, ledger_id: LedgerId, wanted: Iterable[tuple[EntryId, Location]]) -> dict[EntryId, Buffer]:
-        """Of entries of one ledger that no cache of ours has, those that the system's has. What is left out is on its
-        way, must be waited for, or does not check: `read_many` says. Raises StorageFailed."""
+        """Return those of `wanted` that the system's page cache has; no cache of ours has any of them. An entry that is
+        left out is on its way, needs the disk, or does not check: `read_many` tells. Raises StorageFailed."""
         found: dict[EntryId, Buffer] = {}
         flight = self._flights.get(ledger_id)
         expected, last = self._readers.expected(ledger_id), None
@@ -114,7 +114,7 @@ class DiskReadAhead:
         return found
 
     def _keep_some(self, ledger_id: LedgerId, entry_id: EntryId, body: Buffer) -> None:
-        """One in a few of the entries that are read alone (`KEPT_MASK`)."""
+        """Keep one in a few of the entries that are read alone (`KEPT_MASK`)."""
         self._alone += 1
         if not self._alone & KEPT_MASK:
             self._cache.put(ledger_id, entry_id, bytes(body))

@@ -90,7 +90,7 @@ class ReadCache:
                     del self._ledgers[ledger_id]
 
     def forget(self, ledger_id: LedgerId, entry_ids: Iterable[EntryId]) -> None:
-        """These are somewhere else now, perhaps with other bytes."""
+        """Forget entries that are somewhere else now, perhaps with other bytes."""
         self.epoch += 1
         entries = self._ledgers.get(ledger_id)
         if entries:
@@ -104,7 +104,7 @@ class ReadCache:
 
 
 class SequentialReaders:
-    """Who reads in order: for each ledger where the next read is expected, and how much to read ahead then."""
+    """Readers that go in order: for each ledger the entry expected next, and how much to read ahead then."""
 
     def __init__(self, window_bytes_max: int) -> None:
         self._window_bytes_max = window_bytes_max

@@ -58,7 +58,7 @@ class EntryReads:
         return partition.ahead.read_nowait(self._locate(partition, ledger_id, entry_id))
 
     def read_run_nowait(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | None]:
-        """For each what memory, or the system's page cache, has of it. None says nothing: `read_many` does."""
+        """Return for each entry what memory or the page cache has. None proves nothing: `read_many` tells."""
         stats, count = self._stats, len(entry_ids)
         partition = self._partitions[ledger_id % self._count]
         written, kept = partition.held(ledger_id), partition.read_cache.entries_of(ledger_id)
@@ -83,7 +83,7 @@ class EntryReads:
     def _first_placed(
         self, partition: Partition, ledger_id: LedgerId, entry_ids: Sequence[EntryId]
     ) -> list[tuple[EntryId, Location]]:
-        """Where those are that the index knows: of the first of them, as many as may be in memory together."""
+        """Return where the first entries are that the index knows, as many as may be in memory together."""
         placed: list[tuple[EntryId, Location]] = []
         wanted = [entry_id for entry_id in entry_ids if entry_id != LAST_ENTRY]
         size_bytes = 0
@@ -141,7 +141,7 @@ class EntryReads:
     def _places(
         self, partition: Partition, ledger_id: LedgerId, entry_ids: Sequence[EntryId]
     ) -> tuple[list[EntryPlace], int]:
-        """Where those are that must be read from the disk; and how many of `entry_ids` are worth one answer."""
+        """Return where the entries are that the disk must give, and how many of `entry_ids` one answer may hold."""
         places: list[EntryPlace] = []
         size_bytes = 0
         for count, entry_id in enumerate(entry_ids):
@@ -213,7 +213,7 @@ class EntryReads:
 
     def is_in_doubt(self, ledger_id: LedgerId) -> bool:
         """True while a "no" may be untrue: nothing is proven yet, the disk that would know has failed, or something of
-        the ledger may be lost. Whoever says no, "nothing new" or "that is all" asks this, after the look."""
+        the ledger may be lost. Each path that says no, "nothing new" or "that is all" asks this, after its look."""
         partition = self._partitions[ledger_id % self._count]
         if self.is_doubtful or partition.failure is not None:
             return True
@@ -221,7 +221,7 @@ class EntryReads:
         return ledger is not None and bool(ledger.flags & LIMBO)
 
     def check_complete(self, ledger_id: LedgerId) -> None:
-        """Raise UnknownLedgerState in doubt."""
+        """Raise UnknownLedgerState while something of the ledger is in doubt."""
         if self.is_in_doubt(ledger_id):
             raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
 

@@ -1,4 +1,4 @@
-"""What one journal record does to the ledgers in memory; and what is said of one that can do nothing. No file is read.
+"""What one journal record does to the ledgers in memory, and why a record cannot be applied. No file is read.
 
 A record that checks is one that some version of this program wrote. If it makes no sense all the same, the ledger that
 it names is quarantined and the others are served: one ledger keeps no bookie from starting. Must never apply a part of
@@ -58,7 +58,7 @@ def named(record: WholeRecord) -> Iterator[LedgerId]:
 
 
 def apply(partition: Partition, record: WholeRecord) -> None:
-    """Put one record's effect into memory; twice is as good as once. The caller has seen that it makes sense.
+    """Put one record's effect into memory; twice changes no more than once. The caller has asked `complaint` before.
 
     An entry of an unknown ledger makes the ledger, without a key: it was deleted after the entry was journaled, since a
     ledger's key record is durable whenever its first entry is. Deletions are not journaled (one replayed after limbo
@@ -79,7 +79,7 @@ def apply(partition: Partition, record: WholeRecord) -> None:
         case journal_format.LAC:
             _ledger(partition, ledger_id, b"").take_lac(record.body)
         case _:
-            raise AssertionError(f"journal record of kind {record.kind} makes sense to somebody else")
+            raise AssertionError(f"a journal record of kind {record.kind} passed `complaint`, and nothing applies it")
 
 
 def _ledger(partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
@@ -90,7 +90,7 @@ def _ledger(partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Led
     elif not ledger.master_key:
         ledger.master_key = master_key
     elif master_key and master_key != ledger.master_key:
-        # Nobody can say who may write here, or of which of two ledgers the entries are.
+        # No rule can say which key may write here, or of which of two ledgers the entries are.
         table.quarantine(ledger_id, "the journal has another master key of it than was known before")
     table.changed(ledger)
     return ledger

@@ -91,7 +91,7 @@ async def open_store(
 
 
 async def _as_far_as_space_goes(work: Awaitable[bool], *, accept_loss: bool) -> bool:
-    """False when there was no space: a full disk keeps no bookie from starting, it serves what it has, read-only.
+    """Do `work`; False when there was no space. With a full disk a bookie starts, and serves what it has, read-only.
 
     Raises DiskFull after a loss: what is taken for the beginning of a new incarnation must be durable."""
     try:

@@ -66,7 +66,7 @@ class Scrubber:
         self._bad: dict[tuple[LedgerId, EntryId], BadEntry] = {}
 
     def request(self) -> None:
-        """A whole pass from the beginning, now; one that is under way begins again."""
+        """Ask for a whole pass from the beginning, now; one that is under way begins again."""
         for partition in self._partitions:
             _save(partition, *_BEGIN)
         self._asked.set()
@@ -175,7 +175,7 @@ class Scrubber:
         log.error("bad entry ledger_id=%d entry_id=%d reason=%s", place.ledger_id, place.entry_id, reason)
 
     def _forget_deleted(self) -> None:
-        """Entries whose ledgers went, or which were written anew, are nobody's concern any more."""
+        """Take entries off the list whose ledgers were deleted, or which were written anew."""
         for key in list(self._bad):
             partition = self._partitions[key[0] % len(self._partitions)]
             bad = self._bad[key]

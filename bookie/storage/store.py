@@ -90,8 +90,8 @@ class EntryStore:
 
         `done` runs after the journal's sync; without data in the journal, on the next turn of the loop (BP-46), unless
         `is_journaled` asks for the journal all the same: a start replays what is in it, whatever the option says. Adds
-        with deferred sync (BP-14) are stored like any other: who answers one before `done` must know that its client
-        counts that for this life only (`server/adds.py`; spec/bp46.md#T17).
+        with deferred sync (BP-14) are stored like any other: the server may answer one before `done` only to a
+        client that counts that for this life alone (`server/adds.py`; spec/bp46.md#T17).
         """
         partition = self._partitions[ledger_id % len(self._partitions)]
         lac = heads.check(ledger_id, entry_ids, bodies)
@@ -290,8 +290,8 @@ class EntryStore:
         return await self._reads.entry_ranges(ledger_id)
 
     async def whole_list(self, ledger_id: LedgerId, take: TakeRanges) -> None:
-        """Give `take` which entries are here, in pieces, for whoever takes what is not in it for absent: all of it is
-        worth nothing before this returns. Raises NoSuchLedger, UnknownLedgerState in doubt, and what `take` does."""
+        """Give `take` which entries are here, in pieces. Callers take entries that are not among them for absent, so no
+        piece counts before this returns. Raises NoSuchLedger, UnknownLedgerState in doubt, and what `take` does."""
         await self._reads.whole_list(ledger_id, take)
 
     def is_in_doubt(self, ledger_id: LedgerId) -> bool:
@@ -358,7 +358,7 @@ class EntryStore:
                 raise
 
     def clear_limbo(self, ledger_id: LedgerId) -> None:
-        """The ledger's end is proven and every entry of ours is here: say no again. Durable after `flush`
+        """Let the bookie say no again: the ledger's end is proven and our entries are here. Durable after `flush`
         (spec/storage.md#E6).
 
         The fence stays. Raises NoSuchLedger.
@@ -561,11 +561,11 @@ class EntryStore:
         return self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
 
     def _make_room_for_facts(self, partition: Partition) -> None:
-        """Ledgers without a row cannot leave memory before a checkpoint, and whoever may add may make as many as he
-        likes. Raises TooManyRequests when checkpoints do not keep up with new ones."""
+        """Ledgers without a row cannot leave memory before a checkpoint, and a client that may add can make as many as
+        it likes. Raises TooManyRequests when checkpoints do not keep up with new ones."""
         count = len(partition.table.dirty)
         if count > self.options.ledgers_dirty_max:
-            raise errors.TooManyRequests(f"{count} new ledgers wait for a checkpoint")
+            raise errors.TooManyRequests(f"{count} new ledgers wait for a checkpoint; try again")
         if count == self.options.ledgers_dirty_max // 2:
             self._checkpointer.request()
 

@@ -1,4 +1,4 @@
-"""What is said of files that another version of this program wrote. Pure.
+"""Refusing files that another version of this program wrote. Pure.
 
 Each format has a number, and what a number means never changes. A newer one is refused before a byte is changed: read
 with today's eyes it would be damage, and "damage" is what people throw away.

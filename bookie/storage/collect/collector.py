@@ -114,8 +114,8 @@ class _Asking:
         self._last_error: BookieError | None = None
 
     async def is_gone(self, ledger_id: LedgerId) -> bool | None:
-        """May it go? None: nobody can tell just now, or it is not its turn to be asked about. Raises what is no matter
-        of one ledger."""
+        """Return True when the ledger may go; None when nobody can tell just now, or it is not due to be asked about.
+        Raises errors that concern more than this one ledger."""
         if not self._undecided.is_due(ledger_id):
             return None
         try:
@@ -131,7 +131,7 @@ class _Asking:
         return is_gone and _may_go(self.store, ledger_id)
 
     def check_answered(self) -> None:
-        """Raise what came instead of answers when there was none at all."""
+        """Raise the last error when this run got no answer at all."""
         if self._undecided.is_silent and self._last_error is not None:
             raise self._last_error
 

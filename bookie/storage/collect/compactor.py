@@ -30,7 +30,7 @@ from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
 
-# What is the matter with the disks or the node, and with no log.
+# Errors of the disks or the node, not of one log.
 _ENDS_A_RUN = (errors.DiskFull, errors.OutOfResources, errors.PartitionFailed)
 
 
@@ -64,8 +64,8 @@ class Compactor:
         return None if kind is None else await self.compact(kind)
 
     async def compact(self, kind: Kind, *, is_forced: bool = False) -> Compacted:
-        """One run over all ledger directories. Raises DiskFull (the rest stays as it is), OutOfResources, and what the
-        node stops of."""
+        """One run over all ledger directories. Raises DiskFull (the rest stays as it is), OutOfResources, and
+        errors that stop the node."""
         now_ns = self._clock.monotonic_ns()
         self._last_ns[Kind.MINOR] = now_ns
         if kind is Kind.MAJOR:
@@ -74,7 +74,7 @@ class Compactor:
         until_ns = now_ns + rule.time_max_ms * NS_PER_MS if rule.time_max_ms is not None else None
         done = Compacted()
         if self._store.failed_dirs:
-            # Whether the copies of a healthy one are durable, a flush that must fail does not say.
+            # A flush fails because of that one: it would not tell whether copies in the healthy ones are durable.
             done.refused = "a ledger directory has failed: nothing is rewritten until a restart"
             return done
         for partition in self._store.partitions:

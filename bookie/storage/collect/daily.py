@@ -62,5 +62,5 @@ def _load(saved: bytes | None, now_ns: int) -> Window:
     try:
         return Window.load(saved, now_ns)
     except errors.CorruptFile as error:
-        log.warning("counts of what was collected cannot be read, nothing more goes for a day reason=%s", error)
+        log.warning("the counts of collected ledgers cannot be read: no ledger is collected for a day reason=%s", error)
         return Window(now_ns, [_USED_UP])

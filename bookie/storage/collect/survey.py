@@ -1,4 +1,4 @@
-"""What the entry logs of one directory hold, and who in them is still alive. Given back to the loop between pieces.
+"""What the entry logs of one directory hold, and which of their ledgers are still here. The loop turns between pieces.
 
 Only logs that are never written again are looked at: the index knows everything of those. Never says "dead" of a ledger
 whose deletion is not durable yet: after a crash that one would be back.
@@ -23,8 +23,8 @@ PIECE_BYTES = 1 * MIB
 
 
 async def survey(partition: Partition) -> list[LogUsage]:
-    """Every log that is never written again, ascending. One that cannot be looked at counts as full of life: kept as
-    it is."""
+    """Every log that is never written again, ascending. One that cannot be looked at counts as wholly live, so
+    that it is kept."""
     found = []
     for log_id in sorted(log_id for log_id in partition.logs.ids if log_id < partition.first_open_log):
         try:

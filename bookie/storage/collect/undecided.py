@@ -1,8 +1,8 @@
-"""Ledgers of which nobody can say whether they may go. Pure.
+"""Ledgers of which the metadata store cannot say whether they may go. Pure.
 
 One record that cannot be read, one part of the metadata store that does not answer for it: that ledger is kept, listed
-with the reason, and asked about again after pauses that grow; all others are collected. Only when nothing is answered
-any more it is the store, and no ledger, that cannot be asked.
+with the reason, and asked about again after pauses that grow; all others are collected. Only when no question
+is answered any more, the store itself counts as one that cannot be asked.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ class Undecided:
         self._cases.pop(ledger_id, None)
 
     def failed(self, ledger_id: LedgerId, reason: str) -> bool:
-        """Nobody knows. True when it is no matter of this ledger any more: the run must not go on."""
+        """Note that there was no answer about it. True when the whole store seems silent: the run must not go on."""
         case = self._cases.setdefault(ledger_id, _Case(reason))
         case.reason = reason
         case.pause_runs = min(PAUSE_RUNS_MAX, 1 << min(case.failures, 10))

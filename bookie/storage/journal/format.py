@@ -175,7 +175,7 @@ def unpack_record(data: bytes, offset: int, seed: int) -> WholeRecord | None:
 
 def is_synced_beyond(data: bytes, offset: int, seed: int) -> bool:
     """True when a valid record after `offset` belongs to a group that began after it: what is at `offset` was synced,
-    acknowledged perhaps, and has rotted. False: it may be the torn tail of the last group, which nobody was told of."""
+    acknowledged perhaps, and has rotted. False: it may be the torn tail of the last group, never acknowledged."""
     position = data.find(_MARK, offset)
     while position >= 0:
         start = position - _MARK_OFFSET

@@ -140,7 +140,7 @@ class JournalWriter:
         return group, header
 
     async def _write_patiently(self, group: Group) -> None:
-        """Without descriptors or memory nothing of the group was written: it waits, and those who asked with it."""
+        """Write a group. Without descriptors or memory nothing of it was written: it waits, and its callers with it."""
         is_told = False
         while True:
             try:
