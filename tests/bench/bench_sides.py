@@ -22,6 +22,7 @@ import children
 import java_fleet_support
 import java_support
 import local_support
+import port_support
 
 ANSWER_TIMEOUT_S = 180.0
 # Name of a side -> bookies, and for ours what `bookie local` is told; None: official.
@@ -57,7 +58,7 @@ class Side:
         count, arguments = KINDS[self.name]
         self.pids = []
         if arguments is None:
-            self.ports = self.ports or java_fleet_support.free_ports(count)
+            self.ports = self.ports or port_support.free_ports(count)
             self.running.enter_context(
                 java_fleet_support.bookies(self.uri, self.folder, count, fast=True, ports=self.ports, started=self.pids)
             )

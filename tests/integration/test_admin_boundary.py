@@ -53,7 +53,7 @@ def with_port(node: Any, story: Callable[[str], Awaitable[None]]) -> server_supp
 
     async def run() -> None:
         async with admin.serve(node, Address("127.0.0.1", 0), doors=met) as bound:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await story(f"127.0.0.1:{bound}")
 
     asyncio.run(run())

@@ -41,7 +41,7 @@ class Told:
 def with_port(callers: Callers, story: Callable[[str], Awaitable[None]], doors: Told | None = None) -> None:
     async def run() -> None:
         async with admin.serve(WillingNode(), Address("127.0.0.1", 0), callers, doors) as bound:  # type: ignore[arg-type]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await story(f"127.0.0.1:{bound}")
 
     asyncio.run(run())

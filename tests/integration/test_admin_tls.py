@@ -62,7 +62,7 @@ def served(directory: Path, story: Callable[[str, str, WillingNode], Awaitable[N
         node, tls = WillingNode(), admin.Secured(ANYWHERE, admin_tls.Certificates(str(directory)))
         callers = Callers(in_pod=in_pod, names=tls.certificates)
         async with admin.serve(node, ANYWHERE, callers, tls=tls) as plain:  # type: ignore[arg-type]
-            async with asyncio.timeout(50):
+            async with asyncio.timeout(120):
                 await story(f"127.0.0.1:{plain}", f"127.0.0.1:{tls.bound}", node)
 
     asyncio.run(run())
@@ -76,7 +76,7 @@ async def look(address: str, roots: bytes, shown: Leaf | None, uid: str = A) -> 
     options = (("grpc.ssl_target_name_override", leaf.server_name(uid)), ("grpc.use_local_subchannel_pool", 1))
     async with grpc.aio.secure_channel(address, credentials, options=options) as channel:
         try:
-            await admin_pb2_grpc.AdminStub(channel).GetStorageReport(admin_pb2.GetStorageReportRequest(), timeout=10)
+            await admin_pb2_grpc.AdminStub(channel).GetStorageReport(admin_pb2.GetStorageReportRequest(), timeout=40)
         except grpc.aio.AioRpcError as error:
             return error.code().name
     return "OK"
@@ -138,7 +138,7 @@ def test_in_a_pod_the_plain_port_answers_health_and_nothing_else(tmp_path: Path,
 
     async def story(plain: str, secure: str, node: WillingNode) -> None:
         async with grpc.aio.insecure_channel(plain) as channel:
-            answer = getattr(admin_pb2_grpc.AdminStub(channel), call)(request, timeout=10)
+            answer = getattr(admin_pb2_grpc.AdminStub(channel), call)(request, timeout=40)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await (answer.read() if hasattr(answer, "read") else answer)
             assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
@@ -179,7 +179,7 @@ def test_a_grant_names_the_operator_and_its_process(tmp_path: Path, caplog: pyte
         options = (("grpc.ssl_target_name_override", leaf.server_name(A)),)
         async with grpc.aio.secure_channel(secure, credentials, options=options) as channel:
             grant = admin_pb2.Grant(grant_id="g", issued_by="what it says\n of itself")
-            await admin_pb2_grpc.AdminStub(channel).GrantRegeneration(grant, timeout=10)
+            await admin_pb2_grpc.AdminStub(channel).GrantRegeneration(grant, timeout=40)
         (given,) = node.grants
         assert given.given_by == f"{OPERATOR} (operator-pod_1): what it says of itself"
 

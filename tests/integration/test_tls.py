@@ -28,7 +28,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
     def run(story: Story) -> None:
         async def whole() -> None:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await story(TcpNetwork(CLOCK))
 
         with asyncio.Runner(loop_factory=factory) as runner:

@@ -11,6 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
+import port_support
 import zookeeper_support
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
@@ -124,7 +125,7 @@ def test_an_ephemeral_node_is_ours_and_goes_with_the_session(shared: ZooKeeper) 
 
 
 async def eventually(is_true: Callable[[], bool] | Callable[[], Awaitable[bool]], what: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             result = is_true()
             if await result if isinstance(result, Awaitable) else result:
@@ -262,7 +263,7 @@ def test_a_restarted_server_is_found_again_and_what_was_stored_is_there(tmp_path
 
 def test_an_unreachable_store_is_named_with_its_address() -> None:
     async def main() -> None:
-        address = f"127.0.0.1:{zookeeper_support.free_port()}"
+        address = f"127.0.0.1:{port_support.free_port()}"
         with pytest.raises(errors.MetadataError, match=address):
             await ZooKeeperStores().connect(f"zk://{address}/ledgers", session_timeout_ms=300)
         with pytest.raises(errors.BadInput, match="zk\\+hierarchical"):

@@ -13,6 +13,7 @@ import pytest
 
 import children
 import local_support
+import port_support
 import tls_support
 import wait_support
 import zookeeper_support
@@ -260,7 +261,7 @@ class Encrypted:
         both = folder / "both.pem"
         both.write_text(Path(key).read_text() + Path(certificate).read_text())
         self.trust_store = self.authority.pem(folder)
-        self.port = zookeeper_support.free_port()
+        self.port = port_support.free_port()
         self.uri = f"zk+hierarchical://localhost:{self.port}/ledgers"
         self.settings = {
             "secureClientPort": self.port,
@@ -334,7 +335,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
 
 def settings_of(folder: Path, uri: str) -> str:
     """A bookie's settings file, for a server that knows us by SASL; its path."""
-    (bookie,) = layout.plan(folder, 1, None)
+    bookie = local_support.plan_one(folder)
     layout.write_config(bookie, uri, journal_write_data=True, regeneration="gated")
     jaas = folder / "jaas.conf"
     jaas.write_text(f'Client {{ DigestLoginModule required username="bookie" password="{PASSWORD}"; }};')

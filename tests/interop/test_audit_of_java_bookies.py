@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import java_fleet_support
+import port_support
 import wait_support
 from bookie import blocking
 from bookie.base.ids import BookieId, EntryId, LedgerId
@@ -83,7 +84,7 @@ def home(folder: Path) -> Path:
 
 def test_a_java_bookie_that_lost_its_disk_lacks_exactly_what_the_metadata_gives_it(home: Path) -> None:
     storage = java_fleet_support.SORTED_STORAGE
-    ports = java_fleet_support.free_ports(1)
+    ports = port_support.free_ports(1)
     third = BookieId(f"127.0.0.1:{ports[0]}")
     with (
         java_fleet_support.zookeeper(home) as uri,

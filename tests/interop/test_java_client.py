@@ -149,4 +149,4 @@ def test_a_reader_sees_the_explicit_lac_of_an_idle_writer(java: JavaClient, othe
         last: int = java.ask("lac", handle=reader["handle"], how="read")["last"]
         return last == 2
 
-    wait_support.wait_until(is_told, "the last entry by explicit LAC", timeout_s=15)
+    wait_support.wait_until(is_told, "the last entry by explicit LAC", timeout_s=60)

@@ -226,7 +226,7 @@ def test_a_writer_changes_its_ensemble_where_a_bookie_lost_its_state_and_lives(l
         count = 4
         return len(java.ask("metadata", ledger=ledger)["segments"]) == 2
 
-    wait_support.wait_until(is_changed, "a new ensemble", timeout_s=30)
+    wait_support.wait_until(is_changed, "a new ensemble", timeout_s=DEADLINE_S)
     written.extend(java.append(handle, payloads[len(written) : len(written) + 200]))
     java.ask("close", handle=handle)
 

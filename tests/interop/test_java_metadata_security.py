@@ -31,7 +31,7 @@ def test_java_s_client_and_ours_share_a_tree_that_belongs_to_their_user(
     client.write_text(f'Client {{ {MODULE} username="fleet" password="{PASSWORD}"; }};\n')
     provider = {"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
     jvm = [f"-Djava.security.auth.login.config={server}"]
-    (bookie,) = layout.plan(tmp_path, 1, None)
+    bookie = local_support.plan_one(tmp_path)
     with zookeeper_support.running(tmp_path / "zookeeper", settings=provider, jvm=jvm) as zookeeper:
         layout.write_config(bookie, zookeeper.uri, journal_write_data=True, regeneration="gated")
         with bookie.config.open("a") as file:

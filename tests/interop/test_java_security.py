@@ -13,6 +13,7 @@ import pytest
 import java_fleet_support
 import java_support
 import local_support
+import port_support
 import tls_support
 import wait_support
 from bookie import blocking
@@ -204,7 +205,7 @@ def official(fleet: JudgedFleet, home: Path, keys: Keys) -> Iterator[str]:
     """An official bookie with TLS and SASL, alone in a cluster; gives its URI."""
     uri = f"{fleet.uri}-official"
     assert "Successfully" in java_support.shell(uri, home, "initnewcluster")
-    (port,) = java_fleet_support.free_ports(1)
+    port = port_support.free_port()
     folder = home / "official"
     folder.mkdir()
     settings, log = folder / "bookie.conf", folder / "bookie.log"

@@ -123,7 +123,7 @@ def test_an_explicit_lac_of_a_v2_client_comes_by_v3_beside_it(other_java_v2: Jav
         last: int = java.ask("lac", handle=reader["handle"], how="read")["last"]
         return last == 2
 
-    wait_support.wait_until(is_told, "the last entry by explicit LAC", timeout_s=15)
+    wait_support.wait_until(is_told, "the last entry by explicit LAC", timeout_s=60)
 
 
 # ---- batch reads (4.17)

@@ -7,9 +7,7 @@ is stopped, started again, and everything that was acknowledged is read back.
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +30,7 @@ from local_support import LocalBookie, LocalFleet
 
 ACTS = ("hoard", "idle", "deafen", "http", "grpc", "litter")
 HONEST_ENTRIES = 200
+ACKNOWLEDGED_FIRST = 100
 FRAMES_A_ROUND = 20_000
 
 
@@ -50,7 +49,7 @@ class Campaign:
         self._budget = budget
         self._acknowledged = folder / "acknowledged"
         self._writers: subprocess.Popen[str] | None = None
-        self._own: dict[str, subprocess.Popen[str]] = {}
+        self._own = contextlib.ExitStack()  # what was started again
         self.honest = write_honest(fleet)
 
     def start_load(self, rate_per_s: float) -> None:
@@ -67,6 +66,12 @@ class Campaign:
             self._writers = children.spawn(
                 [*local_support.BOOKIE, "workload", "run", *arguments], stderr=talk, stdout=subprocess.DEVNULL
             )
+        # What is judged in the end is that none of these is lost: an attack that is shorter than a start finds none.
+        wait_support.wait_until(
+            lambda: noted_support.acknowledged(self._acknowledged) > ACKNOWLEDGED_FIRST,
+            "the first acknowledgements",
+            timeout_s=local_support.START_TIMEOUT_S,
+        )
 
     def run(self, *, seconds: float, frames: int, tell: Callable[[str], None], acts: Sequence[str] = ACTS) -> None:
         """Attack the first bookie until either bound is reached. Raises Broken."""
@@ -126,8 +131,7 @@ class Campaign:
     def end(self) -> None:
         if self._writers is not None:
             children.end(self._writers, timeout_s=60)
-        for process in self._own.values():
-            children.end(process, timeout_s=local_support.STOP_TIMEOUT_S)
+        self._own.close()
 
     # ---- what is done ------------------------------------------------------------------------------------------------
 
@@ -168,28 +172,12 @@ class Campaign:
 
     def _restart(self, bookie: LocalBookie) -> None:
         """Stop it in good order, and start it again over what the attack left on its disks."""
-        log = Path(bookie.facts["log"])
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(bookie.pid, signal.SIGTERM)
-        wait_support.wait_until(lambda: not _lives(bookie.pid), "the bookie to stop in good order", timeout_s=120)
-        before = log.read_text(errors="replace").count("registered bookie_id=")
-        with log.open("ab") as talk:
-            process = children.spawn([*local_support.BOOKIE, "serve", "--config", bookie.facts["config"]], stderr=talk)
-        self._own[bookie.bookie_id] = process
-
-        def serves() -> bool:
-            if process.poll() is not None:
-                raise Broken(f"the bookie does not start after the attack: {children.tail(log)}")
-            return log.read_text(errors="replace").count("registered bookie_id=") > before
-
-        wait_support.wait_until(serves, "the attacked bookie to serve again", timeout_s=180)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+        local_support.stop(bookie)
+        try:
+            self._own.enter_context(local_support.again(bookie))
+        except AssertionError as error:
+            told = children.tail(Path(bookie.facts["log"]))
+            raise Broken(f"the bookie does not start after the attack: {error}: {told}") from None
 
 
 def _payload(number: int) -> bytes:

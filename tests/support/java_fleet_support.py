@@ -1,6 +1,6 @@
 """Official ZooKeeper and official Java bookies as processes on this machine: to judge our client, and to race against.
 
-Each server is ended by whoever started it. Ports are free ones of the moment.
+Each server is ended by whoever started it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import java_support
+import port_support
 import wait_support
 import zookeeper_support
 from bookie import connect
+from bookie.base import errors
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
@@ -41,15 +43,6 @@ class JudgedFleet:
             for pattern in ("*.log", "fleet/logs/*.log", "java-bookie-*/bookie.log")
             for log in sorted(self.folder.glob(pattern))
         ]
-
-
-def free_ports(count: int) -> list[int]:
-    """Return `count` different ports that were free a moment ago."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 @contextlib.contextmanager
@@ -82,7 +75,7 @@ def wait_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 @contextlib.contextmanager
 def zookeeper(folder: Path) -> Iterator[str]:
     """Run an official ZooKeeper with a freshly formatted BookKeeper cluster; give its metadataServiceUri."""
-    (port,) = free_ports(1)
+    port = port_support.free_port()
     log = folder / "zookeeper.log"
     unsynced = zookeeper_support.UNSYNCED
     flags = [
@@ -117,7 +110,7 @@ def bookies(
     """
     with contextlib.ExitStack() as stack:
         starting = []
-        for port in ports or free_ports(count):
+        for port in ports or port_support.free_ports(count):
             home = folder / f"java-bookie-{port}"
             log = home / "bookie.log"
             settings = _settings(uri, home, port, storage, cache_mb=256 if fast else 16)
@@ -137,8 +130,11 @@ def wait_registered(uri: str, bookie_ids: Sequence[str]) -> None:
     """Wait until clients can choose all of them: an official bookie may open its port before its record is seen."""
 
     async def writable() -> set[str]:
-        async with connect.connect(uri) as client:
-            return {str(record.bookie_id) for record in await client.admin.bookies() if not record.is_read_only}
+        try:
+            async with connect.connect(uri) as client:
+                return {str(record.bookie_id) for record in await client.admin.bookies() if not record.is_read_only}
+        except errors.MetadataError:  # a busy machine: the next look may find it answering
+            return set()
 
     wanted = set(bookie_ids)
     wait_support.wait_until(

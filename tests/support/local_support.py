@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -17,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import children
+import port_support
 import wait_support
 import zookeeper_support
 from bookie.local import layout
 
 START_TIMEOUT_S = 180.0
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 60.0
+PORTS_APART = 10  # of two bookies of a fleet, as `bookie local --base-port` has it
 BOOKIE = (sys.executable, "-m", "bookie")
 
 
@@ -69,6 +73,9 @@ def fleet(data: Path, log: Path, *, bookies: int, arguments: Sequence[str] = ())
     """
     environment = ("env", f"JAVA_TOOL_OPTIONS={zookeeper_support.UNSYNCED}")
     argv = [*environment, *BOOKIE, "local", "--bookies", str(bookies), "--data", str(data), "--json", *arguments]
+    if not data.exists():  # else its bookies have their ports, which are their names
+        argv += ["--base-port", str(port_support.free_block(PORTS_APART * bookies))]
+        argv += ["--zk-port", str(port_support.free_port())]
     with log.open("ab") as talk:
         process = children.spawn(argv, stderr=talk)
     try:
@@ -106,6 +113,66 @@ def _bookie(facts: dict[str, Any]) -> LocalBookie:
     )
 
 
+def is_running(pid: int) -> bool:
+    """False once its locks and ports are free, also before its parent has asked how it ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def kill(bookie: LocalBookie) -> None:
+    """As if power had gone. It holds its directories until it is gone: a process that is in a sync ends after it."""
+    _end(bookie, signal.SIGKILL)
+
+
+def stop(bookie: LocalBookie) -> None:
+    """In good order."""
+    _end(bookie, signal.SIGTERM)
+
+
+def _end(bookie: LocalBookie, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(bookie.pid, number)
+    with children.explained(bookie.logs):
+        wait_support.wait_until(
+            lambda: not is_running(bookie.pid), f"the end of {bookie.bookie_id}", timeout_s=START_TIMEOUT_S
+        )
+
+
+@contextlib.contextmanager
+def again(
+    bookie: LocalBookie, *, enter: Sequence[str] = (), until: str = "serving bookie_id="
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a bookie that has ended from its settings file, until the body ends; its log has said `until`.
+
+    `enter`: what goes before the command.
+    """
+    (log,) = bookie.logs()
+    since_bytes = log.stat().st_size
+    with log.open("ab") as talk:
+        process = children.spawn([*enter, *BOOKIE, "serve", "--config", str(bookie.facts["config"])], stderr=talk)
+    try:
+        with children.explained(bookie.logs):
+            _wait_said(process, log, until, since_bytes=since_bytes)
+            yield process
+    finally:
+        children.end(process, timeout_s=STOP_TIMEOUT_S)
+
+
+def _wait_said(process: subprocess.Popen[str], log: Path, text: str, *, since_bytes: int = 0) -> None:
+    def has_said() -> bool:
+        assert process.poll() is None, f"it ended with {process.returncode}"
+        return text.encode() in log.read_bytes()[since_bytes:]
+
+    wait_support.wait_until(has_said, f"{text!r} in {log}", timeout_s=START_TIMEOUT_S)
+
+
+def plan_one(folder: Path) -> layout.LocalBookie:
+    """Where one bookie keeps its things in `folder`, and its ports."""
+    return layout.plan(folder, 1, port_support.free_block(PORTS_APART))[0]
+
+
 class MortalBookie:
     """One bookie more in somebody's cluster, as a process of its own, to be killed."""
 
@@ -133,25 +200,17 @@ class MortalBookie:
 def one_bookie(uri: str, folder: Path, *settings: str) -> Iterator[MortalBookie]:
     """Run a bookie at `uri` until the body ends, with more `name=value` lines; it is ready when this begins."""
     folder.mkdir(parents=True)
-    bookie = layout.plan(folder, 1, None)[0]
+    bookie = plan_one(folder)
     bookie.log.parent.mkdir()
     layout.write_config(bookie, uri, journal_write_data=True, regeneration="gated")
     with bookie.config.open("a") as config:
         config.writelines(f"{line}\n" for line in settings)
     with bookie.log.open("ab") as talk:
         process = children.spawn([*BOOKIE, "serve", "--config", str(bookie.config)], stderr=talk)
+    running = MortalBookie(bookie, process)
     try:
-        wait_support.wait_until(
-            lambda: _has_registered(process, bookie.log), f"{bookie.bookie_id}", timeout_s=START_TIMEOUT_S
-        )
-        running = MortalBookie(bookie, process)
         with children.explained(running.logs):
+            _wait_said(process, bookie.log, "serving bookie_id=")
             yield running
     finally:
         children.end(process, timeout_s=STOP_TIMEOUT_S)
-
-
-def _has_registered(process: subprocess.Popen[str], log: Path) -> bool:
-    if process.poll() is not None:
-        raise AssertionError(f"ended with {process.returncode}: {children.tail(log)}")
-    return "registered bookie_id=" in log.read_text()

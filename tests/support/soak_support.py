@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import random
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -115,7 +113,7 @@ class Soak:
     def _kill(self, bookie: LocalBookie) -> None:
         own = self._own.pop(bookie.bookie_id, None)
         if own is None:
-            os.kill(bookie.pid, signal.SIGKILL)
+            local_support.kill(bookie)
             return
         own.kill()
         own.communicate()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import polling
 
@@ -14,11 +13,3 @@ def wait_until(is_true: Callable[[], bool], what: str, *, timeout_s: float) -> N
     """Return once `is_true()` is; raise AssertionError naming `what` after `timeout_s`."""
     if polling.first(lambda: is_true() or None, timeout_s=timeout_s, poll_s=POLL_S) is None:
         raise AssertionError(f"waited {timeout_s:.0f} s for {what}")
-
-
-def wait_logged(log: Path, text: str, what: str, *, since_bytes: int, timeout_s: float) -> None:
-    """Return once `log` says `text` behind `since_bytes`, its size when what is waited for began.
-
-    Not once it says it twice: who was ended as soon as he was seen may not have come to say it the first time.
-    """
-    wait_until(lambda: text.encode() in log.read_bytes()[since_bytes:], what, timeout_s=timeout_s)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import children
+import port_support
 import wait_support
 
 JARS = ("zookeeper-3", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
@@ -27,7 +28,7 @@ SMALL_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare
 # No test's ZooKeeper waits for its disk: one that stands still for some seconds, as a busy machine's may, would end the
 # sessions of bookies, and a test would find fewer than it started. A kill loses nothing by it.
 UNSYNCED = "-Dzookeeper.forceSync=no"
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
 # Sessions may be as short as two ticks: tests of lost sessions do not want to wait for long.
 TICK_MS = 500
 
@@ -48,7 +49,7 @@ class ZooKeeper:
         more lines of zoo.cfg; `jvm`: more options of Java."""
         self.folder = folder
         self.host = host
-        self.port = free_port()
+        self.port = port_support.free_port()
         self._enter = tuple(enter)
         self.settings = dict(settings or {})
         self._jvm = tuple(jvm)
@@ -139,13 +140,6 @@ def class_path() -> str:
     found = [next(folder.glob(f"{name}*.jar"), None) for name in JARS]
     assert all(found), f"the ZooKeeper jars are not in {folder}"
     return ":".join(str(jar) for jar in [*found, *sorted(folder.glob(NETTY_JARS))])
-
-
-def free_port() -> int:
-    """A port of the loopback interface that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _java() -> str:

@@ -1,9 +1,7 @@
 """The commands people reach for at night, on a real fleet: what they see, what they change, what they refuse."""
 
 import json
-import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -254,7 +252,7 @@ def test_what_a_bookie_holds_is_brought_to_others_while_it_serves(fleet: LocalFl
 
 def test_a_stopped_bookie_is_looked_into_and_then_mended_by_hand(fleet: LocalFleet, told: Run, ledger: int) -> None:
     victim = fleet.bookies[2]
-    os.kill(victim.pid, signal.SIGTERM)
+    local_support.stop(victim)  # not only no longer registered: what it writes at its end is looked into
 
     def is_gone() -> bool:
         return victim.bookie_id in [row["id"] for row in told("cluster", "list-bookies", "--state", "gone")]

@@ -35,7 +35,7 @@ def answer_to(data: bytes, *, ends: bool = False) -> bytes:
             if ends:
                 writer.write_eof()
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     return await reader.read()
             except ConnectionResetError:
                 return b""

@@ -32,7 +32,7 @@ def ask(port: int, folder: Path, authority: tls_support.Authority, shown: tls_su
     if shown is not None:
         key, certificate = shown.pem(folder)
         context.load_cert_chain(certificate, key)
-    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=20)
+    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
     try:
         connection.request("GET", "/")
         return connection.getresponse().read().decode()
@@ -85,7 +85,7 @@ def test_in_a_pod_loopback_is_nobody(tmp_path: Path) -> None:
         async with served.serve(who, Address("127.0.0.1", 0), known=served.Known(frozenset())) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET / HTTP/1.1\r\n\r\n")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 found = await reader.read()
             writer.close()
             return found

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import port_support
 import wait_support
 from bookie.runtime import admin_tls
 from bookie_operator.certificates import authority as authorities
@@ -20,14 +21,6 @@ pytestmark = pytest.mark.slow
 
 ATTEMPTS = 200
 DEADLINE_S = 60.0
-
-
-def free_ports(count: int) -> "list[int]":
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in taken:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in taken]
 
 
 def break_handshake(port: int) -> None:
@@ -54,7 +47,7 @@ def test_broken_handshakes_of_strangers_fill_no_log(tmp_path: Path) -> None:
         (admin_tls.CLIENTS, b"nobody"),
     ):
         (tls / name).write_bytes(text)
-    bookie, admin, secure, metrics, nowhere = free_ports(5)
+    bookie, admin, secure, metrics, nowhere = port_support.free_ports(5)
     for role in ("journal", "ledgers"):
         (tmp_path / role).mkdir()
     file = tmp_path / "bookie.properties"

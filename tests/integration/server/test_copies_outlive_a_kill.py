@@ -4,15 +4,12 @@ Whoever sent a recovery add that is not urgent publishes this bookie as one that
 came from. What a writer was answered from memory may be gone, and is unknown then, never absent.
 """
 
-import os
 from pathlib import Path
 
 import pytest
 
-import children
 import hostile_support
 import local_support
-import wait_support
 from bookie import blocking
 from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
@@ -40,7 +37,6 @@ def test_copies_outlive_a_kill_and_what_does_not_is_never_called_absent(tmp_path
     arguments = ("--journal-write-data", "false")
     with local_support.fleet(tmp_path / "data", tmp_path / "fleet.log", bookies=1, arguments=arguments) as fleet:
         (bookie,) = fleet.bookies
-        log = Path(bookie.facts["log"])
         with blocking.connect(fleet.uri) as client:
             writer = client.create(ensemble_size=1, write_quorum=1, ack_quorum=1, password=b"secret")
             for _ in WRITTEN:
@@ -49,19 +45,11 @@ def test_copies_outlive_a_kill_and_what_does_not_is_never_called_absent(tmp_path
                 add = AddRequest(number, 3, writer.id, EntryId(number), DIGEST.master_key, body(writer.id, number))
                 add.is_recovery = True
                 assert hostile_support.ask(bookie.port, add).status is Status.EOK
-            os.kill(bookie.pid, 9)
+            local_support.kill(bookie)
             ledger_id = writer.id
-        since_bytes = log.stat().st_size
-        with log.open("ab") as talk:
-            process = children.spawn([*local_support.BOOKIE, "serve", "--config", bookie.facts["config"]], stderr=talk)
-        try:
-            wait_support.wait_logged(
-                log, "serving bookie_id=", "it serves again", since_bytes=since_bytes, timeout_s=90
-            )
+        with local_support.again(bookie):
             copied = [read(bookie.port, ledger_id, number) for number in COPIED]
             written = {read(bookie.port, ledger_id, number)[0] for number in (*WRITTEN, COPIED[-1] + 1)}
-        finally:
-            children.end(process, timeout_s=30)
 
     assert copied == [(Status.EOK, body(ledger_id, number)) for number in COPIED]
     assert written <= {Status.EOK, GONE}

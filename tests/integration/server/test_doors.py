@@ -2,18 +2,15 @@
 
 import contextlib
 import os
-import signal
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import children
 import hostile_support
 import local_support
 import server_support
-import wait_support
 from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.wire import codes
@@ -126,19 +123,10 @@ def test_lines_of_strangers_are_few(bookie: LocalBookie) -> None:
 def test_after_all_that_it_stops_in_order_and_starts_again(fleet: LocalFleet, bookie: LocalBookie) -> None:
     """The last of these: what strangers left behind is written, and read back."""
     hostile_support.add_s(bookie.port, 0)
-    log = Path(bookie.facts["log"])
-    os.kill(bookie.pid, signal.SIGTERM)
-    wait_support.wait_until(lambda: "stopped bookie_id=" in said(bookie), "the end in order", timeout_s=DEADLINE_S)
+    local_support.stop(bookie)
+    assert "stopped bookie_id=" in said(bookie)
 
-    since_bytes = log.stat().st_size
-    with log.open("ab") as talk:
-        process = children.spawn([*local_support.BOOKIE, "serve", "--config", bookie.facts["config"]], stderr=talk)
-    try:
-        wait_support.wait_logged(
-            log, "registered bookie_id=", "it serves again", since_bytes=since_bytes, timeout_s=DEADLINE_S
-        )
+    with local_support.again(bookie):
         answer = hostile_support.ask(bookie.port, server_support.read(0))
-    finally:
-        children.end(process, timeout_s=DEADLINE_S)
 
     assert answer.status is Status.EOK

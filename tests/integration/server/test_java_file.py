@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 
 import children
 import local_support
+import port_support
 import wait_support
 import zookeeper_support
 from bookie import blocking
@@ -40,7 +41,7 @@ class Served:
     def __init__(
         self, folder: Path, servers: str, *, asks_for_ports: bool = True, asks_for_http: bool = True, **changed: str
     ) -> None:
-        self.port, self.http_port, admin, metrics = (zookeeper_support.free_port() for _ in range(4))
+        self.port, self.http_port, admin, metrics = (port_support.free_port() for _ in range(4))
         self.log = folder / "bookie.log"
         theirs = TEMPLATE.read_text().replace("/data/", f"{folder}/")
         changes = {

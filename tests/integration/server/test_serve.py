@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import local_support
+import port_support
 import zookeeper_support
 from bookie.cli import main
 from bookie.local import layout
@@ -16,14 +17,14 @@ DEADLINE_S = 90.0
 
 
 def serve(folder: Path, uri: str, *flags: str) -> subprocess.CompletedProcess[str]:
-    (bookie,) = layout.plan(folder, 1, None)
+    bookie = local_support.plan_one(folder)
     layout.write_config(bookie, uri, journal_write_data=True, regeneration="gated")
     argv = [*local_support.BOOKIE, "serve", "--config", str(bookie.config), *flags]
     return subprocess.run(argv, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
 
 
 def test_an_unreachable_metadata_store_is_told_with_its_address(tmp_path: Path) -> None:
-    port = zookeeper_support.free_port()
+    port = port_support.free_port()
 
     done = serve(
         tmp_path,
@@ -47,7 +48,7 @@ def test_a_metadata_store_without_a_cluster_is_told_with_the_command_that_makes_
 
 
 def test_a_cluster_is_not_made_beside_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (bookie,) = layout.plan(tmp_path, 1, None)
+    bookie = local_support.plan_one(tmp_path)
     sentinel = Path(bookie.volumes["ledgers"]) / "BOOKIE"
     with zookeeper_support.running(tmp_path / "zookeeper") as zookeeper:
         layout.write_config(bookie, zookeeper.uri, journal_write_data=True, regeneration="gated")

@@ -53,7 +53,7 @@ def silent() -> Iterator[Silent]:
 @pytest.mark.parametrize("moment", ["when its settings are read", "when it has called"])
 def test_nobody_waits_for_a_metadata_store_that_hangs(moment: str, tmp_path: Path, silent: Silent) -> None:
     """It took a session time-out: the thread that waited for the server's first word was waited for."""
-    (bookie,) = layout.plan(tmp_path, 1, None)
+    bookie = local_support.plan_one(tmp_path)
     layout.write_config(bookie, silent.uri, journal_write_data=True, regeneration="gated")
     bookie.log.parent.mkdir()
     with bookie.log.open("ab") as talk:

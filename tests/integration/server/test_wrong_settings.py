@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import zookeeper_support
+import port_support
 from bookie.cli import main
 
 TLS = "tlsProviderFactoryClass=org.apache.bookkeeper.tls.TLSContextFactory\ntlsKeyStoreType=PEM\n"
@@ -127,7 +127,7 @@ def test_a_port_in_use_is_told_by_its_setting(wrong: Wrong, capsys: pytest.Captu
 
 
 def test_an_address_that_this_machine_has_not_is_told(wrong: Wrong, capsys: pytest.CaptureFixture[str]) -> None:
-    port = zookeeper_support.free_port()
+    port = port_support.free_port()
 
     assert wrong.serve(f"listeningAddress=192.0.2.7\nbookiePort={port}") == 1
 

@@ -39,7 +39,7 @@ def run_until_killed(directory: Path, log: Path, round_: int, *, journal_data: b
                 )
             ),
             "acknowledged entries, and a log that was compacted away",
-            timeout_s=60,
+            timeout_s=180,
         )
         assert child.poll() is None, child.communicate()[1].decode()
     finally:
