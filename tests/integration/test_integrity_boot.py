@@ -908,6 +908,99 @@ def test_volumes_set_back_within_one_boot_are_seen_and_everything_comes_back(
     assert "verdict=Verdict.UNCLEAN" in caplog.text or journaled
 
 
+async def one_set_back(cluster: SimCluster, volume: str, *, trimmed: bool) -> tuple[BookieNode, list[LedgerWriter]]:
+    """A dead bookie with one volume of before its ledgers were written, and these. `trimmed`: the journal that told of
+    them is gone, since a checkpoint covers them."""
+    app = await cluster.client("app")
+    bookie = member_of(cluster, await written(app))
+    await told(cluster, bookie)
+    await bookie.node.do(store_of(bookie).flush())
+    snapshot = bookie.node.image.copy_volume(volume)
+    first = newest(bookie)
+    writers = await six(cluster, app, bookie)
+    while trimmed and first in journal_files(bookie):
+        await six(cluster, app, bookie)
+        await bookie.node.do(store_of(bookie).flush())
+    bookie.crash()
+    bookie.node.image.put_back(snapshot)
+    await its_session_ended(cluster, bookie)
+    return bookie, writers
+
+
+async def answers(asker: ClientNode, bookie: BookieNode, writers: list[LedgerWriter]) -> set[str]:
+    """What the bookie itself answers for every entry: "it" for the entry, else the error's name."""
+    found = set()
+    for writer in writers:
+        for number in range(SET_BACK_COUNT):
+            asked = asker.client.bookies.read(BookieId(bookie.name), writer.id, EntryId(number))
+            try:
+                assert payload(number) in bytes(await asker(asked))
+            except errors.BookieError as error:
+                found.add(type(error).__name__)
+            else:
+                found.add("it")
+    return found
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+@story(on_cluster, 34, bookies=4, journal_write_data=True, journal_file_bytes_max=4096)
+async def test_a_journal_volume_set_back_alone_is_seen_and_everything_comes_back(
+    cluster: SimCluster, *, trimmed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    bookie, writers = await one_set_back(cluster, JOURNAL, trimmed=trimmed)
+
+    await back(cluster, bookie)
+
+    assert "verdict=Verdict.UNCLEAN reason=the volumes went back in time" in caplog.text
+    assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
+
+
+@story(on_cluster, 35, bookies=4, journal_write_data=True)
+async def test_an_index_volume_set_back_alone_gets_what_it_lacks_from_the_journal(cluster: SimCluster) -> None:
+    bookie, writers = await one_set_back(cluster, INDEX, trimmed=False)
+
+    await back(cluster, bookie)
+
+    assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
+
+
+@story(on_cluster, 36, bookies=4, journal_write_data=True, journal_file_bytes_max=4096)
+async def test_what_a_ledger_volume_set_back_behind_its_journal_lacks_is_an_error_and_never_denied(
+    cluster: SimCluster,
+) -> None:
+    """Its index tells of logs that it has no more. It serves: readers have the entries from the others."""
+    bookie, writers = await one_set_back(cluster, LEDGERS, trimmed=True)
+
+    await back(cluster, bookie)
+
+    app = await cluster.client("asker")
+    assert await answers(app, bookie, writers) == {"StorageFailed"}
+    later = await six(cluster, app, bookie)  # no log that it makes now is taken for one of those
+    await bookie.node.do(store_of(bookie).flush())
+    assert await answers(app, bookie, writers) == {"StorageFailed"}
+    for writer in (*writers, *later):
+        await read_back(app, writer.id, SET_BACK_COUNT)
+
+
+@story(on_cluster, 37, bookies=4, journal_write_data=True, journal_file_bytes_max=4096)
+async def test_an_index_volume_set_back_behind_its_journal_is_refused_by_the_name_of_what_is_missing(
+    cluster: SimCluster,
+) -> None:
+    bookie, _ = await one_set_back(cluster, INDEX, trimmed=True)
+    before = contents_of(bookie.node.image)
+
+    bookie.start()
+    await cluster.until(lambda: not bookie.is_running, "it ends")
+
+    assert isinstance(bookie.ended, errors.CorruptFile)
+    assert ".journal is missing, and the last checkpoint does not cover it" in str(bookie.ended)
+    assert "restore the file, or the index volume, if that was set back" in str(bookie.ended)
+    assert [file for file in before if file[0].startswith(JOURNAL)] == [
+        file for file in contents_of(bookie.node.image) if file[0].startswith(JOURNAL)
+    ]
+
+
 async def cut_newest_journal(bookie: BookieNode) -> None:
     volume = bookie.node.image.volumes[JOURNAL]
     files = dict(volume.root.files(volume.path))
@@ -928,8 +1021,12 @@ async def remove_newest_journal(bookie: BookieNode) -> None:
 
 
 def newest(bookie: BookieNode) -> str:
+    return max(journal_files(bookie))
+
+
+def journal_files(bookie: BookieNode) -> list[str]:
     volume = bookie.node.image.volumes[JOURNAL]
-    return max(path for path, _ in volume.root.files(volume.path) if path.endswith(".journal"))
+    return [path for path, _ in volume.root.files(volume.path) if path.endswith(".journal")]
 
 
 @pytest.mark.parametrize("damage", [cut_newest_journal, remove_newest_journal])
