@@ -17,7 +17,7 @@ _COLUMNS = {"ledger": "LEDGER", "missing": "MISSING", "markedSecondsAgo": "MARKE
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    _verb(verbs, "status", "show whether auto-recovery is on, who audits and how many ledgers wait", _status)
+    _verb(verbs, "status", "show whether auto-recovery is on, which bookie audits and how many ledgers wait", _status)
     listing = _verb(verbs, "list", "list the ledgers that are marked because they lack replicas", _list)
     listing.add_argument("--missing", metavar="BOOKIE", help="list only ledgers that lack this bookie's replicas")
     listing.add_argument("--in-progress", action="store_true", help="list only ledgers that somebody repairs now")
@@ -25,7 +25,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     disable = _verb(verbs, "disable", "switch auto-recovery off, during planned work on bookies", _switch)
     disable.set_defaults(enabled=False)
     delay = _verb(verbs, "delay", "show or set how many seconds auto-recovery waits after the loss of a bookie", _delay)
-    delay.add_argument("--set", type=int, metavar="SECONDS", dest="seconds", help="set it to this")
+    delay.add_argument("--set", type=int, metavar="SECONDS", dest="seconds", help="set the time to this")
     _verb(verbs, "audit", "make the auditor look for lost bookies now", _audit)
 
 

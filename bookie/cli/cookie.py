@@ -32,9 +32,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         "compare the cookie in the metadata store with a bookie's settings and directories (needs --config)",
         _check,
     )
-    generate = _verb(
-        verbs, "generate", "print the cookie that a bookie with these settings has (needs --config)", _generate
-    )
+    generate = _verb(verbs, "generate", "print the cookie that these settings ask for (needs --config)", _generate)
     generate.add_argument("--output", type=Path, metavar="FILE", help="write it to this file (default: stdout)")
     create = _verb(verbs, "create", "put a saved cookie of a bookie back into the metadata store", _create, bookie=True)
     create.add_argument("file", type=Path, metavar="FILE", help="the saved cookie")
@@ -42,7 +40,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     delete.add_argument(
         "--force",
         action="store_true",
-        help="delete it although ledgers name the bookie: it cannot return by itself then",
+        help="delete it although ledgers still name the bookie; the bookie then cannot return without a person",
     )
     fix = _verb(
         verbs,

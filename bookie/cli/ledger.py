@@ -53,9 +53,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     )
     depth = check.add_mutually_exclusive_group()
     depth.add_argument("--read", action="store_true", help="read every copy and verify its digest")
-    depth.add_argument(
-        "--listed", action="store_true", help="be content with the bookies' lists, which say nothing about bytes"
-    )
+    depth.add_argument("--listed", action="store_true", help="exit with 0 when the bookies list every copy, unread")
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False) -> argparse.ArgumentParser:

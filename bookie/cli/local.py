@@ -13,8 +13,13 @@ from bookie.runtime.world import open_world
 
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
-    noun.add_argument("--bookies", type=int, default=3, metavar="N", help="how many bookies (default 3)")
-    noun.add_argument("--data", required=True, metavar="DIR", help="keep everything in this directory, which may exist")
+    noun.add_argument("--bookies", type=int, default=3, metavar="N", help="start this many bookies (default 3)")
+    noun.add_argument(
+        "--data",
+        required=True,
+        metavar="DIR",
+        help="keep everything in this directory; a fleet that was there before goes on",
+    )
     noun.add_argument("--json", action="store_true", help="print one line of JSON when all bookies are registered")
     noun.add_argument("--metadata-service-uri", metavar="URI", help="use this ZooKeeper instead of starting one")
     noun.add_argument(
@@ -22,7 +27,10 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     )
     noun.add_argument("--zk-port", type=int, metavar="PORT", help="the ZooKeeper's port (default: a free one)")
     noun.add_argument(
-        "--journal-write-data", choices=("true", "false"), default="true", help="as in a bookie's settings"
+        "--journal-write-data",
+        choices=("true", "false"),
+        default="true",
+        help="whether entries go through the journal (default true)",
     )
     noun.add_argument(
         "--regeneration",

@@ -1,4 +1,4 @@
-"""The command tree, exit codes and how an error is told.
+"""The command tree, the exit codes, and how `bookie` tells an error.
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 refused as unsafe, 6 not known (STYLE.md, 13). An
 error names the thing, the reason and the next thing to try; a traceback is shown only for an error of ours.
@@ -29,8 +29,8 @@ COMMANDS = {
     "autorecovery": "show what Java's auto-recovery has to do, and switch it on or off",
     "metadata": "show, save and restore ledger records in the metadata store, and their owners",
     "inspect": "read the directories of a stopped bookie",
-    "test": "write a ledger, read it back and delete it: does the cluster work, and how fast",
-    "workload": "write for as long as you like, and prove that no acknowledged entry is lost",
+    "test": "write a ledger, read it back and delete it, to see whether the cluster works and how fast",
+    "workload": "write until you stop it, then prove that no acknowledged entry is lost",
 }
 
 WHAT_FOR = (

@@ -42,7 +42,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     release = _verb(
         verbs,
         "release-garbage",
-        "let a bookie drop what its brake on mass deletion holds, after a person has looked",
+        "let a bookie delete the ledgers that its brake on mass deletion holds, after you have looked at them",
         _release,
     )
     output.add_consent(release)

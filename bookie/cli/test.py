@@ -35,7 +35,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     speed.add_argument("--entries", type=int, default=10_000, metavar="N", help="entries to write (10000)")
     speed.add_argument("--size", type=int, default=1024, metavar="BYTES", help="size of an entry (1024)")
     speed.add_argument(
-        "--in-flight", type=int, default=500, metavar="N", help="entries sent and not yet answered, at most (500)"
+        "--in-flight", type=int, default=500, metavar="N", help="most entries sent and not yet answered (500)"
     )
     for verb in (sanity, speed):
         verb.add_argument("--password", default="bookie test", help="the ledger's password")

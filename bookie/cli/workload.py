@@ -29,12 +29,12 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--entries-per-ledger", type=int, default=150, help="entries of each ledger that is closed or left open (150)"
     )
-    run.add_argument("--kill-every-s", type=float, default=10.0, help="kill a writer this often (10)")
+    run.add_argument("--kill-every-s", type=float, default=10.0, help="kill a writer every so many seconds (10)")
     run.add_argument(
         "--stay", action="store_true", help="after `stop`, wait for SIGTERM, so that a pod stays for `verify`"
     )
     _common(run, run_workload)
-    write = output.add_verb(verbs, "write", "be one writer process of `run`, which starts this itself")
+    write = output.add_verb(verbs, "write", "be one writer process of `run`; `run` starts these by itself")
     write.add_argument("--plans", required=True, help="steady, closing, leaving, doomed: one or more, with commas")
     write.add_argument("--rate", type=float, required=True, help="as of `run`")
     write.add_argument("--entries-per-ledger", type=int, required=True, help="as of `run`")
@@ -53,7 +53,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     look = output.add_verb(verbs, "survey", "print as JSON which ledgers name which bookie, and which of them are open")
     _common(look, run_survey, needs_log=False)
     probe = output.add_verb(
-        verbs, "fenced", "ask a bookie to add an entry to ledgers that are fenced there, which it must refuse"
+        verbs, "fenced", "ask a bookie to add an entry to ledgers that are fenced there; it must refuse each"
     )
     probe.add_argument("--bookie", required=True, help="the bookie's id")
     probe.add_argument("--ledgers", required=True, help="ledger ids, with commas")
@@ -72,7 +72,7 @@ def run_workload(arguments: argparse.Namespace) -> int:
     """Write and kill, a sample a second on stdout."""
     if supervisor.supervise(run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay):
         return EXIT_OK
-    print("bookie workload: the writers ended by themselves; their last words are above", file=sys.stderr)
+    output.tell("bookie workload: the writers ended before `stop`; the reason is in the lines above")
     return EXIT_FAILED
 
 
@@ -96,7 +96,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
     """Ask the run on this log to stop and wait until it has."""
     if supervisor.stop(arguments.log):
         return EXIT_OK
-    print(f"bookie workload: no run on {arguments.log} has stopped; is one there?", file=sys.stderr)
+    output.tell(f"bookie workload: no run on {arguments.log} stopped in time: is one running, and is this its --log?")
     return EXIT_FAILED
 
 
@@ -108,7 +108,7 @@ async def run_verify(arguments: argparse.Namespace) -> int:
     when something could not be read, or nothing was acknowledged."""
     ledgers = files.load_log(arguments.log)
     if not ledgers:
-        print(f"bookie workload: {arguments.log} holds no log of a run", file=sys.stderr)
+        output.tell(f"bookie workload: {arguments.log} holds no log of a run: name the folder that `run --log` had")
         return EXIT_NOT_FOUND
     verdict = await _verify(arguments, ledgers)
     if arguments.json:
