@@ -185,7 +185,7 @@ class KubernetesStage:
         self._seen = kube_view.observation(status, pod, notes, incarnation_before=self._incarnation_before)
 
     def decide(self, bookie_id: str, seen: Observation) -> None:
-        """The operator decides."""
+        """Do nothing: the operator decides."""
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 

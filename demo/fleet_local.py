@@ -161,7 +161,7 @@ class LocalStage:
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     def prepare_audit(self) -> None:
-        """Java and Spark are here: the first was asked for, the second brought it along."""
+        """Return at once: `start` made sure of Java, and Spark is installed with this checkout."""
 
     def begin_audit(self, name: str) -> LocalAudit:
         audit = LocalAudit(self.fleet.uri, self._logs / f"audit-{name}")
@@ -204,7 +204,7 @@ class LocalStage:
 
 
 def _ensure_java() -> None:
-    """ZooKeeper needs it; where we may, we install it."""
+    """Install Java, which ZooKeeper needs, where it is missing and we may."""
     if os.environ.get("JAVA_HOME"):
         return
     try:

@@ -61,7 +61,7 @@ def apply(manifest: Path) -> None:
 
 
 def apply_text(text: str) -> None:
-    """The same of a manifest's text."""
+    """Apply a manifest's text as `apply` does."""
     for image in (kube_images.BOOKIE_IMAGE, kube_images.SPARK_IMAGE, kube_images.ZOOKEEPER_IMAGE):
         text = text.replace(f"image: {image}", f"image: {kube_load.name_in_cluster(image)}")
     kube_tools.kubectl("apply", "--namespace", NAMESPACE, "-f", "-", text_in=text)

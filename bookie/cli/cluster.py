@@ -94,7 +94,7 @@ async def _with_space(arguments: argparse.Namespace, found: list[dict[str, Any]]
                 try:
                     total, free = await client.bookies.info(ids.parse_bookie_id(bookie["id"]))
                 except errors.BookieError as error:
-                    output.tell(f"bookie {bookie['id']} does not say how much room it has: {error}")
+                    output.tell(f"bookie {bookie['id']} did not say how much room it has: {error}")
             told.append({**bookie, "freeBytes": free, "totalBytes": total})
     return told
 
@@ -104,6 +104,6 @@ async def _init(arguments: argparse.Namespace) -> str:
         if arguments.if_missing and (found := await cluster.find_instance_id(store, uri.root)) is not None:
             return found
         if reason := where.data_beside(arguments):  # it would never belong to the new cluster
-            raise errors.GrantRefused("has_data", f"nothing was made: {reason}")
+            raise errors.GrantRefused("has_data", f"no cluster was made: {reason}")
         make = cluster.ensure_cluster if arguments.if_missing else cluster.format_cluster
         return await make(store, where.uri_of(arguments), world.entropy)

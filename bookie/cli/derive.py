@@ -1,4 +1,4 @@
-"""What a bookie is when nobody said it outright: its metadata URI and its identity, by the rules of Java's bookie.
+"""Derives what the settings leave out: the metadata URI and the bookie's identity, by the rules of Java's bookie.
 
 An id stands in cookies and in every ledger's metadata for ever, so the same file must give the same id under both.
 Rules: ServerConfiguration.getMetadataServiceUri, BookieImpl.getBookieAddress; spec/metadata.md#M3, M23.
@@ -21,7 +21,7 @@ _PORT_MAX = (1 << 16) - 1
 
 @dataclass(frozen=True, slots=True)
 class HostLookup:
-    """How the system is asked: the address of an interface ("" for the default one), and the name of an address."""
+    """Two questions to the system: the address of an interface ("" for the default one), and the name of an address."""
 
     address_of: Callable[[str], str]
     name_of: Callable[[str], str]
@@ -29,7 +29,7 @@ class HostLookup:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the settings say about identity."""
+    """What the settings say about the bookie's identity."""
 
     bookie_id: str
     port: int

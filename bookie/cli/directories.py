@@ -32,7 +32,7 @@ class NamedDirectory:
 
 
 def unseen(path: str) -> PathFacts:
-    """For who does not look: nothing is wrong with it, and no link leads elsewhere."""
+    """What a caller that does not look assumes: nothing is wrong with `path`, and it is no link."""
     return PathFacts(posixpath.normpath(path), above=path)
 
 
@@ -99,14 +99,12 @@ def _not_now(one: NamedDirectory, user: str) -> str:
             " user (mkdir, chown)"
         )
     if place.denied:
-        return (
-            f"is not for user {user!r}, who may not write to {place.denied}: chown -R it to him, or start as its owner"
-        )
+        return f"cannot be used: user {user!r} may not write to {place.denied}: chown -R it, or start as its owner"
     return ""
 
 
 def _twice(one: NamedDirectory, other: NamedDirectory) -> str:
-    """Why both cannot be. One directory may have two duties, as long as it goes by one name: by that it is known."""
+    """Why two names of one directory cannot be; "" when they may: under one name it may have two duties."""
     if one.place.real != other.place.real:
         return ""
     if one.key == other.key:

@@ -212,7 +212,7 @@ async def _entry(world: World, arguments: argparse.Namespace) -> int:
 
 @contextlib.asynccontextmanager
 async def _index_of(world: World, arguments: argparse.Namespace) -> AsyncIterator[IndexView]:
-    """The index that belongs to a ledger directory."""
+    """The index of a ledger directory."""
     try:
         async with inspect.open_index(world.ordered_stores, arguments.index or arguments.directory) as index:
             yield index
@@ -242,7 +242,7 @@ def _size_of(path: str) -> int:
 
 
 def _tell_quarantined(arguments: argparse.Namespace, index: IndexView) -> int:
-    """Say which ledgers nobody can judge here; 1 when there is one."""
+    """Tell which ledgers are quarantined; 1 when there is one."""
     found = {ledger: why for ledger, why in index.quarantined().items() if arguments.ledger in (None, ledger)}
     for ledger_id, reason in found.items():
         output.tell(f"ledger {ledger_id} is quarantined: {reason}")

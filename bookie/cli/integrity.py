@@ -55,7 +55,7 @@ def run_grant(arguments: argparse.Namespace) -> int:
         report = bookie.ask(calls.storage_report(fresh=True))
         problem = reports.why_not(report)
         if problem is not None:
-            raise errors.GrantRefused("not_waiting", f"no grant: {problem}")
+            raise errors.GrantRefused("not_waiting", f"no grant was given: {problem}")
         if not output.consents(arguments, reports.plan(report)):
             return 0
         grant_id = _grant(bookie, report)

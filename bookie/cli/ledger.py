@@ -115,8 +115,8 @@ async def _read(client: Client, arguments: argparse.Namespace) -> None:
     async with await _open(client, arguments, ends_it=arguments.recover and not arguments.follow) as reader:
         if not (reader.metadata.is_closed or arguments.follow):
             output.tell(
-                f"ledger {ledger_id} is {reader.metadata.state.name}: shown up to what is confirmed, entry"
-                f" {reader.last_confirmed}; --recover would close it and show all, --follow waits for more"
+                f"ledger {ledger_id} is {reader.metadata.state.name}, so only confirmed entries are shown, up to entry"
+                f" {reader.last_confirmed}; --recover closes the ledger and shows all, --follow waits for more"
             )
         last = reader.last_confirmed if arguments.last is None else arguments.last
         if arguments.follow:

@@ -42,7 +42,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 
 async def run_show(arguments: argparse.Namespace) -> int:
     if (arguments.ledger is None) == (arguments.file is None):
-        raise errors.BadInput("name a ledger, or a dump with --file: one of the two")
+        raise errors.BadInput("name either a ledger, or a dump with --file")
     if arguments.file is not None:
         facts = describe(output.read(arguments.file), created_ms=0)
     else:

@@ -82,7 +82,7 @@ def _prepare(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
 
 def _checkpoint(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     bookie.ask(calls.checkpoint())
-    output.say(arguments, {"durable": True}, "everything acknowledged is in logs and index")
+    output.say(arguments, {"durable": True}, "everything acknowledged is now in entry logs and index")
     return 0
 
 

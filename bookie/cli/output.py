@@ -110,13 +110,13 @@ def read(path: Path) -> bytes:
 
 
 def tell(text: str) -> None:
-    """A remark for the person in front of the screen."""
+    """Print a remark for the person in front of the screen."""
     print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr while a person looks, else a line now and then. Call what it gives: so much more is done."""
+    """Show a bar on stderr while a person looks, else a line now and then. Gives a function that counts work done."""
     if not sys.stderr.isatty():
         yield ProgressLines(what, total).add
         return
@@ -130,7 +130,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
 
 
 class ProgressLines:
-    """Progress for a log: nothing from what is soon done, a line in so long from what is not."""
+    """Progress for a log: nothing of short work, a line every `PROGRESS_LINE_S` of long work."""
 
     def __init__(self, what: str, total: int | None, now_s: Callable[[], float] = time.monotonic) -> None:
         self._what = what
@@ -149,7 +149,7 @@ class ProgressLines:
 # ---- three outcomes --------------------------------------------------------------------------------------------------
 
 # Of commands that look whether something is whole. What was not seen is never called fine (docs/CLI.md, exit codes).
-# LISTED is said only to who asked for lists alone.
+# LISTED is said only when the person asked for lists alone.
 WHOLE, LISTED, DAMAGE, NOT_KNOWN = "whole", "listed", "damage", "not known"
 EXIT_OF = {WHOLE: 0, LISTED: 0, DAMAGE: 1, NOT_KNOWN: 6}
 

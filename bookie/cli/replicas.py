@@ -99,7 +99,10 @@ def sentence(ledger_id: LedgerId, rows: Sequence[Mapping[str, Any]], *, reads: b
     if any(row["outcome"] == output.DAMAGE for row in rows):
         return output.DAMAGE, f"ledger {ledger_id}: copies are missing or corrupt"
     if any(row["missing"] is None or (reads and row["outcome"] == output.NOT_KNOWN) for row in rows):
-        return output.NOT_KNOWN, f"ledger {ledger_id}: nothing is proven damaged, and not every copy could be seen"
+        return (
+            output.NOT_KNOWN,
+            f"ledger {ledger_id}: no damage was found, but some copies could not be seen (PROBLEM says why)",
+        )
     if not copies:
         return output.WHOLE, f"ledger {ledger_id} is empty: there is no copy to look at"
     if reads:
@@ -128,10 +131,10 @@ async def _read_all(
                 troubles += 1
                 found["read"] += 1
                 found["corrupt"] += 1
-                found["problem"] = found["problem"] or f"entry {number} is listed, and is not there: {error}"
+                found["problem"] = found["problem"] or f"the bookie lists entry {number} and does not have it: {error}"
             except errors.BookieError as error:
                 troubles += 1
-                found["problem"] = found["problem"] or f"entry {number} is listed, and was not given: {error}"
+                found["problem"] = found["problem"] or f"the bookie lists entry {number} and did not give it: {error}"
             else:
                 found["read"] += 1
 

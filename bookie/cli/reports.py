@@ -25,11 +25,13 @@ def describe(report: StorageReport) -> list[str]:
         )
     lines += [f"  {path}: takes no writes until a restart" for path in report.directories_failed]
     if report.quarantined_count:
-        lines.append(f"  {report.quarantined_count} ledgers quarantined, which this bookie cannot judge:")
+        lines.append(
+            f"  {report.quarantined_count} ledgers are quarantined: this bookie cannot read what it has of them:"
+        )
         lines += [f"    ledger {ledger.ledger_id}: {ledger.reason}" for ledger in report.quarantined]
     if report.garbage_held_ledgers > 0:
         lines.append(
-            f"  {report.garbage_held_ledgers} ledgers held that the metadata store no longer has: "
+            f"  {report.garbage_held_ledgers} ledgers are held, although the metadata store no longer has them: "
             "see `bookie node release-garbage --dry-run`"
         )
     lines.append(f"  evidence {report.evidence_hash or '-'}")
@@ -45,7 +47,7 @@ def why_not(report: StorageReport) -> str | None:
     if report.verdict is not None and report.verdict.is_held:
         return f"bookie {report.bookie_id} is held ({verdict_of(report)}): {report.reason}"
     if report.state is not State.WAITING_GRANT or report.verdict is not Verdict.LOST:
-        return f"bookie {report.bookie_id} waits for none; it is {report.state.value} ({report.reason})"
+        return f"bookie {report.bookie_id} waits for no grant: it is {report.state.value} ({report.reason})"
     return None
 
 
@@ -59,7 +61,7 @@ def plan(report: StorageReport) -> list[str]:
         f"  2. replace its cookie (version {report.cookie_version}); incarnation {report.incarnation} -> "
         f"{report.incarnation + 1}",
         f"  3. serve, and copy back from its peers what {lost} held",
-        "  If an old copy of these volumes still exists, attach it instead: a grant makes it worthless.",
+        "  If an old copy of these volumes still exists, attach it instead: after a grant nobody can use that copy.",
     ]
 
 

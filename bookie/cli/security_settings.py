@@ -63,7 +63,7 @@ def _tls(settings: Settings, *, is_server: bool) -> TlsOptions:
 
 
 def _protocols(asked: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that can be had; all that was asked for, to be refused, when none can (`settings` warns of the others)."""
+    """The versions of `asked` that this bookie speaks; all of `asked`, to be refused, when it speaks none."""
     return tuple(name for name in PROTOCOLS if name in asked) or asked
 
 

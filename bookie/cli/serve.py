@@ -139,7 +139,7 @@ async def _serve(effective: "Effective") -> int:
 
 
 def _tell_of_little_memory(options: "ServerOptions") -> None:
-    """A container that is smaller than what caches and clients may take ends a bookie without a word, some day."""
+    """Warn when caches and clients may take more memory than this container has: the kernel would kill the bookie."""
     from bookie.base import budgets, units
     from bookie.runtime import memory
 
@@ -154,14 +154,14 @@ def _tell_of_little_memory(options: "ServerOptions") -> None:
     )
     if limit is not None and limit < need:
         log.warning(
-            "this container may use %s; caches and clients may take %s: give it as much, or set smaller caches",
+            "this container may use %s, caches and clients may take %s: raise its limit, or set smaller caches",
             units.format_bytes(limit),
             units.format_bytes(need),
         )
 
 
 def _within_descriptors(options: "ServerOptions") -> "ServerOptions":
-    """With no more connections than this process has descriptors for, beside its files."""
+    """Lower the bound on connections to what this process has descriptors for, beside its files."""
     from bookie.runtime import descriptors
 
     _tell_of_little_memory(options)
@@ -172,7 +172,7 @@ def _within_descriptors(options: "ServerOptions") -> "ServerOptions":
     if most >= options.budgets.connections:
         return options
     log.warning(
-        "at most %d client connections, %d were to be possible: this process may have %d descriptors (ulimit -Hn)",
+        "only %d client connections instead of %d: this process may have %d descriptors; raise that limit (ulimit -Hn)",
         most,
         options.budgets.connections,
         limit,
@@ -191,7 +191,7 @@ async def _listening(effective: "Effective", key: str, address: "Address", serve
                 raise
             port = await stack.enter_async_context(serve(address._replace(port=0)))
             log.warning(
-                "%s is not set and %d is taken: it is %d in this life reason=%s", key, address.port, port, error
+                "%s is not set and %d is taken: it is %d until the next start reason=%s", key, address.port, port, error
             )
         yield port
 
@@ -200,7 +200,7 @@ async def _listening(effective: "Effective", key: str, address: "Address", serve
 async def _serving_http(
     node: "Bookie", effective: "Effective", world: "World", secured: "Secured | None"
 ) -> AsyncIterator[None]:
-    """Java's admin paths, where they are wanted."""
+    """Serve Java's admin paths, if the settings want them."""
     from bookie.cli import server_options
     from bookie.runtime import http, metrics
     from bookie.server.cluster_paths import ClusterPaths
@@ -226,7 +226,7 @@ async def _serving_http(
 
 
 def _known(effective: "Effective", secured: "Secured | None") -> "Known":
-    """Who may ask over HTTP for more than health and metrics."""
+    """The callers that get more than health and metrics over HTTP."""
     from bookie.runtime import http
 
     hosts = frozenset() if effective.host.pod_uid else http.Known().hosts | {effective.admin.host}
@@ -239,7 +239,7 @@ def _known(effective: "Effective", secured: "Secured | None") -> "Known":
 
 
 class _Session:
-    """A session with the metadata store for whoever asks about the cluster, begun by the first who does.
+    """A session with the metadata store for questions about the cluster; the first question begins it.
 
     Not the bookie's own: a list of a million ledgers must not stand between it and its registration.
     """

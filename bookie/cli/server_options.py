@@ -1,4 +1,4 @@
-"""From settings to ServerOptions: what was not said is derived, what must not go together is refused, all at once."""
+"""Turns settings into ServerOptions: derives what they leave out, and tells all contradictions at once."""
 
 import getpass
 import os

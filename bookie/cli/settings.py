@@ -54,7 +54,7 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
 
 
 def _doubts(values: Mapping[str, Value]) -> Iterator[str]:
-    """What may well not be what was meant."""
+    """Warnings about values that may not be what the person meant."""
     for key, consequence in _IF_SECONDS_ARE_MEANT.items():
         value = values[key]
         if value.text.isdecimal() and int(value.text) < _DOUBTED_BELOW_MS:
@@ -67,8 +67,8 @@ def _doubts(values: Mapping[str, Value]) -> Iterator[str]:
     gone = [name for name in asked if name not in PROTOCOLS]
     if values["tlsProviderFactoryClass"].text and gone and len(gone) < len(asked):
         yield (
-            f"{values['tlsEnabledProtocols'].origin}: tlsEnabledProtocols: {', '.join(gone)} cannot be had here, left"
-            f" out; {' and '.join(name for name in PROTOCOLS if name in asked)} can"
+            f"{values['tlsEnabledProtocols'].origin}: tlsEnabledProtocols: {', '.join(gone)} is not spoken here, left"
+            f" out; it speaks {' and '.join(name for name in PROTOCOLS if name in asked)}"
         )
     directories = [path for key in DIRECTORIES for path in split_list(values[key].text)]
     shared = values["allowSharedFilesystem"]

@@ -1,4 +1,4 @@
-"""From settings to StorageOptions: directories, sizes, thresholds, compaction and scrub by Java's names."""
+"""Turns settings into StorageOptions: directories, sizes, thresholds, compaction and scrub by Java's names."""
 
 from bookie.base.units import MIB
 from bookie.settings.values import Settings

@@ -43,7 +43,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 
 async def run_sanity(arguments: argparse.Namespace) -> int:
     facts = await _sanity(arguments)
-    output.say(arguments, facts, f"{facts['entries']} entries written, read back and compared: all is well")
+    output.say(arguments, facts, f"{facts['entries']} entries were written, read back and compared: the cluster works")
     return 0
 
 
@@ -94,7 +94,9 @@ async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads
         body = await client.bookies.read(bookie_id, ledger_id, EntryId(number))
         _, found = digest.open(body, ledger_id, EntryId(number))
         if bytes(found) != payload:
-            raise errors.StorageFailed(f"bookie {bookie_id} gave back another entry {number} than it took")
+            raise errors.StorageFailed(
+                f"bookie {bookie_id} gave back other bytes of entry {number} than it took: look at its disks"
+            )
     return {"entries": len(payloads), "ledger": ledger_id, "bookies": [bookie_id]}
 
 
@@ -102,7 +104,9 @@ async def _compare(client: Client, arguments: argparse.Namespace, writer: Ledger
     async with await client.open(writer.id, arguments.password.encode()) as reader:
         found = [entry.payload for entry in await reader.read(0, len(payloads) - 1)] if payloads else []
     if found != payloads:
-        raise errors.StorageFailed(f"ledger {writer.id} gave back other entries than were written")
+        raise errors.StorageFailed(
+            f"ledger {writer.id} gave back other entries than were written: look at the logs of its bookies"
+        )
 
 
 async def _write(writer: LedgerWriter, payload: bytes, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def admin(arguments: argparse.Namespace) -> "Iterator[AdminClient]":
         try:
             if bookie_id and (found := bookie.ask(calls.storage_report(fresh=True)).bookie_id) != bookie_id:
                 raise errors.BadInput(
-                    f"{arguments.config} sets no adminPort, and at {address} is {found}, not {bookie_id}: add --admin "
+                    f"{arguments.config} sets no adminPort, and {found} is at {address}, not {bookie_id}: add --admin "
                     "HOST:PORT; the bookie's log tells the port (adminPort is not set ...)"
                 )
             yield bookie
@@ -95,7 +95,7 @@ def admin(arguments: argparse.Namespace) -> "Iterator[AdminClient]":
 
 
 def _admin_of(arguments: argparse.Namespace) -> tuple[str, str]:
-    """Address of a bookie's admin port; and whose it must be, "" where somebody said the port."""
+    """The address of an admin port, and the bookie that must answer there; "" when the person named the port."""
     if arguments.admin:
         return str(arguments.admin), ""
     if arguments.config:
@@ -122,7 +122,7 @@ def _answers(address: str) -> bool:
 
 
 def data_beside(arguments: argparse.Namespace) -> str:
-    """What to say of a cluster that is not there, when the settings name directories with data; "" when they do not."""
+    """Why no cluster may be made here: a directory of the settings that holds data; "" when none does."""
     from bookie.integrity import sentinel
 
     loaded = settings.load(arguments)
@@ -130,7 +130,7 @@ def data_beside(arguments: argparse.Namespace) -> str:
         for directory in loaded.names(key):
             if os.path.exists(sentinel.path(directory)):
                 return (
-                    f"{directory} ({loaded.values[key].origin}) holds data of a cluster that was: correct the metadata"
+                    f"{directory} ({loaded.values[key].origin}) holds data of an earlier cluster: correct the metadata"
                     " service URI, or restore its metadata store from a backup"
                 )
     return ""
@@ -138,7 +138,7 @@ def data_beside(arguments: argparse.Namespace) -> str:
 
 @contextlib.contextmanager
 def _telling_of_data(arguments: argparse.Namespace) -> "Iterator[None]":
-    """To make a cluster is no advice beside data."""
+    """Where directories hold data, replace the advice to make a cluster."""
     try:
         yield
     except errors.NoCluster as error:

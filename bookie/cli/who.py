@@ -1,4 +1,4 @@
-"""Who gives a command: the name that a person's grant and its traces carry."""
+"""The name of the person who gives a command, for grants and the records of them."""
 
 import getpass
 import os

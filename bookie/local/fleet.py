@@ -1,4 +1,4 @@
-"""Starting a local fleet, saying what was started, and ending it."""
+"""Starts a local fleet, tells what it started, and ends it."""
 
 import asyncio
 import contextlib

@@ -70,7 +70,7 @@ def repair_status(interval_ms: int = 0) -> AdminCall[RepairStatus]:
 
 
 def set_read_only(read_only: bool) -> AdminCall[State]:
-    """The state after it."""
+    """The answer is the bookie's state after the change."""
     mode = proto.SetModeRequest.READ_ONLY_MODE if read_only else proto.SetModeRequest.READ_WRITE
     return AdminCall("SetMode", proto.SetModeRequest(mode=mode), lambda reply: State(proto.State.Name(reply.state)))
 
@@ -82,19 +82,19 @@ def prepare_shutdown() -> AdminCall[tuple[bool, str]]:
 
 
 def checkpoint() -> AdminCall[None]:
-    """Answered once everything acknowledged before is in logs and index."""
+    """The answer comes once every entry acknowledged before is in entry logs and index."""
     return AdminCall("Checkpoint", proto.CheckpointRequest(), lambda _: None, LONG_DEADLINE_S)
 
 
 def collect_garbage(compaction: Compaction, *, released: int = 0, looks_only: bool = False) -> AdminCall[GarbageReport]:
-    """A run now. `released`: so many ledgers may go beyond the brake on mass deletion. `looks_only`: nothing goes."""
+    """Collect now. `released`: so many ledgers may go beyond the brake on deletion. `looks_only`: delete nothing."""
     kind = proto.CollectGarbageRequest.Compaction.Value(compaction.name)
     request = proto.CollectGarbageRequest(compaction=kind, released=released, looks_only=looks_only)
     return AdminCall("CollectGarbage", request, partial(encoding.decode, GarbageReport), LONG_DEADLINE_S)
 
 
 def scrub(*, start: bool) -> AdminCall[ScrubReport]:
-    """How the check of all entries goes; `start` asks for a pass now and does not wait for it."""
+    """The answer tells how the check of all entries goes; `start` begins a pass and does not wait for its end."""
     return AdminCall("Scrub", proto.ScrubRequest(start=start), partial(encoding.decode, ScrubReport))
 
 

@@ -21,10 +21,10 @@ from bookie.ports.doors import Doors
 _PROBE = "/grpc.health.v1.Health/Check"
 # Calls under way together, streams included. An operator has a handful.
 CALLS_MAX = 64
-# Whoever watches our health may be anybody, and stays: he takes no place of those who are known.
+# Anybody may watch our health, for as long as he likes: watchers have places of their own, apart from known callers.
 _WATCH = "/grpc.health.v1.Health/Watch"
 WATCHERS_MAX = 16
-# What gRPC is to bound: messages, headers, and how long somebody may be silent before and between calls.
+# What gRPC bounds: messages, headers, and how long a client may be silent before and between calls.
 OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024),
     ("grpc.max_metadata_size", 16 * 1024),
@@ -41,7 +41,7 @@ class _Places:
 
 
 class AdminBoundary(grpc.aio.ServerInterceptor):
-    """Counts calls, and stops what they raise."""
+    """Counts the calls under way, and catches what they raise."""
 
     def __init__(self, doors: Doors) -> None:
         self._doors = doors

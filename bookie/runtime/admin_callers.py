@@ -1,4 +1,4 @@
-"""Who calls the admin port. Nothing but health is answered to whom is not known here, looking included.
+"""Tells who calls the admin port. A caller that is not known gets health and nothing else, not even a report.
 
     mutual TLS           the name in a certificate that `admin_tls` accepts: the operator, from anywhere
     the admin socket     "local": who may open a file of this bookie's user, as `kubectl exec` does
@@ -42,7 +42,7 @@ class Names(Protocol):
 
 
 class Refused(Exception):
-    """Nobody we know calls; the status and the sentence go to the caller."""
+    """The bookie does not know this caller; the status and the sentence go to the caller."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -76,10 +76,10 @@ class Callers:
         if not is_socket and (self._in_pod or _host(peer) not in self._local_hosts):
             raise Refused(
                 grpc.StatusCode.PERMISSION_DENIED,
-                "only the operator is answered, on adminTlsPort, and whoever is in the pod, on its admin socket:"
+                "in a pod this port answers health alone; the operator calls adminTlsPort, a person the socket:"
                 " `kubectl exec POD -- bookie ...` without --admin"
                 if self._in_pod
-                else "the admin port answers its own machine only: call it there, or over TLS on adminTlsPort",
+                else "the admin port answers its own machine only: call it from there, or over TLS on adminTlsPort",
             )
         if self._token_file:
             self._check_token(authorization)
@@ -89,7 +89,8 @@ class Callers:
         name = self._names.name_of(certificate) if self._names is not None else None
         if name is None:
             raise Refused(
-                grpc.StatusCode.UNAUTHENTICATED, "this certificate has ended, or bears no name that this bookie obeys"
+                grpc.StatusCode.UNAUTHENTICATED,
+                "this certificate has expired, or has no name that the file `clients` of this bookie lists",
             )
         return name
 
@@ -103,7 +104,7 @@ class Callers:
             raise Refused(grpc.StatusCode.UNAUTHENTICATED, "this admin port wants a token it knows: set adminTokenFile")
 
     def _tokens(self) -> list[Secret]:
-        """Read anew each time: these calls are rare, and a new token counts at once."""
+        """The tokens of the file, read for each call: calls are rare, and a new token counts at once."""
         lines = text_file.read(self._token_file, "adminTokenFile ").split()
         if not lines:
             raise errors.BadInput(f"adminTokenFile {self._token_file} holds no token")
@@ -118,7 +119,7 @@ def _host(peer: str) -> str:
 
 
 class Interceptor(grpc.aio.ServerInterceptor):
-    """Asks `Callers` before each call of the admin service, and tells who changes something."""
+    """Asks `Callers` before each call of the admin service, and logs the name of a caller who changes something."""
 
     def __init__(self, callers: Callers, doors: Doors) -> None:
         self._callers = callers

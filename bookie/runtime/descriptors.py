@@ -1,4 +1,4 @@
-"""Descriptors of this process: as many as it may have, and so many kept for its files.
+"""Raises this process's limit of descriptors, and keeps enough of them for its files.
 
 A bookie that has none left cannot open a log or an index file; connections of strangers must not use them up.
 """

@@ -1,9 +1,9 @@
 """A small HTTP/1.1 server for `/metrics` and a few admin paths: one short request a connection, everything bounded.
 
-No keep-alive, no chunked bodies: probes and scripts of operators, not browsers (docs/decisions/0008-http.md). Who asks
-is told by where he is (this machine) or by a certificate that he may show, never by what he says.
-Whatever a request raises is answered 500 and ends here: `Doors` counts it. Who lets us wait, for the rest of his
-request or until he takes his answer, gives way to those who come after him: a request that is whole is answered.
+No keep-alive, no chunked bodies: probes and scripts of operators, not browsers (docs/decisions/0008-http.md). The
+server knows a caller by an address of this machine or by a certificate, never by what the caller claims.
+An error that a request causes is answered 500 and ends here: `Doors` counts it. A client that lets us wait, for the
+rest of its request or until it takes its answer, gives way to later clients: a whole request is always answered.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Known:
     name_of: Callable[[bytes], str | None] = lambda certificate: None
 
     def caller(self, writer: asyncio.StreamWriter) -> str:
-        """The name of whoever is at the other end."""
+        """The name of the caller at the other end; "" for a stranger."""
         tunnel = writer.get_extra_info("ssl_object")
         shown = tunnel.getpeercert(binary_form=True) if tunnel is not None else None
         if shown and (name := self.name_of(ssl.DER_cert_to_PEM_cert(shown).encode())):
@@ -65,7 +65,7 @@ class _Bad(Exception):
 
 
 class _Places:
-    """Connections that wait for their clients. Where they are too many, the oldest goes of the address with most."""
+    """Connections that wait for their clients. When there are too many, the address with most loses its oldest."""
 
     def __init__(self, most: int, of_one: int, doors: Doors) -> None:
         self._most = most
@@ -75,7 +75,7 @@ class _Places:
 
     @contextlib.contextmanager
     def taken(self, host: str, writer: asyncio.StreamWriter) -> Iterator[None]:
-        """While its client is to do something."""
+        """Hold a place while the server waits for the client."""
         waiting = self._waiting.setdefault(host, {})
         waiting[writer] = None
         try:
@@ -91,7 +91,7 @@ class _Places:
         writer = next(iter(self._waiting[host]))
         self._leave(host, writer)
         writer.transport.abort()
-        self._doors.refused("http", "it let us wait, and others need its place", host)
+        self._doors.refused("http", "this client made the server wait, and others needed its place", host)
 
     def _leave(self, host: str, writer: asyncio.StreamWriter) -> None:
         waiting = self._waiting.get(host, {})

@@ -11,7 +11,7 @@ _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
 _QUIET = ("kazoo", "grpc")
 
 
-# Libraries that tell of each odd message of a stranger, with its traceback.
+# Libraries that log each odd message of a stranger, with its traceback.
 _FOREIGN = ("grpc", "asyncio", "kazoo")
 
 
@@ -45,6 +45,6 @@ def set_up(level: str = "INFO") -> None:
 
 
 def quiet() -> None:
-    """For commands, which say themselves what went wrong."""
+    """Silence libraries whose errors our own code tells."""
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""What the settings of the metadata store's security mean, with the files that they name.
+"""Reads the settings of the metadata store's security, and the files that they name.
 
 Names are Java's where Java has settings; ZooKeeper's system properties (`zookeeper.client.secure`, ...) are other names
 of ours.
@@ -30,7 +30,7 @@ def security(settings: Settings) -> MetadataSecurity:
 
 
 def read(path: str) -> MetadataSecurity:
-    """Read a properties file, for whoever has no settings of a bookie: a bookie's own file may be given, and
+    """Read a properties file, for a program without the settings of a bookie: a bookie's own file may be given, and
     what is not about the metadata store is passed over. Raises BadInput."""
     values = default_values()
     take(values, properties.read(path))
@@ -41,7 +41,7 @@ def read(path: str) -> MetadataSecurity:
 
 
 def _sasl(settings: Settings) -> tuple[str, Secret]:
-    """Do as Java: whoever has the section proves who he is, whatever else is set."""
+    """User and password for SASL, as Java: a process that has the section uses it, whatever else is set."""
     path, section = settings.text("zkJaasFile") or settings.text("saslJaasFile"), settings.text("zkJaasSectionName")
     wanted = bool(settings.text("zkJaasFile")) or not settings.values["zkJaasSectionName"].is_default
     if not path:

@@ -53,7 +53,7 @@ def _cumulative(item: Histogram) -> Iterator[tuple[str, float]]:
 
 
 def page(telemetry: Telemetry) -> Handler:
-    """What answers `GET /metrics`, and tells whoever asks for anything else."""
+    """A handler that answers `GET /metrics`, and names that path to a caller that asks for another."""
     registry = CollectorRegistry()
     registry.register(_Collector(telemetry))
     ProcessCollector(registry=registry)

@@ -34,7 +34,7 @@ _FAREWELL_TURNS = 3
 
 
 class _Live:
-    """The streams that the kernel knows, and what they hold together that their owners have not taken."""
+    """The streams that the kernel knows, and how many bytes they hold that their owners have not read."""
 
     __slots__ = ("ahead_bytes", "is_tight", "streams")
 
@@ -44,7 +44,7 @@ class _Live:
         self.is_tight = False
 
     def tighten(self) -> None:
-        """Too much: hold every stream whose owner does something else."""
+        """Stop reading from every stream whose owner does not wait for bytes: too many bytes wait."""
         self.is_tight = True
         for stream in self.streams:
             stream.hold()

@@ -1,4 +1,4 @@
-"""What the system says of a configured directory, or of a port, before anything is begun.
+"""Asks the system about a configured directory, or a port, before the bookie begins anything.
 
 Looks only: makes nothing, writes nothing, lets go at once of what it holds for the question. A disk that answers with
 an error says nothing about the settings: that is left to the boot, which knows what it means.
@@ -84,7 +84,7 @@ def _may_write(path: str) -> bool:
 
 
 def _is_held(path: str) -> bool:
-    """Asks for a shared lock, so that two who ask at the same time do not find each other."""
+    """Ask for a shared lock, so that two processes that ask at the same time do not see each other."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -4,7 +4,7 @@ One column family, hence one sequence of memtables: a background flush can make 
 later one without the earlier (the port promises that). Small on purpose: an idle bookie holds a few MiB here.
 rocksdict raises plain `Exception` with RocksDB's text; it is translated here, once, by that text.
 
-A flush without a descriptor left RocksDB takes for a failed disk, for ever (seen). So what is written since the last
+When no descriptor is left, RocksDB takes a flush for a failed disk, for ever (seen). So what is written since the last
 flush is kept here too; when there are descriptors again the database is closed, opened, and given that, in one batch:
 as after a crash of it alone, and nothing is missing.
 """
@@ -68,7 +68,7 @@ _SHORT = ("Too many open files", "Cannot allocate memory")
 def _translate(directory: str, error: Exception, *, is_write: bool) -> errors.BookieError:
     text = str(error)
     if "Corruption" in text:
-        return errors.CorruptFile(f"{directory}: {text}; the index does not check: treat this volume as lost")
+        return errors.CorruptFile(f"{directory}: {text}; the index is corrupt: treat this volume as lost")
     if any(words in text for words in _SHORT):
         return errors.OutOfResources(f"{directory}: {text}")
     if "No space left" in text:
@@ -174,7 +174,9 @@ class RocksStore:
         if not self._is_stuck:
             return
         if self._is_flushing or not _has_descriptors(HEADROOM):
-            raise errors.OutOfResources(f"{self._directory}: the index waits for descriptors; it is tried again")
+            raise errors.OutOfResources(
+                f"{self._directory}: the index waits for free descriptors; the bookie tries again by itself"
+            )
         rocks = rocksdict.WriteBatch(raw_mode=True)
         for change in self._unflushed:
             _put_into(rocks, change)
@@ -191,7 +193,9 @@ class RocksStore:
         """After a full disk RocksDB resumes by itself, every 5 s, once 8 MiB are free; but only while nobody writes or
         flushes (seen: half a second between attempts, and it never did). What it could not flush it still holds."""
         if self._rests_until_s and time.monotonic() < self._rests_until_s:
-            raise errors.DiskFull(f"{self._directory}: no space left for the index a moment ago; it is tried again")
+            raise errors.DiskFull(
+                f"{self._directory}: no space was left for the index a moment ago; the bookie tries again by itself"
+            )
 
     def get(self, key: bytes) -> bytes | None:
         try:

@@ -113,12 +113,14 @@ class _Access:
             for xid in range(1, 4):
                 answer = self._ask(xid, payload or b"", timeout_s)
                 if not answer:
-                    raise errors.Unauthorized("it asks nobody for a password: its own JAAS section `Server` is missing")
+                    raise errors.Unauthorized(
+                        "it never asks for a password: ZooKeeper's own JAAS file lacks its section `Server`"
+                    )
                 payload = client.answer(answer)
                 if payload is None:
                     self._on_trouble("")
                     return
-            raise errors.Unauthorized("SASL does not come to an end")
+            raise errors.Unauthorized("SASL takes more steps than DIGEST-MD5 has")
         except (errors.Unauthorized, kazoo_errors.ZookeeperError, kazoo_errors.ConnectionDropped) as error:
             said = str(error) if isinstance(error, errors.Unauthorized) else "wrong password, or it knows no such user"
             self._on_trouble(f"{host} refuses user {self._user!r}: {said}")

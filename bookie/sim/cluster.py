@@ -359,7 +359,7 @@ class SimCluster:
         self.simulation.fabric.release(source, target)
 
     def partition(self, one: str, other: str) -> None:
-        """Both ways."""
+        """Hold what the two machines send each other, both ways."""
         self.hold(one, other)
         self.hold(other, one)
 

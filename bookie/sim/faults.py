@@ -1,4 +1,4 @@
-"""Which faults exist in a run, and how often: drawn from the seed, swarm style; and the atlas of survivable damage.
+"""Draws from the seed which faults exist in a run and how often; and keeps the atlas of survivable damage.
 
 A run in which everything fails a little meets few deep combinations; a run in which three faults exist and the others
 do not meets them all. The atlas keeps injected damage within what the replication protocol survives, so that whatever a
@@ -147,7 +147,7 @@ def dials(swarm: Swarm, seed: int | str) -> Dials:
 
 
 class Atlas:
-    """Who may lose data now. One bookie at a time may have lost unsynced or all data, until it reports to be repaired.
+    """Permits one bookie at a time to lose data, unsynced or all of it, until that bookie reports to be repaired.
 
     Argument: with an ack quorum of A every acknowledged entry is on A bookies; one of them losing it leaves A - 1 >= 1
     copies, and the next may lose its own only after the first has copied everything back. Clean power cuts in journal

@@ -1,4 +1,4 @@
-"""What the metadata store held at each commit: for sessions whose server lags behind, as ZooKeeper's followers do.
+"""Remembers what the metadata store held at each commit, for sessions whose server lags behind, as followers do.
 
 A session's reads never go back, see its own writes and whatever a watch told it of; anything else may be old, until a
 `sync`. Pure.

@@ -89,7 +89,7 @@ class Injector:
         bookie.node.disk_faults.sync_fails_per_million = 0
 
     def _is_threatened(self, bookie: BookieNode) -> bool:
-        """True while something is broken there that may still cost it its data."""
+        """True while a fault of this bookie's disks may still cost it its data."""
         volumes = list(bookie.node.image.volumes.values())
         return bookie.name in self._calm_at or any(full[1] in volumes for full in self._room_at)
 

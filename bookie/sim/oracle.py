@@ -1,4 +1,4 @@
-"""What must hold, checked as it happens: the promises of the replication protocol as one observer of a whole cluster.
+"""Checks the promises of the replication protocol as things happen, as one observer of a whole cluster.
 
 Facts come from outside the product: what applications were told (`acknowledged`, `read`, `confirmed`), what the
 metadata store holds (`metadata_changed`). Rules: spec/bp46.md#S1 to S6, S14, S16; each broken one is reported

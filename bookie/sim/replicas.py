@@ -1,4 +1,4 @@
-"""Who was named in somebody else's place must hold what he should: checked at the very moment, and again at the end.
+"""Checks that a bookie named in another's place holds its entries: when it is named, and again at the end.
 
 Facts come from outside the product: each change of a ledger's metadata, and the indexes of running bookies. A bookie
 that does not run at that moment is looked at in the end, when all are up and repaired.
@@ -61,7 +61,7 @@ class Replicas:
                     self._check(promise, metadata, "is named")
 
     def check_all(self) -> None:
-        """In the end: every promise to which the metadata still holds."""
+        """At the end, check each promise that the metadata still makes."""
         for promise in self._promises:
             metadata = self._metadata.get(promise.ledger_id)
             if metadata is not None:

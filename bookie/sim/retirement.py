@@ -1,8 +1,8 @@
-"""Bookies leave while everything else goes on: emptied while they serve, or stopped, emptied, forgotten and wiped.
+"""Retires bookies while everything else goes on: empties them while they serve, or stops, empties, forgets and wipes.
 
-Who was stopped comes back under its id with empty volumes, as a new bookie. So what its evacuation did not bring to
-others is lost for good, and the oracle misses it. Beside it collects a bookie as Java has them: it throws away what it
-holds of a closed ledger that does not name it, as far as the lock allows (spec/metadata.md#M39).
+A bookie that was stopped comes back under its id with empty volumes, as a new one. What its evacuation did not copy to
+others is lost for good, and the oracle misses it. Meanwhile bookies throw away, as
+Java's do, what they hold of closed ledgers that do not name them, as far as the lock allows (spec/metadata.md#M39).
 """
 
 import asyncio

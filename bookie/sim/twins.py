@@ -1,4 +1,4 @@
-"""Second processes of one bookie id: a bookie is thought dead, cut off or stopped, and is made again elsewhere, empty.
+"""Starts second processes of a bookie id: a bookie is thought dead, cut off or stopped, and made anew elsewhere, empty.
 
 The old process comes back whenever it likes. In the end one of the two is the bookie; the other has stopped by itself,
 and what the old one acknowledged in between is the oracle's to miss. An episode counts as a loss of the old one's data.
@@ -105,7 +105,7 @@ class Twins:
             stays.start()
 
     def _holds(self, bookie: BookieNode) -> bool:
-        """Does the sign of this very process stand?"""
+        """True while the metadata store holds the sign of this very process."""
         node = self._cluster.simulation.keeper.tree.nodes.get(paths.process(ROOT, BookieId(bookie.name)))
         assert bookie.process is not None
         record = bookie.process.boot.record
@@ -123,7 +123,7 @@ class Twins:
             self._cluster.release(source, target)
 
     async def _rest(self, seconds_max: float) -> None:
-        """Some time, or until it is to end."""
+        """Wait for some time, or until `stop`."""
         try:
             async with asyncio.timeout(self._random.random() * seconds_max):
                 await self._is_stopping.wait()

@@ -1,4 +1,4 @@
-"""What bookies say on the wire, decoded and held against what they said before (spec/bp46.md#S7, S8).
+"""Decodes what bookies say on the wire, and compares it with what they said before (spec/bp46.md#S7, S8).
 
 The first: a bookie that answered a fencing request accepts no normal add of that ledger that arrives later, in no later
 life. The second: a bookie that acknowledged an entry never denies having it while that could decide anything: while the

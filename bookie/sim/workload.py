@@ -1,7 +1,7 @@
 """Random applications of a cluster: writers, readers and recoverers, each in a process of its own, told to the oracle.
 
-An application makes do with every operating error: it gives up the ledger and takes another. What it must never see is
-for the oracle to say. Writers close some ledgers, leave some open, and are killed over some by the fault injector.
+An application goes on after every operating error: it gives up the ledger and takes another. The oracle tells what an
+application must never see. Writers close some ledgers, leave some open, and are killed over some by the fault injector.
 """
 
 import asyncio
@@ -184,7 +184,7 @@ class Application:
             window.release()
 
     def forced(self, writer: LedgerWriter, unforced: dict[EntryId, bytes], last: EntryId) -> None:
-        """With deferred sync only this is a promise."""
+        """Tell the oracle what a force acknowledged: with deferred sync only that is a promise."""
         for entry_id in [entry_id for entry_id in unforced if entry_id <= last]:
             self.oracle.acknowledged(writer.id, entry_id, unforced.pop(entry_id))
 

@@ -86,12 +86,12 @@ def test_what_can_be_no_directory_is_told_with_its_setting(
             PathFacts("/r/x", is_there=False, above="/r", is_read_only=True),
             "is not there, and /r is on a file system that is",
         ),
-        (PathFacts("/r", above="/r", denied="/r/current/LOCK"), "who may not write to /r/current/LOCK: chown -R"),
+        (PathFacts("/r", above="/r", denied="/r/current/LOCK"), "may not write to /r/current/LOCK: chown -R"),
         (
             PathFacts("/r/x", is_there=False, above="/r", denied="/r"),
             "user 'bookie' may not make it in /r: mount its volume",
         ),
-        (PathFacts("/r", is_there=False, denied="/r"), "who may not write to /r"),
+        (PathFacts("/r", is_there=False, denied="/r"), "may not write to /r"),
         (PathFacts("/r", is_there=False, leads_nowhere="/l"), "whose target is not there"),
     ],
 )

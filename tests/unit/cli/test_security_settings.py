@@ -124,7 +124,7 @@ def test_versions_of_tls_that_cannot_be_had_are_left_out_with_a_warning(
     assert found.peer_tls is not None
     assert found.peer_tls.protocols == taken
     loaded = settings.load(argparse.Namespace(config=str(tmp_path / "bk_server.conf")), {})
-    assert [f"tlsEnabledProtocols: {left_out} cannot be had" in warning for warning in loaded.warnings] == [
+    assert [f"tlsEnabledProtocols: {left_out} is not spoken here" in warning for warning in loaded.warnings] == [
         True
     ] * bool(left_out)
 
