@@ -9,7 +9,7 @@
       └───── held, or LOST without a grant: wait, alive; write nothing; look again
 
 Each CAS requires the sign of this process (`holder`). An earlier process of this id stops at the claim; so all that it
-was ever asked for after the claim is refused by whoever looks who is registered, and all before it the marks see.
+was ever asked for after the claim is refused by clients that ask who is registered, and the marks see all before it.
 
 Cut between any two arrows, the next boot looks again and goes on (docs/INTEGRITY.md has the table). Rules:
 spec/bp46.md#R6, S17; spec/operator.md#K4, K7, K8. Must never: serve before the marks are durable, change the cookie
@@ -319,7 +319,7 @@ class Boot:
 
     @contextlib.asynccontextmanager
     async def _telling_of_data(self) -> AsyncIterator[None]:
-        """Where there is no cluster, say what is on the disks of this bookie: with data it is never new."""
+        """Where there is no cluster, raise what names the data on our disks: a bookie with data is never new."""
         try:
             yield
         except errors.NoCluster as error:

@@ -133,8 +133,8 @@ class Copier:
         return None
 
     async def _wanted(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> tuple[list[Stretch], int]:
-        """What to fetch, ascending, and how many entries: at most one stretch per run that we hold, or per entry that
-        cannot be read."""
+        """Return what to fetch, ascending, and how many entries: at most one stretch per run that we hold, or per
+        entry that cannot be read."""
         try:
             runs = await self._store.entry_ranges(ledger_id)
         except errors.NoSuchLedger:

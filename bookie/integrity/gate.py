@@ -141,7 +141,7 @@ class BootGate:
         self._poke.set()
 
     async def report(self, *, fresh: bool) -> StorageReport:
-        """What this bookie sees of itself; the newest inspection, or another one now."""
+        """Report what this bookie sees of itself: the newest inspection, or another one now."""
         is_reachable = self.inspector is not None and self._retry.is_reachable
         if is_reachable and (fresh or self._seen is None):
             await self._look()

@@ -90,7 +90,7 @@ class IdentityStore:
         )
 
     async def position(self) -> Stored | None:
-        """How far this bookie's journals reached, as it last told; None: it never did. A sync went before (`read`)."""
+        """Return how far this bookie told that its journals reached; None: it never did. `read` has synced before."""
         path = paths.position(self._root, self._bookie_id)
         return await self._retry.read(lambda: find(self._store, path))
 

@@ -121,7 +121,7 @@ class BookieInspector:
         return Cookie(self._bookie_id, storage.journal_dirs, storage.ledger_dirs, storage.index_dirs, instance_id)
 
     async def _count(self) -> tuple[int, int]:
-        """How many ledgers there are, and how many name this bookie; unreadable ones that contain its id count.
+        """Count all ledgers, and those that name this bookie; unreadable ones that contain its id count too.
 
         A count above zero is believed for a while: a held bookie must not read all metadata every two seconds.
         """

@@ -55,7 +55,7 @@ def marks(
 
 
 def unreadable_marks(data: bytes, me: BookieId) -> LedgerMarks:
-    """For a record that cannot be read. All formats hold bookie ids as they are: without ours it is not about us.
+    """The marks for a record that cannot be read. All formats hold bookie ids as they are: without ours, no limbo.
 
     The fence costs nothing: no client can use such a ledger either.
     """

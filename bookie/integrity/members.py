@@ -10,7 +10,7 @@ from bookie.ports.metadata_store import MetadataStore, find_children
 
 
 async def members(store: MetadataStore, root: str) -> tuple[Member, ...]:
-    """All of them, by id, as the store has it now (a sync goes first). Raises MetadataError."""
+    """Return all bookies by id, as the store has them now (a sync goes first). Raises MetadataError."""
     await store.sync(root)
     cookies = set(await find_children(store, paths.cookies(root)))
     writable = set(await find_children(store, paths.available(root))) - {"readonly"}

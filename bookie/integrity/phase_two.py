@@ -169,7 +169,7 @@ class LimboRepair:
         if not whole:
             return
         await self._store.flush()
-        # Whoever closed it may have counted on a fence that an earlier process of our id gave (docs/INTEGRITY.md).
+        # The recovery that closed it may have counted on a fence of an earlier process of our id (docs/INTEGRITY.md).
         closed = [ledger_id for ledger_id in whole if self._work[ledger_id].is_closed]
         if closed:
             await self._store.protect([(ledger_id, True, False, None) for ledger_id in closed])

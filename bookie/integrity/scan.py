@@ -27,7 +27,7 @@ class Scanned:
 
 
 async def scan(ledgers: LedgerStore, retry: MetadataRetry, *, concurrency: int) -> AsyncIterator[list[Scanned]]:
-    """All ledgers, ascending, in batches of at most `concurrency`."""
+    """Yield all ledgers, ascending, in batches of at most `concurrency`."""
     await retry.read(lambda: ledgers.store.sync(ledgers.root))
     after = -1
     while True:

@@ -172,7 +172,7 @@ def _without_sentinel(names: list[str], found: Cookie | str, expected: VolumeExp
 def judge_sentinel(
     volume: ConfiguredVolume, mark: Sentinel, found: Cookie | str, expected: VolumeExpectation
 ) -> tuple[Contents, str]:
-    """What a readable sentinel, the directory cookie and the metadata store say together. Pure."""
+    """Judge what a readable sentinel, the directory cookie and the metadata store say together. Pure."""
     if (mark.bookie_id, mark.instance_id) != (expected.bookie_id, expected.instance_id):
         return Contents.FOREIGN, _foreign(mark.bookie_id, mark.instance_id, expected)
     if (mark.role, mark.volume) != (volume.role, volume.name):

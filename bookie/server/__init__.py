@@ -8,7 +8,7 @@ Not before it is true. The answer to an add leaves after the sync that covers it
     answer to a fencing read after the fence is durable, "no such entry" included: a client takes that as fenced, and a
     crash right after would unfence it. Both hang on a completion of the store, which nothing else calls. Deferred sync
     is the one exception, in a place of its own, and only for a client that knows which life answered: in other words,
-    whoever may count an answer of our memory must be able to see that the memory is gone. (`processor`, `adds`)
+    a client that counts an answer of our memory must be able to see that the memory is gone. (`processor`, `adds`)
 Never softer than the store. What may be missing is "unknown", on every path; the store is asked after the look, for a
     disk may fail in between. A short list and "nothing new" deny something as well. (`reads`, `lists`)
 An error that says what to do. A writer gives up at EFENCED and EUA, and goes on with another bookie at anything else.

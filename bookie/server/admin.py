@@ -64,7 +64,7 @@ class NodeAdmin:
 
     @property
     def is_read_only(self) -> bool:
-        """By hand, by settings or by a full disk."""
+        """True when adds are refused: by hand, by settings or by a full disk."""
         return self.store is not None and self.store.is_read_only
 
     @property

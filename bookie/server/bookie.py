@@ -349,7 +349,7 @@ class Bookie:
             self.admin.collection = None
 
     def telemetry(self) -> Iterator[Sample | Histogram]:
-        """Everything there is to measure, for `runtime.metrics`."""
+        """Yield everything that there is to measure, for `runtime.metrics`."""
         yield from self.metrics.samples()
         yield from self.doors.samples()
         if self.connections is not None:

@@ -33,7 +33,7 @@ class Requester(Protocol):
     def slow_reads_ended(self, count: int) -> None: ...
 
     def break_off(self) -> None:
-        """No answer can be made: end the connection, so that nobody waits for it."""
+        """End the connection: no answer can be made, and the client must not wait for one."""
         ...
 
 
@@ -53,8 +53,10 @@ class Boundary:
             to.break_off()
 
     def completion(self, request: R, to: T, then: Callable[[R, T, BookieError | None], None]) -> Completion:
-        """What the store is to call once `request` is done: `then(request, to, error)`, inside the boundary. Once the
-        store has taken it, `to.slow_reads_began(1)`: a client that waits for nothing is not to fill the journal."""
+        """Return what the store is to call once `request` is done: `then(request, to, error)`, inside the boundary.
+
+        Once the store has taken it, call `to.slow_reads_began(1)`: a client that waits for nothing must not fill the
+        journal."""
         return partial(self._complete, request, to, then)
 
     def _complete(
@@ -68,7 +70,7 @@ class Boundary:
             to.slow_reads_ended(1)
 
     def callback(self, request: R, to: T, then: Callable[[R, T, bool], None]) -> Callable[[R, bool], None]:
-        """What a wait is to call at its end: `then(request, to, flag)`."""
+        """Return what a wait is to call at its end: `then(request, to, flag)`."""
         return partial(self._call, to, then)
 
     def _call(self, to: T, then: Callable[[R, T, bool], None], request: R, flag: bool) -> None:

@@ -170,7 +170,7 @@ class ClusterPaths:
 
 
 async def _page(ledgers: LedgerStore, page: int | None) -> AsyncIterator[LedgerId]:
-    """All ids, or those of one page."""
+    """Yield all ids, or those of one page."""
     first = 0 if page is None else (page - 1) * LEDGERS_PER_PAGE
     place = 0
     async for ledger_id in ledgers.iterate():
@@ -201,7 +201,7 @@ def _number(request: HttpRequest, name: str) -> int:
 
 
 def facts_of(ledger_id: LedgerId, metadata: LedgerMetadata) -> dict[str, Any]:
-    """As Java shows a LedgerMetadata, without its password."""
+    """Return what Java shows of a LedgerMetadata, without its password."""
     return {
         "ledgerId": ledger_id,
         "metadataFormatVersion": metadata.format_version,

@@ -71,7 +71,7 @@ class Collection:
 
     @property
     def held(self) -> Amount | None:
-        """What the brake held when it was last looked; None before the first look."""
+        """Ledgers and bytes that the brake held in the last run; None before the first run."""
         return None if self._last is None else self._last.held
 
     def samples(self) -> Iterator[Sample]:
@@ -135,7 +135,7 @@ class Collection:
             if asked.compaction is not Compaction.NONE and not asked.looks_only:
                 done = await self._compactor.compact(Kind(asked.compaction.value), is_forced=True)
         except BookieError as error:
-            if not answer.done():  # whoever asked may be gone
+            if not answer.done():  # the caller may be gone
                 answer.set_exception(error)
             if error.fatal:
                 raise

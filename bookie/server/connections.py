@@ -57,7 +57,7 @@ class Connections:
         self._silent.setdefault(host, {})[guest] = None
 
     def spoke(self, guest: Guest) -> None:
-        """From now on `guest.has_spoken`."""
+        """Note that `guest.has_spoken` from now on."""
         host = host_of(guest.peer)
         silent = self._silent.get(host, {})
         silent.pop(guest, None)

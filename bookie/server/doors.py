@@ -68,7 +68,7 @@ def is_of_our_state(error: BaseException, *, anywhere: bool = False) -> bool:
 
 
 def _modules_of(trace: TracebackType | None) -> Iterator[str]:
-    """What an error passed through, down to where it was raised."""
+    """Yield the modules that an error passed through, down to the one that raised it."""
     while trace is not None:
         yield str(trace.tb_frame.f_globals.get("__name__", ""))
         trace = trace.tb_next

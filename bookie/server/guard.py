@@ -62,7 +62,7 @@ class Guard:
         self._pass()
 
     def _is_ours(self, request: AuthRequest) -> bool:
-        """Where TLS is wanted, nobody's password is asked for before it."""
+        """True for an AUTH of our plugin. Where TLS is wanted, no password is asked for before it."""
         if self._authentication is None or self._needs_tls:
             return False
         return request.plugin == self._authentication.plugin

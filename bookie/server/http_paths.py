@@ -12,9 +12,9 @@
 
 and what `cluster_paths` answers about the whole cluster.
 
-Health and metrics are told to whoever can reach the port; everything else to those we know: this machine, and whoever
-shows a certificate that the admin port obeys. Changes are logged with who made them. Rules: HttpRouter.java and
-server/http/service of BookKeeper.
+The bookie tells health and metrics to everybody who can reach the port, and everything else to callers that it knows:
+to this machine, and to those that show a certificate which the admin port obeys. It logs each change with its caller.
+Rules: HttpRouter.java and server/http/service of BookKeeper.
 """
 
 import logging
@@ -64,7 +64,7 @@ class HttpPaths:
         self._paths = dict.fromkeys(path for _, path in self._answers)
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
-        """Never raises for what was asked; the status says it."""
+        """Answer one request. Never raises for what was asked; the status says it."""
         method = "GET" if request.method == "HEAD" else request.method
         path = request.path.rstrip("/") or "/"
         if path not in self._paths:

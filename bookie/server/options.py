@@ -29,7 +29,7 @@ class ServerOptions:
     port: int = 3181
     listen_host: str = "0.0.0.0"
     zone: str = ""
-    # Told to whoever looks this bookie up, as Java's bookie tells it; the server itself is the command line's business.
+    # Told to clients that look this bookie up, as Java's bookie tells it; the command line runs the server itself.
     http_port: int | None = None
     # Read-only for this whole life: nobody can make it writable (Java's forceReadOnlyBookie).
     force_read_only: bool = False
@@ -57,7 +57,7 @@ class ServerOptions:
             raise errors.BadInput("server options: " + "; ".join(problems))
 
     def client_options(self) -> ClientOptions:
-        """How this bookie itself reads from the others."""
+        """Return how this bookie itself reads from the others."""
         security = self.security
         return ClientOptions(
             self.metadata_uri,

@@ -79,7 +79,7 @@ class Exchange(Protocol):
 
     @property
     def user(self) -> str | None:
-        """Who it is, once proven."""
+        """The name of the client, once it has proven it."""
         ...
 
 
@@ -92,7 +92,7 @@ class Authentication(Protocol):
     def begin(self) -> Exchange: ...
 
     def of_certificate(self, certificate: Certificate | None) -> str | None:
-        """Who it is, when the TLS handshake alone is proof enough; None when it is not."""
+        """Return the client's name when the TLS handshake alone proves it; None when it does not."""
         ...
 
 

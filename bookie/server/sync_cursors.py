@@ -34,7 +34,7 @@ class SyncCursors:
             cursor.confirm(first - 1)
 
     def last(self, ledger_id: LedgerId) -> EntryId:
-        """Up to where the ledger is on disk, without a gap, as far as is known."""
+        """Return up to where the ledger is known to be on disk without a gap."""
         cursor = self._cursors.get(ledger_id)
         return INVALID_ENTRY_ID if cursor is None else cursor.last
 

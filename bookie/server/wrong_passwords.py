@@ -1,7 +1,7 @@
 """How fast passwords may be tried from one address. Pure.
 
 The first few mistakes are free (a client with an old password tries again and again). After them each attempt of that
-address, whoever makes it, waits its turn: twice as long after each further mistake. Other addresses notice nothing. A
+address, from any client, waits its turn: twice as long after each further mistake. Other addresses notice nothing. A
 password that is right counts for nothing here, so that nobody's success makes room for somebody else's guesses.
 """
 

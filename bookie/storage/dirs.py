@@ -27,7 +27,7 @@ _SET_BACK = b"these volumes went back in time\n"
 
 
 def current(directory: str) -> str:
-    """Where everything of one configured directory lives."""
+    """Return where everything of one configured directory lives."""
     return f"{directory.rstrip('/')}/{CURRENT}"
 
 
@@ -81,7 +81,7 @@ async def mark_dirty(disk: Disk, options: StorageOptions) -> None:
 
 
 async def _texts(disk: Disk, options: StorageOptions) -> list[bytes]:
-    """What the markers say that are there."""
+    """Return the text of each marker that is there."""
     return [bytes(await disk.read(path)) for path in _markers(options) if await disk.exists(path)]
 
 

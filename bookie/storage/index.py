@@ -158,7 +158,7 @@ class Index:
     # ---- entries --------------------------------------------------------------------------------------------------
 
     def locate(self, ledger_id: LedgerId, entry_id: EntryId) -> Location | None:
-        """Where an entry's record is; None: never indexed here."""
+        """Return where an entry's record is; None: it was never indexed here."""
         row = self.store.get(block_key(ledger_id, entry_id))
         return None if row is None else self._find(ledger_id, entry_id, row)
 
@@ -215,7 +215,7 @@ class Index:
     def walk_locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
     ) -> "Slices[list[tuple[EntryId, Location]]]":
-        """The same in slices, the loop being given back between them: each slice is as the index is then."""
+        """Do as `locations`, in slices; the loop turns between them, and each slice is as the index is then."""
 
         def unpack(pairs: Pairs) -> list[tuple[EntryId, Location]]:
             return [found for pair in pairs for found in self._locations_in(ledger_id, pair, first, last)]
@@ -236,7 +236,7 @@ class Index:
         return [(entry_id, location) for entry_id, location in found if first <= entry_id <= last]
 
     def all_locations(self) -> Iterator[tuple[LedgerId, EntryId, Location]]:
-        """All indexed entries of all ledgers, ascending."""
+        """Yield all indexed entries of all ledgers, ascending."""
         for key, row in self.store.range(b"E", b"F"):
             ledger_id, _ = _unpack_block_key(key)
             for entry_id, location in self._locations_in(ledger_id, (key, row), FIRST, LAST):

@@ -165,12 +165,12 @@ class IndexView:
         return found
 
     def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
-        """None: it has no row. Raises CorruptFile."""
+        """Return the durable facts of a ledger; None: it has no row. Raises CorruptFile."""
         row = self._index.row(ledger_id)
         return None if row is None else ledgers.unpack_row(ledger_id, row).facts()
 
     def entries(self, ledger_id: LedgerId | None = None) -> Iterator[tuple[LedgerId, EntryId, Location]]:
-        """Where every entry is; of one ledger, or of all."""
+        """Yield where every entry is; of one ledger, or of all."""
         if ledger_id is None:
             yield from self._index.all_locations()
             return

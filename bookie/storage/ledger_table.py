@@ -117,7 +117,7 @@ class LedgerTable:
             log.error("ledger quarantined, the integrity check mends it ledger_id=%d reason=%s", ledger_id, reason)
 
     def release(self, ledger: Ledger) -> None:
-        """All of the ledger is here again: it may say no."""
+        """End limbo and quarantine: all of the ledger is here again, so the bookie may say no."""
         ledger.flags &= ~LIMBO
         ledger.last = UNKNOWN_LAST
         if self.quarantined.pop(ledger.ledger_id, None) is not None:
@@ -140,7 +140,7 @@ class LedgerTable:
         self.deleting, self.deleted = self.deleted, {}
 
     def rows_of(self, batch: Sequence[Ledger]) -> list[tuple[bytes, bytes]]:
-        """What the index has to say of these ledgers, as they are now."""
+        """Return the rows that the index must have of these ledgers, as they are now."""
         pairs = [(index_module.ledger_key(ledger.ledger_id), ledger.pack()) for ledger in batch]
         if self.quarantined:
             found = [(ledger.ledger_id, self.quarantined.get(ledger.ledger_id)) for ledger in batch]
@@ -148,7 +148,7 @@ class LedgerTable:
         return pairs
 
     def released_of(self, batch: Iterable[Ledger]) -> list[DeleteRow]:
-        """What the index must say of them no more."""
+        """Return the deletes of rows that call these ledgers quarantined and are true no more."""
         released = [ledger.ledger_id for ledger in batch if ledger.ledger_id in self._released]
         return [DeleteRow(index_module.quarantine_key(ledger_id)) for ledger_id in released]
 

@@ -18,8 +18,8 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, EntryId, LedgerId
 from bookie.storage import limits
 
-# Whoever makes row version 2 raises `partition.FORMAT_VERSION` too: an index of a newer program is refused as a whole,
-# before any row of it is looked at. Here, a number that is not ours is one damaged row.
+# A change that makes row version 2 must raise `partition.FORMAT_VERSION` too: an index of a newer program is refused
+# as a whole, before any row of it is looked at. Here, a number that is not ours is one damaged row.
 VERSION = 1
 _ROW = struct.Struct(">BBQqHH")
 _LAC = struct.Struct(">qq")

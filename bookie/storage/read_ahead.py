@@ -145,7 +145,7 @@ class DiskReadAhead:
         return [found.get(place.entry_id) for place in places]
 
     def _plan(self, places: Sequence[EntryPlace]) -> tuple[dict[EntryId, EntryPlace], list[EntryId]]:
-        """What to read for `places`, by entry; and which of it is read in order, at least the first one."""
+        """Return what to read for `places`, by entry; and which of it is read in order, at least the first."""
         planned: dict[EntryId, EntryPlace] = {}
         in_order: list[EntryId] = []
         room_bytes = self._window_bytes_max  # of all windows together

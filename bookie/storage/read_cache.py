@@ -51,7 +51,7 @@ class ReadCache:
         return entries.get(entry_id) if entries is not None else None
 
     def entries_of(self, ledger_id: LedgerId) -> Mapping[EntryId, bytes] | None:
-        """What is kept of a ledger; changes with the cache."""
+        """Return what is kept of a ledger; it changes with the cache."""
         return self._ledgers.get(ledger_id)
 
     def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
@@ -122,7 +122,7 @@ class SequentialReaders:
         return self._next.get(ledger_id, _NOBODY)[0]
 
     def moved(self, ledger_id: LedgerId, last: EntryId, window_bytes: int) -> None:
-        """Everything up to `last` was asked for, or is being read ahead."""
+        """Note that everything up to `last` was asked for, or is being read ahead."""
         self._next.pop(ledger_id, None)
         if len(self._next) >= READERS_MAX:
             del self._next[next(iter(self._next))]

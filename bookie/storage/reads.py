@@ -116,8 +116,8 @@ class EntryReads:
                     raise
 
     async def read_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | BookieError]:
-        """For entries of one ledger what `read` returns or raises, in the order asked; of the first of them, as many as
-        are not too large to be in memory together. One hop to the disk for what is not here, nor on its way.
+        """Return for each entry what `read` returns or raises, in the order asked; of the first of them only, as many
+        as may be in memory together. One hop to the disk for what is not here, nor on its way.
 
         A batch only ever brings bytes that check: what it does not bring is asked for alone, and `read` says why.
         """

@@ -85,7 +85,7 @@ class Scrubber:
         )
 
     async def run(self) -> None:
-        """Until cancelled: a pass, then rest for the interval. Without an interval, only passes that are asked for.
+        """Scrub until cancelled: a pass, then a rest for the interval; without one, only passes that are asked for.
 
         Raises DiskFailed.
         """
@@ -186,7 +186,7 @@ class Scrubber:
 
 
 async def _pieces(partition: Partition) -> AsyncGenerator[list[EntryPlace], None]:
-    """Everything the index has, from the saved position on, in slices of one ledger."""
+    """Yield everything that the index has from the saved position on, in slices of one ledger."""
     first_ledger, first_entry = _load(partition) or _BEGIN
     async for ledger_ids in partition.index.walk_ledgers(first_ledger):
         for ledger_id in ledger_ids:
@@ -197,7 +197,7 @@ async def _pieces(partition: Partition) -> AsyncGenerator[list[EntryPlace], None
 
 
 def _load(partition: Partition) -> tuple[LedgerId, EntryId] | None:
-    """Where the last pass was left; None: it came to its end, or there was none."""
+    """Load where the last pass was left; None: it came to its end, or there was none."""
     data = partition.index.get_meta(_NAME)
     if data is None or len(data) != _POSITION.size:
         return None

@@ -262,8 +262,8 @@ class EntryStore:
         return self._reads.read_run_nowait(ledger_id, entry_ids)
 
     async def read_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | BookieError]:
-        """What `read` returns or raises for each of the first of these, as many as one answer should hold (at least
-        one); one hop to the disk for all."""
+        """Return what `read` returns or raises for each of the first of these, as many as one answer should hold (at
+        least one); one hop to the disk for all."""
         return await self._reads.read_many(ledger_id, entry_ids)
 
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
@@ -283,7 +283,7 @@ class EntryStore:
         return await self._reads.check_entry(ledger_id, entry_id)
 
     async def entry_ranges(self, ledger_id: LedgerId) -> list[IdRange]:
-        """Which entries are here, ascending. Keeps the loop for a slice at a time, however large the ledger is.
+        """Return which entries are here, ascending. Keeps the loop for a slice at a time, however large the ledger is.
 
         Raises NoSuchLedger.
         """
@@ -295,7 +295,7 @@ class EntryStore:
         await self._reads.whole_list(ledger_id, take)
 
     def is_in_doubt(self, ledger_id: LedgerId) -> bool:
-        """May a "no", a "nothing new" or a list of this ledger's entries be untrue? The one question of all paths."""
+        """True while a "no", a "nothing new" or a list of the ledger's entries may be untrue. All paths ask this."""
         return self._reads.is_in_doubt(ledger_id)
 
     def ledgers(self) -> AsyncGenerator[LedgerId, None]:
@@ -315,7 +315,7 @@ class EntryStore:
     # ---- what integrity decides -------------------------------------------------------------------------------------
 
     def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
-        """What is known of a ledger; None: this bookie has never heard of it."""
+        """Return what is known of a ledger; None: this bookie has never heard of it."""
         ledger = self._partition(ledger_id).table.find(ledger_id)
         return None if ledger is None else ledger.facts()
 
@@ -413,7 +413,7 @@ class EntryStore:
         return self._health.is_read_only
 
     def set_read_only(self, read_only: bool) -> None:
-        """By hand; stays until unset. Recovery adds and fences are still accepted."""
+        """Set the mode by hand; it stays until unset. Recovery adds and fences are still accepted."""
         self._health.set_read_only(read_only)
 
     def usage(self) -> Usage:

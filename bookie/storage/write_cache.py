@@ -51,7 +51,7 @@ class CacheGeneration:
         self.ledgers.pop(ledger_id, None)
 
     def batches(self, size_bytes_max: int) -> Iterator[list[EntryRun]]:
-        """All entries sorted by (ledger, entry), in batches of about `size_bytes_max`. The generation may lose
+        """Yield all entries sorted by (ledger, entry), in batches of about `size_bytes_max`. The generation may lose
         ledgers meanwhile (`drop`), and gains nothing."""
         batch: list[EntryRun] = []
         room = size_bytes_max

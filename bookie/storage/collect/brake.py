@@ -1,9 +1,9 @@
 """The brake on mass deletion: how many ledgers one bookie forgets in a day without a person. Pure.
 
-The metadata store alone says that a ledger was deleted, so whoever empties it, points a bookie at the wrong part of
-it, or sets it back to an old backup would have every bookie delete what it holds. A day's worth of ordinary deletions
-passes; more than that is held *whole*, until a person has looked: of a thousand ledgers that are suddenly gone not one
-is collected.
+The metadata store alone says that a ledger was deleted, so a person who empties it, points a bookie at the wrong
+part of it, or sets it back to an old backup would have every bookie delete what it holds. A day's worth of ordinary
+deletions passes; more than that is held *whole*, until a person has looked: of a thousand ledgers that are suddenly
+gone not one is collected.
 
 The day is counted in hours that this process lived, never by wall clocks, which may jump: a bookie that is down, or
 that starts again, waits longer and never shorter. The counts live in the index of the ledgers that they count
@@ -59,11 +59,11 @@ class Window:
         return total(self._hours)
 
     def count(self, amount: Amount) -> None:
-        """So much is being collected now (call `at` before)."""
+        """Count what is being collected now (call `at` before)."""
         self._hours[0] = self._hours[0].plus(amount)
 
     def dump(self) -> bytes:
-        """For each hour, newest first: ledgers u64, bytes u64, big-endian."""
+        """Pack for each hour, newest first: ledgers u64, bytes u64, big-endian."""
         return b"".join(_COUNT.pack(*hour) for hour in self._hours)
 
     @classmethod

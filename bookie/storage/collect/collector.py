@@ -157,7 +157,7 @@ def _may_go(store: EntryStore, ledger_id: LedgerId) -> bool:
 
 
 def _ruled(store: EntryStore, found: Sequence[_DeletedLedgers], here: Amount, counts: DailyCounts) -> Collected:
-    """What the brake says of all that was found, before anything of it went."""
+    """Ask the brake about all that was found, before any of it goes."""
     amount, day = brake.total(gone.amount for gone in found), counts.total()
     ruling = brake.rule(amount, here, day, store.options.brake)
     done = Collected(here.ledgers, 0, 0, day=day, allowed=ruling.allowed)

@@ -38,7 +38,7 @@ class DailyCounts:
         return brake.total(window.at(now_ns) for window in self._windows)
 
     def count(self, number: int, amount: Amount) -> None:
-        """So much of ledger directory `number` is collected now."""
+        """Count `amount` as collected now in ledger directory `number`."""
         self._windows[number].at(self._clock.monotonic_ns())
         self._windows[number].count(amount)
         self._save(number)

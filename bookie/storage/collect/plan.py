@@ -55,7 +55,7 @@ def rule_of(kind: Kind, options: CompactionOptions) -> CompactionRule:
 
 
 def due(last_ns: dict[Kind, int], now_ns: int, options: CompactionOptions) -> Kind | None:
-    """Which kind is to run now, None for none. A major run looks at the minor's logs too, so it counts for both."""
+    """Return which kind is due, None for none. A major run looks at the minor's logs too, so it counts for both."""
     for kind in (Kind.MAJOR, Kind.MINOR):
         rule = rule_of(kind, options)
         if rule.is_on and now_ns - last_ns[kind] >= rule.interval_ms * NS_PER_MS:

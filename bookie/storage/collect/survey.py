@@ -75,7 +75,7 @@ async def holds_quarantined(partition: Partition, log_id: int) -> bool:
 
 
 async def live_places(partition: Partition, log_id: int) -> AsyncGenerator[list[EntryPlace], None]:
-    """What the index has in that log, in pieces of about `PIECE_BYTES`, each ascending by offset.
+    """Yield what the index has in that log, in pieces of about `PIECE_BYTES`, each ascending by offset.
 
     Close it when you leave early (`contextlib.aclosing`).
     """

@@ -63,7 +63,7 @@ class Undecided:
         return self._in_a_row > 0 and not self._has_answer
 
     def __iter__(self) -> Iterator[tuple[LedgerId, str]]:
-        """All of them, ascending, and why."""
+        """Iterate over the undecided ledgers, ascending, with the reason of each."""
         return ((ledger_id, self._cases[ledger_id].reason) for ledger_id in sorted(self._cases))
 
     def __len__(self) -> int:

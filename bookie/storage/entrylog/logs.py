@@ -57,7 +57,7 @@ def in_pieces(places: Sequence[EntryPlace], size_bytes_max: int) -> Iterator[lis
 
 
 def offset_of(place: EntryPlace) -> int:
-    """Where the entry's record begins: the key to sort places of one log by."""
+    """Return where the entry's record begins: the key to sort places of one log by."""
     return place.location.offset
 
 
@@ -206,7 +206,7 @@ class EntryLogs:
         return body
 
     def complaint(self, place: EntryPlace) -> str:
-        """What is wrong with an entry whose record does not check, and what to do."""
+        """Say what is wrong with an entry whose record does not check, and what to do."""
         return (
             f"{path_of(self.directory, place.location.log_id)}: the record of entry {place.entry_id} of ledger"
             f" {place.ledger_id} at offset {place.location.offset} does not check; other bookies have copies: run the"

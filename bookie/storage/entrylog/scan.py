@@ -66,7 +66,7 @@ class _Window:
         self._data = b""
 
     async def at(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Return `size` bytes; fewer only at the end of the file."""
         if offset < self._start or offset + size > self._start + len(self._data):
             self._start, self._data = offset, await self.file.pread(offset, max(size, PIECE_BYTES))
         return self._data[offset - self._start : offset - self._start + size]
