@@ -15,14 +15,15 @@ from bookie_operator.certificates.authority import BACKDATED, Authority, Token, 
 
 
 @dataclass(frozen=True, slots=True)
-class Validity:
+class LeafKind:
+    usage: x509.ObjectIdentifier  # the one thing that the certificate is for
     lifetime: dt.timedelta
     renew_before: dt.timedelta
 
 
 # A fleet outlives an operator that is away for twenty days; a stolen certificate of an operator's is worth an hour.
-SERVER = Validity(dt.timedelta(days=30), renew_before=dt.timedelta(days=20))
-CLIENT = Validity(dt.timedelta(hours=2), renew_before=dt.timedelta(hours=1))
+SERVER = LeafKind(ExtendedKeyUsageOID.SERVER_AUTH, dt.timedelta(days=30), renew_before=dt.timedelta(days=20))
+CLIENT = LeafKind(ExtendedKeyUsageOID.CLIENT_AUTH, dt.timedelta(hours=2), renew_before=dt.timedelta(hours=1))
 _COMMON_NAME_MAX = 64  # RFC 5280, ub-common-name
 
 
@@ -48,31 +49,15 @@ def operator_name(uid: str, namespace: str) -> str:
 
 
 def server(authority: Authority, uid: str, now: dt.datetime, token: Token) -> Leaf:
-    return _leaf(
-        authority,
-        f"bookies {uid}",
-        x509.DNSName(server_name(uid)),
-        ExtendedKeyUsageOID.SERVER_AUTH,
-        SERVER,
-        now,
-        token,
-    )
+    return _leaf(SERVER, authority, f"bookies {uid}", x509.DNSName(server_name(uid)), now, token)
 
 
 def client(authority: Authority, name: str, process: str, now: dt.datetime, token: Token) -> Leaf:
     """`name`: as `operator_name` gives it. `process`: for people, who read it in logs and records."""
-    return _leaf(
-        authority,
-        process,
-        x509.UniformResourceIdentifier(name),
-        ExtendedKeyUsageOID.CLIENT_AUTH,
-        CLIENT,
-        now,
-        token,
-    )
+    return _leaf(CLIENT, authority, process, x509.UniformResourceIdentifier(name), now, token)
 
 
-def is_due(certificate: bytes, key: bytes, authority: Authority, now: dt.datetime, validity: Validity) -> bool:
+def is_due(certificate: bytes, key: bytes, authority: Authority, now: dt.datetime, kind: LeafKind) -> bool:
     """True when it must be replaced: it ends soon, is no pair with its key, or another generation signs now."""
     try:
         found = x509.load_pem_x509_certificate(certificate)
@@ -83,16 +68,15 @@ def is_due(certificate: bytes, key: bytes, authority: Authority, now: dt.datetim
     signer = authority.signing(now)
     if found.issuer != signer.certificate.subject or found.not_valid_before_utc > now:
         return True
-    lasts_longer = min(now + validity.lifetime, signer.ends) > found.not_valid_after_utc
-    return found.not_valid_after_utc - now <= validity.renew_before and lasts_longer
+    lasts_longer = min(now + kind.lifetime, signer.ends) > found.not_valid_after_utc
+    return found.not_valid_after_utc - now <= kind.renew_before and lasts_longer
 
 
 def _leaf(
+    kind: LeafKind,
     authority: Authority,
     common_name: str,
     alternative: x509.GeneralName,
-    usage: x509.ObjectIdentifier,
-    validity: Validity,
     now: dt.datetime,
     token: Token,
 ) -> Leaf:
@@ -104,9 +88,9 @@ def _leaf(
         .public_key(key.public_key())
         .serial_number(new_serial(token))
         .not_valid_before(max(now - BACKDATED, signer.certificate.not_valid_before_utc))
-        .not_valid_after(min(now + validity.lifetime, signer.ends))
+        .not_valid_after(min(now + kind.lifetime, signer.ends))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([kind.usage]), critical=False)
         .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.key.public_key()), critical=False)
         .sign(signer.key, hashes.SHA256())
