@@ -19,7 +19,7 @@ DONE, FAILED, USAGE = 0, 1, 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 failed, 2 usage."""
+    """Run one command; return its exit code: 0 done, 1 failed, 2 usage."""
     parser = _parser()
     args = parser.parse_args(arguments)
     try:

@@ -1,4 +1,4 @@
-"""The operator process: composition root. Lease first, then queue and watches; without it, nothing."""
+"""The operator process: puts its parts together. It takes the lease first; without the lease it does nothing."""
 
 import asyncio
 import logging
@@ -131,11 +131,11 @@ class _Operator:
         )
 
     def _hindrance(self) -> str:
-        """Why we can neither lead, nor wait for another leader, nor do what a leader does; "" = all is well."""
+        """Why this process can neither lead nor wait for another leader; "" when it can."""
         return self._lease.hindrance or self._blindness or self._queue.hindrance
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Whichever task ends first ends all; only a stop signal is a good end."""
+        """Run all tasks; when the first ends, end the others. Only a stop signal is a good end (0)."""
         tasks = [
             asyncio.create_task(coroutine, name=name)
             for name, coroutine in (
@@ -188,7 +188,7 @@ class _Operator:
             await asyncio.sleep(self._options.resync_ms / 1000)
 
     async def _watch(self) -> None:
-        """kopf ends when one of its watches cannot go on; then we end too, and the kubelet starts us again."""
+        """Run kopf. When one of its watches fails, kopf and this process end, and the kubelet starts it again."""
         await kopf.operator(
             registry=watch.registry(
                 lambda namespace, name: self._queue.add(Key(namespace, name)), self._pods.saw, self._connection

@@ -26,7 +26,7 @@ class _Last:
 
 
 class Applied:
-    """One entry for each child: bounded by them."""
+    """The last apply of each child; so there are as many entries as children."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str, str], _Last] = {}
@@ -44,7 +44,7 @@ class Applied:
         return last is not None and last.wishes == _wishes(desired) and now_ms < last.not_before_ms
 
     def note(self, desired: Manifest, stored: Manifest, now_ms: int) -> None:
-        """`stored`: what the API server answered to the apply."""
+        """Remember the apply of `desired`. `stored`: what the API server answered to it."""
         key, before = _key(desired), self._last.get(_key(desired))
         applies = before.applies + 1 if before is not None and before.wishes == _wishes(desired) else 1
         pause_ms = min(_PAUSE_MS_MAX, _PAUSE_MS << min(applies - 1, 16)) if applies > 1 else 0

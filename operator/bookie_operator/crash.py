@@ -22,7 +22,7 @@ class CrashPoint:
         self._writes = 0
 
     def after_write(self, what: str) -> None:
-        """Called after each write that the API server or a bookie has acknowledged."""
+        """Count one write that the API server or a bookie has acknowledged, and die if it is the one."""
         if self._after == 0:
             return
         self._writes += 1

@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 
 
 class LostLease(BookieError):
-    """We may no longer act. The process ends; another one takes over."""
+    """This process may no longer act: it ends, and another one takes over."""
 
     fatal = True
 
 
 class Executor:
-    """The only place that writes."""
+    """Writes what a plan asks for; nothing else in the operator writes to children, status or bookies."""
 
     def __init__(
         self, kube: Kube, bookies: Bookies, recorder: Recorder, crash: CrashPoint, may_act: Callable[[], bool]
@@ -48,7 +48,7 @@ class Executor:
         self._may_act = may_act
 
     async def run(self, plan: FleetPlan) -> None:
-        """Raises KubeError (conflicts included) when the pass must be repeated, LostLease when we must stop."""
+        """Carry out `plan`. Raises KubeError (also for a conflict) to repeat the pass, LostLease to end the process."""
         cluster = plan.observation.cluster
         refused = [await self._remember(plan)]
         refused += [await self._act(plan.observation, action) for action in plan.actions]
@@ -66,7 +66,7 @@ class Executor:
             await self._recorder.record(cluster.ref, event, now_ms)
 
     async def _remember(self, plan: FleetPlan) -> Obstacle | None:
-        """First of all: what must outlive the resource, before anything is done or said on the strength of it."""
+        """Write the record first, before the operator does or says anything on the strength of it."""
         cluster, observation = plan.observation.cluster, plan.observation
         wanted = record.config_map(cluster, render.render(plan))
         live = observation.children.get(("ConfigMap", names.record(cluster.name)))
@@ -121,7 +121,7 @@ class Executor:
         self._crash.after_write(manifest["metadata"]["name"])
 
     async def _act(self, seen: Observation, action: Action) -> Obstacle | None:
-        """None when done; an obstacle when the API server refuses for good. Other errors pass through."""
+        """Do one action. Returns an obstacle when the API server refuses for good; other errors pass through."""
         self._check_lease()
         cluster = seen.cluster
         if self._is_futile(seen, action):
@@ -152,7 +152,7 @@ class Executor:
         return isinstance(action, MarkClaim) and self._applied.must_wait(_manifest(seen, action), seen.now_ms)
 
     async def _grant(self, send: SendGrant) -> None:
-        """An answer that got lost is neither yes nor no: the next pass sees what the bookie does, or repeats."""
+        """Send one grant. A lost answer is neither yes nor no: the next pass sees what the bookie did, or repeats."""
         self._check_lease()
         try:
             answer = await self._bookies.grant(send.door, send.grant, send.ttl_ms)
@@ -192,7 +192,7 @@ def _live(seen: Observation, action: Action) -> Manifest | None:
 
 
 def _manifest(seen: Observation, action: Apply | MarkClaim) -> Manifest:
-    """What is applied."""
+    """The manifest that `action` applies."""
     if isinstance(action, Apply):
         return action.manifest
     return {

@@ -21,13 +21,13 @@ class Vitals:
             Gauge(f"bookie_operator_{name}", text, registry=self._registry).set_function(read)
 
     async def beat(self) -> None:
-        """One heart beat per second; a loop that is blocked misses them."""
+        """Note the time once a second; a blocked loop does not, and /livez says so."""
         while True:
             self._beat = asyncio.get_running_loop().time()
             await asyncio.sleep(1)
 
     async def serve(self, port: int) -> None:
-        """Until cancelled."""
+        """Serve HTTP until cancelled."""
         app = web.Application()
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)

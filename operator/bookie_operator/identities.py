@@ -56,14 +56,14 @@ class Identities:
         self._process = process
 
     async def ensure(self, cluster: Cluster) -> None:
-        """Raises KubeError when the pass must be repeated."""
+        """Make and renew the certificates of `cluster`. Raises KubeError when the pass must be repeated."""
         now = dt.datetime.fromtimestamp(self._wall_ms() / 1000, dt.UTC)
         authority = await self._authority(cluster, now)
         await self._publish(cluster, authority, now)
         self._prove(cluster, authority, now)
 
     async def forget(self, namespace: str, name: str) -> None:
-        """The cluster is gone, and its authority with it."""
+        """Remove the authority of a cluster that is gone."""
         live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)
         if any(key.startswith(f"{namespace}_{name}_") for key in (live or {}).get("data") or ()):
             await self._store(secrets.authorities(self._namespace, {}), secrets.manager(namespace, name))

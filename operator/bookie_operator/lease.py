@@ -40,7 +40,7 @@ class LeaderLease:
         return Term(self._identity, self._term, self.is_held())
 
     async def acquire(self) -> None:
-        """Return when the lease is ours. Waits for ever; an API server that does not answer is waited for too."""
+        """Return when this process has the lease. Waits for ever, also for an API server that does not answer."""
         while True:
             try:
                 is_ours = await self._try()
@@ -69,7 +69,7 @@ class LeaderLease:
         logger.error("lease lost name=%s: not renewed in time", self._name)
 
     async def release(self) -> None:
-        """Give it up, so that the next leader need not wait. Best effort."""
+        """Give the lease up, so that the next leader need not wait. Best effort."""
         if not self.is_held():
             return
         self._valid_until = 0.0

@@ -32,7 +32,7 @@ _ABOUT_REPAIR = (State.FENCING, State.STAMPING, State.REPAIRING)
 
 @contextlib.asynccontextmanager
 async def _first_of_group() -> AsyncIterator[None]:
-    """Of the errors of tasks that ran together: the first alone."""
+    """Raise the first KubeError of tasks that ran together, instead of their group."""
     try:
         yield
     except* KubeError as group:
@@ -102,7 +102,7 @@ async def look(
 
 
 def _said(pods: Iterable[Manifest], children: Mapping[tuple[str, str], Manifest]) -> dict[str, str]:
-    """What the Job says that formats the metadata, and what keeps its pods."""
+    """Why the Job that formats the metadata does not end, by its own word and its pods'."""
     out = {}
     for (kind, name), live in children.items():
         if kind == "Job":
@@ -220,7 +220,7 @@ class _Volumes:
         return replace(volume, pv=await self._live(volume), report=reported)
 
     async def can_read(self, claims: discover.Claims) -> bool | None:
-        """Whether we may; tried on any volume if this pass had to read none. None: there is none to try."""
+        """Whether the operator may read volumes. None: there is none yet that it could try to read."""
         bound = (claim.pv_name for found in claims.values() for claim in found.values() if claim.pv_name)
         if not self._has_tried and (name := next(bound, None)) is not None:
             await self._read(name)

@@ -32,7 +32,7 @@ class Key:
 
 
 class Reconciler:
-    """Level-based: a pass knows what the last one did only by what it can see."""
+    """Runs passes. A pass learns what the last one did only from what it reads."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Reconciler:
             return cluster, str(error)
 
     async def _refuse(self, manifest: Manifest, message: str, reason: str = "SpecInvalid") -> None:
-        """A spec that the CRD let through and we cannot use: say so, change nothing."""
+        """Say in the status why the operator cannot use the spec, and change nothing else."""
         ref, before = clusters.ref(manifest), clusters.parse_status(manifest.get("status"))
         generation = int(manifest["metadata"].get("generation", 1))
         status = render.refused(before, generation, message, self._wall_ms(), reason)

@@ -24,7 +24,7 @@ class Recorder:
         self._windows: dict[tuple[str, str], tuple[int, int]] = {}  # by cluster: (minute, events in it)
 
     async def record(self, cluster: ClusterRef, event: ClusterEvent, now_ms: int) -> None:
-        """Once for each key: in this process without a call, in the next one by the object's name."""
+        """Create the event once: this process remembers its name, and the API server refuses it from others."""
         manifest = self._manifest(cluster, event, now_ms)
         name = (cluster.namespace, manifest["metadata"]["name"])
         if name in self._told or not self._has_room(cluster, now_ms):

@@ -71,7 +71,7 @@ def registry(
 
 
 def settings() -> kopf.OperatorSettings:
-    """Why these values: spec/operator.md#K29."""
+    """kopf's settings; spec/operator.md#K29 says why."""
     out = kopf.OperatorSettings()
     out.peering.standalone = True
     out.scanning.disabled = True

@@ -30,13 +30,13 @@ class DefaultSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """For a query that brings none. Raises BadInput for options that cannot be used."""
+        """The schema of a query that brings none. Raises BadInput for options that cannot be used."""
         from pyspark_bookkeeper import options, schema
 
         return schema.of(options.parse(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """`schema` is the query's or ours: its columns are built and no others."""
+        """The reader of a query. It builds the columns of `schema`, which is the query's or ours, and no others."""
         from pyspark_bookkeeper import batch, options, views
 
         parsed = options.parse(self.options)

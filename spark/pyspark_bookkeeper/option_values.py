@@ -61,7 +61,7 @@ def positive(text: str) -> int:
 
 
 def number(text: str) -> int:
-    """Zero or more."""
+    """A whole number, zero or more."""
     if not text.strip().isdigit():
         raise ValueError(f"{text!r} is not a number")
     return int(text)
@@ -95,7 +95,7 @@ def text(given: str) -> str:
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """A hint for who wrote `name`: the most similar known name, or all of them."""
+    """A hint after an unknown `name`: the most similar known name, or all of them."""
     lower = {one.lower(): one for one in known}
     found = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
     return f" (did you mean {lower[found[0]]}?)" if found else f" (there are {', '.join(sorted(known))})"

@@ -57,7 +57,7 @@ class ClusterConnection:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Parsed. None: not given. Sizes in bytes, times in ms since the epoch."""
+    """The parsed options of one query. None: not given. Sizes in bytes, times in ms since the epoch."""
 
     metadata_uri: str
     view: View = View.ENTRIES

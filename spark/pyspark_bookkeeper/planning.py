@@ -1,4 +1,4 @@
-"""Where a query is planned: the ledgers it selects, how far each is confirmed, and who reads what.
+"""Plans a query on the driver: which ledgers, up to which entry of each, and which task reads what.
 
 Runs once per query, in a Python process of Spark's driver. The only place that reads password files, id files and
 environment variables; tasks get ids and ranges and nothing secret.
@@ -104,7 +104,7 @@ def plan_entries(options: SourceOptions, *, is_fetching: bool) -> list[tuple[Pie
 
 
 class LedgerEnd(NamedTuple):
-    """How far a ledger is confirmed (-1: nothing), and the payload bytes up to there."""
+    """A ledger's last confirmed entry (-1: none), and its payload bytes up to that entry."""
 
     last_confirmed: int
     length: int
@@ -131,7 +131,7 @@ def _piece(options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata
 
 
 def _ends(options: SourceOptions, ledger_ids: Sequence[LedgerId]) -> Iterator[LedgerEnd | None]:
-    """The bookies' word for each ledger, in order; None for one that is gone, where that is accepted."""
+    """The end of each open ledger, in order, asked of its bookies; None for one that is gone, if the query allows."""
     client = fleet.client(options.connection)
     for start in range(0, len(ledger_ids), fleet.QUESTIONS_MAX):
         asked = ledger_ids[start : start + fleet.QUESTIONS_MAX]

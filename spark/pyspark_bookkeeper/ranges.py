@@ -49,7 +49,7 @@ def of_ids(ids: Iterable[int]) -> Ranges:
 
 
 def size(found: Ranges) -> int:
-    """How many ids."""
+    """How many ids `found` has."""
     return sum(one.end - one.start for one in found)
 
 

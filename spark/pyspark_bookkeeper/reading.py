@@ -37,7 +37,7 @@ def read_ids(pieces: tuple[Piece, ...], schema: pa.Schema, options: SourceOption
 def read_entries(
     client: BlockingClient, pieces: tuple[Piece, ...], schema: pa.Schema, options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    """The entries of `pieces`, in order. Raises a BookieError whose text is one sentence for whoever runs the query."""
+    """The entries of `pieces`, in order. Raises a BookieError whose text is one sentence for a person."""
     batcher = RowBatcher(schema, options.batch_bytes_max)
     left_out = LeftOut()
     for piece in pieces:
@@ -55,7 +55,7 @@ def read_entries(
 
 
 class LeftOut:
-    """What a task did not give, as its options allow: counted, and told in one line when the task ends."""
+    """Counts the entries that a task leaves out, as its options allow, and logs one line when the task ends."""
 
     def __init__(self) -> None:
         self.entries = 0
@@ -123,7 +123,7 @@ def _read_piece(
 
 
 def _is_deleted(client: BlockingClient, ledger_id: LedgerId) -> bool:
-    """Bookies drop the entries of a deleted ledger, so a failure may be no more than that."""
+    """True when the ledger was deleted: its bookies then drop its entries, which explains a failed read."""
     try:
         client.metadata(ledger_id)
     except errors.LedgerMissing:

@@ -50,12 +50,12 @@ class RowBatcher:
 
     @property
     def room_rows(self) -> int:
-        """How many rows more; at least 1."""
+        """How many more rows the batch takes; at least 1."""
         return max(1, ROWS_MAX - self._rows)
 
     @property
     def room_bytes(self) -> int:
-        """How much payload more; at least 1."""
+        """How many more payload bytes the batch takes; at least 1."""
         return max(1, self._bytes_max - self._bytes)
 
     def add(self, run: RowRun) -> Iterator[pa.RecordBatch]:

@@ -93,7 +93,7 @@ _FETCHED = frozenset({"value", "length", "error"})
 
 
 def of(options: SourceOptions) -> StructType:
-    """The schema of a query that brought none. Raises BadInput for a column that is none."""
+    """The schema of a query that brought none. Raises BadInput for a column that does not exist."""
     columns = _COLUMNS[options.view]
     if options.columns is None:
         is_emitting = options.view is View.ENTRIES and options.on_corrupt is OnCorrupt.EMIT

@@ -29,7 +29,7 @@ _CURE = "unset it, or name the Python in which bookie-ledger[spark] is installed
 
 
 def check_java() -> None:
-    """Raises BadInput when there is no Java at all; Spark itself says so in twenty lines."""
+    """Raises BadInput when there is no Java; Spark itself takes twenty lines to say so."""
     home = os.environ.get("JAVA_HOME", "")
     if home and not os.access(os.path.join(home, "bin", "java"), os.X_OK):
         raise errors.BadInput(f"Spark needs Java 17: JAVA_HOME is {home}, where there is no bin/java: correct it")

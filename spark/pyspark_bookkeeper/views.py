@@ -41,7 +41,7 @@ class ViewPartition(InputPartition):
 
 
 class ViewReader(DataSourceReader):
-    """Reads `view=ledgers|bookies|replicas`. It takes no filters, as EntryReader."""
+    """Reads `view=ledgers|bookies|replicas`. Like EntryReader, it takes no filters."""
 
     def __init__(self, options: SourceOptions, wanted: StructType) -> None:
         schema.check(options, wanted)

@@ -51,7 +51,7 @@ class KeyGeneration:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Oldest generation first; at least one."""
+    """The keys of one cluster's authority: at least one, the oldest first."""
 
     generations: tuple[KeyGeneration, ...]
 
@@ -66,7 +66,7 @@ class Authority:
 
 
 def renewed(authority: Authority | None, name: str, now: dt.datetime, token: Token) -> Authority:
-    """`authority` without what is not valid, and with its next generation when due; the same when nothing changes."""
+    """`authority` without ended generations, and with the next one when due; the same object if nothing changes."""
     former = authority.generations if authority is not None else ()
     # Also what begins later, which a clock that went wrong and was set right has left behind.
     living = tuple(one for one in former if one.certificate.not_valid_before_utc <= now < one.ends)
@@ -90,7 +90,7 @@ def dump(authority: Authority) -> bytes:
 
 
 def load(text: bytes) -> Authority:
-    """Raises BadInput, which never shows the text."""
+    """The authority that `dump` wrote. Raises BadInput, which never shows the text."""
     end = b"-----END CERTIFICATE-----"
     try:
         generations = tuple(

@@ -29,7 +29,7 @@ _COMMON_NAME_MAX = 64  # RFC 5280, ub-common-name
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """PEM. The key stands in no repr."""
+    """A certificate and its key, PEM. The key stands in no repr."""
 
     certificate: bytes
     key: bytes
@@ -39,7 +39,7 @@ class Leaf:
 
 
 def server_name(uid: str) -> str:
-    """What clients ask the certificate of a cluster's bookies for. No DNS knows it: pods are reached by address."""
+    """The name that clients demand in the certificate of a cluster's bookies. No DNS has it: clients use addresses."""
     return f"{uid}.bookies.bookie.dev"
 
 
@@ -53,12 +53,12 @@ def server(authority: Authority, uid: str, now: dt.datetime, token: Token) -> Le
 
 
 def client(authority: Authority, name: str, process: str, now: dt.datetime, token: Token) -> Leaf:
-    """`name`: as `operator_name` gives it. `process`: for people, who read it in logs and records."""
+    """The certificate of one operator process. `name`: from `operator_name`. `process`: what people read in logs."""
     return _leaf(CLIENT, authority, process, x509.UniformResourceIdentifier(name), now, token)
 
 
 def is_due(certificate: bytes, key: bytes, authority: Authority, now: dt.datetime, kind: LeafKind) -> bool:
-    """True when it must be replaced: it ends soon, is no pair with its key, or another generation signs now."""
+    """True when the certificate must be replaced: it ends soon, does not fit its key, or another generation signs."""
     try:
         found = x509.load_pem_x509_certificate(certificate)
         if serialization.load_pem_private_key(key, None).public_key() != found.public_key():

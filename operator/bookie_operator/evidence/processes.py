@@ -55,7 +55,7 @@ def follow(case: BookieCase, previous: BookieStatus | None, now_ms: int) -> tupl
 
 
 def is_over(one: Process, nodes: Mapping[str, NodeFacts | None], now_ms: int) -> bool:
-    """True when the node of a pod that is gone proves that its process is, too."""
+    """True when the node of a pod that is gone proves that the pod's process ended."""
     if not one.node or one.node not in nodes or one.gone_since is None:
         return False
     node = nodes[one.node]

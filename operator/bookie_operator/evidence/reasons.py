@@ -29,7 +29,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`text`: what is so, of "{volume}" or of the bookie. `event`: the warning while a bookie is held for it."""
+    """One row. `text`: what is true of "{volume}", or of the bookie. `event`: the warning while it holds a bookie."""
 
     word: str
     conclusion: Conclusion
@@ -105,7 +105,7 @@ assert len(TABLE) == len(_EXPLICIT) + len(_OF_VERDICTS)
 
 
 def finding(word: str, message: str) -> Finding:
-    """What is found for the reason `word`, in words of the caller's."""
+    """The finding for the reason `word`, with a message of the caller's."""
     return Finding(TABLE[word].conclusion, word, message)
 
 

@@ -33,7 +33,7 @@ class BookieReader(Protocol):
     async def report(self, door: Door, *, fresh: bool) -> StorageReport: ...
 
     async def members(self, door: Door) -> tuple[Member, ...]:
-        """Every bookie that the metadata store of this one knows, asked now."""
+        """Every bookie that the metadata store knows, as the bookie behind `door` reads it now."""
         ...
 
     async def repair(self, door: Door) -> RepairStatus: ...
@@ -50,7 +50,7 @@ class AdminPorts:
         self._identities: dict[str, AdminCredentials] = {}
 
     def use(self, uid: str, identity: AdminCredentials) -> None:
-        """From now on, for the cluster with this uid."""
+        """Show `identity` to the bookies of the cluster `uid` from now on."""
         self._identities[uid] = identity
 
     def identity(self, uid: str) -> AdminCredentials | None:
@@ -63,7 +63,7 @@ class AdminPorts:
         return await self._ask(door, calls.members())
 
     async def repair(self, door: Door) -> RepairStatus:
-        """The first message of the stream is the present; the rest is for people who watch."""
+        """The repair as it stands: the first message of the stream. The later ones are for people who watch."""
         try:
             async with self._client(door) as bookie:
                 status = await bookie.first(calls.repair_status())

@@ -24,7 +24,7 @@ class Endings:
         self._has_ended: dict[str, bool] = {}  # by pod uid, oldest first
 
     def saw(self, pod: Manifest) -> None:
-        """Any event of a pod, its deletion too: `pod` is its last state."""
+        """Note an event of a pod, also its deletion. `pod`: its last state."""
         self.note(pod["metadata"]["uid"], has_ended=facts.has_ended(pod))
 
     def note(self, uid: str, *, has_ended: bool) -> None:

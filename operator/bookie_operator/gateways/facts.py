@@ -78,7 +78,7 @@ def config_maps(spec: object) -> set[str]:
 
 
 def _problem(status: Manifest, conditions: dict[str, Manifest]) -> str:
-    """What scheduler or kubelet say is wrong; "" while nothing is."""
+    """What is wrong, in the words of the scheduler or the kubelet; "" while nothing is."""
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
         return f"{scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}"
@@ -144,7 +144,7 @@ def claim(manifest: Manifest) -> ClaimFacts:
 
 
 def _marks(annotations: dict[str, str]) -> ClaimMarks | None:
-    """The identity record; a mangled incarnation still says "initialised": the careful reading."""
+    """The identity record. A claim with an incarnation that is no number still counts as initialised, to be careful."""
     incarnation = annotations.get(names.MARK_INCARNATION)
     if incarnation is None:
         return None

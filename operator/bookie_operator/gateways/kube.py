@@ -100,7 +100,7 @@ class Kube(KubeReader, Protocol):
 
 
 class ApiServer:
-    """Kube on kubernetes.aio's transport. Use as an async context manager."""
+    """The API server, by the transport of kubernetes.aio. Use as an async context manager."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._client = ApiClient(configuration)

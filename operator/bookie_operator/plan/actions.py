@@ -46,7 +46,7 @@ class MarkClaim:
 
 @dataclass(frozen=True, slots=True)
 class SendGrant:
-    """Tell the bookie. Only after the status that holds `grant` was stored; repeated until the bookie moves."""
+    """Send the grant to the bookie, after the status with `grant` is stored; again until the bookie moves."""
 
     bookie: str  # pod name
     door: Door

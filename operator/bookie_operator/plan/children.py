@@ -55,7 +55,7 @@ def metadata_step(observation: Observation) -> MetadataStep:
 
 
 def _is_moved(observation: Observation) -> bool:
-    """True when what was initialised is another store than the spec names now, and nobody has lived in it yet."""
+    """True when the operator initialised another store than the spec names now, and no bookie has lived yet."""
     status = observation.cluster.status
     has_lived = status.instance_id is not None or any(one.incarnation > 0 for one in status.bookies)
     known = status.metadata.uri if status.metadata is not None else None

@@ -41,7 +41,7 @@ class FleetPlan:
 
 
 def decide(observation: Observation) -> FleetPlan:
-    """Same observation, same plan."""
+    """The plan for `observation`: the same observation always gives the same plan."""
     cluster = observation.cluster
     fleet = tuple(
         stages.assess(

@@ -84,7 +84,7 @@ def _metadata(observation: Observation, candidate: Assessed) -> Iterator[tuple[s
 
 
 def _identity(candidate: Assessed) -> Iterator[tuple[str, str]]:
-    """Proven: repairable verdict of every lost volume, mounts included, of exactly this pod, seen long enough."""
+    """Open when the loss of every lost volume is proven by a report of this very pod, and was seen often enough."""
     if candidate.evidence.conclusion is not Conclusion.LOST_VOLUME:
         yield "G3-Identity", f"the loss is not proven: {candidate.evidence.finding.message}"
         return

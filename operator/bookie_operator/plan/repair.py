@@ -41,7 +41,7 @@ def decide(
 
 
 def _candidates(fleet: tuple[Assessed, ...]) -> list[Assessed]:
-    """Who waits for a grant: those that have one first, then the longest suspected."""
+    """The bookies that wait for a grant: first those that have one, then the longest suspected."""
     waiting = [one for one in fleet if one.stage in (Stage.CONFIRMED, Stage.GRANTED) and one.suspicion is not None]
     return sorted(
         waiting,

@@ -82,14 +82,14 @@ class Assessed:
 
     @property
     def is_dataless(self) -> bool:
-        """Counted as having lost its data (spec/operator.md#K11), also before it can say so itself."""
+        """True when the gates count the bookie as without its data (spec/operator.md#K11), also before it says so."""
         if self.stage in (Stage.SERVING, Stage.READ_ONLY, Stage.LIMBO):
             return False
         return self.has_loss
 
     @property
     def is_unavailable(self) -> bool:
-        """Its data is presumed intact, and it is not there. Nobody misses a bookie that never held data."""
+        """True when the bookie does not serve and its data is presumed intact; never of one that has held no data."""
         is_there = self.stage.serves or self.stage is Stage.ELSEWHERE
         return not is_there and not self.is_dataless and self.has_lived
 
@@ -147,7 +147,7 @@ def assess(
 
 
 def _away_since_ms(stage: Stage, previous: BookieStatus | None, now_ms: int) -> int | None:
-    """Since when it was not seen serving. A crash loop goes through many stages; none of them begins this anew."""
+    """Since when no operator saw the bookie serve. The stages of a crash loop do not begin this time anew."""
     if stage.serves:
         return None
     if previous is None or previous.away_since is None:
@@ -257,7 +257,7 @@ def _found(case: BookieCase, evidence: Evidence) -> tuple[Stage, str, str]:
 
 
 def _has_lived(case: BookieCase, previous: BookieStatus | None) -> bool:
-    """A cookie, a mark on a claim, a service that we saw: each says that there may be data."""
+    """True when there may be data: there is a cookie or a mark on a claim, or an operator saw the bookie serve."""
     if previous is not None and (previous.has_lived or previous.incarnation > 0):
         return True
     if case.report is not None and case.report.incarnation > 0:

@@ -36,7 +36,7 @@ def volume(cluster: Cluster) -> dict[str, Any]:
 
 
 def authorities(namespace: str, entries: dict[str, bytes], resource_version: str = "") -> Manifest:
-    """`resource_version`: refuse when anybody changed the Secret since it was read."""
+    """The Secret of authorities. With `resource_version`, the API server refuses it if the Secret changed since."""
     manifest = _secret(names.ADMIN_AUTHORITIES, namespace, entries)
     if resource_version:
         manifest["metadata"]["resourceVersion"] = resource_version
@@ -44,7 +44,7 @@ def authorities(namespace: str, entries: dict[str, bytes], resource_version: str
 
 
 def certificates(cluster: Cluster, files: dict[str, bytes]) -> Manifest:
-    """Gone with the last cluster of its namespace."""
+    """The Secret of certificates. Kubernetes deletes it with the last cluster of its namespace."""
     manifest = _secret(
         names.ADMIN_CERTIFICATES, cluster.namespace, {f"{cluster.name}.{file}": text for file, text in files.items()}
     )

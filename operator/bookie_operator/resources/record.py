@@ -139,7 +139,7 @@ def _bookie(entry: BookieStatus) -> RecordedBookie:
 
 
 def _pools(status: BookieClusterStatus, record: FleetRecord) -> tuple[PoolStatus, ...]:
-    """Every pool that ever was. Of two opinions the greater: an id is never taken away."""
+    """Every pool that ever was, with the greater of both sizes: the operator never takes an id away."""
     known = {pool.name: pool for pool in status.pools}
     for pool in record.pools:
         blank = PoolStatus(name=pool.name, stateful_set="", desired=0, current=0, ready=0, updated=0)

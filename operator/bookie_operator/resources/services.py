@@ -24,7 +24,7 @@ def headless(cluster: Cluster) -> common.Manifest:
 
 
 def service_account(cluster: Cluster) -> common.Manifest:
-    """Bookies talk to no API server: an account without a token."""
+    """The bookies' account. It has no token, since bookies talk to no API server."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

@@ -59,7 +59,7 @@ def of(plan: FleetPlan) -> tuple[Truth, ...]:
 
 
 def unseen(why: str) -> tuple[Truth, ...]:
-    """All conditions of a pass that could look at nothing."""
+    """Every condition as Unknown, for a pass that could look at nothing."""
     return tuple(unknown(kind, why) for kind in TYPES)
 
 

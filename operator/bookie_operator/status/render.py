@@ -1,4 +1,4 @@
-"""The status of one pass."""
+"""Makes the status of a BookieCluster from the plan of one pass."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -102,7 +102,7 @@ def first(before: BookieClusterStatus, generation: int, now_ms: int) -> BookieCl
 def refused(
     before: BookieClusterStatus, generation: int, message: str, now_ms: int, reason: str = "SpecInvalid"
 ) -> BookieClusterStatus:
-    """For a spec that cannot be used: everything stays as it is, and a sentence says why."""
+    """The status for a spec that the operator cannot use: nothing changes, and a sentence says why."""
     truths = (
         Truth("Ready", False, "HumanNeeded", message),
         Truth("Reconciling", False, reason, message),
@@ -346,7 +346,7 @@ def _progress(case: BookieCase) -> RepairProgress | None:
 
 
 def _history(plan: FleetPlan, now: str) -> tuple[HistoryEntry, ...]:
-    """Grants enter when they are issued and are closed when their record goes; the oldest finished ones fall out."""
+    """The history with the grants of this pass: new ones enter, ended ones are closed, the oldest fall out."""
     entries = {entry.grant_id: entry for entry in plan.observation.cluster.status.history}
     for one in plan.fleet:
         grant, before = one.grant, one.previous.grant if one.previous is not None else None

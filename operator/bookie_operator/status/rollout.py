@@ -1,4 +1,4 @@
-"""Conditions about the roll-out: Reconciling and UpToDate. "Rolled out" is said of what the controllers have seen."""
+"""Conditions about the roll-out: Reconciling and UpToDate. Rolled out means: the controllers saw it."""
 
 from bookie_operator.plan.actions import Apply
 from bookie_operator.plan.fleet import FleetPlan

@@ -44,7 +44,7 @@ def dated(truths: Iterable[Truth], before: tuple[Condition, ...], generation: in
 
 
 def listed(sentences: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
+    """The first few of `sentences`, and how many more there are."""
     every = list(sentences)
     more = f"; and {len(every) - _TOLD_MAX} more" if len(every) > _TOLD_MAX else ""
     return "; ".join(every[:_TOLD_MAX]) + more

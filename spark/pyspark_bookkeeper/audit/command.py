@@ -146,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
-    """What decides what is looked at, and how."""
+    """The options that decide what the audit looks at, and how."""
     return {
         "--ledgers": arguments.ledgers or "all",
         "--grace-s": f"{arguments.grace_s:g}",
@@ -194,7 +194,7 @@ def _connection(arguments: argparse.Namespace) -> ClusterConnection:
 
 
 def _planned(arguments: argparse.Namespace, connection: ClusterConnection) -> AuditPlan:
-    """The plan, but for the size of its waves, which is Spark's to say."""
+    """The plan without the size of its waves, which follows from the slots of the Spark session."""
     started_ms = time.time_ns() // 1_000_000
     ids: list[LedgerId] = list(fleet.client(connection).ledgers())
     if arguments.ledgers:

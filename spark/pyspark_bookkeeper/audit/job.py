@@ -25,7 +25,7 @@ RunWave = Callable[[Sequence[Unit]], Sequence[UnitResult]]
 
 
 def run(planned: AuditPlan, folder: Folder, run_wave: RunWave, tell: Callable[[str], None]) -> None:
-    """Do the waves that are not there yet. Raises what a task raises, as Spark wraps it."""
+    """Run the waves that have no file yet. Raises what a task raises, as Spark wraps it."""
     waves = planned.waves()
     todo = [number for number in range(len(waves)) if not folder.has_wave(number)]
     if len(todo) < len(waves):

@@ -54,7 +54,7 @@ def make(
     unit_ledgers: int = UNIT_LEDGERS,
     wave_units: int,
 ) -> AuditPlan:
-    """`ledger_ids` ascending."""
+    """The plan over `ledger_ids`, which ascend."""
     units = [ledger_ids[start : start + unit_ledgers] for start in range(0, len(ledger_ids), unit_ledgers)]
     texts = tuple(map(format_ids, units))
     return AuditPlan(uri, started_ms, options, rules, zones, tuple(known), len(ledger_ids), texts, wave_units)
@@ -90,7 +90,7 @@ def format_ids(ids: Iterable[LedgerId]) -> str:
 
 
 def parse_ranges(text: str) -> Ranges:
-    """The inverse. Raises BadInput."""
+    """The ids of a text as `format_ids` writes it. Raises BadInput."""
     try:
         return ranges.union(option_values.ledgers(text))
     except ValueError as error:

@@ -127,7 +127,7 @@ def _legend(parts: Sequence[Part], y: float) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    """The end tells bookies apart: a long name loses its middle."""
+    """`text` without its middle if it is long: bookies differ at the end."""
     return text if len(text) <= 36 else f"{text[:14]}…{text[-21:]}"
 
 

@@ -1,4 +1,4 @@
-"""The report: one page a person would rather look at than a table of findings. Pure.
+"""The report: one HTML page for people. Pure.
 
 One file, no script, nothing fetched: it can be mailed and read in ten years.
 """

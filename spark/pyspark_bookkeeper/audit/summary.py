@@ -63,14 +63,14 @@ def audited(summary: Summary) -> int:
 
 
 def outcome(summary: Summary) -> str:
-    """One of three: WHOLE is said of nothing that was not looked at, and DAMAGE outweighs what is not known."""
+    """WHOLE, DAMAGE or NOT_KNOWN. DAMAGE outweighs NOT_KNOWN; WHOLE needs a look at everything."""
     if any(summary["findings"][kind] for kind in (MISSING, CORRUPT)):
         return DAMAGE
     return NOT_KNOWN if _is_unknown(summary, UNKNOWN_KINDS) else WHOLE
 
 
 def exit_code(summary: Summary, fail_on: Collection[str]) -> int:
-    """`fail_on`: the kinds that count."""
+    """The exit code. `fail_on`: the kinds of findings that count."""
     if any(summary["findings"][kind] for kind in (MISSING, CORRUPT, UNEXPECTED) if kind in fail_on):
         return EXIT_DAMAGE
     return EXIT_NOT_KNOWN if _is_unknown(summary, fail_on) else 0

@@ -65,7 +65,7 @@ def skipped(state: str, why: str = "") -> Figures:
 
 
 def reason(sentence: str) -> Figures:
-    """A reason, without what differs from ledger to ledger."""
+    """One count of `sentence`, with "..." for ids, so that equal reasons add up."""
     return Counter({("reasons", re.sub(r"(ledger|entry) \d+", r"\1 ...", sentence)): 1})
 
 
