@@ -1,5 +1,7 @@
 """Which ledgers and which entries a query reads, decided from metadata alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from bookie.base import errors
@@ -18,15 +20,15 @@ def given(**texts: str) -> SourceOptions:
 
 
 def metadata(*, password: bytes = b"", ctime_ms: int = 1_000, **custom: bytes) -> LedgerMetadata:
-    return new_ledger(
+    new = new_ledger(
         ensemble_size=1,
         write_quorum=1,
         ack_quorum=1,
         bookies=(BookieId("a"),),
         password=password,
-        ctime_ms=ctime_ms,
         custom=tuple(custom.items()),
     )
+    return replace(new, ctime_ms=ctime_ms)
 
 
 def test_ledgers_are_looked_at_by_what_names_them() -> None:
