@@ -66,7 +66,7 @@ class ClusterPaths:
             return json_answer({str(ledger_id): None async for ledger_id in ledgers.iterate()})
         page = _number(request, "page") if "page" in request.query else None
         if page is not None and page < 1:
-            raise errors.BadInput(f"page={page}: pages begin at 1")
+            raise errors.BadInput(f"page={page} is not possible: pages begin at 1")
         found: dict[str, Any] = {}
         async for ledger_id in _page(ledgers, page):
             try:
@@ -197,7 +197,7 @@ def _number(request: HttpRequest, name: str) -> int:
     try:
         return int(request.query[name])
     except ValueError:
-        raise errors.BadInput(f"{name}={request.query[name]}: not a number") from None
+        raise errors.BadInput(f"{name}={request.query[name]} is not a number") from None
 
 
 def facts_of(ledger_id: LedgerId, metadata: LedgerMetadata) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class Processor:
         try:
             lac_body, last_entry = await self._store.read_lac(request.ledger_id)
             if lac_body is None and last_entry is None:
-                raise errors.NoSuchEntry("neither an explicit LAC nor an entry")
+                raise errors.NoSuchEntry(f"ledger {request.ledger_id} has neither an explicit LAC nor an entry here")
         except BookieError as error:
             to.reply(ReadLacResponse(request.txn, request.version, self._count(error), request.ledger_id))
         else:

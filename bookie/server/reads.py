@@ -290,7 +290,7 @@ class Reads:
         self._metrics.reads += 1
         try:
             if request.entry_id < 0:
-                raise errors.BadRequest("a batch read begins at an entry")
+                raise errors.BadRequest(f"a batch read cannot begin at entry {request.entry_id}: give an id from 0 on")
             if not request.is_fencing:
                 self._submit_batch(request, to, None)
             else:

@@ -103,7 +103,7 @@ class EntryStore:
             self._relieve(partition)
         journal = self._journals[ledger_id % len(self._journals)]
         if journal.is_backlogged:
-            raise errors.TooManyRequests("the journal disk does not keep up")
+            raise errors.TooManyRequests("the journal disk does not keep up with the adds; try again")
         if ledger is None or ledger.flags or ledger.master_key != master_key or self._health.is_refusing:
             ledger = self._admit(partition, ledger_id, master_key, is_recovery=is_recovery)
             is_known = False

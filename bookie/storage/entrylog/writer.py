@@ -45,7 +45,7 @@ class LogWriter:
 
         Raises DiskFull, OutOfResources: nothing was written that a location points to; call `roll_back`.
         """
-        file = await self._roll() if self._file is None or self._is_full(self._file) else self._file
+        file = await self._roll() if self._file is None or self._file.size >= self._log_bytes_max else self._file
         log_id = self.current_id
         start = offset = file.size
         buffers: list[Buffer] = []
@@ -57,9 +57,6 @@ class LogWriter:
         written_at = await file.append(buffers)
         assert written_at == start, f"{file.path}: written at {written_at}, located at {start}"
         return log_id, locations
-
-    def _is_full(self, file: File) -> bool:
-        return file.size >= self._log_bytes_max
 
     async def _roll(self) -> File:
         log_id = self.next_id
