@@ -12,12 +12,21 @@ from dataclasses import replace
 from bookie.base.errors import BookieError
 from bookie_operator.applied import Applied
 from bookie_operator.crash import CrashPoint
+from bookie_operator.evidence.facts import Door
 from bookie_operator.gateways.bookies import Bookies, BookieUnreachable
 from bookie_operator.gateways.kube import Kube, KubeError, KubeForbidden, Manifest
 from bookie_operator.model import names
 from bookie_operator.model.cluster import ClusterRef
 from bookie_operator.model.status import BookieClusterStatus
-from bookie_operator.plan.actions import Action, Apply, DeleteChild, MarkClaim, SendGrant
+from bookie_operator.plan.actions import (
+    Action,
+    Apply,
+    DeleteChild,
+    MarkClaim,
+    ResumeBookie,
+    SendGrant,
+    StopBookie,
+)
 from bookie_operator.plan.children import Obstacle
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.observation import Observation
@@ -54,13 +63,17 @@ class Executor:
         refused += [await self._act(plan.observation, action) for action in plan.actions]
         failures = [obstacle for obstacle in refused if obstacle is not None]
         if failures:
-            # CRASH: the operator sends no grant until the whole protection is in place; the next pass tries again.
-            plan = replace(plan, obstacles=(*plan.obstacles, *failures), sends=())
+            # CRASH: the operator sends no grant and stops nobody until the whole protection is in place; the next pass
+            # tries again.
+            idle = replace(plan.rollout, action=None)
+            plan = replace(plan, obstacles=(*plan.obstacles, *failures), sends=(), rollout=idle)
         status = render.render(plan)
         if status != cluster.status or cluster.is_recalled:
             await self.write_status(cluster.ref, status)
         for send in plan.sends:
             await self._grant(send)
+        if plan.rollout.action is not None:
+            await self._roll(cluster.namespace, plan.rollout.action)
         now_ms = plan.observation.now_ms
         for event in (*warnings.standing(status, now_ms), *events.between(cluster.status, status)):
             await self._recorder.record(cluster.ref, event, now_ms)
@@ -170,6 +183,35 @@ class Executor:
                 answer.text,
             )
         self._crash.after_write(str(send))
+
+    async def _roll(self, namespace: str, action: StopBookie | ResumeBookie) -> None:
+        """Its turn is stored. A bookie that serves goes only after its own word that everything is flushed."""
+        self._check_lease()
+        try:
+            if isinstance(action, ResumeBookie):
+                await self._bookies.resume(action.door)
+                logger.info("done namespace=%s action=%s", namespace, action)
+                self._crash.after_write(str(action))
+                return
+            if action.door is not None and not await self._is_flushed(action, action.door):
+                return
+        except BookieUnreachable as error:
+            logger.warning("not done, tried again namespace=%s action=%s error=%s", namespace, action, error)
+            return
+        self._check_lease()  # the flush took its time
+        # CRASH: exactly the pod that was seen; another one of this name, or one that changed since, is looked at anew.
+        await self._kube.delete(
+            "Pod", namespace, action.bookie, uid=action.pod_uid, resource_version=action.resource_version
+        )
+        logger.info("done namespace=%s action=%s", namespace, action)
+        self._crash.after_write(str(action))
+
+    async def _is_flushed(self, action: StopBookie, door: Door) -> bool:
+        is_flushed, text = await self._bookies.prepare_shutdown(door)
+        self._crash.after_write(f"flush of {action.bookie}")
+        if not is_flushed:
+            logger.warning("not stopped, it could not flush bookie=%s reason=%s", action.bookie, text)
+        return is_flushed
 
     def _check_lease(self) -> None:
         if not self._may_act():

@@ -105,6 +105,7 @@ def explain(plan: FleetPlan) -> list[str]:
         lines.append(f"{one.case.name}: {one.stage.value} ({one.evidence.conclusion.value}/{one.reason}) {one.message}")
         lines += [f"  gate {gate.name} closed: {gate.message}" for gate in plan.closed.get(one.case.name, ())]
     lines += [f"obstacle {obstacle.reason}: {obstacle.message}" for obstacle in plan.obstacles]
-    lines += [f"would {action}" for action in (*plan.actions, *plan.sends)]
+    stop = [plan.rollout.action] if plan.rollout.action is not None else []
+    lines += [f"would {action}" for action in (*plan.actions, *plan.sends, *stop)]
     lines.append(f"disruption budget maxUnavailable={plan.max_unavailable}, next look in {plan.requeue_ms} ms")
     return lines

@@ -44,7 +44,8 @@ from bookie_operator.recorder import Recorder
 
 KEY = Key("data", "ledgers")
 CAPABILITIES = ("limbo", "regeneration")
-BROKEN_IMAGE = "bookie:broken"  # its Jobs fail
+BROKEN_IMAGE = "bookie:broken"  # its Jobs fail, and no kubelet can pull it
+BAD_SETTING = "diskUsageThreshold=0.11"  # a bookie that reads this ends at once
 
 
 SETTLING = 3  # passes until a loss shows
@@ -52,6 +53,10 @@ SETTLING = 3  # passes until a loss shows
 
 def as_it_is(manifest: Manifest) -> Manifest:
     return manifest
+
+
+def nothing(_: str) -> None:
+    return None
 
 
 class Crashed(Exception):
@@ -74,6 +79,7 @@ class FakeBookie:
     step: int = 0
     is_reachable: bool = True
     settings: str = ""  # what it read when its container started
+    flush_problem: str = ""  # why it cannot flush
 
     @property
     def disk(self) -> "set[int]":
@@ -157,6 +163,7 @@ class World:
     pods: Endings = field(default_factory=Endings)  # what the operator's watch told it
     identities: dict[str, AdminCredentials] = field(default_factory=dict)  # what the present operator process can show
     epoch_seen: int = 0  # by bookies, before this story began
+    on_stop: Callable[[str], None] = nothing  # told of each pod that the operator deletes, while it is still there
 
     # ---- the API server ------------------------------------------------------------------------------------------
 
@@ -227,7 +234,11 @@ class World:
         if (metadata["uid"], metadata["resourceVersion"]) != (uid, resource_version):
             raise KubeError(f"delete {kind} {name}", 409, "it is another one")
         self.writes.append(f"delete {kind}/{name}")
-        del self.objects[(kind, name)]
+        if kind == "Pod":
+            self.on_stop(name)
+            self.kill(name)
+        else:
+            del self.objects[(kind, name)]
 
     # ---- controllers, kubelets ----------------------------------------------------------------------------------
 
@@ -241,6 +252,17 @@ class World:
                 one["status"] = {"conditions": [self._job_end(one)]}
         for bookie in self.bookies.values():
             bookie.tick()
+        for pod in self.of_kind("Pod"):
+            self._probe(pod)
+
+    def _probe(self, pod: Manifest) -> None:
+        """Its kubelet asks whether it serves, and says so in the pod."""
+        is_serving = any(one.pod_uid == pod["metadata"]["uid"] and one.state.serves for one in self.bookies.values())
+        status = "True" if is_serving else "False"
+        (known,) = pod["status"].get("conditions") or [{"status": ""}]
+        if known["status"] != status:
+            ready = {"type": "Ready", "status": status, "lastTransitionTime": values.format_time(self.now_ms)}
+            self.put(pod | {"status": pod["status"] | {"conditions": [ready]}})
 
     def _run_stateful_set(self, one: Manifest) -> None:
         revision = self._revise(one)
@@ -320,11 +342,21 @@ class World:
                         names.LABEL_POOL: pool,
                         "controller-revision-hash": revision["metadata"]["name"],
                     },
+                    "annotations": revision["data"]["spec"]["template"]["metadata"].get("annotations", {}),
                 },
                 "spec": revision["data"]["spec"]["template"]["spec"] | {"nodeName": "node"},
                 "status": {"phase": "Running", "podIP": address},
             }
         )
+        container = next(one for one in pod["spec"]["containers"] if one["name"] == names.CONTAINER)
+        (settings,) = facts.config_maps(pod["spec"])
+        read = self.objects[("ConfigMap", settings)]["data"][names.SETTINGS_FILE]
+        waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{container["image"]}"'}
+        if BAD_SETTING in read:
+            waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}
+        if container["image"] == BROKEN_IMAGE or BAD_SETTING in read:
+            pod["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
+            return
         known = self.contents.get(bookie_id, {})
         contents = {volume: Contents.EMPTY if volume in fresh else known[volume] for volume in templates}
         bookie = FakeBookie(self, name, bookie_id, pod["metadata"]["uid"], contents)
@@ -495,7 +527,11 @@ class World:
         if self.members_problem:
             raise BookieUnreachable(self.members_problem)
         serving = {one.bookie_id for one in self.bookies.values() if one.state.serves}
-        return tuple(Member(one, one in self.cookies, one in serving) for one in sorted({*self.cookies, *serving}))
+        writable = {one.bookie_id for one in self.bookies.values() if one.state in (State.SERVING, State.REPAIRING)}
+        return tuple(
+            Member(one, one in self.cookies, one in serving, one in writable)
+            for one in sorted({*self.cookies, *serving})
+        )
 
     async def repair(self, door: Door) -> RepairStatus:
         bookie = self._at(door)
@@ -527,6 +563,23 @@ class World:
         if len(self.dataless) > 1:
             self.past_tolerance.append(grant)
         return GrantAnswer(True)
+
+    async def prepare_shutdown(self, door: Door) -> tuple[bool, str]:
+        bookie = self._at(door)
+        self.writes.append(f"flush/{bookie.name}")
+        turn = self.status().rollout
+        assert turn is not None, "nobody flushes whose turn is not stored"
+        assert turn.step is not None, "nobody flushes whose turn is not stored"
+        assert turn.step.pod_uid == bookie.pod_uid, "nobody flushes whose turn is not stored"
+        assert bookie.state in (State.SERVING, State.READ_ONLY), bookie.state
+        bookie.state = State.READ_ONLY
+        return not bookie.flush_problem, bookie.flush_problem or "flushed"
+
+    async def resume(self, door: Door) -> None:
+        bookie = self._at(door)
+        self.writes.append(f"resume/{bookie.name}")
+        if bookie.state is State.READ_ONLY:
+            bookie.state = State.SERVING
 
     # ---- the operator --------------------------------------------------------------------------------------------
 

@@ -45,8 +45,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   resources: [services, serviceaccounts]
   verbs: [get, list, create, patch]
 - apiGroups: [""]
-  resources: [pods]
-  verbs: [get, list, watch]
+  resources: [pods] # delete: the roll-out, of a bookie that has flushed or is down
+  verbs: [get, list, watch, delete]
 - apiGroups: [""]
   resources: [persistentvolumeclaims] # patch: identity annotations; never create, never delete
   verbs: [get, list, watch, patch]

@@ -59,6 +59,10 @@ class PodFacts:
     has_ended: bool = False  # for good, by its kubelet's word
     problem: str = ""  # what the kubelet or scheduler says is wrong: "ImagePullBackOff: ..."
     has_certificates: bool = False  # of the admin port; pods of releases before 0.1 have none
+    resource_version: str = ""
+    ready_since_ms: int | None = None  # by its kubelet; None while it is not ready
+    inputs: str = ""  # digest of what the spec said when it was made (resources/inputs.py); "" = nobody noted it
+    image: str = ""  # of its bookie
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ One short-lived channel per call: a cached one would remember its back-off while
 Every call has a deadline; whatever fails becomes BookieUnreachable with a sentence, and unreachable is never "empty".
 """
 
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from bookie.base import ids
@@ -19,6 +20,8 @@ from bookie_operator.model.status import GrantRecord
 T = TypeVar("T")
 
 CALL_DEADLINE_S = 5.0
+# A pass waits so long for a flush, and asks again in the next one: the bookie has gone on meanwhile.
+FLUSH_DEADLINE_S = 30.0
 
 
 class BookieUnreachable(BookieError):
@@ -41,6 +44,14 @@ class BookieReader(Protocol):
 
 class Bookies(BookieReader, Protocol):
     async def grant(self, door: Door, grant: GrantRecord, ttl_ms: int) -> GrantAnswer: ...
+
+    async def prepare_shutdown(self, door: Door) -> tuple[bool, str]:
+        """Refuse adds from now on and flush: (everything is flushed, a sentence)."""
+        ...
+
+    async def resume(self, door: Door) -> None:
+        """Take adds again."""
+        ...
 
 
 class AdminPorts:
@@ -87,6 +98,14 @@ class AdminPorts:
             issued_by=grant.issued_by,
         )
         return await self._ask(door, calls.grant(message))
+
+    async def prepare_shutdown(self, door: Door) -> tuple[bool, str]:
+        assert door.uid, "nothing that changes a bookie travels in clear"
+        return await self._ask(door, replace(calls.prepare_shutdown(), deadline_s=FLUSH_DEADLINE_S))
+
+    async def resume(self, door: Door) -> None:
+        assert door.uid, "nothing that changes a bookie travels in clear"
+        await self._ask(door, calls.set_read_only(False))
 
     async def _ask(self, door: Door, call: AdminCall[T]) -> T:
         try:

@@ -31,7 +31,26 @@ def pod(manifest: Manifest) -> PodFacts:
         has_certificates=any(
             volume.get("name") == names.ADMIN_VOLUME for volume in (manifest.get("spec") or {}).get("volumes") or ()
         ),
+        resource_version=metadata.get("resourceVersion") or "",
+        ready_since_ms=_ready_since_ms(conditions.get("Ready") or {}),
+        inputs=(metadata.get("annotations") or {}).get(names.INPUTS) or "",
+        image=next(
+            (
+                str(container.get("image") or "")
+                for container in (manifest.get("spec") or {}).get("containers") or ()
+                if container.get("name") == names.CONTAINER
+            ),
+            "",
+        ),
     )
+
+
+def _ready_since_ms(ready: Manifest) -> int | None:
+    """When the pod became ready; None while it is not, or its kubelet does not say since when."""
+    try:
+        return parse_time(ready["lastTransitionTime"]) if ready.get("status") == "True" else None
+    except (KeyError, BadInput):
+        return None
 
 
 def has_ended(pod: Manifest) -> bool:

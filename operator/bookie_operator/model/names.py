@@ -20,6 +20,7 @@ LABEL_POD_INDEX = "apps.kubernetes.io/pod-index"  # set by the StatefulSet contr
 MANAGED_BY = "bookie-operator"
 COMPONENT_BOOKIE = "bookie"
 COMPONENT_METADATA = "metadata"
+CONTAINER = "bookie"
 
 # The durable identity record of a volume: on the claim, because status disappears with the resource
 # (spec/operator.md#K18). A claim without MARK_INCARNATION is expected to be empty; one that has it must never be empty.
@@ -30,6 +31,7 @@ MARK_FSID = f"{GROUP}/fsid"
 MARK_PV_UID = f"{GROUP}/pv-uid"
 MARK_CLAIM_UID = f"{GROUP}/claim-uid"  # a copied annotation betrays itself: it names another claim
 
+INPUTS = f"{GROUP}/inputs"  # on pods: digest of what the spec said of them (resources/inputs.py)
 APPLIED_HASH = f"{GROUP}/applied-hash"  # of the desired object: drift is hash or leaf mismatch
 # On a BookieCluster: comma list of evidence hashes that a person approved (regeneration: Manual).
 APPROVED_EVIDENCE = f"{GROUP}/approved-evidence"

@@ -170,6 +170,33 @@ class NetworkSpec(Model):
     cluster_domain: str = Field(default="cluster.local", max_length=63, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")
 
 
+class RolloutSpec(Model):
+    """How pods come to run what the spec says now."""
+
+    strategy: Literal["Automatic", "Manual"] = Field(
+        default="Manual",
+        description="Automatic: the operator stops one bookie after the other, zone by zone, each when all gates are"
+        " open, so that its pod comes back with what the spec says. Manual: a pod takes it when a person deletes it.",
+    )
+    paused: bool = Field(
+        default=False,
+        description="True: the operator stops no further bookie, until this is false again. What is broken stays so.",
+    )
+    soak_seconds: int = Field(
+        default=10,
+        ge=0,
+        le=86_400,
+        description="How long a bookie must have been ready before the operator stops the next one.",
+    )
+    max_seconds_per_bookie: int = Field(
+        default=1800,
+        ge=60,
+        le=86_400,
+        description="After so long without the bookie back in service, the roll-out counts as halted (condition"
+        " Stalled). The operator goes on as soon as the bookie serves, or the spec is corrected.",
+    )
+
+
 class Lifecycle(Model):
     paused: bool = Field(
         default=False,
@@ -215,6 +242,7 @@ class BookieClusterSpec(Model):
         default=None, max_length=200, description="More settings of the bookies, by their names in bk_server.conf."
     )
     network: NetworkSpec = NetworkSpec()
+    rollout: RolloutSpec = RolloutSpec()
     lifecycle: Lifecycle = Lifecycle()
 
     @property

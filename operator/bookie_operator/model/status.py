@@ -176,6 +176,26 @@ class BookieStatus(Model):
     )
 
 
+class RolloutStep(Model):
+    """The bookie whose turn it is. Stored before it hears of it, so that no other operator begins with another one."""
+
+    bookie: str
+    pod_uid: str  # of the pod that is to go
+    begun_at: str
+    was_writable: bool = True  # it took writes when its turn came, and takes them again when its turn is taken back
+
+
+class RolloutStatus(Model):
+    """How far the pods are with what the spec says now."""
+
+    inputs: str  # digest of what the spec says of pods (resources/inputs.py)
+    desired: int
+    updated: int
+    next: str | None = None  # whose turn comes next
+    waiting_for: str | None = None  # why it has not come; absent while nothing is in the way
+    step: RolloutStep | None = None
+
+
 class HistoryEntry(Model):
     """One regeneration. The brake counts these: no more than repair.maxPerDay in a day."""
 
@@ -216,6 +236,7 @@ class BookieClusterStatus(Model):
     blocked_by: str | None = None
     pools: tuple[PoolStatus, ...] = Field(default=(), json_schema_extra=BY_NAME)
     budget: Budget | None = None
+    rollout: RolloutStatus | None = None
     bookies: tuple[BookieStatus, ...] = Field(default=(), json_schema_extra=BY_NAME)
     orphans: tuple[BookieStatus, ...] = Field(
         default=(),

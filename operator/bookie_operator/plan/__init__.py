@@ -18,6 +18,10 @@ passed over. While any bookie is without data, the disruption budget is 0: no dr
 of that life. A grant therefore waits until each older process is proven to have ended (spec/operator.md#G12, decision
 0017).
 
+**Roll-outs.** A stop that nobody needs is asked for alone, and only beside a fleet in which everybody else is in full
+service: that is the proof of the stop before as well, so nothing is remembered between two. The first bookie that does
+not come back therefore halts it (spec/operator.md#S1 to S8).
+
 **Crashes.** A pass remembers nothing. The grant is in the stored status before the bookie hears of it; whoever leads
 next finds it there and sends the same one again. A bookie takes one grant only once, refuses those of an earlier leader
 (the epoch travels with the grant), and refuses a grant for facts that are no longer true. So every step may be
@@ -29,7 +33,9 @@ keeps the order: budget, status, grant. A bookie fences and marks before it repl
     children    what the cluster should have, and what stands in the way        prune, doors, epoch
     stages      where one bookie stands, by its evidence and its past           claims: the marks on its claims
     gates       what must be open before a grant                                repair: the grants of this pass
+    rollout     whose pod is ended next so that it comes back as the spec says  revisions: which pods are older
     fleet       all of it, in the order of concerns: protect, build, remember, heal
 
-Never here: a write to spec, a cookie, a deletion of a claim, a grant with a closed gate.
+Never here: a write to spec, a cookie, a deletion of a claim, a grant with a closed gate, a stop of a bookie that serves
+with one.
 """

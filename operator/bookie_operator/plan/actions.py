@@ -57,4 +57,31 @@ class SendGrant:
         return f"grant {self.grant.id} to {self.bookie} (incarnation {self.grant.new_incarnation})"
 
 
+@dataclass(frozen=True, slots=True)
+class StopBookie:
+    """End one bookie so that its pod comes back as the spec says: flush with proof, then delete that very pod.
+
+    `door` None: nothing serves there, and nothing is asked. Only after the status that holds its turn was stored.
+    """
+
+    bookie: str  # pod name
+    pod_uid: str
+    resource_version: str
+    door: Door | None
+
+    def __str__(self) -> str:
+        return f"{'stop' if self.door is not None else 'replace'} {self.bookie} (pod {self.pod_uid})"
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeBookie:
+    """Let a bookie write again that flushed for its stop: a gate closed before its pod was gone."""
+
+    bookie: str
+    door: Door
+
+    def __str__(self) -> str:
+        return f"let {self.bookie} write again"
+
+
 Action = Apply | DeleteChild | MarkClaim

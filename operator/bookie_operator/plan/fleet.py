@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from bookie_operator.model.status import ClosedGate
-from bookie_operator.plan import children, claims, repair, stages
-from bookie_operator.plan.actions import Action, SendGrant
+from bookie_operator.plan import children, claims, repair, revisions, rollout, stages
+from bookie_operator.plan.actions import Action, Apply, DeleteChild, SendGrant
 from bookie_operator.plan.children import MetadataStep, Obstacle
 from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.rollout import Rollout
 from bookie_operator.plan.stages import Assessed, Stage
 
 # How soon to look again, by the most restless bookie.
@@ -33,6 +34,7 @@ class FleetPlan:
     closed: dict[str, tuple[ClosedGate, ...]]  # by bookie, of those that wait for a grant
     actions: tuple[Action, ...]  # before the status is written
     sends: tuple[SendGrant, ...]  # after it was written
+    rollout: Rollout  # its action after those
     obstacles: tuple[Obstacle, ...]
     withheld: tuple[str, ...]  # "Kind name" of what differs from the spec and stays so while paused
     metadata: MetadataStep
@@ -60,18 +62,30 @@ def decide(observation: Observation) -> FleetPlan:
     is_paused = cluster.spec.lifecycle.paused
     marks = () if is_paused else tuple(mark for one in fleet for mark in claims.marks(one))
     fleet, closed, sends = repair.decide(observation, fleet)
+    rolled = rollout.decide(observation, fleet, _unsettled(observation, changes, obstacles))
     return FleetPlan(
         observation=observation,
         fleet=fleet,
         closed=closed,
         actions=(*changes, *marks),
         sends=sends,
+        rollout=rolled,
         obstacles=obstacles,
         withheld=withheld,
         metadata=children.metadata_step(observation),
         max_unavailable=max_unavailable,
-        requeue_ms=_requeue_ms(fleet, is_busy=bool(changes or marks or obstacles)),
+        requeue_ms=_requeue_ms(fleet, is_busy=bool(changes or marks or obstacles or rolled.is_going_on)),
     )
+
+
+def _unsettled(
+    observation: Observation, changes: tuple[Apply | DeleteChild, ...], obstacles: tuple[Obstacle, ...]
+) -> str:
+    """Why it is not settled what pods should run; "" when it is."""
+    if obstacles:
+        return f"{obstacles[0].reason}: {obstacles[0].message}"
+    pending = [str(change) for change in changes if isinstance(change, Apply)]
+    return f"the operator has yet to {pending[0]}" if pending else revisions.unread(observation)
 
 
 def _requeue_ms(fleet: tuple[Assessed, ...], *, is_busy: bool) -> int:

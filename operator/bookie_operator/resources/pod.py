@@ -13,7 +13,6 @@ from bookie_operator.model.spec import Zone
 from bookie_operator.model.values import parse_duration
 from bookie_operator.resources import common, identity, memory, metadata_access, settings
 
-CONTAINER = "bookie"
 # Seconds from start until the admin port must answer; nothing but inspection comes before it.
 _STARTUP_SECONDS = 120
 
@@ -69,7 +68,7 @@ def _container(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> di
     ports = want.network.ports
     resources = {"requests": dict(want.resources.requests), "limits": memory.limits(want)}
     return {
-        "name": CONTAINER,
+        "name": names.CONTAINER,
         "image": image,
         "imagePullPolicy": want.image_pull_policy,
         "terminationMessagePolicy": "FallbackToLogsOnError",  # its last words stand in Ready

@@ -10,13 +10,17 @@ from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import Zone
 from bookie_operator.model.storage import VolumeSpec
-from bookie_operator.resources import common, pod
+from bookie_operator.resources import common, inputs, pod
 
 
 def stateful_set(cluster: Cluster, pool: str, zone: Zone | None, replicas: int, image: str) -> common.Manifest:
     pool_label = {names.LABEL_POOL: pool}
     labels = common.labels(cluster, names.COMPONENT_BOOKIE) | pool_label
-    template = {"metadata": {"labels": labels}, "spec": pod.spec(cluster, pool, zone, image)}
+    annotations = {names.INPUTS: inputs.digest(cluster.spec, zone)}
+    template = {
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": pod.spec(cluster, pool, zone, image),
+    }
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",

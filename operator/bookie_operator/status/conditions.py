@@ -113,6 +113,8 @@ def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
             f"{len(sight.dataless)} bookies are without data ({told}), and the ack quorum survives {tolerance}: bring"
             f" old volumes back before anything else{anew}",
         )
+    if plan.rollout.halted:
+        return Truth("Stalled", True, "RolloutHalted", plan.rollout.halted)
     if sight.held:
         first_held = sight.held[0]
         return Truth(

@@ -29,9 +29,33 @@ def between(before: BookieClusterStatus, after: BookieClusterStatus) -> tuple[Cl
 def _all(before: BookieClusterStatus, after: BookieClusterStatus) -> Iterator[ClusterEvent]:
     for entry in after.bookies:
         yield from _of_bookie(before.bookie(entry.name), entry)
+    yield from _of_rollout(before, after)
     known = {entry.grant_id: entry for entry in before.history}
     for done in after.history:
         yield from _of_history(known.get(done.grant_id), done)
+
+
+def _of_rollout(before: BookieClusterStatus, after: BookieClusterStatus) -> Iterator[ClusterEvent]:
+    """Its beginning, each bookie, its end. That it halted is a warning as long as it does."""
+    old, new = before.rollout, after.rollout
+    if old is None or new is None:
+        return
+    had_turns, has_turns = (one.step is not None or one.next is not None for one in (old, new))
+    key = f"{new.inputs}-{after.observed_generation}"
+    if has_turns and not had_turns:
+        text = f"{new.desired - new.updated} of {new.desired} pods are to run what the spec says now"
+        yield ClusterEvent("RolloutStarted", "", key, text)
+    was, now = old.step, new.step
+    if was is not None and (now is None or now.pod_uid != was.pod_uid):
+        entry = after.bookie(was.bookie)
+        if entry is not None and entry.pod_uid not in (None, was.pod_uid):
+            text = f"the bookie is back; {new.updated} of {new.desired} pods run what the spec says"
+            yield ClusterEvent("BookieRolledOut", was.bookie, str(entry.pod_uid), text)
+    if now is not None and (was is None or now.pod_uid != was.pod_uid):
+        text = f"the operator ends pod {now.pod_uid}, so that it comes back with what the spec says now"
+        yield ClusterEvent("RolloutStep", now.bookie, now.pod_uid, text)
+    if had_turns and not has_turns and new.updated == new.desired:
+        yield ClusterEvent("RolloutCompleted", "", key, f"{new.desired} pods run what the spec says")
 
 
 def _of_bookie(before: BookieStatus | None, after: BookieStatus) -> Iterator[ClusterEvent]:

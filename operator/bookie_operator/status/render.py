@@ -80,6 +80,7 @@ def render(plan: FleetPlan) -> BookieClusterStatus:
             unseen=len(sight.silent),
             effective_max_unavailable=plan.max_unavailable,
         ),
+        rollout=plan.rollout.status,
         bookies=bookies,
         orphans=tuple(entry for one, entry in entries if not one.case.is_desired),
         history=_history(plan, now),

@@ -1,8 +1,8 @@
 """Conditions about the roll-out: Reconciling and UpToDate. Rolled out means: the controllers saw it."""
 
+from bookie_operator.plan import revisions
 from bookie_operator.plan.actions import Apply
 from bookie_operator.plan.fleet import FleetPlan
-from bookie_operator.resources.common import Manifest
 from bookie_operator.status.sight import Sight, unknown
 from bookie_operator.status.truth import Truth
 
@@ -19,9 +19,11 @@ def reconciling(plan: FleetPlan, sight: Sight) -> Truth:
         return Truth(
             "Reconciling", True, "RolloutInProgress", f"the operator has yet to apply {', '.join(_pending(plan))}"
         )
-    if outdated := _outdated(plan):
-        return Truth("Reconciling", True, "RolloutInProgress", _hint(outdated))
-    if why := _unread(plan):
+    if plan.rollout.halted:
+        return Truth("Reconciling", False, "RolloutHalted", _progress(plan))
+    if told := _behind(plan):
+        return Truth("Reconciling", True, "RolloutInProgress", told)
+    if why := revisions.unread(plan.observation):
         return unknown("Reconciling", why)
     return Truth("Reconciling", False, "Done", "the observed generation is rolled out")
 
@@ -36,9 +38,11 @@ def up_to_date(plan: FleetPlan, sight: Sight) -> Truth:
         )
     if pending := _pending(plan):
         return Truth("UpToDate", False, "Updating", f"the operator has yet to apply {', '.join(pending)}")
-    if outdated := _outdated(plan):
-        return Truth("UpToDate", False, "Updating", _hint(outdated))
-    if why := _unread(plan):
+    if plan.rollout.halted:
+        return Truth("UpToDate", False, "RolloutHalted", _progress(plan))
+    if told := _behind(plan):
+        return Truth("UpToDate", False, "Updating", told)
+    if why := revisions.unread(plan.observation):
         return unknown("UpToDate", why)
     absent = [one.case.name for one in sight.desired if one.case.pod is None]
     if absent:
@@ -64,39 +68,29 @@ def _pending(plan: FleetPlan) -> list[str]:
     ]
 
 
-def _sets(plan: FleetPlan) -> dict[str, Manifest]:
-    return {name: live for (kind, name), live in plan.observation.children.items() if kind == "StatefulSet"}
-
-
-def _unread(plan: FleetPlan) -> str:
-    """Why it is not known which revision the pods should run; "" when it is."""
-    sets = _sets(plan)
-    if not sets:
-        return "there is no StatefulSet yet"
-    for name, live in sorted(sets.items()):
-        status = live.get("status") or {}
-        if not status.get("updateRevision"):
-            return f"StatefulSet {name} does not say which revision is the newest"
-        observed, generation = status.get("observedGeneration"), live["metadata"].get("generation")
-        if observed is not None and generation is not None and int(observed) < int(generation):
-            return f"the StatefulSet controller has not seen generation {generation} of {name} yet"
-    return ""
-
-
-def _outdated(plan: FleetPlan) -> list[str]:
-    """Pods that run an older revision than their StatefulSet's template."""
-    revisions = {name: ((live.get("status") or {}).get("updateRevision") or "") for name, live in _sets(plan).items()}
-    return [
-        one.case.name
-        for one in plan.fleet
-        if one.case.pod is not None
-        and (revision := revisions.get(one.case.name.rsplit("-", 1)[0]))
-        and one.case.pod.revision != revision
-    ]
-
-
-def _hint(outdated: list[str]) -> str:
-    return (
-        f"{', '.join(outdated)} run an older revision: delete one pod at a time (`kubectl delete pod {outdated[0]}`),"
-        " and wait until every bookie serves and Degraded is False before the next"
+def _behind(plan: FleetPlan) -> str:
+    """How far the roll-out is, and what a person has to do where the operator does nothing; "" when it is done."""
+    older = [one.case.name for one in revisions.older(plan.observation, plan.fleet)]
+    is_automatic = plan.observation.cluster.spec.rollout.strategy == "Automatic"
+    if plan.rollout.is_going_on and (is_automatic or not older):
+        return _progress(plan)
+    if not older:
+        return ""
+    how = (
+        f"delete one pod at a time (`kubectl delete pod {older[0]}`), and wait until every bookie serves and Degraded"
+        " is False before the next"
     )
+    if is_automatic:
+        # Nobody changed the spec: the operator alone makes other pods of it now.
+        how = f"they take what this operator's release makes of the same spec when they end; to have it now, {how}"
+    return f"{', '.join(older)} run an older revision: {how}"
+
+
+def _progress(plan: FleetPlan) -> str:
+    """`2 of 5 run ..., now ..., next ..., waiting for: ...`."""
+    status = plan.rollout.status
+    words = [f"{status.updated} of {status.desired} run what the spec says"]
+    words += [f"now {status.step.bookie}"] if status.step is not None else []
+    words += [f"next {status.next}"] if status.next is not None else []
+    words += [f"waiting for: {status.waiting_for}"] if status.waiting_for is not None else []
+    return ", ".join(words)

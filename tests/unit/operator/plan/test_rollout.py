@@ -1,0 +1,265 @@
+"""Gates before a voluntary stop: each closed on its own, by its own sentence (spec/operator.md#S1 to S8)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie.ports.admin import Member, State
+from bookie_operator.evidence.facts import BookieCase, Door
+from bookie_operator.model.spec import BookieClusterSpec
+from bookie_operator.model.status import BookieClusterStatus, HistoryEntry, RolloutStatus, RolloutStep
+from bookie_operator.model.values import format_time
+from bookie_operator.plan import fleet
+from bookie_operator.plan.actions import ResumeBookie, StopBookie
+from bookie_operator.plan.observation import Leadership, Observation
+from bookie_operator.plan.rollout import Rollout
+from bookie_operator.resources import inputs
+
+FIRST, LAST = "ledgers-zone-a-0", "ledgers-zone-c-0"
+AUTOMATIC = {"strategy": "Automatic", "soakSeconds": 10}
+DOOR = Door("10.0.0.1:3184", "cluster-uid")
+LONG_AGO_MS = make.NOW_MS - 3_600_000
+
+
+def serving(case: BookieCase, **pod: Any) -> BookieCase:
+    """`case`, registered, ready for long, of the newest revision and of an older edit of the spec."""
+    assert case.pod is not None
+    known = {"ready_since_ms": LONG_AGO_MS, "inputs": "older", "resource_version": "5"}
+    member = Member(case.bookie_id, has_cookie=True, is_registered=True, is_writable=True)
+    return replace(case, pod=replace(case.pod, **(known | pod)), member=member)
+
+
+def bookies(**changed: BookieCase) -> tuple[BookieCase, ...]:
+    """The first is of an older revision, the others of the newest."""
+    first, *others = make.fleet()
+    every = (serving(first, revision="rev-0"), *(serving(one) for one in others))
+    return tuple(changed.get(one.name.replace("-", "_"), one) for one in every)
+
+
+def seen(
+    cases: tuple[BookieCase, ...] | None = None, *, spec: dict[str, Any] | None = None, **changes: Any
+) -> Observation:
+    status = changes.pop("status", {})
+    wanted = {"rollout": AUTOMATIC} | (spec or {})
+    known = BookieClusterStatus(observed_generation=1, instance_id="instance", **status)
+    children = make.rolled_out(**wanted)
+    return make.observation(
+        bookies() if cases is None else cases, status=known, spec_changes=wanted, children=children, **changes
+    )  # fmt: skip
+
+
+def decided(seen: Observation) -> Rollout:
+    return fleet.decide(seen).rollout
+
+
+def with_pod(case: BookieCase, **changes: Any) -> BookieCase:
+    assert case.pod is not None
+    return replace(case, pod=replace(case.pod, **changes))
+
+
+def with_report(case: BookieCase, **changes: Any) -> BookieCase:
+    assert case.report is not None
+    return replace(case, report=replace(case.report, **changes))
+
+
+def but(name: str, change: Any, **arguments: Any) -> tuple[BookieCase, ...]:
+    return tuple(change(one, **arguments) if one.name == name else one for one in bookies())
+
+
+def turn(**changes: Any) -> dict[str, Any]:
+    known = {"bookie": FIRST, "pod_uid": "pod-1", "begun_at": format_time(make.NOW_MS - 5_000)}
+    step = RolloutStep(**(known | changes))
+    return {"rollout": RolloutStatus(inputs="new", desired=4, updated=3, step=step)}
+
+
+def test_with_all_gates_open_the_older_pod_is_stopped_after_its_turn_is_noted() -> None:
+    found = decided(seen())
+
+    assert found.action == StopBookie(FIRST, "pod-1", "5", DOOR)
+    assert found.status.step is not None
+    assert (found.status.step.bookie, found.status.step.was_writable) == (FIRST, True)
+    assert (found.status.updated, found.status.desired, found.halted) == (3, 4, "")
+
+
+def brake(**_: Any) -> dict[str, Any]:
+    entry = HistoryEntry(
+        grant_id="g", bookie=LAST, incarnation=2, profile="Full", granted_at=format_time(make.NOW_MS - 1_000)
+    )
+    return {"history": (entry,)}
+
+
+@pytest.mark.parametrize(
+    ("situation", "word"),
+    [
+        (seen(spec={"rollout": {"strategy": "Manual"}}), ""),
+        (seen(spec={"rollout": AUTOMATIC | {"paused": True}}), "rollout.paused"),
+        (seen(spec={"lifecycle": {"paused": True, "terminationGrace": "2m"}}), "lifecycle.paused"),
+        (seen(leadership=Leadership("operator-1", 7, is_held=False)), "lease"),
+        (seen(but(FIRST, with_report, operator_epoch_seen=8)), "newer operator"),
+        (seen(but(FIRST, with_report, metadata_reachable=False)), "metadata store"),
+        (seen(but(FIRST, with_report, instance_id="another")), "another"),
+        (seen(members_problem="nobody answers"), "nobody answers"),
+        (seen(but(FIRST, with_pod, has_certificates=False)), "without TLS"),
+        (seen(but(FIRST, with_report, directories_failed=("/data/ledgers",))), "/data/ledgers"),
+        (seen(but(LAST, with_report, state=State.REPAIRING)), "is Limbo"),
+        (seen(but(LAST, with_report, state=State.READ_ONLY)), "is ReadOnly"),
+        (seen(but(LAST, with_report, state=State.STARTING)), f"{LAST} is"),
+        (seen(but(LAST, with_report, quarantined_count=2)), "cannot judge 2"),
+        (seen(but(LAST, with_report, inspection_age_ms=3_600_000)), "lately"),
+        (seen(but(LAST, replace, report=None, report_problem="no answer")), "no answer"),
+        (seen(but(LAST, replace, member=Member("data.ledgers.zone-c.0", True, True, False))), "registered"),
+        (seen(but(LAST, with_pod, is_ready=False)), "ready"),
+        (seen(but(LAST, with_pod, is_terminating=True)), "being deleted"),
+        (seen(but(LAST, with_pod, ready_since_ms=make.NOW_MS - 9_000)), "soakSeconds"),
+        (seen(spec={"repair": {"stabilization": "6s", "maxPerDay": 1}}, status=brake()), "maxPerDay"),
+        (seen(record_problem="no JSON"), "RecordUnreadable"),
+    ],
+)  # fmt: skip
+def test_one_closed_gate_keeps_the_bookie_and_says_why(situation: Observation, word: str) -> None:
+    found = decided(situation)
+
+    assert (found.action, found.status.step) == (None, None)
+    assert word in (found.status.waiting_for or "")
+
+
+def test_what_is_not_applied_or_not_seen_by_its_controller_is_not_rolled_out() -> None:
+    settled = seen()
+    unapplied = replace(settled, children={key: one for key, one in settled.children.items() if key[0] != "ConfigMap"})
+    untold = {key: one | {"status": {}} for key, one in settled.children.items()}
+
+    assert decided(unapplied).action is None
+    assert decided(replace(settled, children=untold)).action is None
+
+
+def test_a_turn_that_was_noted_is_ended_by_whoever_comes_next() -> None:
+    prepared = but(FIRST, with_report, state=State.READ_ONLY)
+
+    found = decided(seen(prepared, status=turn()))
+
+    assert found.action == StopBookie(FIRST, "pod-1", "5", DOOR)
+    assert found.status.step == turn()["rollout"].step
+
+
+def test_a_turn_is_given_back_when_a_gate_closes_before_the_pod_is_gone() -> None:
+    prepared = tuple(
+        with_pod(one, is_ready=False) if one.name == LAST else one
+        for one in but(FIRST, with_report, state=State.READ_ONLY)
+    )
+
+    found = decided(seen(prepared, status=turn()))
+    again = decided(seen(but(LAST, with_pod, is_ready=False), status=turn()))
+
+    assert found.action == ResumeBookie(FIRST, DOOR)
+    assert found.status.step is not None, "until it is seen to write again"
+    assert (again.action, again.status.step) == (None, None)
+
+
+def test_a_bookie_that_was_read_only_before_its_turn_stays_so() -> None:
+    prepared = tuple(
+        with_pod(one, is_ready=False) if one.name == LAST else one
+        for one in but(FIRST, with_report, state=State.READ_ONLY)
+    )
+
+    assert decided(seen(prepared, status=turn(was_writable=False))).action is None
+
+
+def test_nobody_is_stopped_until_the_one_before_is_back_in_full_service() -> None:
+    """The turn of the last one is on: its pod is another already, and everybody else looks fine."""
+    starting = but(LAST, with_report, state=State.STARTING)
+
+    found = decided(seen(starting, status=turn(bookie=LAST, pod_uid="pod-before")))
+
+    assert found.action is None
+    assert found.status.step is not None
+    assert found.status.next == FIRST
+
+
+def not_running(case: BookieCase, **pod: Any) -> BookieCase:
+    broken = {"is_ready": False, "phase": "Pending", "problem": "ImagePullBackOff: no such image"}
+    return with_pod(replace(case, report=None), **(broken | pod))
+
+
+def test_a_pod_of_an_older_revision_that_does_not_run_is_replaced_with_closed_gates() -> None:
+    also_down = tuple(not_running(one) if one.name in (FIRST, LAST) else one for one in bookies())
+
+    found = decided(seen(also_down))
+
+    assert found.action == StopBookie(FIRST, "pod-1", "5", None)
+
+
+def test_a_pod_of_the_newest_revision_that_does_not_run_is_left_and_halts_the_rest() -> None:
+    found = decided(seen(but(LAST, not_running, created_ms=make.NOW_MS - 31_000)))
+    at_first = decided(seen(but(LAST, not_running, created_ms=make.NOW_MS - 1_000)))
+
+    assert (found.action, at_first.action, at_first.halted) == (None, None, "")
+    assert "no such image" in found.halted
+
+
+def test_a_bookie_that_takes_too_long_halts_the_rest() -> None:
+    late = turn(bookie=LAST, pod_uid="pod-before", begun_at=format_time(make.NOW_MS - 1_801_000))
+
+    found = decided(seen(but(LAST, with_report, state=State.STARTING), status=late))
+
+    assert LAST in found.halted
+
+
+def test_an_operators_own_other_rendering_stops_nobody() -> None:
+    zone = make.cluster(rollout=AUTOMATIC).spec.zones
+    assert zone is not None
+    same = inputs.digest(make.cluster(rollout=AUTOMATIC).spec, zone[0])
+
+    assert decided(seen(but(FIRST, with_pod, inputs=same))).action is None
+    assert decided(seen(but(FIRST, with_pod, inputs=""))).action is None
+
+
+def test_a_pod_that_nobody_noted_anything_on_is_rolled_when_its_image_was_changed() -> None:
+    cases = but(FIRST, with_pod, inputs="", image="bookie:old")
+
+    assert decided(seen(cases, spec={"image": "bookie:new"})).action is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "is_covered"),
+    [
+        ({"image": "bookie:next"}, True),
+        ({"imagePullPolicy": "Always"}, True),
+        ({"imagePullSecrets": [{"name": "registry"}]}, True),
+        ({"config": {"flushInterval": "777"}}, True),
+        ({"resources": {"requests": {"cpu": "1"}}}, True),
+        ({"placement": {"tolerations": [{"operator": "Exists"}]}}, True),
+        ({"network": {"clusterDomain": "other.local"}}, True),
+        ({"metadataService": {"uri": "zk+hierarchical://other:2181/ledgers", "initialize": "IfAbsent"}}, True),
+        ({"lifecycle": {"terminationGrace": "9m"}}, True),
+        ({"repair": {"stabilization": "6s", "copyRate": "1Mi"}}, True),
+        ({"replicas": 5}, False),
+        ({"quorum": {"ensembleSize": 3, "writeQuorum": 2, "ackQuorum": 2}}, False),
+        ({"repair": {"stabilization": "9s", "maxPerDay": 9}}, False),
+        ({"disruption": {"pdb": False}}, False),
+        ({"rollout": {"strategy": "Automatic"}}, False),
+        ({"lifecycle": {"terminationGrace": "2m", "deletionProtection": False}}, False),
+    ],
+)  # fmt: skip
+def test_the_digest_covers_what_reaches_a_pod_and_nothing_else(change: dict[str, Any], is_covered: bool) -> None:
+    before, after = make.cluster().spec, make.cluster(**change).spec
+
+    assert (inputs.digest(before, None) != inputs.digest(after, None)) is is_covered
+    templates = [
+        make.rolled_out(**one)[("StatefulSet", "ledgers-zone-a")]["spec"]["template"] for one in ({}, change)
+    ]  # fmt: skip
+    assert (templates[0] != templates[1]) is is_covered
+
+
+def test_the_digest_of_a_spec_is_the_same_in_every_release() -> None:
+    """Another value here restarts every bookie of every fleet whose operator is upgraded."""
+    zones = make.cluster().spec.zones
+    assert zones is not None
+
+    assert inputs.digest(make.cluster().spec, zones[0]) == "66d6d677d725b139"
+
+
+def test_every_field_of_the_spec_is_in_the_digest_or_left_out_on_purpose() -> None:
+    left_out = {"replicas", "zones", "quorum", "disruption", "rollout"}
+
+    assert set(inputs.REACHING) | left_out == set(BookieClusterSpec.model_fields)
