@@ -20,7 +20,7 @@ of that life. A grant therefore waits until each older process is proven to have
 
 **Roll-outs.** A stop that nobody needs is asked for alone, and only beside a fleet in which everybody else is in full
 service: that is the proof of the stop before as well, so nothing is remembered between two. The first bookie that does
-not come back therefore halts it (spec/operator.md#S1 to S8).
+not come back therefore halts it (spec/operator.md#Q1 to Q8).
 
 **Crashes.** A pass remembers nothing. The grant is in the stored status before the bookie hears of it; whoever leads
 next finds it there and sends the same one again. A bookie takes one grant only once, refuses those of an earlier leader

@@ -1,12 +1,12 @@
 """The roll-out: which bookie is stopped next so that its pod comes back with what the spec says, if any is.
 
 Pure, and at most one step: the fleet as it is seen now decides, so nothing has to be remembered between bookies. The
-one before was proven when every bookie but the next is in full service (spec/operator.md#S3); a bookie that does not
+one before was proven when every bookie but the next is in full service (spec/operator.md#Q3); a bookie that does not
 come back closes that gate, and so halts the roll-out at the first one. What is stored is the turn of one bookie,
 before it hears of it: two operators never begin with two, and one that dies after the flush is followed by one that
 knows whom to end or to let write again.
 
-A bookie that is down already may be replaced with closed gates (spec/operator.md#S8): it serves nobody, so that taking
+A bookie that is down already may be replaced with closed gates (spec/operator.md#Q8): it serves nobody, so that taking
 its pod away takes nothing from anybody, and no gate would ever open while it stays.
 """
 
@@ -65,7 +65,7 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...], unsettled: str) -> Ro
 
 
 def closed_gates(seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> tuple[str, ...]:
-    """Why `candidate`, which serves, must not be stopped now; () = it may (spec/operator.md#S1 to S7)."""
+    """Why `candidate`, which serves, must not be stopped now; () = it may (spec/operator.md#Q1 to Q7)."""
     peers = [one for one in fleet if one.case.name != candidate.case.name]
     checks = (
         _leader(seen, candidate),

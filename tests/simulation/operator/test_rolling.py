@@ -1,5 +1,5 @@
 """The operator rolls out by itself: one bookie at a time behind its gates, halted by the first that does not come back,
-undone by the reverse edit, and as far as it was after any death (spec/operator.md#S1 to S8)."""
+undone by the reverse edit, and as far as it was after any death (spec/operator.md#Q1 to Q8)."""
 
 import asyncio
 import contextlib

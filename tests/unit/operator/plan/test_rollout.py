@@ -1,4 +1,4 @@
-"""Gates before a voluntary stop: each closed on its own, by its own sentence (spec/operator.md#S1 to S8)."""
+"""Gates before a voluntary stop: each closed on its own, by its own sentence (spec/operator.md#Q1 to Q8)."""
 
 from dataclasses import replace
 from typing import Any
