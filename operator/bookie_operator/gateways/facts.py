@@ -47,10 +47,7 @@ def pod(manifest: Manifest) -> PodFacts:
 
 def _ready_since_ms(ready: Manifest) -> int | None:
     """When the pod became ready; None while it is not, or its kubelet does not say since when."""
-    try:
-        return parse_time(ready["lastTransitionTime"]) if ready.get("status") == "True" else None
-    except (KeyError, BadInput):
-        return None
+    return (parse_time_or_0(ready.get("lastTransitionTime")) or None) if ready.get("status") == "True" else None
 
 
 def has_ended(pod: Manifest) -> bool:

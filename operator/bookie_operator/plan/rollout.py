@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bookie.ports.admin import State
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
-from bookie_operator.evidence.volume import Conclusion
+from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model.status import RolloutStatus, RolloutStep
 from bookie_operator.model.values import format_time, parse_duration, parse_time
 from bookie_operator.plan import doors, gates, revisions
