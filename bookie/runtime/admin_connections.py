@@ -1,16 +1,17 @@
 """How many connections the admin port may have: gRPC takes as many as come, and each costs a descriptor.
 
 gRPC does not say which connections it has (nor asyncio, while they shake hands over TLS: `http`), so the process looks
-at its own sockets once in a while, and shuts those
-that have been silent the longest, as a peer that went would. A client that was shut connects anew with its next call.
+at its own sockets once in a while, and shuts those that have been silent the longest, as a peer that went would. A
+client that was shut connects anew with its next call.
 """
 
 import asyncio
 import contextlib
 import os
+import resource
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from bookie.ports.doors import Doors
 
@@ -63,14 +64,23 @@ def shut_silent(ports: frozenset[int], most: int) -> int:
 
 def _silences(ports: frozenset[int]) -> Iterator[tuple[int, int]]:
     """Each connection to one of `ports`: for how long (ms) it has said nothing, and its descriptor."""
-    for name in os.listdir("/proc/self/fd"):
-        with _borrowed(int(name)) as stream:
+    for descriptor in _descriptors():
+        with _borrowed(descriptor) as stream:
             if stream is None or _port_of(stream) not in ports:
                 continue
             with contextlib.suppress(OSError, struct.error):
                 stream.getpeername()  # not one that listens
                 info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
-                yield _LAST_RECEIVED.unpack_from(info, _LAST_RECEIVED_AT)[0], int(name)
+                yield _LAST_RECEIVED.unpack_from(info, _LAST_RECEIVED_AT)[0], descriptor
+
+
+def _descriptors() -> Iterable[int]:
+    """Return the descriptors of this process. The list needs one itself: where none is left every number is in use, and
+    that is when this look is needed most."""
+    try:
+        return list(map(int, os.listdir("/proc/self/fd")))
+    except OSError:
+        return range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 @contextlib.contextmanager

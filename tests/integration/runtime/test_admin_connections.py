@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import socket
 
 import wait_support
@@ -44,6 +45,24 @@ def test_beyond_the_bound_the_silent_are_shut_and_nothing_else_is_touched() -> N
         assert not any(_is_shut(ours) for ours, _ in (*speaking, *elsewhere))
         assert set(os.listdir("/proc/self/fd")) == before
         assert not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+
+def test_without_a_descriptor_left_the_silent_are_shut_too() -> None:
+    """That is what many connections are for: nobody else is to have a descriptor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=100))
+        silent = pairs(listener, 10, stack)
+        ports = frozenset([listener.getsockname()[1]])
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 8, hard))
+        with contextlib.suppress(OSError):
+            while True:
+                stack.callback(os.close, os.open("/dev/null", os.O_RDONLY))
+
+        assert admin_connections.shut_silent(ports, 6) == 4
+
+        assert sum(_is_shut(ours) for ours, _ in silent) == 4
 
 
 def _is_shut(stream: socket.socket) -> bool:
