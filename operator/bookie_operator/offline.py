@@ -74,7 +74,7 @@ def _cluster(documents: Sequence[Manifest]) -> clusters.Cluster:
     items = [item for document in documents for item in document.get("items") or [document]]
     found = [item for item in items if item.get("kind") == names.KIND]
     if len(found) != 1:
-        raise BadInput(f"expected one {names.KIND} in the file, found {len(found)}")
+        raise BadInput(f"the file must have one {names.KIND}, and it has {len(found)}: add or remove some")
     return clusters.parse(found[0])
 
 

@@ -33,8 +33,8 @@ class OperatorOptions:
         if not self.identity:
             problems.append("the operator's identity is empty: set POD_NAME and POD_UID")
         if not 0 <= self.http_port <= 65535:
-            problems.append(f"--http-port {self.http_port} is no port")
+            problems.append(f"--http-port {self.http_port} is no port: give a number from 0 to 65535")
         if self.crash_after < 0:
-            problems.append("BOOKIE_OPERATOR_CRASH_AFTER is negative")
+            problems.append("BOOKIE_OPERATOR_CRASH_AFTER is negative: give 0 (never) or the number of a write")
         if problems:
             raise BadInput("; ".join(problems))

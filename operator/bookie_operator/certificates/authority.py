@@ -100,9 +100,9 @@ def load(text: bytes) -> Authority:
             for part in text.split(end)[:-1]
         )
     except (ValueError, TypeError):
-        raise BadInput("an authority of the admin ports cannot be read") from None
+        raise BadInput("the stored authority of the admin port cannot be read") from None
     if not generations:
-        raise BadInput("an authority of the admin ports is empty")
+        raise BadInput("the stored authority of the admin port is empty")
     return Authority(generations)
 
 

@@ -47,11 +47,13 @@ def weigh(case: BookieCase) -> Evidence:
     if pod is None:
         return _nothing("PodMissing", f"pod {case.name} does not exist")
     if report is None:
-        return _nothing("NoReport", case.report_problem or f"pod {case.name} gives no storage report")
+        return _nothing("NoReport", case.report_problem or f"pod {case.name} gives no storage report yet")
     if report.pod_uid != pod.uid:
         return _nothing("ReportOfAnotherPod", f"the report comes from pod {report.pod_uid or '?'}, not {pod.uid}")
     if report.bookie_id != case.bookie_id:
-        held = reasons.finding("WrongIdentity", f"pod {case.name} calls itself bookie {report.bookie_id}")
+        held = reasons.finding(
+            "WrongIdentity", f"pod {case.name} calls itself bookie {report.bookie_id}, not {case.bookie_id}"
+        )
         return Evidence(held, (), digest=_digest(case, report, ()))
     findings = tuple(volume.judge(one, report, pod_created_ms=pod.created_ms) for one in case.volumes)
     group = min(findings, key=lambda finding: _RANK.index(finding.conclusion))

@@ -52,7 +52,7 @@ def _paused(observation: Observation) -> Iterator[tuple[str, str]]:
 def _leader(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
     leadership, report = observation.leadership, candidate.case.report
     if not leadership.is_held:
-        yield "G1-Leader", "this operator does not hold the lease"
+        yield "G1-Leader", "this operator does not hold the lease: wait for the one that does"
     elif report is not None and report.operator_epoch_seen > OPERATOR_EPOCH_MAX:
         yield (
             "G1-Leader",

@@ -74,7 +74,12 @@ def _ready(plan: FleetPlan, sight: Sight, stalled: Truth) -> Truth:
         told = truth.listed(_absence(plan, one) for one in sight.desired if not one.has_lived)
         return Truth("Ready", False, "Bootstrapping", f"{sight.living} of {desired} bookies are in service; {told}")
     if sight.metadata is False:
-        return Truth("Ready", False, "MetadataUnavailable", "no bookie can reach the metadata store")
+        return Truth(
+            "Ready",
+            False,
+            "MetadataUnavailable",
+            "no bookie reaches the metadata store: look at it, and at the network",
+        )
     told = truth.listed(_absence(plan, one) for one in sight.desired if not one.stage.is_writable)
     if sight.writable + len(sight.silent) < ensemble:
         counted = f"{sight.writable} bookies take writes, and an ensemble needs {ensemble}"

@@ -51,7 +51,7 @@ def repair_in_progress(sight: Sight) -> Truth:
         if one.stage in (Stage.REPAIRING, Stage.LIMBO):
             return Truth("RepairInProgress", True, "Repairing", f"{one.case.name}: {one.message or one.reason}")
     leaving = [one.case.name for one in sight.every if one.stage is Stage.STOPPING and one.case.report is None]
-    if why := sight.blindness() or (leaving and f"{', '.join(leaving)} is being deleted and cannot be asked"):
+    if why := sight.blindness() or (leaving and f"{', '.join(leaving)} stops and does not answer"):
         return unknown("RepairInProgress", why)
     return Truth("RepairInProgress", False, "Nothing", "")
 
@@ -66,13 +66,13 @@ def storage_healthy(sight: Sight) -> Truth:
     for one in sight.every:
         report = one.case.report if one.evidence.digest else None
         if report is not None and report.directories_failed:
-            told = (
-                f"{', '.join(report.directories_failed)} of {one.case.name} failed and takes no writes until a restart"
-            )
-            return Truth("StorageHealthy", False, "DirectoryFailed", told)
+            failed = f"{', '.join(report.directories_failed)} of {one.case.name} failed and takes no writes"
+            return Truth("StorageHealthy", False, "DirectoryFailed", f"{failed}: mend the disk, then delete the pod")
         if report is not None and report.quarantined_count:
             told = f"{one.case.name} cannot judge {report.quarantined_count} ledgers and answers for none of them"
-            return Truth("StorageHealthy", False, "LedgersQuarantined", told)
+            return Truth(
+                "StorageHealthy", False, "LedgersQuarantined", f"{told}: `bookie node show` in its pod says why"
+            )
     unproven = [one for one in sight.every if one in sight.unlooked or not _is_proven(one)]
     if unproven:
         told = truth.listed(f"{one.case.name}: {_unproven(one)}" for one in unproven)

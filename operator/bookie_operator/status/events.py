@@ -119,5 +119,5 @@ def _of_history(before: HistoryEntry | None, after: HistoryEntry) -> Iterator[Cl
         text = f"{after.given_by} granted incarnation {after.incarnation}, and not this operator"
         yield ClusterEvent("RegenerationGrantedByHand", after.bookie, after.grant_id, text, True)
     if after.result == "Void":
-        text = f"grant {after.grant_id} is void: it expired, or the facts changed"
+        text = f"grant {after.grant_id} is void: it expired, or the facts changed. The operator looks anew"
         yield ClusterEvent("RegenerationExpired", after.bookie, after.grant_id, text, True)

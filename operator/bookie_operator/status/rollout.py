@@ -25,7 +25,7 @@ def reconciling(plan: FleetPlan, sight: Sight) -> Truth:
         return Truth("Reconciling", True, "RolloutInProgress", told)
     if why := revisions.unread(plan.observation):
         return unknown("Reconciling", why)
-    return Truth("Reconciling", False, "Done", "the observed generation is rolled out")
+    return Truth("Reconciling", False, "Done", "every pod runs what the observed generation asks for")
 
 
 def up_to_date(plan: FleetPlan, sight: Sight) -> Truth:

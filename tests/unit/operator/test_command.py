@@ -46,7 +46,7 @@ def test_a_bad_file_is_a_sentence_and_exit_code_one(tmp_path: Path, capsys: pyte
     assert command.main(["render", write(tmp_path / "config.yaml", wrong)]) == 1
     assert "flushInterval is 'soon'" in capsys.readouterr().err
     assert command.main(["render", write(tmp_path / "none.yaml", {"kind": "Pod", "metadata": {}})]) == 1
-    assert "expected one BookieCluster" in capsys.readouterr().err
+    assert "the file must have one BookieCluster" in capsys.readouterr().err
     assert command.main(["render", str(tmp_path / "absent.yaml")]) == 1
 
 
