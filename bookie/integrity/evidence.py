@@ -28,6 +28,7 @@ def digest(
         "pod": pod_uid,
         "instance": instance_id,
         "cookie": [cookie_version, cookie_digest],
+        # The incarnation and its boot. The old word stays: it is hashed, and another would void grants given before.
         "life": None
         if record is None
         else [record.instance_id, record.incarnation, record.boot_epoch, record.grant_id],

@@ -107,7 +107,7 @@ class BootGate:
         return "" if self._options.waits_for_grant else "the bookie itself (regeneration=local)"
 
     def epoch_seen(self, record: IncarnationRecord | None) -> int:
-        """The highest operator epoch that ever gave us a grant, in this process or an earlier life."""
+        """The highest operator epoch that ever gave us a grant, in this life or an earlier one."""
         return max(self._operator_epoch, credible_epoch(record.operator_epoch) if record else 0)
 
     async def grant(self, grant: Grant) -> None:

@@ -222,7 +222,7 @@ class _Replay:
         replay.apply(partition, record)
         self._stats.entries_replayed += record.kind == journal_format.ENTRY
         if partition.active.size_bytes > self._options.write_cache_bytes_max and self._has_space:
-            # Bounds memory. The marks stay where they are: only a finished replay earns new ones. Without space memory
-            # takes what the life before had there, which had no more.
+            # Bounds memory. The marks stay where they are: only a finished replay earns new ones. Without space
+            # memory takes all of it: the life before held it in memory too.
             work = checkpoint(partition, lambda: partition.marks, self._stats)
             self._has_space = await _as_far_as_space_goes(work, accept_loss=self._accept_loss)
