@@ -1,4 +1,4 @@
-"""ClusterAdmin: questions about the whole cluster, for operators and tools. Reads only."""
+"""ClusterAdmin answers questions about the whole cluster, for operators and tools. It only reads."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -14,7 +14,7 @@ from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.metadata_store import find_children
 
-# Records asked for at once: a store answers thousands of reads a second, but only to who does not wait for each.
+# Records asked for at once: a store answers thousands of reads a second, but only when the client overlaps them.
 SNAPSHOT_BATCH = 256
 
 
@@ -28,7 +28,7 @@ class LedgerRecord:
 
 
 class ClusterAdmin:
-    """Questions of one client about its cluster; each is asked anew, not answered from the client's view."""
+    """Answers questions of one client about its cluster. Each call asks the metadata store again."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -60,13 +60,14 @@ class ClusterAdmin:
                 yield ledger_id, metadata
 
     async def record(self, ledger_id: LedgerId) -> LedgerRecord:
-        """One ledger's metadata as it is stored. Raises LedgerMissing, BadInput (unreadable), MetadataError."""
+        """Return one ledger's metadata as it is stored. Raises LedgerMissing, BadInput (unreadable), MetadataError."""
         stored = await self._shared.ledgers.stored(ledger_id)
         metadata = serde.load_ledger(stored.data, stored.created_ms)
         return LedgerRecord(metadata, stored.version, stored.modified_ms)
 
     async def last_confirmed(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> EntryId:
-        """The last entry of a closed ledger, the LAC of another; nobody is fenced. Raises QuorumNotReached."""
+        """Return the last entry of a closed ledger, the LAC of an open one. Fences no bookie. Raises
+        QuorumNotReached."""
         ledger_id = arguments.ledger_id(ledger_id)
         arguments.instance(metadata, LedgerMetadata, "metadata")
         if metadata.is_closed:
@@ -78,9 +79,9 @@ class ClusterAdmin:
     ) -> AsyncIterator[tuple[LedgerId, LedgerMetadata, int]]:
         """(id, metadata, version) of the given ledgers, or of all, in their order, read many at a time.
 
-        A ledger that does not exist is left out. Not one moment: each record is as it stood when it was read.
-        `unreadable` gets the reason for each record that cannot be read; without it such a one raises BadInput naming
-        its ledger.
+        A ledger that does not exist is left out. The records are not of one moment: each is as it was when it was read.
+        `unreadable` gets the reason for each record that cannot be read; without it such a record raises BadInput
+        naming its ledger.
         """
         batch: list[LedgerId] = []
         async for ledger_id in self._shared.ledgers.iterate() if ledger_ids is None else _each(ledger_ids):

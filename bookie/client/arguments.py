@@ -1,7 +1,7 @@
-"""Checks the arguments of public calls where they come in: a bad one is refused by its name, before anything changed.
+"""Checks the arguments of public calls: refuses a bad one by its name, before anything has changed.
 
-Pure. Nothing is guessed: text is not encoded, a fraction is not rounded, and a flag is no number. A value that can be
-used comes back in the one type that everything behind this edge expects. All raise BadInput.
+Pure. The checks guess nothing: they encode no text, round no fraction, and take no flag for a number. They return a
+usable value in the one type that the rest of the client expects. All raise BadInput.
 """
 
 import operator
@@ -14,16 +14,16 @@ from bookie.base.units import KIB
 from bookie.wire import codes
 from bookie.wire.digest import DigestType
 
-# A schedule has E x WQ places, and nobody stripes a ledger wider.
+# A schedule computes E x WQ places when it is made, and nobody stripes a ledger wider than this.
 ENSEMBLE_MAX = 1_000
-# ZooKeeper takes records of 1 MiB, and breaks the session of who sends a larger one; ensembles need room, too.
+# ZooKeeper takes records of 1 MiB and ends the session of a client that sends more; ensembles need room in it, too.
 CUSTOM_BYTES_MAX = 512 * KIB
 PASSWORD_BYTES_MAX = 64 * KIB
 _SHOWN_MAX = 40
 
 
 def payload(value: object, name: str = "payload") -> bytes:
-    """The bytes of `value`, copied unless it is bytes: it may change, and `len` of a view counts items, not bytes."""
+    """Return the bytes of `value`. Copies all but bytes: others may change, and `len` of a view counts items."""
     if type(value) is bytes:
         return value
     try:
@@ -34,7 +34,7 @@ def payload(value: object, name: str = "payload") -> bytes:
 
 
 def payloads(value: object) -> list[object]:
-    """The items of a list, not checked yet. Bytes are refused: their items are numbers."""
+    """Return the items of a list, unchecked. Refuses bytes, whose items are numbers."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | memoryview | Mapping):
         return list(value)
     raise errors.BadInput(f"payloads must be a list of bytes, not {_kind(value)}")
@@ -74,7 +74,7 @@ def ledger_id(value: object) -> LedgerId:
 
 
 def entry_id(value: object, name: str = "entry_id", *, low: int = 0) -> EntryId:
-    """`low` -1 where that stands for "none" or "the last"."""
+    """Return an entry id. `low` is -1 where that stands for "none" or "the last"."""
     return EntryId(whole(value, name, low=low, high=LEDGER_ID_MAX))
 
 
@@ -83,12 +83,12 @@ def confirmed(value: object) -> EntryId:
 
 
 def size(value: object, name: str) -> int:
-    """The size of an ensemble or a quorum."""
+    """Return the size of an ensemble or a quorum."""
     return whole(value, name, low=1, high=ENSEMBLE_MAX)
 
 
 def bookie_id(value: object) -> BookieId:
-    """Any text; the registrations say which ids there are."""
+    """Return any text as a bookie id: only the registrations say which ids there are."""
     if not isinstance(value, str):
         raise errors.BadInput(f"bookie_id must be text, not {_shown(value)}")
     return BookieId(value)
@@ -101,13 +101,13 @@ def flag(value: object, name: str) -> bool:
 
 
 def instance(value: object, kind: type | UnionType, name: str) -> None:
-    """Refuse what is no `kind`. The value is never shown: it may be a secret that was given in the wrong place."""
+    """Refuse a value that is not a `kind`. The error never shows it: it may be a secret given in the wrong place."""
     if not isinstance(value, kind):
         raise errors.BadInput(f"{name} must be {getattr(kind, '__name__', kind)}, not {_kind(value)}")
 
 
 def digest_type(value: object) -> DigestType:
-    """One of DigestType, or its number in the metadata."""
+    """Return the digest type, given as a DigestType or as its number in the metadata."""
     known = {int(one): one for one in DigestType}
     if not isinstance(value, int) or isinstance(value, bool) or value not in known:
         names = ", ".join(f"DigestType.{one.name}" for one in DigestType)
@@ -116,7 +116,7 @@ def digest_type(value: object) -> DigestType:
 
 
 def custom(value: object) -> dict[str, bytes]:
-    """Custom metadata: text to bytes, small enough for a metadata store."""
+    """Return custom metadata: text to bytes, small enough for a metadata store."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -133,7 +133,7 @@ def custom(value: object) -> dict[str, bytes]:
 
 
 def is_text(value: str) -> bool:
-    """False for half of a character (a lone surrogate), which no encoding can write."""
+    """Return False for text with half a character (a lone surrogate), which no encoding can write."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -142,7 +142,7 @@ def is_text(value: str) -> bool:
 
 
 def _shown(value: object) -> str:
-    """`value` in an error message: short, whatever it is."""
+    """Return `value` as an error message shows it: short, whatever the value is."""
     if isinstance(value, int) and value.bit_length() > 64:
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Client: the way into a cluster, for applications and for bookies that repair themselves.
+"""Client: applications, and bookies that repair themselves, use it to talk to a cluster.
 
-Runs unchanged in the real world (`bookie.connect`) and in the simulator. Everything it starts ends with its
+It runs unchanged in the real world (`bookie.connect`) and in the simulator. Every task that it starts ends with its
 `async with` block.
 """
 
@@ -83,15 +83,15 @@ class Client:
 
     @property
     def shared(self) -> Shared:
-        """What the parts of this package share. Raises ClientClosed after the end; there only inside `async with`."""
+        """The state that all parts of this package share; only inside `async with`. Raises ClientClosed after it."""
         if self._is_closed:
-            raise errors.ClientClosed("the client is closed")
+            raise errors.ClientClosed("the client is closed: make the call inside its `async with` block")
         assert self._shared is not None, "use the client inside `async with`"
         return self._shared
 
     @property
     def bookies(self) -> BookieClient:
-        """Single questions to single bookies."""
+        """Sends single requests to single bookies."""
         return BookieClient(self.shared.pool)
 
     @property
@@ -115,11 +115,11 @@ class Client:
         """Create a ledger and return its writer. No bookie is contacted yet (spec/wire.md#W47).
 
         `deferred_sync`: `append` returns before an entry is on disk, and only `LedgerWriter.force` makes entries
-        durable and readable; for all of the ledger's life, and written into its metadata (BP-14). `ledger_id`: the
-        caller's choice instead of a fresh one; LedgerExists if it is taken.
+        durable and readable. The ledger's metadata records this for its whole life (BP-14). `ledger_id`: the caller's
+        choice instead of a fresh one; raises LedgerExists if it is taken.
 
-        Raises BadInput for an argument that cannot be used, and for quorums that do not nest or cannot be had with
-        deferred sync; NotEnoughBookies, MetadataError.
+        Raises BadInput for an unusable argument, for quorums that do not nest, and for quorums that deferred sync does
+        not allow; NotEnoughBookies, MetadataError.
         """
         shared = self.shared
         schedule = Schedule(
@@ -158,11 +158,11 @@ class Client:
         return writer
 
     async def open(self, ledger_id: LedgerId, password: bytes = b"", *, administrative: bool = False) -> LedgerReader:
-        """Open a ledger to read all of it. One that is not closed is recovered first: its writer is fenced off and its
-        end decided for ever.
+        """Open a ledger to read all of it. Recovers a ledger that is not closed first: this fences off its writer and
+        decides its end for ever.
 
-        `administrative`: use the password that the metadata holds. Raises LedgerMissing, Unauthorized (no bookie is
-        contacted), and what `recovery.recover` raises.
+        `administrative`: use the password in the metadata. Raises LedgerMissing, Unauthorized (before it contacts any
+        bookie), and the errors of `recovery.recover`.
         """
         ledger_id = arguments.ledger_id(ledger_id)
         metadata, version = await self._admitted(ledger_id, password, administrative=administrative)
@@ -178,10 +178,10 @@ class Client:
         administrative: bool = False,
         confirmed: EntryId | None = None,
     ) -> LedgerReader:
-        """Open a ledger to read what is confirmed; its writer is not disturbed (CONFORMANCE.md#P18).
+        """Open a ledger to read its confirmed entries, without disturbing its writer (CONFORMANCE.md#P18).
 
-        `confirmed`: how far it is known to be confirmed, from whoever asked before and made a plan of it; the bookies
-        are not asked again, since a later answer may fall short of an earlier one.
+        `confirmed`: an entry that an earlier call found to be confirmed, for a caller that has planned with it. The
+        client then does not ask the bookies again, since a later answer may name a lower entry.
         """
         ledger_id = arguments.ledger_id(ledger_id)
         confirmed = None if confirmed is None else arguments.confirmed(confirmed)
@@ -196,11 +196,11 @@ class Client:
         return reader
 
     async def delete(self, ledger_id: LedgerId) -> None:
-        """Delete a ledger; fine if it is gone (spec/wire.md#W67). Bookies reclaim the space by themselves."""
+        """Delete a ledger; does nothing if it is gone (spec/wire.md#W67). Bookies reclaim the space by themselves."""
         await self.shared.ledgers.delete(ledger_id)
 
     async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
-        """The stored metadata. Raises LedgerMissing."""
+        """Return the stored metadata. Raises LedgerMissing."""
         metadata, _ = await self.shared.ledgers.get(ledger_id)
         return metadata
 
@@ -212,10 +212,10 @@ class Client:
     async def _admitted(
         self, ledger_id: LedgerId, password: bytes, *, administrative: bool
     ) -> tuple[LedgerMetadata, int]:
-        """The metadata, once the password was compared with it, raw bytes (spec/metadata.md#M21)."""
+        """Return the metadata after comparing the password with it, as raw bytes (spec/metadata.md#M21)."""
         password = arguments.password(password)
         arguments.flag(administrative, "administrative")
         metadata, version = await self.shared.ledgers.get(ledger_id)
         if not administrative and metadata.has_password and metadata.password != password:
-            raise errors.Unauthorized(f"ledger {ledger_id}: the password is wrong")
+            raise errors.Unauthorized(f"ledger {ledger_id}: the password is wrong; give the one it was created with")
         return metadata, version

@@ -1,7 +1,7 @@
-"""A cluster in the metadata store: making one, and reading what it says of itself.
+"""Makes a cluster in the metadata store, and reads the cluster's own records there: instance id and layout.
 
-The equivalent of Java's `initnewcluster`: root, available, available/readonly and INSTANCEID in one transaction, then
-LAYOUT. Never: changing or emptying a cluster that exists. Rules: spec/metadata.md#M5, M6.
+As Java's `initnewcluster`: root, available, available/readonly and INSTANCEID in one transaction, then LAYOUT. Never: a
+change to a cluster that exists. Rules: spec/metadata.md#M5, M6.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from bookie.metadata.paths import LayoutKind, MetadataUri
 from bookie.ports.entropy import Entropy
 from bookie.ports.metadata_store import CreateOp, MetadataStore, find_data
 
-_ATTEMPTS = 10  # at a change whose answer was lost
+_ATTEMPTS = 10  # after lost answers
 
 
 async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
@@ -38,23 +38,26 @@ async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
             await store.sync(parsed.root)
             if await find_data(store, paths.instance_id(parsed.root)) != made.encode():
                 raise errors.BadInput(
-                    f"{parsed.root} exists already in the metadata store: nothing was changed there"
+                    f"{parsed.root} exists already in the metadata store: nothing was changed there; take another root"
                 ) from None
         break
     else:
-        raise errors.OutcomeUnknown(f"making a cluster at {parsed.root}: the metadata store gave no answer")
+        raise errors.OutcomeUnknown(
+            f"making a cluster at {parsed.root}: the metadata store gave no answer; see whether it exists, try again"
+        )
     await open_layout(store, parsed, is_new=True)
     return made
 
 
 async def find_instance_id(store: MetadataStore, root: str) -> str | None:
-    """The id of the cluster at `root`; None where there is no record of one."""
+    """Return the id of the cluster at `root`; None where there is no record of one."""
     found = await find_data(store, paths.instance_id(root))
     return None if found is None else found.decode()
 
 
 async def ensure_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
-    """The instance id of the cluster at `uri`, made if there is none. For development fleets; several may race."""
+    """Return the instance id of the cluster at `uri`; make the cluster if there is none. For development fleets, whose
+    bookies may call this at the same time."""
     root = paths.parse_uri(uri).root
     for _ in range(3):
         found = await find_instance_id(store, root)
@@ -64,15 +67,13 @@ async def ensure_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
         try:
             return await format_cluster(store, uri, entropy)
         except errors.BadInput:
-            continue  # somebody else made it just now, or the root exists without an instance id
+            continue  # another process made it just now, or the root exists without an instance id
     raise errors.BadInput(f"{root} exists in the metadata store but has no INSTANCEID: not a cluster we can use")
 
 
 async def instance_id(store: MetadataStore, root: str) -> str:
-    """The cluster's id. Raises NoCluster when there is nothing at `root`, MetadataError.
-
-    "" is a cluster from before instance ids.
-    """
+    """Return the cluster's id; "" for a cluster from before instance ids. Raises NoCluster when there is nothing at
+    `root`, MetadataError."""
     found = await find_instance_id(store, root)
     if found is None and await find_data(store, root) is None:
         raise _no_cluster(root)
@@ -80,9 +81,9 @@ async def instance_id(store: MetadataStore, root: str) -> str:
 
 
 async def open_layout(store: MetadataStore, uri: MetadataUri, *, is_new: bool = False) -> LayoutKind:
-    """The layout of this cluster's ledgers; recorded if it is not yet. Raises RefusedToStart when `uri` asks for
-    another, or when ledgers are here and the record is gone: in another layout than theirs each of them would look
-    deleted. `is_new`: we made this cluster just now."""
+    """Return the layout of this cluster's ledgers; record it if it is not recorded yet. Raises RefusedToStart when
+    `uri` asks for another layout, or when there are ledgers but no record: in a wrong layout every ledger would look
+    deleted, and bookies would drop its entries. `is_new`: we made this cluster just now."""
     wanted = uri.kind or LayoutKind.HIERARCHICAL
     path = paths.layout(uri.root)
     for _ in range(_ATTEMPTS):
@@ -103,13 +104,14 @@ async def open_layout(store: MetadataStore, uri: MetadataUri, *, is_new: bool = 
     kind = paths.load_layout(found)
     if uri.kind is not None and kind is not uri.kind:
         raise errors.RefusedToStart(
-            f"the settings ask for ledger layout {uri.kind.value}, the cluster at {uri.root} has {kind.value}"
+            f"the settings ask for ledger layout {uri.kind.value}, the cluster at {uri.root} has {kind.value}: "
+            "correct the metadata service URI"
         )
     return kind
 
 
 async def open_ledgers(store: MetadataStore, uri: MetadataUri) -> LedgerStore:
-    """The ledgers of the cluster at `uri`, in the layout that it has."""
+    """Return the ledgers of the cluster at `uri`, in the layout that the cluster has."""
     return LedgerStore(store, uri.root, await open_layout(store, uri))
 
 

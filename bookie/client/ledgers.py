@@ -1,8 +1,8 @@
-"""Ledger metadata in the store: ids, compare-and-set, listing.
+"""Stores, reads, lists and deletes ledger metadata, and draws ledger ids.
 
-The store may lose an answer (OutcomeUnknown). Here that is resolved where it can be: after a lost answer to `create` or
-`put` the node is read and compared, so that a caller sees success or a true conflict. Never: a blind repetition of a
-write, and never "no such ledger" for a store that could not be read. Rules: spec/metadata.md#M7, M8, M15.
+The store may lose an answer (OutcomeUnknown). After a lost answer to `create` or `put`, this module reads the node and
+compares it, so that the caller sees success or a true conflict. Never: a blind repetition of a write, and never "no
+such ledger" for a store that could not be read. Rules: spec/metadata.md#M7, M8, M15.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _HOB_KEPT = 3
 
 
 class LedgerStore:
-    """The ledgers under one root. Stateless but for the layout; any number may work on one store."""
+    """The ledgers under one root. Holds no state but the layout, so any number of these may share one store."""
 
     def __init__(self, store: MetadataStore, root: str, kind: LayoutKind = LayoutKind.HIERARCHICAL) -> None:
         self.store = store
@@ -31,14 +31,14 @@ class LedgerStore:
         self.kind = kind
 
     def path(self, ledger_id: LedgerId) -> str:
-        """Where the ledger's record is. Raises BadInput for what is no ledger id: every call passes here."""
+        """Return the path of the ledger's record. Raises BadInput for a bad ledger id: every call passes here."""
         return paths.ledger_path(self.root, arguments.ledger_id(ledger_id), self.kind)
 
     async def create(self, metadata: LedgerMetadata, ledger_id: LedgerId | None = None) -> LedgerId:
         """Store a new ledger under `ledger_id`, or under a fresh id; its version is 0. `metadata.ctoken` should be
         random and not 0.
 
-        The token tells our own node, whose answer was lost, from a stranger's (spec/metadata.md#M14).
+        After a lost answer, the token tells our own node from a stranger's (spec/metadata.md#M14).
         Raises LedgerExists when `ledger_id` is taken, BadInput when this cluster's layout has no place for it.
         """
         data = serde.dump_ledger(metadata)
@@ -57,7 +57,7 @@ class LedgerStore:
         raise errors.MetadataError(f"no free ledger id was found in {_CREATE_ATTEMPTS} attempts")
 
     async def create_at(self, ledger_id: LedgerId, data: bytes, ctoken: int) -> None:
-        """Store `data` for `ledger_id`. Raises LedgerExists when it is somebody else's."""
+        """Store `data` for `ledger_id`. Raises LedgerExists when another client made the ledger."""
         path = self.path(ledger_id)
         for _ in range(_CREATE_ATTEMPTS):
             try:
@@ -73,7 +73,7 @@ class LedgerStore:
         raise errors.OutcomeUnknown(f"creating ledger {ledger_id}: the metadata store gave no answer")
 
     async def get(self, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
-        """The metadata and its version. Raises LedgerMissing, BadInput (unreadable), MetadataError."""
+        """Return the metadata and its version. Raises LedgerMissing, BadInput (unreadable), MetadataError."""
         found = await self.stored(ledger_id)
         return serde.load_ledger(found.data, found.created_ms), found.version
 
@@ -82,7 +82,7 @@ class LedgerStore:
     ) -> int:
         """Compare and set; return the new version. Raises VersionConflict, LedgerMissing, MetadataError.
 
-        `provided`: what else must stand as it says at that very moment, or it is a VersionConflict too.
+        `provided`: more checks on other nodes, in the same transaction. One that fails is a VersionConflict too.
         """
         data = serde.dump_ledger(metadata)
         path = self.path(ledger_id)
@@ -103,7 +103,7 @@ class LedgerStore:
             except errors.VersionConflict:
                 if not was_lost:
                     raise
-            # After a lost answer: it happened exactly when our bytes stand at the next version.
+            # After a lost answer: the write happened exactly when our bytes stand at the next version.
             await self.store.sync(path)
             found = await self.stored(ledger_id)
             if found.version == version + 1 and found.data == data:
@@ -113,7 +113,7 @@ class LedgerStore:
         raise errors.OutcomeUnknown(f"writing ledger {ledger_id}: the metadata store gave no answer")
 
     async def delete(self, ledger_id: LedgerId) -> None:
-        """Remove the ledger; fine if it is gone. Empty parents are pruned as Java does, best effort."""
+        """Remove the ledger; does nothing if it is gone. Removes empty parents as Java does, best effort."""
         path = self.path(ledger_id)
         try:
             await self.store.delete(path, ANY_VERSION)
@@ -126,13 +126,13 @@ class LedgerStore:
             try:
                 await self.store.delete(parent, ANY_VERSION)
             except errors.MetadataError:
-                return  # not empty, or somebody else's business now
+                return  # not empty, or another client removes it now
             parent = parent.rsplit("/", 1)[0]
 
     async def iterate(self) -> AsyncIterator[LedgerId]:
-        """All ledger ids, ascending. Ledgers made or deleted meanwhile may or may not appear.
+        """Yield all ledger ids, ascending. Ledgers made or deleted meanwhile may or may not appear.
 
-        A branch that vanished is empty; any other failure raises and must not be read as "no ledgers".
+        A branch that vanished is empty. Any other failure raises: taken for "no ledgers", it would let bookies delete.
         """
         try:
             names = await self.store.children(self.root)
@@ -143,14 +143,14 @@ class LedgerStore:
                 if name.startswith("L") and name[1:].isdigit():
                     yield LedgerId(int(name[1:]))
             return
-        # Two-digit branches hold the smaller ids, so that going through them first is ascending.
+        # Two-digit branches hold the smaller ids, so they come first.
         for name in sorted(names, key=lambda name: (len(name), name)):
             if depth := paths.tree_depth(self.kind, name):
                 async for ledger_id in self._walk(f"{self.root}/{name}", depth - 1):
                     yield ledger_id
 
     async def next_id(self) -> LedgerId:
-        """A ledger id nobody was given before. A lost answer merely burns one. Rule: ZkLedgerIdGenerator."""
+        """Return a ledger id that nobody was given before. A lost answer wastes one. Rule: ZkLedgerIdGenerator."""
         if not await self._uses_long_ids():
             base = self.root if self.kind is LayoutKind.FLAT else paths.idgen(self.root)
             counter = await self._count(f"{base}/ID-")
@@ -160,7 +160,7 @@ class LedgerStore:
         return await self._next_long_id()
 
     async def stored(self, ledger_id: LedgerId) -> Stored:
-        """The record as it stands, readable or not. Raises LedgerMissing, MetadataError."""
+        """Return the record as it stands, readable or not. Raises LedgerMissing, MetadataError."""
         found = await find(self.store, self.path(ledger_id))
         if found is None:
             raise errors.LedgerMissing(f"ledger {ledger_id} does not exist")
@@ -180,7 +180,7 @@ class LedgerStore:
         return await find(self.store, paths.idgen_long(self.root)) is not None
 
     async def _next_long_id(self) -> LedgerId:
-        """high << 32 | counter, where `high` is the greatest HOB node (LongZkLedgerIdGenerator)."""
+        """Return high << 32 | counter, where `high` is the greatest HOB node (LongZkLedgerIdGenerator)."""
         base = paths.idgen_long(self.root)
         for _ in range(_CREATE_ATTEMPTS):
             names = [name for name in await self.store.children(base) if name[4:].isdigit()]
@@ -200,7 +200,7 @@ class LedgerStore:
             try:
                 path = await self.store.create(prefix, b"", ephemeral=True, sequential=True, parents=True)
             except errors.OutcomeUnknown:
-                continue  # at worst an id is burnt
+                continue  # at worst an id is wasted
             with contextlib.suppress(errors.MetadataError):  # it is ephemeral: at worst it goes with our session
                 await self.store.delete(path)
             return int(path[len(prefix) :])

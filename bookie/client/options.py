@@ -1,4 +1,4 @@
-"""ClientOptions: what an application may tell the client library. All problems are reported together."""
+"""ClientOptions: the settings of a client, each with its reason. One error reports all problems together."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from bookie.ports.metadata_store import MetadataSecurity
 from bookie.ports.tls import TlsOptions
 from bookie.wire.framing import FRAME_LIMIT_BYTES
 
-# What fits 31 bits is 24 days in ms, and more entries than any of these numbers can mean; of memory there is more.
+# 31 bits hold 24 days in ms, and more entries than any setting can mean. Sizes of memory may be larger.
 NUMBER_MAX = 2**31 - 1
 BYTES_MAX = 2**62
 LONG_POLL_MS = 3_000
-# Room for an entry besides what goes with each.
+# Leaves room for an entry beside the header, key and digest that go with it.
 FRAME_LIMIT_MIN_BYTES = 1 * KIB
 
 
@@ -27,8 +27,8 @@ class ClientOptions:
     """Defaults are Java's where Java has the setting (spec/wire.md#W44), else they say why."""
 
     metadata_uri: str
-    # 3, or 2 as Pulsar's brokers use: fewer bytes, no deferred sync. What 2 cannot say goes as 3 besides
-    # (spec/wire.md#W6).
+    # 3, or 2 as Pulsar's brokers use: fewer bytes, no deferred sync. Requests that 2 cannot carry go as 3, over a
+    # second connection (spec/wire.md#W6).
     protocol_version: int = 3
     session_timeout_ms: int = 30_000
     request_timeout_ms: int = 5_000  # addEntryTimeoutSec, readEntryTimeoutSec
@@ -39,20 +39,20 @@ class ClientOptions:
     # One writer's unconfirmed entries: enough to fill a 10 Gbit/s path of 1 ms twice with 1 KiB entries.
     in_flight_entries_max: int = 2_000
     in_flight_bytes_max: int = 16 * MIB
-    # What one bookie of an ensemble may lag behind the others before it is replaced: it bounds the writer's memory.
+    # One bookie of an ensemble may lag this far behind the others before it is replaced: it bounds the writer's memory.
     lag_bytes_max: int = 64 * MIB
     # Many entries in one answer (BATCH_READ_ENTRY), where E == WQ; over a v2 connection, since v3 has no such request.
     batch_reads: bool = True
-    # What a reader asks for ahead of its consumer.
+    # A reader asks for so many entries and bytes ahead of its consumer.
     prefetch_entries_max: int = 2_000
     prefetch_bytes_max: int = 8 * MIB
-    # How long a writer waits for an ack quorum of live bookies before it gives up (Java: not at all).
+    # A writer waits so long for an ack quorum of live bookies before it ends (Java's ends at once).
     ensemble_timeout_ms: int = 30_000
-    # Where bookies stand, by bookie id or host: a zone, or /region/zone. Goes before what they say of themselves.
+    # Locations by bookie id or host: a zone, or /region/zone. They win over the zone that a bookie registers.
     locations: Mapping[str, str] = field(default_factory=dict)
-    # The record in which Pulsar's clusters keep that (usually /bookies); "" for none.
+    # The record in which Pulsar's clusters keep the locations (usually /bookies); "" for none.
     rack_mapping_path: str = ""
-    # Zones that every entry must be in; fewer are refused (minNumRacksPerWriteQuorum, enforced). 1: as good as it gets.
+    # Every entry must be in so many zones (minNumRacksPerWriteQuorum, enforced). 1: spread as well as possible.
     zones_per_write_quorum_min: int = 1
     # Bookies with more room get more of the new ledgers (diskWeightBasedPlacementEnabled).
     weigh_by_free_space: bool = False
@@ -60,20 +60,20 @@ class ClientOptions:
     delay_ensemble_change: bool = False
     # A bookie that failed is not chosen for new ensembles for this long if others can be had, and is read from last.
     quarantine_ms: int = 30_000
-    # LAC is told to bookies when a writer pauses, so that tailing readers see the last entry (explicitLacInterval).
+    # A writer that pauses tells bookies its LAC, so that tailing readers see the last entry (explicitLacInterval).
     explicit_lac_ms: int = 250
     recovery_timeout_ms: int = 120_000
     frame_limit_bytes: int = FRAME_LIMIT_BYTES
-    # How to reach bookies: encrypted, and as whom (docs/SECURITY.md). Without, in plain and as nobody.
+    # Encryption to bookies, and the user to be there (docs/SECURITY.md). Without: plain bytes, and no user.
     tls: TlsOptions | None = None
     sasl_user: str = ""
     sasl_password: Secret = Secret("")
-    # How to reach the metadata store, and as whom (docs/SECURITY.md); for the world that is made for this client.
+    # Encryption and user for the metadata store (docs/SECURITY.md); `bookie.connect` makes this client's world with it.
     metadata_security: MetadataSecurity = field(default_factory=MetadataSecurity)
 
     def __post_init__(self) -> None:
         problems = [problem for one in dataclasses.fields(self) if (problem := self._problem(one.name))]
-        # Each by itself first: what is not even a number cannot be compared.
+        # Each field by itself first: only numbers can be compared.
         if not problems and self.long_poll_ms >= self.request_timeout_ms:
             problems.append(
                 f"long_poll_ms ({self.long_poll_ms}) must be less than request_timeout_ms ({self.request_timeout_ms})"
@@ -87,7 +87,7 @@ class ClientOptions:
         return self.long_poll_ms or max(1, min(LONG_POLL_MS, self.request_timeout_ms * 3 // 5))
 
     def _problem(self, name: str) -> str | None:
-        """What is wrong with one field, by its name."""
+        """Return what is wrong with the field `name`, None when it is fine."""
         value = getattr(self, name)
         try:
             match name:
@@ -122,5 +122,5 @@ def _check_locations(value: object) -> None:
         raise errors.BadInput("locations must map bookie ids or hosts to zones, all text")
 
 
-# 0 switches it off, or leaves it to us.
+# The least value where it is not 1. 0 switches the LAC off, and lets us choose the long poll.
 _LOW = {"explicit_lac_ms": 0, "long_poll_ms": 0, "frame_limit_bytes": FRAME_LIMIT_MIN_BYTES}

@@ -1,4 +1,4 @@
-"""What all parts of one client share: its options, its world and its ways to bookies and metadata."""
+"""The state that all parts of one client share: options, world, connections to bookies, metadata store."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -54,23 +54,23 @@ class Shared:
         *,
         without: Collection[BookieId] = (),
     ) -> dict[int, BookieId]:
-        """Draw bookies for failed `slots`, none of `without`; slots for which there is none are left out.
+        """Draw bookies for failed `slots`, none of `without`; leaves out slots for which there is none.
 
-        A bookie in quarantine is taken only where there is no other: no zone is worth one that fails (a writer would
-        go to and fro between two of them).
+        Takes a bookie in quarantine only where there is no other, even for the sake of a zone: else a writer would go
+        to and fro between two bookies that fail.
         """
         found: dict[int, BookieId] = {}
         zones, zones_min = self.watcher.zones(), self.options.zones_per_write_quorum_min
         for candidates in self._drawn():
             rest = tuple(slot for slot in slots if slot not in found)
             filled = tuple(found.get(slot, bookie_id) for slot, bookie_id in enumerate(ensemble))
-            # The failed bookies themselves are never chosen, whatever has taken their slots.
+            # Never the failed bookies themselves, even when others have taken their slots.
             free = [one for one in candidates if one.bookie_id not in ensemble and one.bookie_id not in without]
             found |= placement.replace(schedule, filled, rest, free, zones=zones, zones_min=zones_min)
         return found
 
     def _drawn(self) -> tuple[list[Candidate], list[Candidate]]:
-        """Bookies that take writes, in random order: the healthy ones, and those in quarantine."""
+        """Return the bookies that take writes, in random order: the healthy ones, and those in quarantine."""
         candidates = self.watcher.candidates()
         self.world.entropy.shuffle(candidates)
         if self.options.weigh_by_free_space:
@@ -84,8 +84,10 @@ def schedule_of(metadata: LedgerMetadata) -> Schedule:
 
 
 def digest_of(metadata: LedgerMetadata) -> Digest:
-    """The digest and key that the metadata names (enableDigestTypeAutodetection). Raises BadInput."""
+    """Return the digest and key that the metadata names (enableDigestTypeAutodetection). Raises BadInput."""
     try:
         return Digest(DigestType(metadata.digest_type), metadata.password)
     except ValueError:
-        raise errors.BadInput(f"digest type {metadata.digest_type} is not known here") from None
+        raise errors.BadInput(
+            f"the ledger's digest type {metadata.digest_type} is not known here: 1 to 4 are"
+        ) from None

@@ -1,4 +1,4 @@
-"""The client's background tasks: one per connection, watcher, writer that replaces bookies; never one per entry."""
+"""Runs the client's background tasks: one for each connection, watcher and ensemble change; never one per entry."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class Tasks:
-    """A task group that is ended by cancelling: nothing of the client outlives its `async with` block.
+    """A task group that ends by cancelling its tasks: nothing of the client outlives its `async with` block.
 
-    A task that fails with anything but a BookieError it should have handled cancels the block's owner, as task groups
-    do: that is a defect of ours and must not pass unseen.
+    A task that raises cancels the owner of the block, as task groups do: the error is a defect of ours, and must not
+    pass unseen.
     """
 
     def __init__(self) -> None:

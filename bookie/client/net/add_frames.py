@@ -1,8 +1,8 @@
-"""The frames of one ledger's adds, and of each the one answer that says "done", byte for byte.
+"""Packs the frames of one ledger's adds, and for each the exact bytes of the answer "done".
 
-Three such answers come per entry written. Both Java and we write them in one form only (spec/wire.md#W25), so who
-knows what was asked knows the bytes of the answer: it is recognised by a look into a dict instead of by parsing (1 us
-for a scan in Python, 2.8 us for the parser; min of 50 x 2,000, 3.11). Anything else, however legal, is parsed.
+Three such answers come per entry written. Both Java's bookies and ours write them in one form only (spec/wire.md#W25),
+so a client that sent an add knows the bytes of its answer: it finds them in a dict instead of parsing them (1 us for a
+scan in Python, 2.8 us for the parser; min of 50 x 2,000, 3.11). It parses every other answer.
 
     v3   0a hh  08 03  10 02  18 TXN  10 00   aa 06 ss  08 00  10 LEDGER  18 ENTRY
          header version add   txn      EOK     answer    EOK    ids
@@ -30,7 +30,7 @@ _Template = tuple[bytes, bytes, bytes, bytes, bytes]
 
 
 def done(version: int, txn: int, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
-    """The answer "done" to an add, without its length prefix. The plain version of what `AddFrames` makes."""
+    """Return the answer "done" to an add, without its length prefix. The plain version of what `AddFrames` makes."""
     response = AddResponse(txn, version, Status.EOK, ledger_id, entry_id)
     buffers = v3.pack_response(response) if version == v3.VERSION else v2.pack_response(response)
     return b"".join(buffers)[framing.PREFIX_SIZE :]
@@ -81,7 +81,7 @@ class AddFrames:
         )
 
     def _template(self, size: int, txn_size: int, number_size: int, shape: int) -> _Template:
-        """All bytes of frame and answer but txn, entry id and the entry itself."""
+        """Return all bytes of the frame and of its answer, but txn, entry id and the entry itself."""
         ledger = self._ledger
         body_size = self._overhead + size
         end = b"\x1a%b%b\x22%b" % (varint(len(self._key)), self._key, varint(body_size))

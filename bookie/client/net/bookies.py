@@ -1,6 +1,6 @@
-"""BookieClient: single questions to single bookies, for recovery of data, copies and audits.
+"""BookieClient sends single requests to single bookies, to repair data, copy replicas and audit.
 
-No quorum stands behind these answers: each is one bookie's word, classified by `BookieError.answer`.
+No quorum stands behind these answers: each proves only what `BookieError.answer` says of one bookie.
 """
 
 from bookie.base import errors
@@ -15,8 +15,8 @@ _FRAME_OVERHEAD_MAX = 100
 
 
 class BookieClient:
-    """Raw calls. All raise what the bookie's answer means, BookieUnavailable or RequestTimedOut; BadInput for an
-    argument that no frame can carry."""
+    """Raw calls. All raise the error that the bookie's answer means, BookieUnavailable, RequestTimedOut, and BadInput
+    for an argument that no frame can carry."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -46,9 +46,9 @@ class BookieClient:
     async def read(
         self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId, *, fence_key: bytes | None = None
     ) -> bytes:
-        """The stored bytes of one entry, unverified (`Digest.open` verifies); -1 is the highest entry.
+        """Return the stored bytes of one entry, unverified (`Digest.open` verifies); -1 is the highest entry.
 
-        With `fence_key`, the ledger's master key, the ledger is fenced on this bookie first.
+        With `fence_key`, the ledger's master key, the bookie fences the ledger first.
         """
         request = messages.ReadRequest(
             0,
@@ -73,7 +73,7 @@ class BookieClient:
             return
 
     async def read_lac(self, bookie_id: BookieId, ledger_id: LedgerId) -> tuple[bytes | None, bytes | None]:
-        """(body of the last explicit LAC, body of the highest entry), unverified."""
+        """Return the body of the last explicit LAC and the body of the highest entry, unverified."""
         response = await self._call(bookie_id, messages.ReadLacRequest(0, v3.VERSION, arguments.ledger_id(ledger_id)))
         assert isinstance(response, messages.ReadLacResponse)
         return _owned(response.lac_body), _owned(response.last_entry_body)
@@ -93,16 +93,17 @@ class BookieClient:
         await self._call(bookie_id, request)
 
     async def force(self, bookie_id: BookieId, ledger_id: LedgerId) -> None:
-        """Make everything the bookie acknowledged for the ledger durable."""
+        """Have the bookie put on disk all entries of the ledger that it acknowledged."""
         await self._call(bookie_id, messages.ForceRequest(0, v3.VERSION, arguments.ledger_id(ledger_id)))
 
     async def list_entries(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int]]:
-        """Runs (first, last), inclusive, of the entries the bookie holds. A Java bookie on DbLedgerStorage never
-        answers (spec/wire.md#W15): RequestTimedOut."""
+        """Return the entries that the bookie holds, as runs (first, last), inclusive. Raises RequestTimedOut for a Java
+        bookie on DbLedgerStorage, which never answers (spec/wire.md#W15)."""
         return availability.decode(await self._list(bookie_id, ledger_id))
 
     async def list_groups(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int, int, int]]:
-        """The same in groups, as sent: (first start, last start, size, period), period 0 for a single run."""
+        """Return the entries that the bookie holds, in groups as sent: (first start, last start, size, period), period
+        0 for a single run."""
         return availability.decode_groups(await self._list(bookie_id, ledger_id))
 
     async def _list(self, bookie_id: BookieId, ledger_id: LedgerId) -> bytes:
@@ -113,20 +114,21 @@ class BookieClient:
         return response.availability or b""
 
     async def info(self, bookie_id: BookieId) -> tuple[int, int]:
-        """(total, free) bytes of its ledger disks."""
+        """Return the total and the free bytes of the bookie's ledger disks."""
         wanted = codes.INFO_TOTAL_DISK_CAPACITY | codes.INFO_FREE_DISK_SPACE
         response = await self._call(bookie_id, messages.BookieInfoRequest(0, v3.VERSION, wanted))
         assert isinstance(response, messages.BookieInfoResponse)
         return response.total_bytes or 0, response.free_bytes or 0
 
     async def life(self, bookie_id: BookieId) -> Life | None:
-        """Which life of the bookie answers; None: it does not say (Java's do not)."""
+        """Return the life of the bookie that answers; None: the bookie does not say (Java's do not)."""
         response = await self._call(bookie_id, messages.BookieInfoRequest(0, v3.VERSION, codes.INFO_LIFE))
         assert isinstance(response, messages.BookieInfoResponse)
         return response.life
 
     def _body(self, body: Buffer) -> bytes:
-        """`body` as bytes. BadInput when no frame holds it: a bookie breaks the connection, which all ledgers use."""
+        """Return `body` as bytes. Raises BadInput when no frame holds it: a bookie would break the connection, which
+        all ledgers share."""
         found, limit = arguments.payload(body, "body"), self._pool.options.frame_limit_bytes - _FRAME_OVERHEAD_MAX
         if len(found) > limit:
             raise errors.BadInput(f"body has {len(found)} bytes; at most {limit} fit a frame (frame_limit_bytes)")

@@ -1,8 +1,8 @@
-"""What goes to a bookie: one `Call` per question, one `AddBatch` per turn of a writer. Both encodings.
+"""The units that a client sends to a bookie: one `Call` per question, one `AddBatch` per turn of a writer.
 
-Which version carries what (spec/wire.md#W6): a client of protocol version 2 sends adds, reads and fences as v2; what
-v2 cannot say (long polls, LACs, force, lists, information) goes as v3 over a second connection, as Java's clients do.
-Batch reads exist in v2 only.
+A client of protocol version 2 sends adds, reads and fences as v2. Requests that v2 cannot carry (long polls, LACs,
+force, lists, information) go as v3 over a second connection, as Java's clients do (spec/wire.md#W6). Batch reads exist
+in v2 only.
 """
 
 from collections.abc import Callable
@@ -29,12 +29,12 @@ RESPONSE_OF: dict[type[Request], type[Response]] = {
     messages.BookieInfoRequest: messages.BookieInfoResponse,
 }
 
-# By what an answer finds its call: the transaction id in v3, opcode and ids in v2 (spec/wire.md#W43).
+# An answer finds its call by the transaction id in v3, by opcode and ids in v2 (spec/wire.md#W43).
 Key = int | tuple[int, int, int]
 
 
 class Call:
-    """One question on its way to one bookie, with who waits for the answer."""
+    """One question on its way to one bookie, and the function that gets the answer."""
 
     __slots__ = ("context", "expected", "expires", "frame", "is_over", "key", "on_answer", "timeout_ms")
 
@@ -51,16 +51,17 @@ class Call:
 
 
 class AddOwner(Protocol):
-    """Whoever sends adds, and hears what becomes of them. `origin`: the link they went over. Called on the loop."""
+    """The sender of adds: it is called on the loop with their outcome. `origin`: the link that the adds went over."""
 
     def on_acks(self, origin: object, adds: list[Any]) -> None:
-        """The bookie says that it has these."""
+        """The bookie acknowledged these adds."""
 
     def on_synced(self, origin: object, last_synced: EntryId) -> None:
         """The bookie says that it has the ledger on disk up to here (BP-14; only ledgers with deferred sync)."""
 
     def on_failed(self, origin: object, error: BookieError) -> None:
-        """An add of this owner failed there, or was not answered in time: the others are forgotten with it."""
+        """An add of this owner failed there, or got no answer in time. The connection forgets the owner's other adds:
+        their outcome is unknown."""
 
 
 @dataclass(slots=True)

@@ -1,13 +1,12 @@
-"""One connection to one bookie, in one encoding: requests out in one write per turn, answers back to whoever asked.
+"""One connection to one bookie, in one encoding: sends requests in one write per turn, and matches the answers.
 
-Answers may come in any order (spec/wire.md#W42, W43). v3 matches them by transaction id. v2 has none, so that two
-questions about one entry cannot be told apart by their answers: the second waits until the first is answered, and one
-that timed out keeps its place until its answer comes. Else a late answer to a plain read could pass for proof of
-fencing.
+Answers may come in any order (spec/wire.md#W42, W43). v3 matches them by transaction id. v2 has none, so the answers to
+two questions about one entry look alike: the second question waits until the first is answered, and a question that
+timed out keeps its place until its answer comes. Else a late answer to a plain read could pass for proof of fencing.
 
-Adds, three per entry written, go a shorter way: see `add_frames`. Deadlines cost nothing per request: one timer per
-connection ticks while something is outstanding. A connection that breaks fails everything outstanding with
-BookieUnavailable; it never retries by itself.
+Adds, three per entry written, take a shorter path: see `add_frames`. Deadlines cost nothing per request: one timer per
+connection ticks while requests wait for answers. A connection that breaks fails all of them with BookieUnavailable; it
+never retries by itself.
 """
 
 import asyncio
@@ -30,9 +29,9 @@ from bookie.wire.messages import AddResponse, Buffer, ErrorResponse, Response
 TICK_MS = 250
 # No answer "done" to an add is longer.
 ACK_SIZE_MAX = 64
-# A bookie that owes more answers than this (v2, past their deadlines) is not worth the memory.
+# When a bookie owes more answers than this (v2, past their deadlines), the client closes the connection.
 OWED_MAX = 1_000
-# Small frames are joined rather than handed over one by one.
+# Frames are joined up to this size: one buffer is cheaper to write than many.
 JOIN_BYTES_MAX = 256 * KIB
 
 _NEVER = 1 << 62
@@ -67,7 +66,7 @@ class Connection:
     def __init__(
         self, bookie_id: BookieId, stream: ByteStream, frame_limit_bytes: int, *, version: int, origin: object = None
     ) -> None:
-        """`origin` is told to the owners of adds with every answer."""
+        """The owners of adds get `origin` with every answer."""
         self.version = version
         self.answered = False  # at least one answer came: the other side is a bookie and lives
         self._bookie_id = bookie_id
@@ -114,7 +113,7 @@ class Connection:
             self._loop.call_soon(self._flush)
 
     def send_adds(self, batch: AddBatch) -> None:
-        """Send `batch` now, behind what waits to be sent: it is a turn's worth already."""
+        """Send `batch` now, behind the requests that wait to be sent: it holds a whole turn's adds already."""
         if self._closed is not None:
             self._loop.call_soon(batch.owner.on_failed, self._origin, self._closed)
             return
@@ -129,20 +128,21 @@ class Connection:
         self._flush()
 
     def forget_adds(self, owner: AddOwner) -> None:
-        """Drop every answer that still comes to adds of `owner`."""
+        """Drop all answers to adds of `owner` that still come."""
         for done in [done for done, add in self._adds.items() if add.owner is owner]:
             del self._adds[done]
         self._deadlines = deque(due for due in self._deadlines if due[1] is not owner)
 
     def _supersede(self, batch: AddBatch) -> None:
-        """On v2 the same entry may be on its way for another owner: a writer whose ledger this client recovers. Its
-        answers could not be told apart, so the earlier owner learns that it will have none."""
+        """Fail the first owner of an entry that `batch` sends again, a writer whose ledger this client recovers. On v2
+        the answers to the two look alike, so the earlier owner gets none."""
         owners = {id(add.owner): add.owner for done in batch.adds if (add := self._adds.get(done)) is not None}
         for owner in owners.values():
             if owner is not batch.owner:
                 self.forget_adds(owner)
                 reason = errors.RequestTimedOut(
-                    f"bookie {self._bookie_id} is sent the same entry by a recovery of this client"
+                    f"bookie {self._bookie_id}: a recovery of this client sends the same entry, so version 2 cannot"
+                    " match the answer"
                 )
                 self._loop.call_soon(owner.on_failed, self._origin, reason)
 
@@ -161,7 +161,7 @@ class Connection:
     # ---- in ----------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Deliver answers until the connection ends, for whatever reason; then fail what is outstanding."""
+        """Deliver answers until the connection ends, for whatever reason; then fail all requests without an answer."""
         reason: BookieError = errors.ClientClosed("the client is closed")  # nothing else cancels this
         try:
             while chunk := await self._stream.read():
@@ -170,12 +170,12 @@ class Connection:
         except errors.BookieUnavailable as error:
             reason = error
         except errors.BadInput as error:
-            reason = errors.BookieUnavailable(f"bookie {self._bookie_id} sent what is no answer: {error}")
+            reason = errors.BookieUnavailable(f"bookie {self._bookie_id} sent bytes that are no answer: {error}")
         finally:
             self.close(reason)
 
     def close(self, reason: BookieError) -> None:
-        """Close the stream and fail everything outstanding with `reason`. Idempotent."""
+        """Close the stream and fail all requests without an answer with `reason`. Idempotent."""
         if self._closed is not None:
             return
         self._closed = reason
@@ -219,8 +219,8 @@ class Connection:
                 self._deliver_acks(acked)
 
     def _take_in_order(self, chunk: Buffer, acked: list[Any]) -> Buffer:
-        """Move the oldest adds into `acked` if `chunk` begins with just their answers, in their order, as it mostly
-        does; return the rest of it. One comparison instead of a look at every frame."""
+        """Move the oldest adds into `acked` if `chunk` begins with exactly their answers, in order, as most chunks do;
+        return the rest of `chunk`. One comparison replaces a look at every frame."""
         adds = self._adds
         size = len(next(iter(adds)))
         prefix = size.to_bytes(PREFIX_SIZE, "big")
@@ -248,7 +248,7 @@ class Connection:
         key = key_of(response, self.version)
         call = self._outstanding.get(key)
         if call is None or not isinstance(response, (call.expected, ErrorResponse)):
-            # The deadline passed before the answer came, or it answers another operation (spec/wire.md#W43), or an add.
+            # The call's deadline has passed, the answer is of another operation (spec/wire.md#W43), or it is an add's.
             if isinstance(response, AddResponse):
                 self._deliver_add(response)
             return
@@ -274,7 +274,7 @@ class Connection:
             del self._behind[key]
 
     def _deliver_add(self, response: AddResponse) -> None:
-        """The answer to an add of a batch that says something else than plainly "done"."""
+        """Deliver the answer to an add of a batch that is not the plain "done"."""
         done = add_frames.done(self.version, response.txn, response.ledger_id, response.entry_id)
         add = self._adds.pop(done, None)
         if add is None:

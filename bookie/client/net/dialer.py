@@ -1,7 +1,7 @@
-"""Dials bookies: from an id to a connection over which the bookie's current process answers.
+"""Dials bookies: turns a bookie id into a connection to the bookie's current process.
 
 A dial looks up the address, connects, and goes through the handshake, all before one deadline. When another process
-registers the bookie meanwhile, the dial fails: nobody knows which of the two answered.
+registers the bookie meanwhile, the dial fails: nobody knows which of the two processes answered.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from bookie.ports import World
 
 
 class Dialer:
-    """Dials for one client, and holds what all its links share."""
+    """Dials for one client, and holds the objects that all its links share."""
 
     def __init__(self, options: ClientOptions, world: World, watcher: BookieWatcher, tasks: Tasks) -> None:
         self.handshake = Handshake(options, world)
@@ -34,12 +34,12 @@ class Dialer:
         """Connect to `bookie_id`; `origin` is what the connection names to owners of adds. Raises BookieUnavailable."""
         address = self.watcher.address(bookie_id)
         if address is None:
-            raise errors.BookieUnavailable(f"bookie {bookie_id} is not registered: nobody knows its address")
+            raise errors.BookieUnavailable(f"bookie {bookie_id} is not registered, so its address is unknown: start it")
         deadline_ns = self.now_ns() + self._dial_timeout_ms * NS_PER_MS
         session = self.watcher.session(bookie_id)
         stream = await self._network.dial(address, deadline_ns)
         await self.handshake.begin(bookie_id, stream, deadline_ns)
         if self.watcher.session(bookie_id) not in (session, 0):
             stream.close()
-            raise errors.BookieUnavailable(f"bookie {bookie_id} was registered by another process meanwhile")
+            raise errors.BookieUnavailable(f"another process registered as bookie {bookie_id} during the dial")
         return Connection(bookie_id, stream, self._frame_limit_bytes, version=version, origin=origin)

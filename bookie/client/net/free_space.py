@@ -1,4 +1,4 @@
-"""How much room bookies have, asked now and then, so that fuller ones get fewer new ledgers.
+"""Asks bookies for their free space every five minutes, so that fuller bookies get fewer new ledgers.
 
 Rule: spec/metadata.md#M37. Off by default. A bookie that does not answer keeps its figure.
 """

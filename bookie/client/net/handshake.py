@@ -1,8 +1,8 @@
-"""What a client does on a new connection before its first request: encrypt it, and prove who it is.
+"""Prepares a new connection for its first request: encrypts it, and proves who the client is.
 
-All of it goes as version 3, whatever the connection speaks later: a bookie tells the versions apart frame by frame, and
-turns to 2 at the first frame of 2 (spec/wire.md#W4, W41). In order: START_TLS, so that nothing goes in plain; SASL.
-A bookie that does not accept us counts as unavailable, with its reason: another one may accept us.
+The handshake goes as version 3, whatever the connection speaks later: a bookie tells the versions apart frame by frame,
+and turns to 2 at the first frame of 2 (spec/wire.md#W4, W41). START_TLS comes first, so that SASL does not go in plain.
+A bookie that refuses the client counts as unavailable, with its reason: another bookie may accept the client.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from bookie.wire.messages import AuthRequest, AuthResponse, Request, Response, S
 R = TypeVar("R", bound=Response)
 
 _NONCE_SIZE = 24
-# Far from those of requests, so that a late answer is nobody else's.
+# Far from the numbers of requests, so that a late answer matches no request.
 _TXN_FIRST = 1 << 62
 
 
@@ -67,7 +67,7 @@ class Handshake:
             undo.pop_all()
 
     async def _encrypt(self, conversation: "_Conversation", tls: Tls, deadline_ns: int) -> None:
-        refused = "it has no TLS, and this client speaks to nobody without"
+        refused = "it has no TLS, and this client speaks to no bookie without TLS"
         await conversation.ask(StartTlsRequest(0, v3.VERSION), StartTlsResponse, "START_TLS", refused)
         await conversation.stream.start_tls(tls, deadline_ns)
 
@@ -80,12 +80,12 @@ class Handshake:
             request = AuthRequest(0, v3.VERSION, sasl.PLUGIN, payload)
             answer = await conversation.ask(request, AuthResponse, "AUTH", refused)
             if answer.plugin == codes.AUTH_DISABLED_PLUGIN:
-                return  # it asks nobody, as in Java
+                return  # the bookie asks no client for a proof, as in Java
             payload = client.answer(answer.payload)
 
 
 class _Conversation:
-    """One question and its answer at a time, on a connection that nobody else uses yet."""
+    """Asks one question at a time, on a connection that carries no requests yet."""
 
     def __init__(self, bookie_id: BookieId, stream: ByteStream) -> None:
         self.stream = stream
@@ -95,8 +95,8 @@ class _Conversation:
         self._next_txn = _TXN_FIRST
 
     async def ask(self, request: Request, expected: type[R], name: str, refused: str) -> R:
-        """Send `request`; return its answer, with status EOK. Raises Unauthorized saying `refused` for another
-        status, BookieUnavailable when the connection ends, BadInput for what is no answer to `request`.
+        """Send `request`; return its answer, with status EOK. Raises Unauthorized with the text `refused` for another
+        status, BookieUnavailable when the connection ends, BadInput for anything but an answer to `request`.
         """
         self.asked = name
         request.txn = self._next_txn
@@ -110,8 +110,8 @@ class _Conversation:
         return answer
 
     async def _answer(self, txn: int, name: str) -> Response:
-        """Java's bookie answers START_TLS a second time, with EIO, when TLS alone is no proof of who we are; the proof
-        is on its way then. So answers to earlier questions are passed over.
+        """Wait for the answer to question `txn`, and skip answers to earlier ones. Java's bookie answers START_TLS a
+        second time, with EIO, when it wants a proof besides TLS; the client is already sending that proof then.
         """
         found: Response | None = None
         while found is None:

@@ -1,11 +1,11 @@
-"""The way to one bookie in one encoding: a connection when it is needed, back-off when there is none.
+"""Sends requests to one bookie in one encoding: connects when needed, and backs off after a failed dial.
 
 A `Link` outlives its connections. While it dials, requests wait in its queue (the dial has a deadline, so the queue
-has an end); after a failed attempt they fail at once until the back-off is over, so that readers and writers turn to
+has an end). After a failed dial requests fail at once until the back-off is over, so that readers and writers turn to
 other bookies without waiting.
 
-A connection stands for one process: when another registers the same bookie, the connection is dropped, and what was
-sent over it and not answered has an unknown outcome, as when it breaks (docs/INTEGRITY.md, two processes).
+A connection stands for one process. When another process registers the same bookie, the link drops the connection, and
+requests without an answer have an unknown outcome, as when it breaks (docs/INTEGRITY.md, two processes).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ BACK_OFF_MAX_MS = 5_000
 
 
 class Link:
-    """The way to one bookie. Made by `ConnectionPool.link`."""
+    """Sends requests to one bookie. Made by `ConnectionPool.link`."""
 
     def __init__(self, dialer: Dialer, bookie_id: BookieId, version: int) -> None:
         self.bookie_id = bookie_id
@@ -39,14 +39,14 @@ class Link:
         self._on_break: list[Callable[[BookieError], None]] = []
 
     def send(self, call: Call) -> None:
-        """Send one question; it is answered exactly once, later, on the loop."""
+        """Send one question. Its `on_answer` is called exactly once, later, on the loop."""
         if self._connection is not None:
             self._connection.send(call)
         else:
             self._wait_for_connection(call)
 
     def send_adds(self, batch: AddBatch) -> None:
-        """Send adds. Their owner is told what becomes of them until it says `forget_adds`."""
+        """Send adds. Their owner hears of each until it calls `forget_adds`."""
         if self._connection is not None:
             self._connection.send_adds(batch)
         else:
@@ -61,7 +61,7 @@ class Link:
     def drop(self, reason: BookieError) -> None:
         """End the connection, if there is one: the process at its other end is no longer this bookie.
 
-        Whatever is sent from now on goes to the process that is.
+        Later requests go to the process that registered last.
         """
         connection = self._connection
         if connection is not None:
@@ -70,7 +70,7 @@ class Link:
             self._tell_broken(reason)
 
     def on_break(self, listener: Callable[[BookieError], None]) -> None:
-        """Call `listener` when an established connection ends, whether anything was outstanding or not."""
+        """Call `listener` when an established connection ends, whether requests were waiting or not."""
         self._on_break.append(listener)
 
     def off_break(self, listener: Callable[[BookieError], None]) -> None:
@@ -85,7 +85,7 @@ class Link:
             return
         self._is_dialing = True
         if self._dialer.now_ns() < self._not_before_ns:
-            reason = self._last_error or errors.BookieUnavailable(f"bookie {self.bookie_id} failed just now")
+            reason = self._last_error or errors.BookieUnavailable(f"the last dial of bookie {self.bookie_id} failed")
             self._dialer.loop.call_soon(self._give_up, reason)
         elif self._dialer.tasks.spawn(self._live(), f"bookie {self.bookie_id}") is None:
             self._dialer.loop.call_soon(self._give_up, errors.ClientClosed("the client is closed"))
@@ -106,7 +106,7 @@ class Link:
             connection = await self._dialer.dial(self.bookie_id, version=self.version, origin=self)
         except errors.BookieUnavailable as error:
             self._back_off()
-            self._dialer.watcher.refresh()  # it may have moved
+            self._dialer.watcher.refresh()  # the bookie may have another address now
             self._give_up(error)
             return
         except asyncio.CancelledError:

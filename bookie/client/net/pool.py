@@ -21,7 +21,7 @@ from bookie.wire.messages import Request, Response
 
 log = logging.getLogger(__name__)
 
-# A bookie before 4.17 costs one connection attempt in so long.
+# A bookie before 4.17 closes a connection at a batch read; it is tried again after so long.
 NO_BATCHES_MS = 600_000
 
 
@@ -42,14 +42,15 @@ class ConnectionPool:
         watcher.on_replaced = self._replaced
 
     def _replaced(self, bookie_id: BookieId) -> None:
-        """Another process registered as `bookie_id`: no answer of the one before counts any more."""
-        log.info("another process registered, its connections end here bookie_id=%s", bookie_id)
+        """Another process registered as `bookie_id`: drop all connections to the earlier process, whose answers no
+        longer count."""
+        log.info("another process registered, connections to the earlier one end bookie_id=%s", bookie_id)
         for link in list(self._links.values()):
             if link.bookie_id == bookie_id:
-                link.drop(errors.BookieUnavailable(f"bookie {bookie_id} was registered again by another process"))
+                link.drop(errors.BookieUnavailable(f"another process registered as bookie {bookie_id}"))
 
     def link(self, bookie_id: BookieId, version: int) -> Link:
-        """The link to `bookie_id`; made at first use, kept for the life of the client (a few hundred bytes)."""
+        """Return the link to `bookie_id`: made at first use, kept for the life of the client (a few hundred bytes)."""
         link = self._links.get((bookie_id, version))
         if link is None:
             link = self._links[bookie_id, version] = Link(self.dialer, bookie_id, version)
@@ -78,7 +79,7 @@ class ConnectionPool:
         self._quarantined_until_ns[bookie_id] = self._quarantine_ends_ns = until_ns
 
     def by_health(self, bookies: Sequence[BookieId]) -> Sequence[BookieId]:
-        """The same bookies, those in quarantine last (spec/wire.md#W61)."""
+        """Return the same bookies, those in quarantine last (spec/wire.md#W61)."""
         if self.now_ns() >= self._quarantine_ends_ns:
             return bookies
         return sorted(bookies, key=self.is_quarantined)
@@ -87,7 +88,8 @@ class ConnectionPool:
         return self.now_ns() < self._quarantined_until_ns.get(bookie_id, 0)
 
     def batches_failed(self, bookie_id: BookieId) -> None:
-        """It closed the connection at a batch read. An older bookie always will; any other may be asked again later."""
+        """The bookie closed the connection at a batch read: send it none for a while. An older bookie always will; any
+        other may have broken by chance."""
         self._no_batches_until_ns[bookie_id] = self.now_ns() + NO_BATCHES_MS * NS_PER_MS
 
     def takes_batches(self, bookie_id: BookieId) -> bool:

@@ -1,12 +1,12 @@
-"""Which bookies there are, where they listen and in which zone: a live view of the registrations.
+"""Watches the registrations: which bookies there are, where they listen and in which zone.
 
-Rules: spec/metadata.md#M24, M27. A bookie may be registered in both lists for a moment; being in either means alive,
-only the writable list takes new ensembles. The last known address of a bookie that is gone is kept, since its
-registration may merely be late; a connection attempt decides.
+Rules: spec/metadata.md#M24, M27. A bookie may be in both lists for a moment; being in either means alive, and only
+bookies in the writable list get new ensembles. The watcher keeps the last known address of a bookie that is gone, since
+its registration may merely be late; a connection attempt decides.
 
-A registration stands for one process. When another session registers the same id, whatever is connected to the old
-process must not be asked any more: it may be cut off and not know that it was replaced (`on_replaced`). The view is
-late; where that matters, `look` asks again.
+A registration stands for one process. When another session registers the same id, the client must no longer ask the old
+process, which may be cut off and not know that it was replaced (`on_replaced`). The watcher's view is late; callers for
+whom that matters use `look`, which asks the store again.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ ZONE_PROPERTY = "zone"
 
 @dataclass(frozen=True, slots=True)
 class BookieRecord:
-    """One registered bookie. `address` is None when its record names no bookie endpoint: it cannot be used. `zone` is
-    its location: a zone, or /region/zone. `session`: of the process that registered."""
+    """One registered bookie. `address` None: its record names no bookie endpoint, so that no client can use it. `zone`:
+    its location, a zone or /region/zone. `session`: of the process that registered."""
 
     bookie_id: BookieId
     address: Address | None
@@ -43,7 +43,7 @@ class BookieRecord:
 
 
 class BookieWatcher:
-    """Keeps `records` current. One task; readers of the view never wait."""
+    """Keeps `records` current, in one task. Readers of `records` never wait."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class BookieWatcher:
         known_locations: Mapping[str, str],
         rack_mapping_path: str,
     ) -> None:
-        """`known_locations` and the record at `rack_mapping_path` (Pulsar's; "": none) go before what bookies say."""
+        """`known_locations` and the record at `rack_mapping_path` (Pulsar's; "": none) win over registered zones."""
         self._store = store
         self._clock = clock
         self._lists = ((paths.available(root), False), (paths.readonly(root), True))  # whether they are read-only
@@ -83,15 +83,16 @@ class BookieWatcher:
                 if record is not None:
                     records[bookie_id] = record
         if looks != self._looks:
-            self._changed.set()  # what was read before that look may be older than what it saw
+            self._changed.set()  # a `look` ran meanwhile and may have seen newer records than these: read again
             return
         self._take(records)
 
     async def look(self, bookies: Iterable[BookieId]) -> list[BookieId]:
         """Ask the metadata store again about `bookies`; return those that are not registered. Raises MetadataError.
 
-        One session's requests are answered in order: what is seen is at least as new as any change that was made by
-        this client before. So who is seen here was registered after it, and whoever replaced another before is known.
+        The store answers the requests of one session in order, so these answers are at least as new as every change
+        that this client made before. So a bookie that is seen here was still registered after that change, and a
+        process that replaced another before it is known.
         """
         wanted = list(bookies)
         records = dict(zip(wanted, await asyncio.gather(*map(self._find, wanted)), strict=True))
@@ -140,7 +141,7 @@ class BookieWatcher:
                 end()
 
     def refresh(self) -> None:
-        """Look again soon: something showed that the view is old."""
+        """Read the registrations again soon: the caller has found the view to be old."""
         self._changed.set()
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
@@ -149,7 +150,7 @@ class BookieWatcher:
         return lambda: self._listeners.remove(listener)
 
     def address(self, bookie_id: BookieId) -> Address | None:
-        """Where to dial: the registered address, else the last one known, else the id if it reads host:port."""
+        """Return the address to dial: the registered one, else the last known, else the id if it reads host:port."""
         known = self._addresses.get(bookie_id)
         if known is not None:
             return known
@@ -157,7 +158,7 @@ class BookieWatcher:
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     def session(self, bookie_id: BookieId) -> int:
-        """The session of the process that registered it last, as far as we know; 0 if none is known."""
+        """Return the session of the process that registered the bookie last, as far as we know; 0 if none is known."""
         return self._sessions.get(bookie_id, 0)
 
     def is_writable(self, bookie_id: BookieId) -> bool:
@@ -165,7 +166,7 @@ class BookieWatcher:
         return record is not None and not record.is_read_only and record.address is not None
 
     def candidates(self) -> list[Candidate]:
-        """Bookies that take new ensembles, by id."""
+        """Return the bookies that may get new ensembles, by id."""
         return [
             Candidate(record.bookie_id, record.zone)
             for _, record in sorted(self.records.items())
@@ -176,7 +177,7 @@ class BookieWatcher:
         return {record.bookie_id: record.zone for record in self.records.values()}
 
     async def _load_racks(self) -> dict[str, str]:
-        """The mapping as it stands; the last good one while it cannot be read."""
+        """Return the rack mapping as it stands; the last good one while it is unreadable."""
         if not self._rack_mapping_path:
             return {}
         try:
