@@ -1,8 +1,8 @@
-"""Many entries in one answer: what a reader of a whole ledger asks for where every bookie has every entry.
+"""Reads many entries with one question, from a bookie of a ledger where every bookie has every entry.
 
-Rules: spec/wire.md#W9, W62. One bookie is asked once; its answer may fall short of the
-range. It knows no second replica: where a bookie errs, is silent or sends rot, the rest of the range is read entry by
-entry, with all the rules of `entry_read`. A bookie that does not know batches closes the connection: the official sign.
+Rules: spec/wire.md#W9, W62. A batch read asks one bookie once; the answer may be shorter than the range. It never asks
+a second replica: where a bookie errs, is silent or sends rot, the caller reads the rest of the range entry by entry,
+with all the rules of `entry_read`. A bookie that does not know batch reads closes the connection.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from bookie.wire import messages, v2
 from bookie.wire.digest import Digest
 from bookie.wire.messages import Buffer, Response
 
-# Of one answer. A bookie sends the first entry whatever its size, so that one answer holds this or one entry.
+# The size limit of one answer. A bookie sends the first entry whatever its size.
 BATCH_BYTES = 1 * MIB
 
 

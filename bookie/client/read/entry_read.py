@@ -1,7 +1,7 @@
-"""One entry being read: replica after replica until one answers well. Callbacks only; no task per entry.
+"""Reads one entry: asks replica after replica until one sends a good copy. Callbacks only; no task per entry.
 
-Drives `quorum.reads`. Rules: spec/wire.md#W59 (reader), spec/wire.md#W54 (recovery). A reply whose digest or ids are
-wrong counts as an unknown, and the next replica is asked. `nudge` asks one more replica beside those that are silent.
+Drives `quorum.reads`. Rules: spec/wire.md#W59 (reader), spec/wire.md#W54 (recovery). A reply with a wrong digest or
+wrong ids counts as unknown, and the read asks the next replica. `nudge` asks one more replica while others are silent.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class EntryRead:
     """Reads one entry and calls `on_done(self)` once: then exactly one of `entry` and `error` is set.
 
     `is_recovery`: every read fences, is urgent, and WQ-AQ+1 explicit negatives prove absence. `max_lac` is the greatest
-    LAC seen on the way; from the writer, so it may be believed (spec/wire.md#W30).
+    LAC seen on the way; it comes from the writer, so every reader may rely on it (spec/wire.md#W30).
     """
 
     __slots__ = (
@@ -96,14 +96,14 @@ class EntryRead:
         self._ask()
 
     def nudge(self) -> None:
-        """Speculate: ask the next replica although another has not answered; that one is asked last from now on."""
+        """Ask the next replica although another has not answered; have readers ask the silent one last from now on."""
         if not self.is_done:
             silent = self._bookies[self._last_asked]
             self._shared.pool.quarantine(silent, errors.RequestTimedOut(f"bookie {silent} is slow to answer reads"))
             self._ask()
 
     def cancel(self) -> None:
-        """Nobody waits any more: late answers are dropped."""
+        """The reader stopped: drop late answers."""
         if not self.is_done:
             self.error = errors.BookieUnavailable("the read was given up")
 

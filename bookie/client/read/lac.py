@@ -1,7 +1,7 @@
-"""Asking an ensemble for the last add confirmed, without fencing.
+"""Asks an ensemble for the last add confirmed (LAC), without fencing.
 
-Rules: spec/wire.md#W63, W35; `quorum.lac` combines. Neither the highest stored entry's id nor a bookie
-alone may say how far the ledger is confirmed: only LACs that the writer sent count, and only under coverage.
+Rules: spec/wire.md#W63, W35; `quorum.lac` combines the answers. Only LACs that the writer sent count, never the id of
+the highest stored entry; and only when so many bookies have answered that they cover the ensemble.
 """
 
 import asyncio
@@ -18,9 +18,10 @@ from bookie.wire.messages import ReadLacRequest, ReadLacResponse, Response
 
 
 async def read_lac(shared: Shared, ledger_id: LedgerId, metadata: LedgerMetadata, *, floor: EntryId) -> EntryId:
-    """The greatest LAC that a covering set of the last ensemble knows, at least `floor`. Raises QuorumNotReached.
+    """Return the greatest LAC that a covering set of the last ensemble knows, at least `floor`. Raises
+    QuorumNotReached.
 
-    All before the last segment is confirmed, since a segment begins after the LAC of its making.
+    Every entry before the last segment is confirmed: an ensemble change begins the segment right after the LAC.
     """
     first = metadata.last_segment.first_entry
     query = LacQuery(schedule_of(metadata), floor=EntryId(max(floor, first - 1)))
@@ -46,7 +47,7 @@ async def read_lac(shared: Shared, ledger_id: LedgerId, metadata: LedgerMetadata
 
 
 def _lac_in(digest: Digest, ledger_id: LedgerId, response: Response | None, error: BookieError | None) -> EntryId:
-    """The LAC that one answer proves. Raises what the answer means instead.
+    """Return the LAC that one answer proves. Raises the error that any other answer means.
 
     A Java bookie with an explicit LAC and no entry answers EIO with a good LAC body (spec/wire.md#W35).
     """

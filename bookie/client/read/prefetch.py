@@ -1,10 +1,10 @@
 """Reads a range of entries ahead of its consumer, in order, within bounds on entries and bytes.
 
-Two ways of asking: batches, where every bookie has every entry, and single entries, each with its own replicas. What a
-batch did not bring is asked for entry by entry, so that errors are always those of `entry_read`.
+It asks for batches where every bookie has every entry, else for single entries, each from its own replicas. It asks
+again, entry by entry, for the entries that a batch did not bring, so that errors are always those of `entry_read`.
 
-The bound on bytes is kept by what was seen: it begins with few entries and doubles while they come, as a connection
-does that does not know its path; the largest entry so far says how many more may be asked for.
+The bound on bytes rests on the entries that have come: it begins with few entries and doubles while they come, and the
+largest entry so far says how many more it may ask for.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from bookie.client.shared import Shared
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.wire.digest import Digest
 
-# Asked for before the first answer says how large entries are.
+# So many entries are asked for before the first answer says how large entries are.
 AHEAD_AT_FIRST = 16
 
 Read = EntryRead | BatchRead
@@ -58,7 +58,7 @@ class Prefetch:
         self.max_lac = EntryId(-1)  # the greatest LAC seen on the way
 
     async def entries(self) -> AsyncGenerator[Entry, None]:
-        """All of them, in order. Raises what `EntryRead.error` says of the first that cannot be had."""
+        """Yield all entries in order. Raises the `EntryRead.error` of the first entry that no replica could give."""
         window = self._window
         timer = self._speculate()
         try:
@@ -80,7 +80,7 @@ class Prefetch:
                     asked.cancel()
 
     def _front(self) -> Read:
-        """The read that is consumed next; it is begun now if it was not."""
+        """Return the read whose entries come next; begin it now if it has not begun."""
         front = self._window[0]
         if isinstance(front, Gap):
             self._window.popleft()
@@ -115,7 +115,7 @@ class Prefetch:
             self._next = EntryId(read.last + 1)
 
     def _ask_rest(self, read: Read) -> None:
-        """What a batch did not bring comes next; after an error the first of it alone, by the rules for single entries.
+        """Ask next for the entries that a batch did not bring; after an error, for the first of them as a single entry.
         Raises the error of a single entry."""
         first = EntryId(read.first + len(read.entries))
         if read.error is None:
@@ -127,7 +127,7 @@ class Prefetch:
             self._window.appendleft(self._single(first))
 
     def _begin(self, first: EntryId, last: EntryId) -> Read:
-        """Ask for `first` and what may come with it, up to `last`."""
+        """Ask for `first`, and for more entries up to `last` where one batch can bring them."""
         metadata, pool = self._metadata(), self._shared.pool
         if last > first and self._shared.options.batch_reads and metadata.ensemble_size == metadata.write_quorum:
             takers = [bookie_id for bookie_id in metadata.write_set(first) if pool.takes_batches(bookie_id)]

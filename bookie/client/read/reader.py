@@ -1,7 +1,7 @@
-"""LedgerReader: reading entries of a ledger, to its end or along with its writer.
+"""LedgerReader reads the entries of a ledger, to its end or along with its writer.
 
-Rules: spec/wire.md#W59, W63; spec/bp46.md#S3, S5; CONFORMANCE.md#P18. Reads stop at the last add confirmed (LAC);
-what lies beyond is nobody's word. Every entry's digest is verified; a bad replica is passed over for the next.
+Rules: spec/wire.md#W59, W63; spec/bp46.md#S3, S5; CONFORMANCE.md#P18. Reads stop at the last add confirmed (LAC): a
+recovery may still drop entries beyond it. A reader verifies every entry's digest, and skips a bad replica.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class LedgerReader:
         await self.close()
 
     async def close(self) -> None:
-        """Stop watching the ledger. Nothing goes on the wire."""
+        """Stop watching the ledger. Sends nothing to any bookie."""
         if self._end_watch is not None:
             self._end_watch()
             self._end_watch = None
@@ -77,27 +77,29 @@ class LedgerReader:
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     async def read(self, first: int, last: int) -> list[Entry]:
-        """The entries `first`..`last`, inclusive, in order; none when `last` is `first` - 1, as of an empty ledger.
+        """Return the entries `first`..`last`, inclusive, in order; none when `last` is `first` - 1 (empty ledger).
 
-        Raises BadInput beyond `last_confirmed`, NoSuchEntry only if every replica denies an entry, else what the
-        replicas said.
+        Raises BadInput beyond `last_confirmed`, NoSuchEntry only if every replica denies an entry, else the error of
+        the replicas.
         """
         return [entry async for entry in self.read_stream(first, last)]
 
     async def read_stream(self, first: int, last: int) -> AsyncIterator[Entry]:
-        """The entries `first`..`last`, inclusive, in order, read ahead within `prefetch_*_max`."""
+        """Yield the entries `first`..`last`, inclusive, in order; reads ahead within `prefetch_*_max`."""
         first, last = arguments.entry_id(first, "first"), arguments.entry_id(last, "last", low=INVALID_ENTRY_ID)
         if last == first - 1:
             return
         if not first <= last <= self._lac:
             raise errors.BadInput(
-                f"ledger {self.id}: entries {first}..{last} cannot be read, entries up to {self._lac} are confirmed"
+                f"ledger {self.id}: entries {first}..{last} cannot be read, entries up to {self._lac} are confirmed:"
+                " read to there, or ask again with read_last_confirmed()"
             )
         async for entry in self._stream(first, last):
             yield entry
 
     async def read_unconfirmed(self, first: int, last: int) -> list[Entry]:
-        """The same without the check against the LAC: entries beyond it may be missing now and there later."""
+        """Return entries as `read` does, but also beyond the LAC: an entry there may be missing now and present later,
+        and a recovery may drop it."""
         first, last = arguments.entry_id(first, "first"), arguments.entry_id(last, "last", low=INVALID_ENTRY_ID)
         if last < first - 1:
             raise errors.BadInput(f"ledger {self.id}: entries {first}..{last} cannot be read: last is before first")
@@ -114,7 +116,7 @@ class LedgerReader:
     # ---- following the writer ----------------------------------------------------------------------------------------
 
     async def read_last_confirmed(self) -> EntryId:
-        """Ask the bookies how far the ledger is confirmed; never goes back. Raises QuorumNotReached."""
+        """Ask the bookies for the last confirmed entry and return it. It never goes back. Raises QuorumNotReached."""
         await self._refresh()
         if not self.is_closed:
             found = await lac.read_lac(self._shared, self.id, self._metadata, floor=self._lac)
@@ -122,7 +124,7 @@ class LedgerReader:
         return self._lac
 
     async def tail(self, from_entry: int = 0) -> AsyncIterator[Entry]:
-        """All entries from `from_entry` on, waiting for those to come; ends after the last one of a closed ledger."""
+        """Yield all entries from `from_entry` on, and wait for new ones; ends after the last one of a closed ledger."""
         next_entry = arguments.entry_id(from_entry, "from_entry")
         poll = LongPoll(self._shared, self._digest, self.id)
         self._polls.append(poll)

@@ -1,10 +1,10 @@
-"""Waiting for the writer: long polls over the last ensemble.
+"""Waits for the writer: long polls over the last ensemble.
 
-Rules: spec/wire.md#W34, W64. A poll ends at the bookie with the entry, with news of the
-LAC, or with nothing when its time is up; nothing is no error. Bookies are polled one after the other, beginning with
-the one that gets the entry first: the next one when one fails or has nothing, and beside it when it stays silent, since
-a writer may get on without the bookie that is asked. The first news counts. E-AQ+1 bookies that have nothing leave no
-ack quorum that could have something: then the round is over, and the next begins with another bookie.
+Rules: spec/wire.md#W34, W64. A bookie answers a poll with the entry, with a new LAC, or with nothing when the poll's
+time is up, which is no error. A round polls one bookie after the other, beginning with the one that gets the entry
+first. It polls the next one when a bookie fails or has nothing; and also while a bookie stays silent, since the writer
+may go on without that bookie. The first news ends the round. So do E-AQ+1 bookies that have nothing, since no ack
+quorum is left that could have the entry; the next round begins with another bookie.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ SILENCE_MAX_MS = 5_000
 
 
 class News(NamedTuple):
-    """What a round brought: the greatest LAC heard of (-1: none), and the entry itself if it came along."""
+    """The result of a round: the greatest LAC that a bookie named (-1: none), and the entry itself if one sent it."""
 
     lac: EntryId = INVALID_ENTRY_ID
     entry: Entry | None = None
-    is_failed: bool = False  # nobody answered at all
+    is_failed: bool = False  # no bookie answered at all
 
 
 class LongPoll:
@@ -46,7 +46,7 @@ class LongPoll:
         self._round: _Round | None = None
 
     def interrupt(self) -> None:
-        """End the running wait: the metadata changed, so that there may be a better question."""
+        """End the running wait: the metadata changed, so that the reader may have to ask other bookies."""
         if self._round is not None:
             self._round.end(News())
 
@@ -94,7 +94,7 @@ class _Round:
         self._ask()
 
     def end(self, news: News) -> None:
-        """End this round of questions with `news`, its finding; answers that come later are dropped. Idempotent."""
+        """End this round with the result `news`, and drop later answers. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

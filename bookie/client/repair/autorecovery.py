@@ -1,7 +1,7 @@
-"""Java's auto-recovery as its records in the metadata store show it, and the few switches that people turn.
+"""Reads the records of Java's auto-recovery in the metadata store, and sets its switches.
 
-It runs elsewhere (an Auditor and ReplicationWorkers in JVMs); here its state is read and its switches are set, in the
-forms it understands. Rule: spec/metadata.md#M30. Never: a mark or a lock of our own.
+Auto-recovery runs elsewhere, as an Auditor and ReplicationWorkers in JVMs. This module reads its state and sets its
+switches in Java's forms. Rule: spec/metadata.md#M30. Never: a mark or a lock of our own.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class UnderreplicatedLedger:
-    """A ledger that lacks replicas. `holder`: who works on it now, "" for nobody."""
+    """A ledger that lacks replicas. `holder`: the worker that repairs it now, "" for none."""
 
     ledger_id: LedgerId
     record: Underreplicated
@@ -43,7 +43,7 @@ class AutoRecovery:
                 yield UnderreplicatedLedger(ledger_id, repair.load_underreplicated(data), holders.get(ledger_id, ""))
 
     async def locks(self) -> dict[LedgerId, str]:
-        """Ledgers being repaired now, and by whom."""
+        """Return the ledgers under repair, each with the worker that repairs it."""
         parent = paths.replication_locks(self._root)
         found: dict[LedgerId, str] = {}
         for name in await find_children(self._store, parent):
@@ -65,7 +65,7 @@ class AutoRecovery:
         return await find_data(self._store, paths.recovery_disabled(self._root)) is None
 
     async def set_enabled(self, *, enabled: bool) -> bool:
-        """Switch it on or off; False when it was so already."""
+        """Switch auto-recovery on or off. Return False when it was so already."""
         path = paths.recovery_disabled(self._root)
         for _ in range(_ATTEMPTS):
             if await self.is_enabled() is enabled:
@@ -81,7 +81,7 @@ class AutoRecovery:
         raise errors.OutcomeUnknown(f"switching auto-recovery at {path}: the metadata store gave no answer")
 
     async def delay_s(self) -> int | None:
-        """Seconds between the loss of a bookie and its audit; None: the auditor has not said yet."""
+        """Return the seconds between the loss of a bookie and its audit; None: nobody has set them yet."""
         data = await find_data(self._store, paths.recovery_delay(self._root))
         try:
             return None if data is None else int(data)
@@ -89,7 +89,7 @@ class AutoRecovery:
             raise errors.BadInput(f"{paths.recovery_delay(self._root)} holds {data!r}, which is no number") from None
 
     async def set_delay_s(self, seconds: int) -> None:
-        """Set those seconds. Raises BadInput below 0."""
+        """Set the seconds between the loss of a bookie and its audit. Raises BadInput below 0."""
         if seconds < 0:
             raise errors.BadInput(f"the delay must be 0 s or more, not below 0: it was {seconds}")
         path, data = paths.recovery_delay(self._root), str(seconds).encode()
@@ -103,9 +103,9 @@ class AutoRecovery:
         raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer")
 
     async def trigger_audit(self) -> BookieId:
-        """Ask the auditor to look now; return who it is. Raises NobodyAudits when nobody would.
+        """Ask the auditor to audit now; return its bookie. Raises NobodyAudits when no auditor would.
 
-        Rule: the value written back unchanged is the request (spec/metadata.md#M33).
+        Rule: writing the delay back unchanged is the request (spec/metadata.md#M33).
         """
         auditor = await self.auditor()
         if auditor is None:

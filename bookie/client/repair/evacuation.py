@@ -1,9 +1,9 @@
-"""Evacuation: bring what bookies hold of ledgers to other bookies, and name those in the metadata instead.
+"""Evacuation: copies the entries of bookies that leave to other bookies, and names those in the metadata instead.
 
-For bookies that are dead for good or that are to leave. What it needs of them is nothing: every entry is read from
-whoever has it, verified, and written as a recovery writes; the leaving are asked last. A ledger whose end is not
-decided is recovered first. Rules: spec/metadata.md#M20, M34. Java re-seals each copy; here the
-stored bytes are copied as they are, so that replicas stay equal.
+For bookies that are dead for good or that are to leave. It needs nothing from them: it reads every entry from any
+replica, verifies it, and writes it as a recovery does; it asks the leaving bookies last. It recovers a ledger whose end
+is not decided first. Rules: spec/metadata.md#M20, M34. Java re-seals each copy; we copy the stored bytes as they are,
+so that replicas stay equal.
 
 Order: lock, copy, force, then one transaction: the new bookies are named, provided that at this very moment
 
@@ -14,10 +14,10 @@ Order: lock, copy, force, then one transaction: the new bookies are named, provi
     the lock was ours since before the first copy       nobody threw the copies away as surplus: Java's bookies do
                                                         (spec/metadata.md#M39), ours never
 
-The first suffices against others who change the same ledger, with a lock or without (writers, recoveries, another
-evacuation). The other two are about what metadata does not show: whether the copies are still there. CRASH: before the
-transaction the metadata names whom it named, and the copies are surplus; after it every entry stands on disk at the new
-bookie. It may be ended at any point and begun again.
+The first check is enough against clients that change the same ledger, with a lock or without (writers, recoveries,
+another evacuation). The other two guard what metadata does not show: that the copies are still there. CRASH: before the
+transaction the metadata names the old bookies, and the copies are surplus; after it every entry stands on disk at the
+new bookie. An evacuation may stop at any point and begin again.
 """
 
 import asyncio
@@ -47,13 +47,13 @@ log = logging.getLogger(__name__)
 _LOOK_BATCH = 256
 # Small ledgers cost a few answers of the metadata store each, and it gives many at a time.
 _LEDGERS_AT_ONCE = 16
-# How often a fragment is begun again because of what others did meanwhile.
+# How often a fragment is begun again because another client or a new bookie changed meanwhile.
 _ATTEMPTS = 20
 _TOKEN_BYTES = 8
 
 
 class LedgerStillOpen(BookieError):
-    """The ledger has no end, and the caller did not allow to give it one."""
+    """The ledger is not closed, and the caller did not allow a recovery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Evacuation:
     # ---- looking -----------------------------------------------------------------------------------------------------
 
     async def look(self) -> AsyncIterator[AffectedLedger | None]:
-        """For each ledger that was made before: what is to be done for it, or None."""
+        """Yield, for each ledger that existed before this call, what is to be done for it, or None."""
         batch: list[LedgerId] = []
         await self._shared.ledgers.store.sync(self._shared.ledgers.root)
         async for ledger_id in self._shared.ledgers.iterate():
@@ -97,7 +97,7 @@ class Evacuation:
             yield found
 
     async def look_at(self, ledger_id: LedgerId) -> AffectedLedger | None:
-        """What is to be done for one ledger, or None."""
+        """Return what is to be done for one ledger, or None."""
         try:
             metadata, _ = await self._shared.ledgers.get(ledger_id)
         except errors.LedgerMissing:
@@ -111,7 +111,8 @@ class Evacuation:
     # ---- moving ------------------------------------------------------------------------------------------------------
 
     async def move_many(self, ledger_ids: Iterable[LedgerId], on_moved: Callable[[], None]) -> dict[LedgerId, str]:
-        """Move each; return those that could not be moved, and why. `on_moved` is called for each of the others."""
+        """Move each ledger; return the reason for each that could not be moved. Calls `on_moved` for each of the
+        others."""
         turns = iter(ledger_ids)
         left: dict[LedgerId, str] = {}
 
@@ -130,10 +131,11 @@ class Evacuation:
         return left
 
     async def move(self, ledger_id: LedgerId) -> None:
-        """Replace the leaving in `ledger_id`; fine if it does not name them, or is deleted. May be begun again.
+        """Replace the leaving bookies in `ledger_id`; does nothing if the ledger does not name them, or is deleted. May
+        be called again after any error.
 
-        Raises LedgerStillOpen, NotEnoughBookies, QuorumNotReached (an entry could be had from nobody), TooManyRequests
-        (another repairs it now), LockLost, MetadataError, and what recovery raises.
+        Raises LedgerStillOpen, NotEnoughBookies, QuorumNotReached (no replica gave an entry), TooManyRequests (another
+        process repairs the ledger now), LockLost, MetadataError, and the errors of a recovery.
         """
         ledgers = self._shared.ledgers
         holder = f"bookie-evacuation-{self._shared.world.entropy.token(_TOKEN_BYTES).hex()}"
@@ -149,22 +151,22 @@ class Evacuation:
                         failures = 0
                         continue
                     failures += 1
-                    log.warning("begun again, its metadata or a new bookie changed ledger_id=%d", ledger_id)
+                    log.warning("evacuation begins again: metadata or a new bookie changed ledger_id=%d", ledger_id)
             raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {_ATTEMPTS} times in a row")
 
     async def _ended(self, ledger_id: LedgerId) -> LedgerMetadata:
-        """The metadata, once every segment that the leaving hold has an end: recovers the ledger for that."""
+        """Return the metadata in which every segment of a leaving bookie has an end; recovers the ledger for that."""
         metadata, _ = await self._shared.ledgers.get(ledger_id)
         if not rules.must_end_first(metadata, self._leaving):
             return metadata
         if not self._may_end:
-            raise LedgerStillOpen(f"ledger {ledger_id} is {metadata.state.name} and was left as it is")
+            raise LedgerStillOpen(f"ledger {ledger_id} is {metadata.state.name}, not closed: it was left as it is")
         metadata, _ = await recovery.recover(self._shared, ledger_id)
         return metadata
 
     async def _move_fragment(self, lock: ReplicationLock, metadata: LedgerMetadata, fragment: Fragment) -> bool:
-        """Copy it and name the new bookies; False when it is to be begun again: somebody else changed its ensemble
-        meanwhile, or a new bookie was restarted."""
+        """Copy the fragment and name the new bookies in the metadata. Return False when the caller must begin again:
+        another client changed the ensemble meanwhile, or a new bookie restarted."""
         ledger_id = lock.ledger_id
         schedule = schedule_of(metadata)
         replacements = self._shared.replacements(schedule, fragment.bookies, fragment.slots, without=self._leaving)
@@ -181,20 +183,22 @@ class Evacuation:
             for problem in problems:
                 if problem is not None:
                     raise problem
-        # Bookies that do not journal entries acknowledge before they are on disk; the leaving may have the only others.
+        # A bookie that does not journal acknowledges an entry before it is on disk, and the only other copy may be on a
+        # bookie that leaves: so force first.
         for bookie_id in takers:
             with self.copier.blaming(bookie_id):
                 await self._bookies.force(bookie_id, ledger_id)
         if await self._lives(takers) != lives:
-            # The next life says yes to the force, and does not know what it lost: no ledger named it
-            # (spec/bp46.md#T17).
+            # A life that began meanwhile answers the force with EOK, but does not know what the earlier one lost, since
+            # no ledger names it yet (spec/bp46.md#T17).
             return False
         return await self._publish(lock, fragment, replacements, lives)
 
     async def _lives(self, bookies: Sequence[BookieId]) -> tuple[CheckOp, ...]:
-        """The records that show each to be in the life that answers now. Java's bookies have no such record.
+        """Return checks that hold while each bookie is in the life that answers now. Java's bookies need none: they
+        have no such record.
 
-        Raises BookieUnavailable when it is not the current one: its registration will say where that answers.
+        Raises BookieUnavailable when an earlier life answers: the registration will name the address of the new one.
         """
         ledgers = self._shared.ledgers
         checks = []
@@ -207,7 +211,7 @@ class Evacuation:
             stored = await ledgers.store.get(path)
             record = cookie.load_incarnation(stored.data)
             if Life(record.incarnation, record.boot_epoch) != life:
-                raise errors.BookieUnavailable(f"bookie {bookie_id} is answered for by a life of it that is over")
+                raise errors.BookieUnavailable(f"bookie {bookie_id} has restarted, and its earlier process answers")
             checks.append(CheckOp(path, stored.version))
         return tuple(checks)
 

@@ -1,7 +1,7 @@
-"""Recovering a ledger: the driver of `quorum.recovery`.
+"""Recovers a ledger: the driver of `quorum.recovery`.
 
-Rules: spec/wire.md#W52 to W58; spec/metadata.md#M18, M19; CONFORMANCE.md#B12 to B17, P25 to P33. Why in this
-order: `bookie.client.repair`. Any number may recover one ledger at once.
+Rules: spec/wire.md#W52 to W58; spec/metadata.md#M18, M19; CONFORMANCE.md#B12 to B17, P25 to P33. `bookie.client.repair`
+says why in this order. Any number of clients may recover one ledger at once.
 """
 
 import asyncio
@@ -37,7 +37,8 @@ async def recover(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, 
     metadata, version = await _begin(shared, ledger_id)
     if metadata.is_closed:
         return metadata, version
-    # Who was replaced before the metadata said IN_RECOVERY is asked no more: it neither fences nor denies for its id.
+    # A process that was replaced before the metadata said IN_RECOVERY must not answer for its bookie: its fence and its
+    # denial would prove nothing. `look` drops the connections to it.
     await shared.watcher.look(dict.fromkeys(metadata.last_segment.bookies))
     run = _Attempt(shared, ledger_id, metadata)
     try:
@@ -46,7 +47,8 @@ async def recover(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, 
             length = await run.length()
     except TimeoutError:
         raise errors.LedgerRecoveryFailed(
-            f"ledger {ledger_id}: recovery was not finished within {shared.options.recovery_timeout_ms} ms"
+            f"ledger {ledger_id}: the recovery did not finish within {shared.options.recovery_timeout_ms} ms;"
+            " try again, the ledger is unharmed"
         ) from None
     finally:
         await run.stop()
@@ -55,7 +57,7 @@ async def recover(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, 
 
 
 async def _begin(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
-    """OPEN -> IN_RECOVERY; a recovery that somebody began is continued (CONFORMANCE.md#P25)."""
+    """OPEN -> IN_RECOVERY; continue a recovery that another client began (CONFORMANCE.md#P25)."""
     for _ in range(CAS_ATTEMPTS):
         metadata, version = await shared.ledgers.get(ledger_id)
         if metadata.state is not LedgerState.OPEN:
@@ -78,11 +80,11 @@ async def _end(
     end: EntryId,
     length: int,
 ) -> tuple[LedgerMetadata, int]:
-    """IN_RECOVERY -> CLOSED with the ensembles of the write-back, in one write; or adopt what another one wrote
-    (spec/bp46.md#S6).
+    """IN_RECOVERY -> CLOSED with the ensembles of the write-back, in one write; or adopt the end that another client
+    wrote (spec/bp46.md#S6).
 
-    A conflict with metadata that is still IN_RECOVERY is a re-replication: our last segment, if we changed it, is put
-    on top of what stands there.
+    A conflict with metadata that is still IN_RECOVERY comes from a re-replication: then add our last segment, if we
+    changed it, to the metadata that stands there.
     """
     closed = recovered.closed(end, length)
     for _ in range(CAS_ATTEMPTS):
@@ -121,7 +123,7 @@ class _Attempt:
         self._nudge_timer: asyncio.TimerHandle | None = None
 
     async def until_closing(self) -> None:
-        """Fence, read forward, write back; return when the end is known and safe. Raises why not."""
+        """Fence, read forward, write back; return when the end is known and safe. Raises the error that prevents it."""
         for slot, bookie_id in enumerate(self.metadata.last_segment.bookies):
             request = messages.ReadRequest(
                 0, v3.VERSION, self._ledger_id, LAST_ENTRY, self._digest.master_key, is_fencing=True
@@ -148,7 +150,8 @@ class _Attempt:
         await done.wait()
         if read.is_absent:
             raise errors.LedgerRecoveryFailed(
-                f"ledger {self._ledger_id}: entry {end} was confirmed, and an ack quorum of its bookies lost it"
+                f"ledger {self._ledger_id}: entry {end} was confirmed, and so many of its bookies deny it that an ack"
+                " quorum must have lost it: the ledger stays unclosed; look for a copy on their disks"
             )
         if read.error is not None:
             raise read.error
@@ -266,7 +269,7 @@ class _Attempt:
         self._nudge_timer = self._shared.pool.loop.call_later(delay_s, self._nudge)
 
     def _nudge(self) -> None:
-        """Ask one more replica where the one that was asked is silent for this long."""
+        """Ask one more replica for each entry whose last asked replica has been silent for `speculative_read_ms`."""
         self._nudge_timer = None
         asked_before_ns = self._shared.pool.now_ns() - self._shared.options.speculative_read_ms * NS_PER_MS
         for read in list(self._reads.values()):

@@ -1,6 +1,6 @@
-"""Copies entries to bookies that are to hold them: read from whoever has them, stored as a recovery writes.
+"""Copies entries to new bookies: reads them from any replica, and stores them as a recovery does.
 
-Never: bytes that were not checked against the digest that the metadata names.
+Never: bytes that were not checked against the digest in the metadata.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class ReplicaCopier:
     async def copy(
         self, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId, targets: Sequence[BookieId]
     ) -> BookieError | None:
-        """Copy one entry to `targets`; return why that failed, if it did."""
+        """Copy one entry to `targets`; return the error if that failed."""
         try:
             async with self._room:
                 body = await self._fetch(ledger_id, metadata, entry_id)
@@ -50,7 +50,7 @@ class ReplicaCopier:
         return None
 
     async def _fetch(self, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId) -> bytes:
-        """The stored bytes, verified, from whichever bookie has them; the leaving are asked last."""
+        """Return the stored bytes, verified, from any replica; asks the leaving bookies last."""
         said: list[str] = []
         verifier = digest_of(metadata)
         bookies = sorted(self._shared.pool.by_health(metadata.write_set(entry_id)), key=self._leaving.__contains__)
@@ -65,7 +65,8 @@ class ReplicaCopier:
                 continue
             return body
         raise errors.QuorumNotReached(
-            f"ledger {ledger_id} entry {entry_id} could be had from nobody, so its bookies stay: {'; '.join(said)}"
+            f"ledger {ledger_id} entry {entry_id}: no bookie gave a good copy, so the ledger keeps its bookies:"
+            f" {'; '.join(said)}"
         )
 
     async def _store(
@@ -78,7 +79,7 @@ class ReplicaCopier:
 
     @contextlib.contextmanager
     def blaming(self, taker: BookieId) -> Iterator[None]:
-        """Quarantine `taker` for what goes wrong in the body: the next attempt draws another."""
+        """Quarantine `taker` for an error in the body, so that the next attempt draws another bookie."""
         try:
             yield
         except BookieError as error:

@@ -1,12 +1,12 @@
-"""One repairer of a ledger at a time, among ours and Java's: the lock that Java's replication workers take.
+"""The lock that Java's replication workers take: one repairer of a ledger at a time, among ours and Java's.
 
-Java's bookies throw away what they hold of a closed ledger that does not name them, except while its lock is held
-(spec/metadata.md#M39). So who copies entries to a bookie that is not named yet holds it until the metadata names it,
-without a break: whoever had it in between may have thrown the copies away, and compare-and-set would not notice.
+Java's bookies delete their entries of a closed ledger that does not name them, except while its lock is held
+(spec/metadata.md#M39). So a repairer that copies entries to a bookie holds the lock without a break until the metadata
+names that bookie: in a break, Java's bookie may delete the copies, and compare-and-set would not notice.
 
-All locks look alike, and each goes with its session. So beside ours stands a sign with a name of its own, made in one
-transaction with the lock: `held` makes a change depend on both, `give_back` removes both or neither. Never: a lock
-removed that may be another's. (Java's workers do that, as nothing tells them: ZkLedgerUnderreplicationManager.)
+All locks look alike, and each ends with its session. So a sign with a name of its own stands beside our lock, made in
+the same transaction: `held` makes a change depend on both, `give_back` removes both or neither. Never: remove a lock
+that may be another's. (Java's workers do, since they cannot tell: ZkLedgerUnderreplicationManager.)
 """
 
 import contextlib
@@ -40,18 +40,18 @@ class ReplicationLock:
 
     @property
     def held(self) -> tuple[CheckOp, ...]:
-        """Checks for a transaction: it fails with NodeMissing unless the lock was ours without a break until then."""
+        """Checks for a transaction: it fails with NodeMissing unless the lock has been ours without a break."""
         return CheckOp(self.sign, ANY_VERSION), CheckOp(self.path, ANY_VERSION)
 
     async def confirm(self) -> None:
-        """See that the lock is still ours. Raises LockLost, MetadataError."""
+        """Check that the lock is still ours. Raises LockLost, MetadataError."""
         try:
             for check in self.held:
                 await self._store.get(check.path)
         except errors.NodeMissing:
             raise LockLost(
-                f"ledger {self.ledger_id}: its lock was lost, with our session in the metadata store. Copies may have"
-                " been thrown away meanwhile: it must be begun again"
+                f"ledger {self.ledger_id}: its lock ended with our session in the metadata store. Java's bookies may"
+                " have deleted copies meanwhile: begin again with this ledger"
             ) from None
 
     async def take(self, holder: str) -> None:
@@ -83,7 +83,7 @@ class ReplicationLock:
         raise errors.OutcomeUnknown(f"locking ledger {self.ledger_id}: the metadata store gave no answer")
 
     async def give_back(self) -> None:
-        """Remove the lock, best effort: at worst it goes with our session. Fine when it was lost."""
+        """Remove the lock, best effort: at worst it ends with our session. Does nothing when it was lost."""
         for _ in range(_GIVE_BACK_ATTEMPTS):
             try:
                 await self._store.transact((DeleteOp(self.sign, ANY_VERSION), DeleteOp(self.path, ANY_VERSION)))
@@ -96,7 +96,7 @@ class ReplicationLock:
 
 @contextlib.asynccontextmanager
 async def locked(store: MetadataStore, root: str, ledger_id: LedgerId, holder: str) -> AsyncIterator[ReplicationLock]:
-    """Hold the lock of `ledger_id` for the body. `holder` is that of this one lock, and nobody else's ever.
+    """Hold the lock of `ledger_id` for the body. `holder` names this one lock, and no other ever.
 
     Raises TooManyRequests when another repairs the ledger, MetadataError.
     """

@@ -1,7 +1,7 @@
-"""Durability of ordinary ledgers, and of what a recovery writes back: acknowledgements confirm.
+"""Durability of ordinary ledgers, and of the write-back of a recovery: acknowledgements confirm.
 
-A bookie answers an add once it is on its disk. So an ack quorum of acknowledgements is all that an entry needs, nothing
-is kept after that, and any other bookie may take the place of one that fails: it is sent what is unconfirmed.
+A bookie answers an add once the entry is on its disk. So an ack quorum confirms an entry, and the writer frees it then.
+Any other bookie may take the slot of one that fails: it gets all unconfirmed entries.
 """
 
 import logging
@@ -26,7 +26,7 @@ class AcksConfirm:
     def __init__(self, appender: Appender) -> None:
         self._appender = appender
         self._adds = appender.adds
-        # Since when no ack quorum could be had, and the LAC then.
+        # Since when no ack quorum was possible, and the LAC then.
         self._blocked_since_ns: int | None = None
         self._blocked_lac = appender.adds.lac
 
@@ -70,11 +70,9 @@ class AcksConfirm:
         self._appender.send_all(seat, missing)
 
     def overdue(self, failed: Mapping[int, BookieError], now_ns: int) -> BookieError | None:
-        """After `ensemble_timeout_ms` in which no entry was confirmed, because too many slots had no live bookie.
-
-        Counts over changes: a bookie that takes its slot back and refuses again is no progress (found by the
-        simulator).
-        """
+        """Return an error after `ensemble_timeout_ms` without a confirmed entry, when too many slots have no live
+        bookie. The time goes on over changes: a bookie that takes its slot back and refuses again is no progress (the
+        simulator found such a loop)."""
         if self._adds.lac != self._blocked_lac:
             self._blocked_lac, self._blocked_since_ns = self._adds.lac, None
         if self._adds.can_complete_without(list(failed)):
@@ -87,8 +85,8 @@ class AcksConfirm:
             return None
         reasons = "; ".join(f"slot {slot}: {error}" for slot, error in sorted(failed.items()))
         return errors.NotEnoughBookies(
-            f"ledger {self._appender.ledger_id}: the ack quorum cannot be met and no other bookies could be had "
-            f"({reasons})"
+            f"ledger {self._appender.ledger_id}: too few bookies are left for an ack quorum, and no others could take "
+            f"their slots ({reasons}): start bookies, then open the ledger to recover it"
         )
 
     def give_up(self) -> None:

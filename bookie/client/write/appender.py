@@ -1,10 +1,10 @@
-"""Sends entries to an ensemble and counts their answers: the engine under the writer and under recovery's write-back.
+"""Sends entries to an ensemble and counts their answers, for the writer and for the write-back of a recovery.
 
-Drives `quorum.adds`. Every bookie of the ensemble sits in a slot; a failed slot gets no further adds, its acks for
-unconfirmed entries are forgotten at once, and `EnsembleChange` finds who takes it. All here is synchronous: entries are
-packed as they come, gather until the end of the turn, and leave in one write per bookie; answers come a turn's worth at
-once. What an acknowledgement is worth, a `Durability` says. The *handle* is who owns the
-appender: a writer, or a recovery.
+Drives `quorum.adds`. Every bookie of the ensemble sits in a slot. A failed slot gets no further adds, its acks for
+unconfirmed entries are forgotten at once, and `EnsembleChange` finds another bookie for it. All code here is
+synchronous: entries are packed as they come, gather until the end of the loop's turn, and leave in one write per
+bookie; the answers of one turn come together. A `Durability` decides what an acknowledgement is worth. The *handle* is
+the owner of the appender: a writer, or a recovery.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from bookie.quorum.schedule import Schedule
 from bookie.wire.digest import Digest
 from bookie.wire.messages import Buffer
 
-# Entries gather for one write until the end of the turn, or until there are so many bytes.
+# Entries gather for one write until the end of the loop's turn, or until they have so many bytes.
 BATCH_BYTES = 128 * KIB
 
 
@@ -37,14 +37,14 @@ class Durability(Protocol):
 
     @property
     def lac(self) -> EntryId:
-        """The highest entry that will be readable for ever."""
+        """The highest entry that stays readable for ever."""
 
     @property
     def has_unforced(self) -> bool:
-        """True when something was appended that only a force will confirm."""
+        """True when an entry was appended that only a force will confirm."""
 
     def may_send(self, seat: Seat) -> bool:
-        """Called before adds are sent: False while it is not known what the bookie lacks."""
+        """Called before adds are sent. Return False while nobody knows which entries the bookie lacks."""
 
     def acked(self, seat: Seat, adds: Sequence[Add]) -> None:
         """The bookie acknowledged these."""
@@ -59,16 +59,17 @@ class Durability(Protocol):
         """Have bookies put on disk what they acknowledge, until the LAC is `wanted`."""
 
     def end_by(self, seat: Seat, error: BookieError) -> BookieError | None:
-        """What ends the handle because a bookie failed so; None when it, or another bookie, may take the slot."""
+        """Return the error that ends the handle because a bookie failed with `error`; None when the same bookie or
+        another may take the slot."""
 
     def left(self, seat: Seat) -> None:
         """The bookie failed, and the handle goes on."""
 
     def joined(self, seat: Seat, before: BookieId) -> None:
-        """A bookie takes a slot in which `before` sat: send it what it lacks."""
+        """A bookie takes the slot of `before`: send it the entries that it lacks."""
 
     def overdue(self, failed: Mapping[int, BookieError], now_ns: int) -> BookieError | None:
-        """What ends the handle because it had to wait too long for bookies of the `failed` slots."""
+        """Return the error that ends the handle because it has waited too long for bookies in the `failed` slots."""
 
     def give_up(self) -> None:
         """The handle ended: nothing will be sent again."""
@@ -124,7 +125,7 @@ class Appender:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of entries that it keeps because they may have to be sent again."""
+        """Bytes of the entries that the appender keeps, since it may have to send them again."""
         return self.in_flight_bytes + self.kept_bytes
 
     # ---- the hot path ------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ class Appender:
             self.confirm(confirmed)
 
     def on_synced(self, origin: object, last_synced: EntryId) -> None:
-        """Of `calls.AddOwner`: the bookie says how far it has the ledger on disk."""
+        """Of `calls.AddOwner`: the bookie has the ledger on disk up to `last_synced`."""
         seat = self._seat_at.get(origin)
         if seat is not None and seat.is_live:
             self.durability.synced(seat, last_synced)
@@ -183,7 +184,7 @@ class Appender:
         self.send_unsent()
 
     def send_unsent(self) -> None:
-        """Hand what has gathered to the bookies that it belongs to."""
+        """Hand the gathered entries to the bookies of their write sets."""
         adds, self._unsent = self._unsent, {}
         size, self._unsent_bytes = self._unsent_bytes, 0
         if not adds:
@@ -210,7 +211,7 @@ class Appender:
         if not self.durability.may_send(seat):
             return
         seat.sent_bytes += batch.size
-        # What it has not answered, less what nobody has confirmed: its distance to the others.
+        # The bytes that this bookie has not answered, less those that no ack quorum has: how far it lags behind.
         lag_bytes = seat.sent_bytes - self.in_flight_bytes
         if lag_bytes > self._lag_bytes_max:
             seat.fail(errors.TooManyRequests(f"bookie {seat.bookie_id} lags behind by {lag_bytes} bytes"))
@@ -218,7 +219,7 @@ class Appender:
             seat.link.send_adds(batch)
 
     def confirm(self, confirmed: Sequence[Add]) -> None:
-        """These were confirmed, in order: tell those who wait for them."""
+        """These were confirmed, in order: resolve the futures of their callers."""
         for add in confirmed:
             self.in_flight_bytes -= add.size
             future = add.confirmed
@@ -239,8 +240,8 @@ class Appender:
         return Seat(self, slot, bookie_id, link, lambda seat, error: self.on_seat_failed(seat, error))
 
     def take_seat(self, slot: int, bookie_id: BookieId) -> None:
-        """`bookie_id` takes `slot`, and is sent what it lacks there."""
-        self.send_unsent()  # to who sits there now: all that is pending is sent to the new one below
+        """`bookie_id` takes `slot`, and gets the entries that it lacks there."""
+        self.send_unsent()  # to the bookies that sit there now: the new one gets all unconfirmed entries below
         before = self.seats[slot]
         before.replaced()
         self.seats[slot] = seat = self._seat(slot, bookie_id)

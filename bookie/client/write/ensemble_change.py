@@ -1,20 +1,20 @@
-"""Ensemble changes: one task for each handle, which runs while a slot of the ensemble has no live bookie.
+"""Replaces failed bookies of an ensemble: one task for each handle, while a slot has no live bookie.
 
-It draws a replacement, has the change written (by the writer into the metadata, by recovery into memory) and has the
-new bookie sent what it lacks.
+The task draws a replacement, has the handle write the change (a writer into the metadata, a recovery into memory), and
+then lets the new bookie take the slot, where it gets the entries that it lacks.
 
 **When no replacement exists**, Java's writer dies with NotEnoughBookies. Here the slot stays *absent*: entries go on
 being confirmed as long as every write set keeps an ack quorum without it, and the change is tried again whenever the
 set of bookies changes and with back-off; a bookie that came back takes its own slot again and is sent all that is
 unconfirmed. If the ack quorum cannot be met for `ensemble_timeout_ms`, the handle dies with NotEnoughBookies.
 
-**With `delay_ensemble_change`** (Java's `delayEnsembleChange`) a slot is left absent in the same way although there is
-somebody to take it, until the ack quorum needs it or its bookie became read-only: fewer segments for bookies that
-restart one after the other, bought with entries that have fewer copies until they are re-replicated.
+**With `delay_ensemble_change`** (Java's `delayEnsembleChange`) a slot stays absent in the same way although another
+bookie could take it, until the ack quorum needs the slot or its bookie becomes read-only. Bookies that restart one
+after the other then cause fewer segments, at the price of entries with fewer copies until they are re-replicated.
 
-**With deferred sync** the ensemble never changes (CONFORMANCE.md#D12): a bookie whose connection broke is waited for as
-long, whether the ack quorum can do without it or not, takes its own slot again, and is asked what it still has
-(`SyncsConfirm`).
+**With deferred sync** the ensemble never changes (CONFORMANCE.md#D12). The writer waits up to `ensemble_timeout_ms` for
+a bookie whose connection broke, whether the ack quorum needs it or not. The bookie takes its own slot again, and is
+asked what it still has (`SyncsConfirm`).
 
 **LedgerFenced from a bookie** is not believed blindly: a recovery always writes IN_RECOVERY before it fences, so the
 committer reads the metadata first. If the ledger is OPEN, nobody recovers it: that bookie lost its data and fenced the
@@ -45,7 +45,8 @@ Commit = Callable[[EntryId, dict[int, BookieId]], Awaitable[tuple[BookieId, ...]
 
 
 def not_registered(bookie_id: BookieId) -> BookieError:
-    """Why a bookie is not used although the metadata names it: whoever answers for it may have been replaced."""
+    """Return why the client does not use a bookie that the metadata names: the process that answers for it may have
+    been replaced."""
     return errors.BookieUnavailable(f"bookie {bookie_id} was not registered any more when a ledger began to name it")
 
 
@@ -73,7 +74,7 @@ class EnsembleChange:
         if isinstance(error, errors.ClientClosed) or (is_refused and self._is_refused_by_too_many(seat.slot)):
             self.die(error)
             return
-        # Somebody's recovery, or a stranger's key: no fault of the bookie.
+        # A recovery fenced the ledger, or a stranger set the key: no fault of the bookie.
         if not is_refused and not isinstance(error, errors.LedgerFenced):
             self._shared.pool.quarantine(seat.bookie_id, error)
         end = appender.durability.end_by(seat, error)
@@ -90,10 +91,10 @@ class EnsembleChange:
                 self.die(errors.ClientClosed("the client is closed"))
 
     def _is_refused_by_too_many(self, slot: int) -> bool:
-        """True when so many bookies say Unauthorized that no ack quorum is left: then the password is wrong.
+        """Return True when so many bookies say Unauthorized that no ack quorum is left: then the password is wrong.
 
-        Fewer were told another key for this ledger by a stranger, who spoke first (BookKeeper lets him); others take
-        their slots. Java's writer dies of the first one, and the stranger decides over it.
+        Fewer such bookies got another key for this ledger from a stranger (a bookie takes the key of the first request
+        for a ledger), and others take their slots. Java's writer ends at the first one, so a stranger can stop it.
         """
         self._refused[slot] = None
         return len(self._appender.seats) - len(self._refused) < self._appender.adds.schedule.ack_quorum
@@ -144,7 +145,7 @@ class EnsembleChange:
         self._next_attempt_ns = clock.monotonic_ns() + int(RETRY_MIN_S * NS_PER_S)
 
     async def _attempt(self) -> None:
-        """One attempt; slots for which nobody could be had stay in `_failed`."""
+        """Make one attempt; slots that no bookie took stay in `_failed`."""
         appender = self._appender
         failed = {slot: appender.seats[slot].bookie_id for slot in sorted(self._failed)}
         ensemble = before = tuple(seat.bookie_id for seat in appender.seats)
@@ -162,7 +163,8 @@ class EnsembleChange:
                 self.die(error)
         if appender.error is not None:
             return
-        # Seat first, then release: what was completed meanwhile is sent to the new bookie before it is forgotten.
+        # Seat first, then release: the new bookie gets the entries that became complete meanwhile, before `confirm`
+        # drops their frames.
         for slot, bookie_id in enumerate(ensemble):
             if bookie_id != appender.seats[slot].bookie_id or (slot in failed and self._may_return(slot)):
                 self._failed.pop(slot, None)
@@ -175,7 +177,7 @@ class EnsembleChange:
             appender.confirm(confirmed)
 
     def _must_change(self) -> bool:
-        """False while a change may be put off, and where there is none."""
+        """Return False while the change may wait, and with deferred sync, where there is none."""
         if self._appender.durability.is_deferred:
             return False
         if not self._delay or not self._appender.adds.can_complete_without(list(self._failed)):
@@ -184,7 +186,7 @@ class EnsembleChange:
         return any(isinstance(error, lasting) for error in self._failed.values())
 
     def _may_return(self, slot: int) -> bool:
-        """True when a failed bookie for which there is no replacement should be tried again in its own slot."""
+        """Return True when a failed bookie without a replacement should be tried again in its own slot."""
         bookie_id = self._appender.seats[slot].bookie_id
         # One that fenced the ledger for itself stays fenced, and one that holds another key keeps it; only another
         # bookie can take that slot.

@@ -1,7 +1,7 @@
-"""Tells bookies how far a ledger is confirmed when no later entry does: the explicit LAC.
+"""Tells bookies the LAC when no later entry does: the explicit LAC.
 
-Rules: spec/wire.md#W65; CONFORMANCE.md#A3, A5. By itself it is best
-effort, of a writer that pauses or is stuck. Asked for, it is a promise: an ack quorum has it on disk.
+Rules: spec/wire.md#W65; CONFORMANCE.md#A3, A5. A writer that pauses or is stuck tells it by itself, best effort. When
+the application asks (`tell`), success means that an ack quorum has it on disk.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class ExplicitLac:
-    """The explicit LAC of one writer. Ticks every `explicit_lac_ms` while there is one that bookies have not heard."""
+    """Tells the LAC of one writer. Ticks every `explicit_lac_ms` while there is a LAC that bookies do not know."""
 
     def __init__(self, shared: Shared, ledger_id: LedgerId, digest: Digest, appender: Appender) -> None:
         self._shared = shared
@@ -54,8 +54,8 @@ class ExplicitLac:
         self.moved()
 
     def tell(self) -> "asyncio.Future[None]":
-        """Tell the LAC now. The future is done when an ack quorum of the last entry's bookies has it on disk; else it
-        gets QuorumNotReached."""
+        """Tell the LAC now. The future resolves when an ack quorum of the last entry's bookies has it on disk; else it
+        raises QuorumNotReached."""
         told = _Told(self._shared.pool.loop.create_future(), self._appender.adds.schedule.ack_quorum)
         self._send(self._appender.lac, told)
         return told.done
@@ -72,7 +72,7 @@ class ExplicitLac:
 
 
 class _Told:
-    """Counts answers to one explicit LAC that somebody waits for."""
+    """Counts the answers to one explicit LAC that the application waits for."""
 
     def __init__(self, done: "asyncio.Future[None]", ack_quorum: int) -> None:
         self.done = done

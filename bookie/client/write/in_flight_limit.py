@@ -1,4 +1,4 @@
-"""Back-pressure on appends: who may push now, and who waits, in order of arrival."""
+"""Limits the appends in flight: callers beyond the limit wait, and go on in order of arrival."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ class _Waiter:
 
 
 class InFlightLimit:
-    """What one writer may have in flight. Whoever was let in pushes in the same turn of the loop."""
+    """Limits the entries and bytes in flight of one writer. A caller that was let in pushes in the same turn."""
 
     def __init__(self, appender: Appender, *, entries_max: int, bytes_max: int) -> None:
         self._appender = appender
@@ -32,7 +32,7 @@ class InFlightLimit:
 
     @property
     def must_wait(self) -> bool:
-        """True when it is full or when others wait already."""
+        """True when the limit is reached or when other callers wait already."""
         return bool(self._waiters) or self.is_full
 
     async def wait(self) -> None:
@@ -50,11 +50,11 @@ class InFlightLimit:
         finally:
             self._waiters.remove(waiter)
             if not may_push:
-                self.wake()  # cancelled, and it may have been our turn
+                self.wake()  # this caller was cancelled, perhaps in its turn: the next one may go on
 
     def wake(self) -> None:
-        """Something was confirmed: give their turn to as many as there is room for. They push one after the other, in
-        one turn of the loop."""
+        """Entries were confirmed: wake as many waiters as there is room for. They push one after the other, in one turn
+        of the loop."""
         if not self._waiters or self.is_full:
             return
         for waiter in itertools.islice(self._waiters, self._entries_max - len(self._appender.adds)):
@@ -62,7 +62,7 @@ class InFlightLimit:
                 waiter.turn.set_result(None)
 
     def end(self) -> None:
-        """The writer ended: wake all who wait, so that they see why."""
+        """The writer ended: wake all waiters, so that they raise its error."""
         for waiter in self._waiters:
             if not waiter.turn.done():
                 waiter.turn.set_result(None)

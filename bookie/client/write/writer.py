@@ -1,8 +1,8 @@
-"""LedgerWriter: the one client that adds to a ledger.
+"""LedgerWriter appends to a ledger. A ledger has one writer.
 
-Rules: CONFORMANCE.md#P15 to P24; spec/metadata.md#M16, M17; spec/wire.md#W48 to W50, W66. The appender sends,
-`EnsembleChange` replaces bookies; here is what the writer alone does: bounds on what is in flight, ensemble changes in
-the metadata, the explicit LAC, and the end.
+Rules: CONFORMANCE.md#P15 to P24; spec/metadata.md#M16, M17; spec/wire.md#W48 to W50, W66. The appender sends entries,
+`EnsembleChange` replaces bookies. The writer itself limits the entries in flight, writes ensemble changes into the
+metadata, tells the explicit LAC, and closes the ledger.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ CAS_ATTEMPTS = 20
 # Prefix, header, key, entry header and digest of a v3 add, rounded up (spec/wire.md#W3).
 ADD_OVERHEAD_MAX = 256
 
-# BP-14 keeps the level in the metadata, for whoever comes later to see; Java has no field for it.
+# As BP-14 proposed, the ledger's metadata records deferred sync, for later readers; Java has no field for it.
 DURABILITY_KEY = "bookie.durability"
 DEFERRED = b"deferred"
 
@@ -92,15 +92,15 @@ class LedgerWriter:
             await self._change.stop(errors.LedgerClosed(f"ledger {self.id}: the writer was given up"))
 
     def begin_without(self, gone: Collection[BookieId]) -> None:
-        """Treat `gone` as failed: they were not registered any more when the ledger was made, so that another process
-        may have replaced them and looked at the ledgers before (docs/INTEGRITY.md, two processes)."""
+        """Treat the bookies `gone` as failed. They were no longer registered when the ledger was made, so another
+        process may have taken their ids and looked at the ledgers before it (docs/INTEGRITY.md, two processes)."""
         for seat in self._appender.seats:
             if seat.bookie_id in gone:
                 seat.fail(not_registered(seat.bookie_id))
 
     @property
     def last_confirmed(self) -> EntryId:
-        """The highest entry that will be readable for ever; -1 when there is none."""
+        """The highest entry that stays readable for ever; -1 when there is none."""
         return self._appender.lac
 
     @property
@@ -170,15 +170,15 @@ class LedgerWriter:
         return range(last if first is None else first, last + 1)
 
     def _check(self) -> None:
-        """Raise why nothing can be appended any more."""
+        """Raise the error that ended this writer, if any."""
         if self._appender.error is not None:
             raise self._appender.error
         if self._is_closing:
             raise errors.LedgerClosed(f"ledger {self.id} was closed by this writer")
 
     def _taken(self, payload: object) -> bytes:
-        """`payload` as it is appended. Raises why it cannot be: one too large for a frame would cost us every bookie in
-        turn, since they answer it by breaking the connection."""
+        """Return the bytes of `payload`. Raises BadInput for one that is too large for a frame: every bookie in turn
+        would break the connection at it."""
         if self._appender.error is not None or self._is_closing:
             self._check()
         taken = payload if type(payload) is bytes else arguments.payload(payload)
@@ -208,7 +208,7 @@ class LedgerWriter:
                 watching.set_result(None)
 
     async def _until(self, is_true: Callable[[], bool]) -> None:
-        """Wait until `is_true()`, or until the writer ends; bounded, as time-outs and ensemble changes are."""
+        """Wait until `is_true()`, or until the writer ends. Time-outs and ensemble changes bound the wait."""
         while not is_true() and self._appender.error is None:
             watching: asyncio.Future[None] = self._loop.create_future()
             self._watching.append(watching)
@@ -237,13 +237,14 @@ class LedgerWriter:
         return appender.lac
 
     async def add_confirmed_entry(self, payload: Buffer) -> EntryId:
-        """Append an entry that nobody may miss: on return it is confirmed, durable, and an ack quorum has been told.
+        """Append an entry that every reader sees at once: on return it is confirmed and durable, and an ack quorum
+        knows that.
 
-        What every confirmed entry has anyway: after a crash of the writer it is in the ledger, without another add and
-        without a close. What this adds: readers that do not recover see it at once. Nothing is told before an ack
-        quorum has the entry, so that nobody ever sees one that could vanish (CONFORMANCE.md#A1, A2, A4; instead of
-        CONFORMANCE.md#A3). Raises as `append` and `force` do; QuorumNotReached if the entry is confirmed, but readers
-        could not be told.
+        Like every confirmed entry, it is in the ledger after a crash of the writer, without another add and without a
+        close. Besides, readers that do not recover see it at once. The writer tells nobody before an ack quorum has the
+        entry, so that no reader sees an entry that could vanish (CONFORMANCE.md#A1, A2, A4; instead of
+        CONFORMANCE.md#A3). Raises as `append` and `force` do; QuorumNotReached if the entry is confirmed, but too few
+        bookies could be told.
         """
         entry_id = await self.append(payload)
         if self._appender.durability.has_unforced:
@@ -261,8 +262,8 @@ class LedgerWriter:
     async def _commit(self, lac: EntryId, failed: dict[int, BookieId]) -> tuple[BookieId, ...]:
         """Replace `failed` from LAC+1 on, by compare-and-set (CONFORMANCE.md#P19, P20); see `ensemble_change.Commit`.
 
-        The metadata is read first: a bookie that says "fenced" is right only if somebody recovers the ledger. And up to
-        date: an earlier change of ours, whose answer was lost, may have put another bookie where one returns now.
+        Reads the metadata first: a bookie that says "fenced" is right only if another client recovers the ledger. Syncs
+        before that: an earlier change of ours, whose answer was lost, may have given the slot to another bookie.
         """
         ledgers = self._shared.ledgers
         for _ in range(CAS_ATTEMPTS):
@@ -305,7 +306,7 @@ class LedgerWriter:
         self._is_closing = True
         await self._until(lambda: not self._appender.adds)
         if self._appender.durability.has_unforced:
-            await self.force()  # raises: what is in memory only is for a recovery to find
+            await self.force()  # may raise: entries that are only in memory are then left to a recovery
         await self._change.stop(errors.LedgerClosed(f"ledger {self.id} was closed by this writer"))
         last, length = self._appender.lac, self._appender.adds.lac_length
         for _ in range(CAS_ATTEMPTS):
