@@ -12,7 +12,7 @@ import local_support
 import wait_support
 from bookie import blocking
 from bookie.base.ids import LedgerId
-from bookie.blocking import BlockingClient
+from bookie.blocking import BlockingClient, BlockingWriter
 from java_fleet_support import JudgedFleet
 from java_support import JavaClient
 
@@ -53,6 +53,18 @@ def read_all(client: BlockingClient, ledger: int, last: int) -> list[bytes]:
     with client.open(LedgerId(ledger)) as reader:
         assert reader.last_confirmed == last
         return [entry.payload for entry in reader.read(0, last)]
+
+
+def writer_on(client: BlockingClient, bookie_id: str, shape: dict[str, int]) -> BlockingWriter:
+    """The writer of a ledger that has the bookie, of which the client may hear later than others do."""
+    made: list[BlockingWriter] = []
+
+    def is_on_it() -> bool:
+        made.append(client.create(**shape))
+        return bookie_id in made[-1].metadata.last_segment.bookies
+
+    wait_support.wait_until(is_on_it, f"a ledger on {bookie_id}", timeout_s=60)
+    return made[-1]
 
 
 def append_until_changed(
@@ -110,10 +122,7 @@ def test_our_client_writes_across_and_an_official_one_dies(
     with contextlib.ExitStack() as life:
         (mortal,) = life.enter_context(java_fleet_support.bookies(java_fleet.uri, tmp_path, 1))
         shape = {"ensemble_size": SHAPE["ensemble"], "write_quorum": SHAPE["write"], "ack_quorum": SHAPE["ack"]}
-        writers = (client.create(**shape) for _ in range(60))
-        written, left = (
-            next(writer for writer in writers if mortal in writer.metadata.last_segment.bookies) for _ in range(2)
-        )
+        written, left = (writer_on(client, mortal, shape) for _ in range(2))
         payloads = list(java_support.payloads(written.id, MOST))
         for writer in (written, left):
             writer.append_many(payloads[:BEFORE])

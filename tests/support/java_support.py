@@ -22,6 +22,8 @@ import kube_errors
 import kube_host
 import kube_shell
 import kube_talk
+import polling
+import wait_support
 
 SOURCES = Path(__file__).parent.parent / "interop" / "java"
 SHELL_TIMEOUT_S = 180.0
@@ -263,10 +265,13 @@ def jaas_file(folder: Path) -> Path:
 def create_on(client: JavaAsker, bookie_id: str, **arguments: Any) -> dict[str, Any]:
     """Create ledgers until one has `bookie_id` in its ensemble, which the placement draws; return that one."""
     seen = []
-    for _ in range(50):
+
+    def on_it() -> dict[str, Any] | None:
         ledger = client.ask("create", **arguments)
-        bookies = client.ask("metadata", ledger=ledger["ledger"])["segments"][0]["bookies"]
-        if bookie_id in bookies:
-            return ledger
-        seen.append(bookies)
-    raise AssertionError(f"fifty ensembles without {bookie_id}: {seen[-3:]}")
+        seen.append(client.ask("metadata", ledger=ledger["ledger"])["segments"][0]["bookies"])
+        return ledger if bookie_id in seen[-1] else None
+
+    # A client that is connected hears of a new bookie when its watch fires.
+    found = polling.first(on_it, timeout_s=60, poll_s=wait_support.POLL_S)
+    assert found is not None, f"{len(seen)} ensembles without {bookie_id}: {seen[-3:]}"
+    return found
