@@ -1,4 +1,4 @@
-"""The same client without async, on a loop thread of its own: scripts, notebooks, Spark executors.
+"""The client without async, on a loop thread of its own, for scripts, notebooks and Spark executors.
 
     with blocking.connect("zk+hierarchical://127.0.0.1:2181/ledgers") as client:
         with client.create(password=b"secret") as writer:
@@ -67,7 +67,7 @@ class _LoopThread:
         return not self._running.done()
 
     def stop(self) -> None:
-        """End the client and wait for its thread. Raises what went wrong inside it meanwhile."""
+        """End the client and wait for its thread. Raises the error that ended the client before, if any."""
         if not self._running.done():
             with contextlib.suppress(RuntimeError):  # it ended in this moment
                 self._loop.call_soon_threadsafe(self._stop.set)
@@ -87,7 +87,7 @@ class _LoopThread:
             future.cancel()  # does something only when we were interrupted
 
     def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run what ends an iterator. The garbage collector may call this on the loop thread itself."""
+        """Run the end of an iterator. The garbage collector may call this on the loop thread itself."""
         if self._running.done():
             work.close()
         elif threading.current_thread() is self._thread:
@@ -119,7 +119,7 @@ def connect(uri: str, **options: Any) -> "Iterator[BlockingClient]":
 
 
 def open_client(uri: str, **options: Any) -> "BlockingClient":
-    """The same without a `with` block: the caller owns the client and calls `close`."""
+    """Connect without a `with` block: the caller owns the client and calls `close`."""
     thread = _LoopThread(uri, options)
     return BlockingClient(thread.start(), thread)
 
@@ -136,7 +136,7 @@ class BlockingClient:
         return self._thread.is_running
 
     def close(self) -> None:
-        """End the client, its connections and its session. Raises what went wrong inside it meanwhile."""
+        """End the client, its connections and its session. Raises the error that ended the client before, if any."""
         self._thread.stop()
 
     def create(self, **options: Any) -> "BlockingWriter":

@@ -1,4 +1,4 @@
-"""`connect`: a Client in the real world, for applications. A composition root.
+"""Connects an application to a real cluster. A composition root.
 
 async with connect("zk+hierarchical://127.0.0.1:2181/ledgers") as client:
     async with await client.create(password=b"secret") as writer:

@@ -1,8 +1,8 @@
-"""What the admin service may ask of a node, in the words that bookies, commands and the operator share.
+"""The questions of the admin service to a node, and the answers, as bookies, commands and the operator share them.
 
 Values mirror `bookie/rpc/admin.proto`, field for field and word for word (a member's value is its name there);
-`bookie.rpc.encoding` alone translates. UNSPECIFIED is what a peer says that has no word for it, or one that we do not
-know: nothing may be concluded from it.
+`bookie.rpc.encoding` alone translates. UNSPECIFIED stands for a word that the peer does not have, or that we do not
+know: nobody may conclude anything from it.
 """
 
 import enum
@@ -138,7 +138,7 @@ class VolumeReport:
 
     @property
     def why(self) -> str:
-        """What there is to say about it, of its contents before its mount; "" when nothing is."""
+        """The reason for the report: of the volume's contents, else of its mount; "" when there is none."""
         return self.reason or self.mount.reason
 
 
@@ -186,19 +186,19 @@ class StorageReport:
         return next((volume for volume in self.volumes if volume.name == name), None)
 
 
-# Operators count how often a cluster's leader changed: nobody gets near this number. What is greater was never given by
-# one, and is void wherever it is found (releases before 0.1 kept the epoch of grants that they refused).
+# Operators count how often a cluster's leader changed, and never get near this number. No operator gave a greater one,
+# so it is void wherever it is found (releases before 0.1 kept the epoch of grants that they refused).
 OPERATOR_EPOCH_MAX = 1 << 40
 
 
 def credible_epoch(epoch: int) -> int:
-    """`epoch` as far as it can be believed: 0, "none seen", when no operator can have given it."""
+    """Return `epoch`, or 0 ("none seen") when no operator can have given it."""
     return epoch if 0 <= epoch <= OPERATOR_EPOCH_MAX else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One bookie that the metadata store knows of. `bookie_id` as it stands there: it may be anybody's."""
+    """One bookie in the metadata store. `bookie_id`: the text there, unchecked; a stranger may have written it."""
 
     bookie_id: str
     has_cookie: bool
@@ -208,7 +208,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """`issued_by`: what the caller calls itself. `given_by`: who it is, as far as the bookie's own port can tell."""
+    """`issued_by`: the name that the caller gives itself. `given_by`: the name that it has proven to the bookie's
+    port."""
 
     grant_id: str
     bookie_id: BookieId
@@ -318,7 +319,7 @@ class Admin(Protocol):
     """One node's answers. All but `grant` are safe at any time."""
 
     def is_healthy(self, question: Health) -> bool:
-        """At once, from what is known."""
+        """Answer at once, from the node's memory."""
         ...
 
     async def storage_report(self, *, fresh: bool = False) -> StorageReport: ...

@@ -1,4 +1,4 @@
-"""A question over HTTP and its answer, as values: `runtime.http` carries them, whoever answers knows no socket."""
+"""A request over HTTP and its answer, as values: `runtime.http` carries them, so that a handler knows no socket."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """`path` without the query. `caller`: who asks, as far as it is proven; "" = nobody we know."""
+    """`path` without the query. `caller`: the name that the caller has proven; "" = an unknown caller."""
 
     method: str
     path: str

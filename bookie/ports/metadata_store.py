@@ -18,12 +18,11 @@ ANY_VERSION = -1
 
 @dataclass(frozen=True, slots=True)
 class MetadataSecurity:
-    """Who we are for the metadata store, how it is reached, and who may touch what we make there.
+    """Our user at the metadata store, the encryption on the way, and the access rights of the nodes that we make.
 
     `sasl_user`, `sasl_password`: SASL DIGEST-MD5, as Java's JAAS section "Client". `digest`: USER:PASSWORD of
-    ZooKeeper's own scheme "digest"; it proves itself to nobody, and only ACLs look at it. `creator_acl`: what we make
-    belongs to who we are and nobody else may read or change it (Java's zkEnableSecurity, ZkUtils.getACLs:
-    CREATOR_ALL_ACL). `tls` None: in plain.
+    ZooKeeper's own scheme "digest"; ZooKeeper checks it only against ACLs. `creator_acl`: only our user may read or
+    change the nodes that we make (Java's zkEnableSecurity, ZkUtils.getACLs: CREATOR_ALL_ACL). `tls` None: plain bytes.
     """
 
     sasl_user: str = ""
@@ -135,7 +134,7 @@ class MetadataStore(Protocol):
         ...
 
     async def sync(self, path: str) -> None:
-        """After it, reads see everything that was committed before it began."""
+        """Wait until reads see every change that was committed before this call."""
         ...
 
     async def transact(self, ops: Sequence[Op]) -> None:
@@ -157,7 +156,7 @@ class MetadataStore(Protocol):
 
 
 async def find(store: MetadataStore, path: str) -> Stored | None:
-    """What stands at `path`; None when nothing does. Raises MetadataError when that cannot be told."""
+    """Return the node at `path`; None when there is none. Raises MetadataError when the store does not say."""
     try:
         return await store.get(path)
     except errors.NodeMissing:
@@ -165,13 +164,14 @@ async def find(store: MetadataStore, path: str) -> Stored | None:
 
 
 async def find_data(store: MetadataStore, path: str) -> bytes | None:
-    """The data of what stands at `path`, or None."""
+    """Return the data of the node at `path`; None when there is no node."""
     found = await find(store, path)
     return None if found is None else found.data
 
 
 async def find_children(store: MetadataStore, path: str) -> list[str]:
-    """Names below `path`; none when it is not there. Raises MetadataError when that cannot be told."""
+    """Return the names below `path`; none when there is no such node. Raises MetadataError when the store does not
+    say."""
     try:
         return await store.children(path)
     except errors.NodeMissing:

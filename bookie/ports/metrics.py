@@ -1,4 +1,4 @@
-"""What a node tells about itself in numbers, as values: `runtime.metrics` shows them, the simulator may read them."""
+"""A node's metrics as values: `runtime.metrics` shows them, and the simulator may read them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

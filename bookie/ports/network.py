@@ -1,5 +1,7 @@
-"""Ordered bytes between nodes. Bytes arrive in order, unchanged, at most once; nothing says that they arrive, that
-the other side knows we closed, or where a chunk ends.
+"""Ordered bytes between nodes.
+
+Promised: bytes arrive in order, unchanged, at most once. Not promised: that they arrive, that the other side learns of
+our close, or that chunks keep their borders.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,12 +28,12 @@ class ByteStream(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """True once it is closed or broken: nobody takes what is written."""
+        """True once the stream is closed or broken: `write` then does nothing."""
         ...
 
     @property
     def is_stuffed(self) -> bool:
-        """True while the outgoing queue is above its bound: the other side does not take what it was sent."""
+        """True while the outgoing queue is above its bound: the other side does not read."""
         ...
 
     @property

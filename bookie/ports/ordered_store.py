@@ -1,4 +1,4 @@
-"""The index's key-value store. What was flushed survives a power cut, in whole batches; nothing before does.
+"""The index's key-value store. Flushed batches survive a power cut, whole.
 
 Promised besides: of unflushed batches only a *prefix* may survive, never a later batch without the earlier ones (the
 index's checkpoint writes the mark last and relies on it). Deliberately not promised: that any unflushed batch survives.

@@ -1,7 +1,7 @@
-"""Encryption of a byte stream, as the product sees it: where keys are, and who the other side proved to be.
+"""Encryption of a byte stream, as the product sees it: the files of the keys, and the proven name of the other side.
 
 `TlsOptions` names files and never holds a secret; `Network.load_tls` makes a `Tls` of it, which `ByteStream.start_tls`
-uses. What is in the files is the runtime's business.
+uses. Only the runtime reads the files.
 """
 
 from collections.abc import Iterator

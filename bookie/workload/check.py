@@ -1,4 +1,4 @@
-"""What the oracle expects of a ledger, and its verdict on what was read. Pure.
+"""Compares the acknowledged entries of a ledger with the entries that were read, and gives the verdict. Pure.
 
 Rules (spec/bp46.md#S1, S2): an acknowledged entry never lies beyond the end of a closed ledger, and reads back with
 exactly the acknowledged bytes. Entries that were read but never recorded are fine: the record is written after the
@@ -81,7 +81,7 @@ class CheckResult:
 
     @property
     def outcome(self) -> str:
-        """One of three; of nothing that was not looked at is said that it is whole."""
+        """One of "damage", "whole" and "not known". Only a run that read every acknowledged entry is "whole"."""
         if self.lost or self.replicas_missing or self.wrong_ends:
             return "damage"
         return "whole" if self.is_clean and self.verified == self.acknowledged > 0 else "not known"
@@ -108,7 +108,7 @@ class CheckResult:
             self.verified += 1
 
     def failed_entries(self, expected: AcknowledgedLedger, entries: list[int], error: Exception) -> None:
-        """They could not be read: lost only if the error proves it."""
+        """Count entries that could not be read: lost if the error proves it, else unknown."""
         reason = f"{type(error).__name__}: {error}"
         if proves_loss(error):
             self.lost_entries(expected, entries, reason)
@@ -123,7 +123,7 @@ class CheckResult:
 
 
 def proves_loss(error: Exception) -> bool:
-    """True for what says that the entry is not there, or is not what it was: every replica was asked (CLIENT.md)."""
+    """Return True for an error that proves the entry missing or damaged: every replica was asked (CLIENT.md)."""
     gone = (errors.NoSuchEntry, errors.NoSuchLedger, errors.LedgerMissing, errors.DigestMismatch)
     return isinstance(error, gone)
 

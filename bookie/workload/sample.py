@@ -1,4 +1,4 @@
-"""What the oracle knows at one instant, for the samples it prints while it runs. Pure."""
+"""Counts the oracle's records, for the samples that it prints while it runs. Pure."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
-"""What an accident would cost, and whether a bookie still lets its past be changed: two questions to the live fleet.
+"""Asks a live fleet two questions: which ledgers name each bookie, and does a bookie refuse adds to its old ledgers?
 
 `survey` reads metadata only. `probe_fences` asks one bookie, ledger by ledger, to take one more entry as a writer
-would; a fenced ledger refuses, and so does one in limbo (docs/INTEGRITY.md). It must only be asked of ledgers that are
-to be protected there: where the protection is missing the add succeeds, which is the finding.
+would. A bookie refuses it for a fenced ledger, and for one in limbo (docs/INTEGRITY.md). Use it only for ledgers that
+the bookie must protect: where the protection is missing, the add succeeds, and that is the finding.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ class Fences:
 
 
 async def survey(client: Client) -> dict[str, LedgersNaming]:
-    """Return what each bookie is named by, over all ledgers."""
+    """Return the ledgers that name each bookie."""
     named: dict[str, LedgersNaming] = {}
     async for ledger_id, metadata in client.admin.ledgers():
         for bookie_id in {bookie for segment in metadata.segments for bookie in segment.bookies}:
