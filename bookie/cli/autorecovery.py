@@ -65,8 +65,8 @@ async def tell_if_nobody_looks(recovery: Auditing) -> None:
     """Where no auditor marks ledgers, an empty list does not prove that every replica is there: tell the person."""
     if await recovery.auditor() is None:
         output.tell(
-            "no bookie audits, so no ledger is marked when it lacks replicas: an empty list proves nothing; start"
-            " Java's auto-recovery, or look with `bookie ledger check`"
+            "no bookie audits, so ledgers that lack replicas are not marked: start Java's auto-recovery, or look"
+            " with `bookie ledger check`"
         )
     elif not await recovery.is_enabled():
         output.tell(

@@ -5,6 +5,7 @@ checks it against the bookies.
 """
 
 import argparse
+import contextlib
 import hashlib
 import sys
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any
 from bookie.base import errors, ids
 from bookie.cli import metadata_acl, output, where
 from bookie.client import cluster
-from bookie.client.ledgers import LedgerStore
 from bookie.metadata import serde
 
 
@@ -106,7 +106,9 @@ async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
     describe(data, created_ms=0)  # what cannot be read is not put there
     async with where.store(arguments) as (store, uri, _):
         ledgers = await cluster.open_ledgers(store, uri)
-        version = await _version(ledgers, ledger_id)
+        version = None
+        with contextlib.suppress(errors.LedgerMissing):
+            version = (await ledgers.stored(ledger_id)).version
         if version is not None and not arguments.replace:
             raise errors.LedgerExists(f"ledger {ledger_id} has a record already (version {version}): add --replace")
         what = "make its record" if version is None else f"replace its record of version {version}"
@@ -118,10 +120,3 @@ async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
         else:
             await store.put(ledgers.path(ledger_id), data, version)
     return True
-
-
-async def _version(ledgers: LedgerStore, ledger_id: ids.LedgerId) -> int | None:
-    try:
-        return (await ledgers.stored(ledger_id)).version
-    except errors.LedgerMissing:
-        return None

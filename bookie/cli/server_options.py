@@ -1,7 +1,5 @@
 """Turns settings into ServerOptions: derives what they leave out, and tells all contradictions at once."""
 
-import getpass
-import os
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +8,7 @@ from typing import TypeVar
 from bookie.base import ids
 from bookie.base.budgets import Budgets
 from bookie.base.errors import BadInput
-from bookie.cli import derive, directories, security_settings, storage_settings
+from bookie.cli import derive, directories, security_settings, storage_settings, who
 from bookie.cli.derive import HostLookup, Wanted
 from bookie.integrity.options import IntegrityOptions
 from bookie.ports import Host
@@ -73,7 +71,7 @@ def build(
 
     `look`: at the configured directories, by who is about to work in them.
     """
-    user = _user() if user is None else user
+    user = who.user() if user is None else user
     alone, sound = [*settings.problems, *settings.type_problems()], settings.sound()
     unsound = [key for key, value in settings.values.items() if sound.values[key] is not value]
     settings, met = complete(sound, lookup)
@@ -174,14 +172,6 @@ class _Problems:
         except BadInput as error:
             self.found.append(str(error))
             return None
-
-
-def _user() -> str:
-    """The user of this process; its number where it has no name, as in a container without an account for it."""
-    try:
-        return getpass.getuser()
-    except KeyError:
-        return str(os.getuid())
 
 
 # ---- what was not said -----------------------------------------------------------------------------------------------

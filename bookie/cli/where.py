@@ -84,8 +84,8 @@ def admin(arguments: argparse.Namespace) -> "Iterator[AdminClient]":
         try:
             if bookie_id and (found := bookie.ask(calls.storage_report(fresh=True)).bookie_id) != bookie_id:
                 raise errors.BadInput(
-                    f"{arguments.config} sets no adminPort, and {found} is at {address}, not {bookie_id}: add --admin "
-                    "HOST:PORT; the bookie's log tells the port (adminPort is not set ...)"
+                    f"{arguments.config} sets no adminPort, and the bookie at {address} is {found}, not"
+                    f" {bookie_id}: add --admin HOST:PORT; the bookie's log tells the port (adminPort is not set ...)"
                 )
             yield bookie
         except AdminRefused as error:

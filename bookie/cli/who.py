@@ -4,10 +4,14 @@ import getpass
 import os
 
 
-def caller() -> str:
-    """`NAME@MACHINE`; the number of the user where it has no name, as in most containers."""
+def user() -> str:
+    """The user of this process; its number where it has no name, as in a container without an account for it."""
     try:
-        name = getpass.getuser()
+        return getpass.getuser()
     except (KeyError, OSError):
-        name = f"uid {os.getuid()}"
-    return f"{name}@{os.uname().nodename}"
+        return str(os.getuid())
+
+
+def caller() -> str:
+    """`USER@MACHINE`."""
+    return f"{user()}@{os.uname().nodename}"

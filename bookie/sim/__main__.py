@@ -10,6 +10,17 @@ from collections.abc import Callable
 
 from bookie.sim.run import FAULTS_S, SeedOutcome, run_seed
 
+# Flag -> what it says to `run_seed`, and its help.
+ASPECTS: dict[str, tuple[dict[str, bool], str]] = {
+    "accidents": ({"accidents": True}, "a small cluster, and only the faults of BP-46"),
+    "client": ({"demanding": True}, "clients use more of what they can do"),
+    "retire": ({"retiring": True}, "bookies are emptied and retired meanwhile"),
+    "replicate": ({"replicating": True}, "what dead bookies hold is copied as Java does it"),
+    "twins": ({"doubling": True}, "bookies are made again while their old processes live"),
+    "no-fence": ({"guard_fence": False}, "take the fence of phase one away (BP-46)"),
+    "no-limbo": ({"guard_limbo": False}, "take the limbo marks of phase one away"),
+}
+
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
@@ -17,13 +28,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("seed", type=lambda text: int(text, 0), help="a number, decimal or 0x...")
     made.add_argument("--seeds", type=int, default=1, metavar="N", help="run N seeds, from SEED on")
     made.add_argument("--trace", action="store_true", help="print every event, one lane per node")
-    made.add_argument("--no-fence", action="store_true", help="take the fence of phase one away (BP-46)")
-    made.add_argument("--no-limbo", action="store_true", help="take the limbo marks of phase one away")
-    made.add_argument("--accidents", action="store_true", help="a small cluster, and only the faults of BP-46")
-    made.add_argument("--client", action="store_true", help="clients that use more of what they can do")
-    made.add_argument("--retire", action="store_true", help="bookies are emptied and retired meanwhile")
-    made.add_argument("--twins", action="store_true", help="bookies are made again while their old processes live")
-    made.add_argument("--replicate", action="store_true", help="what dead bookies hold is copied as Java does it")
+    for flag, (_, text) in ASPECTS.items():
+        made.add_argument(f"--{flag}", action="store_true", help=text)
     made.add_argument("--faults-s", type=float, default=FAULTS_S, metavar="S", help="virtual seconds with faults")
     return made
 
@@ -45,25 +51,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> Callable[[int], SeedOutcome]:
-    flags = "".join(
-        f" --{name}"
-        for name in ("accidents", "client", "retire", "replicate", "twins", "no-fence", "no-limbo")
-        if vars(options)[name.replace("-", "_")]
-    )
+    chosen = [flag for flag in ASPECTS if vars(options)[flag.replace("-", "_")]]
+    flags = "".join(f" --{flag}" for flag in chosen)
+    aspects = {name: value for flag in chosen for name, value in ASPECTS[flag][0].items()}
 
     def run(seed: int) -> SeedOutcome:
-        outcome = run_seed(
-            seed,
-            guard_fence=not options.no_fence,
-            guard_limbo=not options.no_limbo,
-            keep_trace=options.trace,
-            faults_s=options.faults_s,
-            accidents=options.accidents,
-            demanding=options.client,
-            retiring=options.retire,
-            replicating=options.replicate,
-            doubling=options.twins,
-        )
+        outcome = run_seed(seed, keep_trace=options.trace, faults_s=options.faults_s, **aspects)
         for line in outcome.trace:
             print(line)
         print(outcome.line(), flush=True)

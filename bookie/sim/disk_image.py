@@ -4,7 +4,6 @@ This outlives processes: `SimDisk` (one process's port) works on it, and `Image.
 not synced. Nothing here suspends. The contract it plays against: bookie/ports/disk.py.
 """
 
-import copy
 import enum
 import random
 from collections.abc import Iterator
@@ -272,14 +271,6 @@ class Image:
     def wipe(self, path: str) -> None:
         """The volume is gone; an empty one is mounted in its place. Only while no process uses it."""
         self.add_volume(path, total_bytes=self.volumes[path].total_bytes)
-
-    def copy_volume(self, path: str) -> VolumeImage:
-        """A snapshot of the volume's durable and pending state, for `put_back`."""
-        return copy.deepcopy(self.volumes[path])
-
-    def put_back(self, volume: VolumeImage) -> None:
-        """Mount a snapshot (a restored backup, or another machine's disk) at its own path."""
-        self.volumes[volume.path] = copy.deepcopy(volume)
 
     def process_ended(self, random_: random.Random, *, keeps_prefix: bool) -> None:
         """Kill -9 or exit: files stay as they are, unsynced or not; ordered stores lose what was not flushed."""

@@ -130,7 +130,7 @@ class Injector:
         if self._chance(swarm.session_expiry_percent) and self.cluster.simulation.keeper.sessions:
             self.counts["session expiry"] += 1
             sessions = sorted(self.cluster.simulation.keeper.sessions)
-            self.cluster.simulation.keeper.expire(self.random.choice(sessions))
+            self.cluster.simulation.keeper.end_session(self.random.choice(sessions))
 
     def _crash(self, now: float, how: ProcessEnd) -> None:
         victim = self._victim(loses_data=not self.cluster.settings.journal_write_data)

@@ -66,14 +66,10 @@ class Keeper:
         return self._next_session
 
     def end_session(self, session_id: int) -> None:
-        """Closed or expired: its ephemeral nodes go at once."""
+        """Closed or expired: its ephemeral nodes go at once. A living process learns it with its next pulse."""
         if self.sessions.pop(session_id, None) is not None:
             self.on_event(KEEPER_HOST, "session ended", f"id={session_id:x}")
             self.tree.delete_owned_by(session_id)
-
-    def expire(self, session_id: int) -> None:
-        """End a session although its process lives: it learns it when it next hears from the service."""
-        self.end_session(session_id)
 
     def _changed(self, path: str) -> None:
         if self.history is not None:

@@ -137,7 +137,7 @@ class Retirements:
         session_id = client.client.shared.ledgers.store.session_id
         at_ns = simulation.loop.now_ns + self._random.randrange(2 * NS_PER_S)
         simulation.loop.call_at_ns(
-            at_ns, simulation.keeper.expire, session_id, context=simulation.loop.director.context
+            at_ns, simulation.keeper.end_session, session_id, context=simulation.loop.director.context
         )
 
     async def _connected(self) -> ClientNode:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import volumes_support
 from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId
 from bookie.base.units import NS_PER_MS
@@ -504,10 +505,10 @@ async def test_a_volume_that_went_back_in_time_is_held(cluster: SimCluster) -> N
     bookie = member_of(cluster, writer)
     bookie.stop()
     await cluster.until(lambda: not bookie.is_running, "stopped")
-    snapshot = bookie.node.image.copy_volume(LEDGERS)
+    snapshot = volumes_support.snapshot(bookie.node.image, LEDGERS)
     await back(cluster, bookie)
     bookie.crash()
-    bookie.node.image.put_back(snapshot)
+    volumes_support.put_back(bookie.node.image, snapshot)
     reason = await held_with(cluster, bookie, Verdict.STALE)
     assert "went back in time" in reason
 
@@ -517,12 +518,12 @@ async def test_the_disk_of_the_life_before_is_held(cluster: SimCluster) -> None:
     writer = await written(await cluster.client("app"))
     bookie = member_of(cluster, writer)
     bookie.crash()
-    old = [bookie.node.image.copy_volume(path) for path in VOLUMES]
+    old = [volumes_support.snapshot(bookie.node.image, path) for path in VOLUMES]
     bookie.wipe()
     await back(cluster, bookie)
     bookie.crash()
     for volume in old:
-        bookie.node.image.put_back(volume)
+        volumes_support.put_back(bookie.node.image, volume)
     assert "incarnation 1" in await held_with(cluster, bookie, Verdict.STALE)
 
 
@@ -532,7 +533,7 @@ async def test_the_volume_of_another_bookie_is_held_and_left_alone(cluster: SimC
     one, other = cluster.bookies["bookie-0"], cluster.bookies["bookie-1"]
     one.crash()
     other.crash()
-    one.node.image.put_back(other.node.image.copy_volume(LEDGERS))
+    volumes_support.put_back(one.node.image, volumes_support.snapshot(other.node.image, LEDGERS))
     assert "bookie-1" in await held_with(cluster, one, Verdict.FOREIGN)
 
 
@@ -880,11 +881,11 @@ def test_volumes_set_back_within_one_boot_are_seen_and_everything_comes_back(
         app = await cluster.client("app")
         bookie = member_of(cluster, await written(app))
         await told(cluster, bookie)
-        snapshot = [bookie.node.image.copy_volume(path) for path in VOLUMES]
+        snapshot = [volumes_support.snapshot(bookie.node.image, path) for path in VOLUMES]
         writers = await six(cluster, app, bookie)
         bookie.crash()
         for volume in snapshot:
-            bookie.node.image.put_back(volume)
+            volumes_support.put_back(bookie.node.image, volume)
 
         # Cut anywhere, the next boot sees it still: what opening the store writes hides nothing.
         for cut in range(CUTS):
@@ -915,14 +916,14 @@ async def one_set_back(cluster: SimCluster, volume: str, *, trimmed: bool) -> tu
     bookie = member_of(cluster, await written(app))
     await told(cluster, bookie)
     await bookie.node.do(store_of(bookie).flush())
-    snapshot = bookie.node.image.copy_volume(volume)
+    snapshot = volumes_support.snapshot(bookie.node.image, volume)
     first = newest(bookie)
     writers = await six(cluster, app, bookie)
     while trimmed and first in journal_files(bookie):
         await six(cluster, app, bookie)
         await bookie.node.do(store_of(bookie).flush())
     bookie.crash()
-    bookie.node.image.put_back(snapshot)
+    volumes_support.put_back(bookie.node.image, snapshot)
     await its_session_ended(cluster, bookie)
     return bookie, writers
 

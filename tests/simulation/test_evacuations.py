@@ -127,7 +127,7 @@ async def test_copies_that_were_thrown_away_as_surplus_while_the_lock_was_lost_a
     assert await node.do(retirement.collect_surplus(store, stage.taker)) == 0  # the lock is held
     session = stage.mover.client.shared.ledgers.store
     expired = session.session_id
-    cluster.simulation.keeper.expire(expired)
+    cluster.simulation.keeper.end_session(expired)
     assert await node.do(retirement.collect_surplus(store, stage.taker)) == 1
 
     with pytest.raises(LockLost):

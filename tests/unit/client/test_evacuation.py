@@ -51,7 +51,7 @@ async def lose_session(fleet: Fleet, client: Client) -> None:
     """The client's session ends, and with it all that was its own; the next one has begun on return."""
     store = client.shared.ledgers.store
     before = store.session_id
-    fleet.machine.keeper.expire(before)
+    fleet.machine.keeper.end_session(before)
     await fleet.until(lambda: store.session_id != before, "the next session")
 
 

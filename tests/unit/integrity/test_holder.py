@@ -68,7 +68,7 @@ class Stage:
         return made
 
     def expire(self, process: Process) -> None:
-        self.simulation.keeper.expire(process.store.session_id)
+        self.simulation.keeper.end_session(process.store.session_id)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         await self.simulation.until(condition, "it happened")

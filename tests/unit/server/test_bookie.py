@@ -237,7 +237,7 @@ async def test_a_lost_session_is_followed_by_a_new_record(fleet: Fleet) -> None:
     await fleet.ready()
     stored = await fleet.observer.do(fleet.metadata.get(AVAILABLE))
 
-    fleet.simulation.keeper.expire(stored.owner)
+    fleet.simulation.keeper.end_session(stored.owner)
     await fleet.wait_node(AVAILABLE, present=True)
 
     await fleet.until(lambda: fleet.bookie.metrics.registrations == 2, "a second registration")

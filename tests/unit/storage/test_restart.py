@@ -2,6 +2,7 @@
 
 import pytest
 
+import volumes_support
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import BLOCK_BYTES
@@ -185,12 +186,12 @@ async def test_a_tail_torn_at_any_byte_loses_only_the_last_group(bench: Bench) -
     image = bench.image(".journal")
     whole = bytes(image.data)
     last_group, record = size - BLOCK_BYTES, 32 + len(entry(7, 2))
-    snapshot = {path: bench.node.image.copy_volume(path) for path in ("/journal", "/ledgers", "/index")}
+    snapshot = {path: volumes_support.snapshot(bench.node.image, path) for path in ("/journal", "/ledgers", "/index")}
     in_padding = (last_group + record, last_group + record + 1, size - 1)  # what it was to end is whole
     for cut in (*range(last_group, last_group + record), *in_padding):
         for tail in (b"", bytes(size - cut)):
             for volume in snapshot.values():
-                bench.node.image.put_back(volume)
+                volumes_support.put_back(bench.node.image, volume)
             image = bench.image(".journal")
             image.data[:] = whole[:cut] + tail
             image.durable[:] = image.data
@@ -208,7 +209,7 @@ async def test_a_tail_torn_at_any_byte_loses_only_the_last_group(bench: Bench) -
 async def test_a_restart_over_a_torn_tail_may_itself_be_cut_anywhere(bench: Bench, *, how: ProcessEnd) -> None:
     await journal_of_three_groups(bench)
     del bench.image(".journal").data[-5:]
-    snapshot = [bench.node.image.copy_volume(path) for path in ("/journal", "/ledgers", "/index")]
+    snapshot = [volumes_support.snapshot(bench.node.image, path) for path in ("/journal", "/ledgers", "/index")]
 
     async def after(store: EntryStore) -> None:
         assert await store.entry_ranges(LEDGER) in ([(0, 1)], [(0, 2)])
@@ -217,7 +218,7 @@ async def test_a_restart_over_a_torn_tail_may_itself_be_cut_anywhere(bench: Benc
     while died:
         operation += 1
         for volume in snapshot:
-            bench.node.image.put_back(volume)
+            volumes_support.put_back(bench.node.image, volume)
         died = await bench.dies(after, operation=operation, how=how)
         await bench.life(after)
     assert operation > 10
@@ -295,10 +296,10 @@ async def test_an_index_that_went_back_in_time_is_refused(bench: Bench) -> None:
         await bench.put_all(store, 7, range(3))
 
     await bench.life(work)
-    old = bench.node.image.copy_volume("/index")
+    old = volumes_support.snapshot(bench.node.image, "/index")
     await bench.life(work)
     await bench.life(work)
-    bench.node.image.put_back(old)
+    volumes_support.put_back(bench.node.image, old)
 
     with pytest.raises(errors.CorruptFile, match="missing"):
         await bench.life(nothing)
