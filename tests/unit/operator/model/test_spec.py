@@ -31,10 +31,11 @@ def sentence(**changes: Any) -> str:
 
 
 def test_a_minimal_spec_has_the_defaults_of_the_field() -> None:
-    spec = make.cluster(quorum=None, repair=None, zones=None, storage=storage(journalWriteData=True)).spec
+    spec = make.cluster(quorum=None, repair=None, rollout=None, zones=None, storage=storage(journalWriteData=True)).spec
 
     assert (spec.quorum.ensemble_size, spec.quorum.write_quorum, spec.quorum.ack_quorum) == (3, 3, 2)
     assert spec.repair.regeneration.value == "Gated"
+    assert (spec.rollout.strategy, spec.rollout.paused) == ("Automatic", False)
     assert spec.tolerance == 1
 
 
