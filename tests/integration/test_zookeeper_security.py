@@ -185,7 +185,7 @@ def test_a_server_that_asks_nobody_is_not_taken_for_one_that_knows_us(plain: Zoo
     async def never(store: ZooKeeperStore) -> None:
         raise AssertionError("it was let in")
 
-    with pytest.raises(errors.MetadataDenied, match="JAAS section `Server` is missing"):
+    with pytest.raises(errors.MetadataDenied, match="JAAS file lacks its section `Server`"):
         run_as(OURS, plain.uri, never)
 
 
