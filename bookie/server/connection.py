@@ -128,7 +128,7 @@ class ServerConnection:
         self._is_tls_wanted = False
         self._is_shaking_hands = False
         self._slow_reads = 0
-        self._turn_weight = 0  # of the requests of this chunk since the other connections had their turn
+        self._turn_weight = 0  # of the requests since the other connections had their turn
         self._caught_up = asyncio.Event()
         stream.on_room = self._on_room
 
@@ -167,7 +167,6 @@ class ServerConnection:
         while chunk := await stream.read():
             if self._backpressure.is_closed:  # others were faster
                 await self._backpressure.wait()
-            self._turn_weight = 0
             incoming = self._session.receive(chunk)
             await self._take(incoming)
             while self._session.has_more:
@@ -187,7 +186,7 @@ class ServerConnection:
 
     async def _take(self, incoming: list[Incoming]) -> None:
         """Handle one part of a chunk. A chunk of tiny requests is a second of work: the other connections have their
-        turns in between, by the weight of all parts together, as each part may weigh less than a turn."""
+        turns in between, by the weight of all parts and chunks together, as each may weigh less than a turn."""
         for request in incoming:
             if type(request) is StartTlsRequest and self._tls is not None:
                 self._check_nothing_follows(request, incoming[-1])

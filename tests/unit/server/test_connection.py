@@ -142,12 +142,16 @@ async def test_the_answers_of_one_group_commit_leave_in_one_write(asker: Asker, 
     assert len(stream.writes) <= store.stats.journal_groups
 
 
+@pytest.mark.parametrize("of_a_chunk", [5_000, 50])
 @story(server_support.run)
-async def test_one_chunk_of_tiny_requests_leaves_the_others_their_turns(asker: Asker, store: EntryStore) -> None:
-    """A mebibyte of them held the loop for seconds: probes and honest clients ran into their time-outs."""
+async def test_tiny_requests_leave_the_others_their_turns(asker: Asker, store: EntryStore, *, of_a_chunk: int) -> None:
+    """A mebibyte of them, in one chunk or in many that have gathered, held the loop for seconds: probes and honest
+    clients ran into their time-outs."""
     count = 5_000
 
-    stream = ScriptedStream([chunk(*(BookieInfoRequest(number, 3, 2) for number in range(count)))])
+    requests = [BookieInfoRequest(number, 3, 2) for number in range(count)]
+    chunks = [chunk(*requests[start : start + of_a_chunk]) for start in range(0, count, of_a_chunk)]
+    stream = ScriptedStream(chunks)
     connection = connection_of(asker, store, stream)
     asker.node.spawn(connection.run(), "connection")
     most = told = 0
