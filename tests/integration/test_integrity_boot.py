@@ -966,7 +966,8 @@ async def test_an_index_volume_set_back_alone_gets_what_it_lacks_from_the_journa
     assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
 
 
-@story(on_cluster, 36, bookies=4, journal_write_data=True, journal_file_bytes_max=4096)
+@pytest.mark.parametrize("entry_log_bytes_max", [1 << 20, 8192], ids=["its log ends before them", "their log is gone"])
+@story(on_cluster, 36, bookies=4, journal_write_data=True, journal_file_bytes_max=4096, given=("entry_log_bytes_max",))
 async def test_what_a_ledger_volume_set_back_behind_its_journal_lacks_is_an_error_and_never_denied(
     cluster: SimCluster,
 ) -> None:
