@@ -1,4 +1,4 @@
-"""One row of the index's entries: where those of one block of a ledger are. Pure.
+"""One row of the index's table of entries: the locations of the entries in one block of a ledger. Pure.
 
 A block is 32 consecutive entry ids. A row per entry took the checkpoint as long as the entry's bytes did, and 29 bytes
 an entry instead of 13. A row is rewritten whole when one of its entries comes or moves: one truth per entry.
@@ -23,7 +23,8 @@ assert COUNT == 8 * _PRESENT_SIZE
 
 
 def pack(entry_ids: Sequence[EntryId], locations: Sequence[bytes], row: bytes | None) -> bytes:
-    """Return the row with these entries, ascending ids of one block; `row` is what the index has of it."""
+    """Return the row with these entries, ascending ids of one block, added to `row`, the block's present row in the
+    index."""
     if len(entry_ids) == COUNT:
         return b"".join((_ALL, *locations))
     slots = dict(_slots(row)) if row is not None else {}
@@ -33,7 +34,7 @@ def pack(entry_ids: Sequence[EntryId], locations: Sequence[bytes], row: bytes | 
 
 
 def find(row: bytes, entry_id: EntryId) -> Location | None:
-    """Return where the entry is, None when the row has none of that id. Raises CorruptFile."""
+    """Return the location of the entry, None when the row has no entry of that id. Raises CorruptFile."""
     present = _present(row)
     bit = 1 << (entry_id & _SLOT_MASK)
     if not present & bit:
@@ -43,7 +44,7 @@ def find(row: bytes, entry_id: EntryId) -> Location | None:
 
 
 def locations_in(row: bytes, first: EntryId) -> Iterator[tuple[EntryId, Location]]:
-    """Every entry of the block that begins with id `first`, ascending. Raises CorruptFile."""
+    """Return every entry of the block that begins with id `first`, ascending. Raises CorruptFile."""
     for slot, packed in _slots(row):
         yield EntryId(first + slot), location.unpack(packed)
 
@@ -61,7 +62,7 @@ def _present(row: bytes) -> int:
 
 
 def _slots(row: bytes) -> Iterator[tuple[int, bytes]]:
-    """Pairs of slot and packed location, ascending."""
+    """Return pairs of slot and packed location, ascending."""
     present = _present(row)
     start = _PRESENT_SIZE
     while present:

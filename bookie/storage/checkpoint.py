@@ -1,4 +1,4 @@
-"""The order of durability: entry logs, then index, then mark, then journal trim. One task owns it.
+"""The order in which a checkpoint makes things durable: entry logs, index, mark, journal trim. One task runs it.
 
     rotate ─► append to entry logs ─► sync logs ─► index: log id, deletions, use, locations, rows, mark ─► flush ─► trim
               (1)                     (2)          (3)                                                      (4)      (5)
@@ -46,7 +46,7 @@ _TRIED_AGAIN = (errors.DiskFull, errors.OutOfResources, errors.PartitionFailed)
 async def checkpoint(
     partition: Partition, marks: Callable[[], tuple[JournalPosition, ...]], stats: StorageStats
 ) -> bool:
-    """Make everything of `partition` durable that was there at the call; False when there was nothing to do.
+    """Make everything durable that `partition` held at the call; return False when there was nothing to do.
 
     Raises DiskFull and OutOfResources (may be tried again), PartitionFailed (never again in this life; nothing is lost,
     write cache and journal have it all), or what else the disk raised (then the node stops).
@@ -84,7 +84,7 @@ async def checkpoint(
 
 
 async def _write_logs(partition: Partition, generation: CacheGeneration) -> list[Placed]:
-    """Steps (1): every entry into a log. Returns where each is; nothing points at the bytes yet.
+    """Step (1): write every entry into a log. Return each entry's location; no index row names it yet.
 
     Raises DiskFull, OutOfResources; then the logs are as long as before. Raises PartitionFailed.
     """
@@ -109,8 +109,8 @@ async def _write_logs(partition: Partition, generation: CacheGeneration) -> list
 
 
 async def _forget_deleted(partition: Partition) -> None:
-    """Deletions do not wait for the space that they are to make: durable by themselves, they let the collector drop
-    logs. CRASH: the mark stays where it is, and the index has nothing else of this checkpoint yet."""
+    """Make deletions durable alone, when the logs had no space: they let the collector drop logs, which makes space.
+    CRASH: the mark stays as it is, and the index has no other part of this checkpoint yet."""
     table = partition.table
     forgotten = [*table.deleting, *table.deleted]
     if not forgotten:
@@ -125,7 +125,7 @@ async def _forget_deleted(partition: Partition) -> None:
 
 
 def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, run: EntryRun) -> None:
-    """Note what `run` put into a log."""
+    """Add the bytes and the ids of `run` to `use`, under the log that holds it."""
     size = len(run.bodies) * log_format.RECORD_HEAD_SIZE + sum(map(len, run.bodies))
     first, last = run.entry_ids[0], run.entry_ids[-1]
     held = use.get((log_id, run.ledger_id), Use(0, first, last))
@@ -133,7 +133,8 @@ def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, run: EntryRun)
 
 
 async def _put_entries(partition: Partition, written: Sequence[Placed]) -> None:
-    """Step (3), entries: where each is; the loop is given back every `INDEX_BATCH_COUNT` entries or ledgers."""
+    """Step (3), entries: put their locations into the index; let other tasks run after every `INDEX_BATCH_COUNT`
+    entries or ledgers."""
     count = 0
     for ledger_id, entry_ids, locations in written:
         for start in range(0, len(entry_ids), INDEX_BATCH_COUNT):
@@ -146,15 +147,15 @@ async def _put_entries(partition: Partition, written: Sequence[Placed]) -> None:
 
 
 async def put_in_batches(index: Index, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-    """Put rows into the index; the loop is given back between batches."""
+    """Put rows into the index; let other tasks run between batches."""
     for start in range(0, len(pairs), INDEX_BATCH_COUNT):
         index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
         await pause()
 
 
 async def _write_rows(partition: Partition, touched: Sequence[LedgerId]) -> None:
-    """Step (3), facts: rows of ledgers whose facts or entries moved, each as it is when written: one packed earlier
-    would undo what `protect` put there meanwhile."""
+    """Step (3), facts: write the rows of ledgers whose facts or entries changed. Each row is packed just before its
+    write: one packed earlier would undo what `protect` wrote meanwhile."""
     table = partition.table
     rows = dict(table.flushing)
     for ledger_id in touched:  # the LAC of a ledger moves with its entries
@@ -172,7 +173,7 @@ async def _write_rows(partition: Partition, touched: Sequence[LedgerId]) -> None
 
 
 class Checkpointer:
-    """Runs checkpoints: at least every interval, when a cache is full, when asked. The only one who does.
+    """Runs checkpoints: at least every interval, when a cache is full, and on request. Nothing else runs one.
 
     `on_trouble` is told of every failure; `on_turn` runs after every turn, done or failed.
     """
@@ -200,7 +201,7 @@ class Checkpointer:
         self._is_closing = False
 
     def request(self, done: Completion | None = None) -> None:
-        """Ask for a checkpoint that begins after this call; `done` runs on the loop when it is durable."""
+        """Ask for a checkpoint that begins after this call; call `done` on the loop when that checkpoint is durable."""
         if done is not None:
             self._waiting.append(done)
         self._wake.set()
@@ -211,13 +212,13 @@ class Checkpointer:
         self._wake.set()
 
     def give_up(self, error: BookieError) -> None:
-        """Answer all who still wait with `error`; call after `run` has ended."""
+        """Answer all requests that still wait with `error`; call after `run` has ended."""
         waiting, self._waiting = self._waiting, []
         for done in waiting:
             done(error)
 
     async def run(self) -> None:
-        """Run until one checkpoint after `stop` is done, or until something failed that may not be tried again."""
+        """Run checkpoints until one after `stop` is done, or until one fails in a way that must not be repeated."""
         is_last = is_short = False
         while not is_last:
             wait_ms = min(self._interval_ms, _SHORT_RETRY_MS) if is_short else self._interval_ms

@@ -1,4 +1,4 @@
-"""When logs are rewritten and how fast (names and defaults are Java's where it has them); how much may be collected."""
+"""Options of compaction and of the brake on deletion (names and defaults are Java's where Java has them)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

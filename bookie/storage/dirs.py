@@ -27,12 +27,12 @@ _SET_BACK = b"these volumes went back in time\n"
 
 
 def current(directory: str) -> str:
-    """Return where everything of one configured directory lives."""
+    """Return the `current` directory inside a configured one: all files of the bookie are in it."""
     return f"{directory.rstrip('/')}/{CURRENT}"
 
 
 def all_dirs(options: StorageOptions) -> tuple[str, ...]:
-    """Every configured directory once, in the order journal, ledger, index."""
+    """Return every configured directory once, in the order journal, ledger, index."""
     return tuple(dict.fromkeys((*options.journal_dirs, *options.ledger_dirs, *options.index_dirs)))
 
 
@@ -45,7 +45,7 @@ async def prepare(disk: Disk, options: StorageOptions) -> None:
 
 
 async def lock(disk: Disk, options: StorageOptions) -> list[Lock]:
-    """Take every directory for this process. Raises RefusedToStart; then nothing is held."""
+    """Lock every directory for this process. Raises RefusedToStart; no lock is held then."""
     held: list[Lock] = []
     try:
         for directory in all_dirs(options):
@@ -69,8 +69,8 @@ def _markers(options: StorageOptions) -> list[str]:
 
 
 async def mark_dirty(disk: Disk, options: StorageOptions) -> None:
-    """Make the marker durable in every ledger directory. Never weakens one that is there: a marker of a life without
-    journaled data stays until `clear_dirty`."""
+    """Make the marker durable in every ledger directory. An existing marker of a process without journaled data stays
+    as it is until `clear_dirty`, as it says more."""
     for path in _markers(options):
         text = _JOURNALED if options.journal_write_data else _UNJOURNALED
         found = bytes(await disk.read(path)) if await disk.exists(path) else _JOURNALED
@@ -86,31 +86,31 @@ async def _texts(disk: Disk, options: StorageOptions) -> list[bytes]:
 
 
 async def is_dirty(disk: Disk, options: StorageOptions) -> bool:
-    """True when the last life did not end with a verified flush."""
+    """Return True when the last process did not end with a verified flush."""
     return bool(await _texts(disk, options))
 
 
 async def may_have_lost(disk: Disk, options: StorageOptions) -> bool:
-    """True when that life kept entry data out of the journal, so that acknowledged entries may be gone."""
+    """Return True when that process kept entry data out of the journal, so that acknowledged entries may be lost."""
     return any(text != _JOURNALED for text in await _texts(disk, options))
 
 
 async def mark_set_back(disk: Disk, options: StorageOptions) -> None:
-    """Note durably, before the store is opened, that these volumes went back in time: the journal file that opening
-    begins would hide it. Stays until `clear_dirty`."""
+    """Note durably, before the store is opened, that these volumes were set back to an older state: the journal file
+    that opening begins would hide it. The note stays until `clear_dirty`."""
     for path in _markers(options):
         await disk.make_dir(path.rsplit("/", 1)[0])
         await disk_port.replace_durably(disk, path, _SET_BACK)
 
 
 async def is_set_back(disk: Disk, options: StorageOptions) -> bool:
-    """True when that was noted, and the integrity marks are not made yet."""
+    """Return True when `mark_set_back` was called and the integrity marks are not made yet."""
     return _SET_BACK in await _texts(disk, options)
 
 
 async def clear_dirty(disk: Disk, options: StorageOptions) -> None:
-    """Remove the marker durably. CRASH: only after `EntryStore.close` (or `flush`) said that everything is durable, or
-    after the integrity marks are; a power cut in between leaves the marker, which is the safe side."""
+    """Remove the marker durably. CRASH: call only after `EntryStore.close` (or `flush`) reported everything durable, or
+    after the integrity marks are durable; a power cut in between leaves the marker, which is safe."""
     for path in _markers(options):
         await disk.remove(path)
         await disk.sync_dir(path.rsplit("/", 1)[0])

@@ -1,4 +1,4 @@
-"""The head of an entry: what a bookie reads of it. Digest and payload are its writer's. Pure.
+"""Checks the part of an entry that a bookie reads: the head. Digest and payload are the writer's business. Pure.
 
 0 ledger id | 8 entry id | 16 the highest entry that its writer knew to be confirmed        i64, big-endian
 (spec/wire.md#W19)

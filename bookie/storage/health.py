@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 
 class StorageHealth:
-    """`is_refusing` is the hot path's one question: False means that an add has nothing more to ask here."""
+    """Tells whether the store accepts adds. The hot path asks `is_refusing` only: False means that the add may go
+    on."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class StorageHealth:
         return self._is_set_read_only or self.is_disk_full or self._has_failed_partition
 
     def check_alive(self) -> None:
-        """Raise StorageFailed when the node stops or has failed."""
+        """Raise StorageFailed when the node is stopping or has failed."""
         if self.failure is not None:
             raise errors.StorageFailed(f"this bookie is stopping: {self.failure}")
         if self._is_stopping:
@@ -102,7 +103,7 @@ class StorageHealth:
             self._fail(error)
 
     async def measure(self) -> bool:
-        """Look at the disks and the caches after a checkpoint turn; True when another turn is needed at once."""
+        """Measure disks and caches after a checkpoint turn; return True when another turn is needed at once."""
         total = free = 0
         fullest, where = 0.0, ""
         # Clients are not told of room in a directory that takes no writes any more.

@@ -39,12 +39,12 @@ T = TypeVar("T")
 
 
 def block_key(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
-    """The key of the row that tells where an entry is."""
+    """Return the key of the row that holds the entry's location."""
     return _BLOCK_KEY.pack(b"E", ledger_id, entry_id >> block.SHIFT)
 
 
 def _unpack_block_key(key: bytes) -> tuple[LedgerId, EntryId]:
-    """The ledger and the first entry of a row. Raises CorruptFile."""
+    """Return the ledger and the first entry of a row. Raises CorruptFile."""
     if len(key) != _BLOCK_KEY.size:
         raise errors.CorruptFile(f"index: a key of {len(key)} bytes for a block of entries")
     _, ledger_id, number = _BLOCK_KEY.unpack(key)
@@ -56,7 +56,7 @@ def ledger_key(ledger_id: LedgerId) -> bytes:
 
 
 def _ledger_ids(pairs: "Pairs") -> list[LedgerId]:
-    """The ledgers of rows whose keys name one and nothing else."""
+    """Return the ledger ids of rows whose keys name a ledger and nothing else."""
     found = [LedgerId(_LEDGER_KEY.unpack(key)[1]) for key, _ in pairs if len(key) == _LEDGER_KEY.size]
     return [ledger_id for ledger_id in found if ledger_id >= 0]
 
@@ -66,17 +66,18 @@ def quarantine_key(ledger_id: LedgerId) -> bytes:
 
 
 def quarantine_pair(ledger_id: LedgerId, reason: str) -> tuple[bytes, bytes]:
-    """The row that says that a ledger is quarantined."""
+    """Return the row that marks a ledger as quarantined."""
     return quarantine_key(ledger_id), reason.encode()
 
 
 def _after_entries(ledger_id: LedgerId) -> bytes:
-    """The end (exclusive) of a ledger's keys."""
+    """Return the end (exclusive) of the keys of a ledger's entries."""
     return block_key(ledger_id, LAST) + b"\0"
 
 
 class Use(NamedTuple):
-    """What was written of one ledger to one log: bytes, and a range that all its entries there lie in (inclusive).
+    """What was written of one ledger to one log: the bytes, and a range (inclusive) that contains all its entries
+    there.
 
     An upper bound: what was rewritten elsewhere since is counted still."""
 
@@ -90,7 +91,7 @@ class Use(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Entries of one ledger, ascending ids, and their packed locations; columns of one length."""
+    """Entries of one ledger, ascending ids, and their packed locations: two columns of one length."""
 
     ledger_id: LedgerId
     entry_ids: list[EntryId]
@@ -98,8 +99,8 @@ class Placed(NamedTuple):
 
 
 def _unpack_use(pair: tuple[bytes, bytes]) -> tuple[int, LedgerId, Use]:
-    """Log, ledger and what the log holds of it. A value that says nothing usable counts as the widest one: the
-    collector must not take the ledger for one that is not there. Raises CorruptFile when the key names no ledger."""
+    """Return log, ledger and what the log holds of it. An unusable value counts as the widest one, so that the
+    collector never takes the ledger for absent from the log. Raises CorruptFile when the key names no ledger."""
     key, value = pair
     if len(key) != _USE_KEY.size:
         raise errors.CorruptFile(f"index: a key of {len(key)} bytes for the use of a log")
@@ -117,8 +118,8 @@ def _refuse_malformed(ledger_id: LedgerId, reason: str) -> None:
 
 
 class Slices(Generic[T]):
-    """Rows of a range, a slice at a time; the loop is given back between two. No cursor of the store outlives a slice,
-    and there is nothing to close: it is no generator, which a caller that leaves early would have to close."""
+    """Iterates over the rows of a range a slice at a time, and lets other tasks run between two. No cursor of the store
+    outlives a slice, so there is nothing to close (a generator would need it, when a caller leaves early)."""
 
     def __init__(
         self, store: OrderedStore, start: bytes, end: bytes, count_max: int, unpack: Callable[[Pairs], T]
@@ -145,7 +146,7 @@ class Slices(Generic[T]):
 
 
 class Index:
-    """Reads see every completed write; nothing is durable before `flush`.
+    """The tables of one index. Reads see every completed write; nothing is durable before `flush`.
 
     `on_malformed`, set by the partition, is told (ledger, reason) of a row that cannot be read; without one that is
     CorruptFile.
@@ -158,7 +159,7 @@ class Index:
     # ---- entries --------------------------------------------------------------------------------------------------
 
     def locate(self, ledger_id: LedgerId, entry_id: EntryId) -> Location | None:
-        """Return where an entry's record is; None: it was never indexed here."""
+        """Return the location of an entry's record; None when the index has none."""
         row = self.store.get(block_key(ledger_id, entry_id))
         return None if row is None else self._find(ledger_id, entry_id, row)
 
@@ -170,13 +171,13 @@ class Index:
             return None
 
     def locate_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Location | None]:
-        """`locate` of each. Raises CorruptFile, StorageFailed for all of them."""
+        """Return what `locate` returns for each entry. Raises CorruptFile, StorageFailed for all of them."""
         rows = self.store.get_many([block_key(ledger_id, entry_id) for entry_id in entry_ids])
         columns = zip(rows, entry_ids, strict=True)
         return [None if row is None else self._find(ledger_id, entry_id, row) for row, entry_id in columns]
 
     def put_entries(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], locations: Sequence[bytes]) -> None:
-        """Say where entries of a ledger are, ascending ids; what was known of them before is replaced."""
+        """Set the locations of entries of a ledger, ascending ids; they replace earlier ones."""
         pairs: list[tuple[bytes, bytes]] = []
         start = 0
         while start < len(entry_ids):
@@ -195,7 +196,7 @@ class Index:
         self.put_many(pairs)
 
     def last_entry(self, ledger_id: LedgerId) -> EntryId | None:
-        """The highest indexed entry id of a ledger."""
+        """Return the highest indexed entry id of a ledger."""
         pair = self.store.last_in(block_key(ledger_id, FIRST), _after_entries(ledger_id))
         if pair is None:
             return None
@@ -208,14 +209,15 @@ class Index:
     def locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
     ) -> Iterator[tuple[EntryId, Location]]:
-        """Indexed entries of a ledger from `first` to `last` (inclusive), ascending; as they are at this call."""
+        """Yield the indexed entries of a ledger from `first` to `last` (inclusive), ascending, as they are at this
+        call."""
         pairs = self.store.range(block_key(ledger_id, first), block_key(ledger_id, last) + b"\0")
         return (found for pair in pairs for found in self._locations_in(ledger_id, pair, first, last))
 
     def walk_locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
     ) -> "Slices[list[tuple[EntryId, Location]]]":
-        """Do as `locations`, in slices; the loop turns between them, and each slice is as the index is then."""
+        """Return the same as `locations`, in slices, each as the index is then; other tasks run between them."""
 
         def unpack(pairs: Pairs) -> list[tuple[EntryId, Location]]:
             return [found for pair in pairs for found in self._locations_in(ledger_id, pair, first, last)]
@@ -226,7 +228,7 @@ class Index:
     def _locations_in(
         self, ledger_id: LedgerId, pair: tuple[bytes, bytes], first: EntryId, last: EntryId
     ) -> list[tuple[EntryId, Location]]:
-        """The entries of one row that lie between `first` and `last` (inclusive)."""
+        """Return the entries of one row that lie between `first` and `last` (inclusive)."""
         key, row = pair
         try:
             found = list(block.locations_in(row, _unpack_block_key(key)[1]))
@@ -248,23 +250,23 @@ class Index:
         return self.store.get(ledger_key(ledger_id))
 
     def rows(self) -> Iterator[tuple[LedgerId, bytes]]:
-        """Every ledger's row, ascending by id."""
+        """Yield every ledger's row, ascending by id."""
         for key, value in self.store.range(b"L", b"M"):
             for ledger_id in _ledger_ids([(key, value)]):
                 yield ledger_id, value
 
     def walk_ledgers(self, first: LedgerId = FIRST_LEDGER) -> "Slices[list[LedgerId]]":
-        """The ids of all ledgers from `first` on that have a row, ascending, in slices."""
+        """Return the ids of all ledgers from `first` on that have a row, ascending, in slices."""
         return Slices(self.store, ledger_key(first), b"M", SLICE_COUNT, _ledger_ids)
 
     def quarantined(self) -> Iterator[tuple[LedgerId, str]]:
-        """Every ledger that is quarantined, ascending, and why."""
+        """Yield every quarantined ledger, ascending, and the reason."""
         for key, value in self.store.range(b"Q", b"R"):
             for ledger_id in _ledger_ids([(key, value)]):
                 yield ledger_id, value.decode(errors="replace")
 
     def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
-        """Remove a ledger's entries, and its row unless the ledger has been made anew since."""
+        """Remove a ledger's entries, and its row unless the ledger was created again since its deletion."""
         self.store.delete_range(block_key(ledger_id, FIRST), _after_entries(ledger_id))
         if not keep_row:
             self.store.write([DeleteRow(ledger_key(ledger_id)), DeleteRow(quarantine_key(ledger_id))])
@@ -272,11 +274,11 @@ class Index:
     # ---- use of logs ----------------------------------------------------------------------------------------------
 
     def use_pairs(self, use: dict[tuple[int, LedgerId], Use]) -> list[tuple[bytes, bytes]]:
-        """Pairs that record what a log holds of a ledger."""
+        """Return rows that record what each log holds of each ledger."""
         return [(_USE_KEY.pack(b"G", log_id, ledger_id), _USE.pack(*held)) for (log_id, ledger_id), held in use.items()]
 
     def walk_use(self, log_id: int) -> "Slices[list[tuple[LedgerId, Use]]]":
-        """Ledgers in a log, ascending, in slices."""
+        """Return the ledgers of which the log holds entries, ascending, in slices."""
 
         def unpack(pairs: Pairs) -> list[tuple[LedgerId, Use]]:
             return [_unpack_use(pair)[1:] for pair in pairs]
@@ -285,11 +287,11 @@ class Index:
         return Slices(self.store, start, end, SLICE_COUNT, unpack)
 
     def all_use(self) -> Iterator[tuple[int, LedgerId, Use]]:
-        """Every (log, ledger, use), ascending."""
+        """Yield every (log, ledger, use), ascending."""
         return map(_unpack_use, self.store.range(b"G", b"H"))
 
     def forget_use(self, log_id: int) -> None:
-        """Nothing of any ledger is in that log any more."""
+        """Remove the log's rows of use: the log is gone."""
         start = _USE_KEY.pack(b"G", log_id, 0)
         self.store.delete_range(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0")
 

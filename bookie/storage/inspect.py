@@ -1,4 +1,4 @@
-"""Looking into the directories of a stopped bookie without changing a byte of them: journal, entry logs, index.
+"""Reads the directories of a stopped bookie without changing a byte: journal, entry logs, index.
 
 For people and their tools. Never repairs, never concludes; damage is told where it is met, and what is readable beside
 it is still shown. Directories are the configured ones (everything is in `current/` below). A running bookie's files may
@@ -34,7 +34,8 @@ KIND_NAMES = {
 
 
 class Damage(NamedTuple):
-    """Bytes that do not check. `is_tail`: as a crash leaves the end of a file; no client was told of what was there."""
+    """Bytes that fail their check. `is_tail`: a crash leaves the end of a file like this; no client got an ack for
+    these bytes."""
 
     path: str
     offset: int
@@ -67,14 +68,14 @@ class LogEntry(NamedTuple):
 
 
 async def journal_ids(disk: Disk, directory: str) -> list[int]:
-    """Ids of the files of one journal directory, ascending."""
+    """Return the ids of the files of one journal directory, ascending."""
     return await journal_files.list_ids(disk, dirs.current(directory))
 
 
 async def journal_records(
     disk: Disk, directory: str, file_id: int, *, is_last: bool = False
 ) -> AsyncIterator[JournalRecord | Damage]:
-    """Every whole record of one file. `is_last`: no file follows, so its end may be torn. Raises FileMissing."""
+    """Yield every whole record of one file. `is_last`: no file follows, so its end may be torn. Raises FileMissing."""
     where = dirs.current(directory)
     path = journal_files.path_of(where, file_id)
     try:
@@ -106,14 +107,14 @@ async def journal_records(
 
 
 async def log_ids(disk: Disk, directory: str) -> list[int]:
-    """Ids of the entry logs of one ledger directory, ascending."""
+    """Return the ids of the entry logs of one ledger directory, ascending."""
     logs = log_files.EntryLogs(disk, dirs.current(directory))
     await logs.load()
     return sorted(logs.ids)
 
 
 async def log_entries(disk: Disk, directory: str, log_id: int) -> AsyncIterator[LogEntry | Damage]:
-    """Every record of one entry log, in the order written. Raises FileMissing."""
+    """Yield every record of one entry log, in the order written. Raises FileMissing."""
     path = log_files.path_of(dirs.current(directory), log_id)
     file = await disk.open(path, read_only=True)
     try:
@@ -127,7 +128,7 @@ async def log_entries(disk: Disk, directory: str, log_id: int) -> AsyncIterator[
 
 
 async def read_entry(disk: Disk, directory: str, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
-    """One entry by the location that the index has of it. Raises CorruptFile, also when its log is gone."""
+    """Return one entry, read from the location in the index. Raises CorruptFile, also when its log is gone."""
     logs = log_files.EntryLogs(disk, dirs.current(directory))
     await logs.load()
     try:
@@ -140,7 +141,7 @@ async def read_entry(disk: Disk, directory: str, location: Location, ledger_id: 
 
 
 class IndexView:
-    """The index of one ledger directory, as its last flush left it. All rows ascending."""
+    """The index of one ledger directory, as its last flush left it. Rows come ascending."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -148,14 +149,14 @@ class IndexView:
         index.on_malformed = self._malformed.__setitem__
 
     def ledgers(self) -> Iterator[tuple[LedgerId, LedgerFacts]]:
-        """Every ledger with its durable facts; one whose row cannot be read is in `quarantined`."""
+        """Yield every ledger with its durable facts; a ledger whose row cannot be read is in `quarantined`."""
         for ledger_id, row in self._index.rows():
             with contextlib.suppress(errors.CorruptFile):
                 yield ledger_id, ledgers.unpack_row(ledger_id, row).facts()
 
     def quarantined(self) -> dict[LedgerId, str]:
-        """Ledgers whose state nobody can judge here, and why: as a bookie has noted, or as their rows say (those of
-        entries as far as they were looked at)."""
+        """Return the ledgers whose state is lost, and why: as the bookie noted, or because a row cannot be read (of
+        rows of entries, those read so far)."""
         found = self._malformed | dict(self._index.quarantined())
         for ledger_id, row in self._index.rows():
             try:
@@ -165,12 +166,12 @@ class IndexView:
         return found
 
     def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
-        """Return the durable facts of a ledger; None: it has no row. Raises CorruptFile."""
+        """Return the durable facts of a ledger; None when it has no row. Raises CorruptFile."""
         row = self._index.row(ledger_id)
         return None if row is None else ledgers.unpack_row(ledger_id, row).facts()
 
     def entries(self, ledger_id: LedgerId | None = None) -> Iterator[tuple[LedgerId, EntryId, Location]]:
-        """Yield where every entry is; of one ledger, or of all."""
+        """Yield the location of every entry, of one ledger or of all."""
         if ledger_id is None:
             yield from self._index.all_locations()
             return
@@ -178,15 +179,16 @@ class IndexView:
             yield ledger_id, entry_id, location
 
     def log_use(self) -> Iterator[tuple[int, LedgerId, Use]]:
-        """(log, ledger, what was written of it there); rewritten and deleted entries are counted still."""
+        """Yield (log, ledger, what was written of it there); still counts rewritten and deleted entries."""
         return self._index.all_use()
 
     def marks(self) -> tuple[JournalPosition, ...]:
-        """The position in each journal before which everything of this directory is in logs and index."""
+        """Return the mark of each journal: all records of this directory before it are in logs and index."""
         return partition_module.stored_marks(self._index)
 
     def shape(self) -> tuple[int, int, int] | None:
-        """(number of this ledger directory from 0, ledger directories, journal directories) it was made for."""
+        """Return (number of this ledger directory from 0, ledger directories, journal directories): the settings of its
+        making."""
         return partition_module.stored_shape(self._index)
 
 

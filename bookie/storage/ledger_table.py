@@ -1,4 +1,5 @@
-"""The ledgers of one directory: those in memory, the rest in the index. Bounded, and never forgets an unsaved fact.
+"""The ledgers of one directory: some in memory, all others in the index. Bounded, and keeps every fact until it is
+saved.
 
 A ledger of which something cannot be read or contradicts itself is quarantined: its state is lost, so it never says no
 and takes no add; what is here of it is still read. The integrity check ends that, as any limbo, once all of it is here.
@@ -19,7 +20,8 @@ log = logging.getLogger(__name__)
 
 
 class LedgerTable:
-    """`dirty` holds every ledger whose row in the index is older than memory; only a durable checkpoint forgets it."""
+    """The table. `dirty` holds every ledger whose row in the index is older than memory; only a durable checkpoint
+    empties it."""
 
     def __init__(self, index: Index, *, cached_max: int) -> None:
         self.known: dict[LedgerId, Ledger] = {}
@@ -34,7 +36,7 @@ class LedgerTable:
         self._cached_max = cached_max
 
     def find(self, ledger_id: LedgerId) -> Ledger | None:
-        """The ledger, loaded from the index if need be; None when this bookie has never heard of it."""
+        """Return the ledger, loaded from the index if need be; None when this bookie does not know it."""
         ledger = self.known.get(ledger_id)
         if ledger is not None or ledger_id in self.deleted or ledger_id in self.deleting:
             return ledger
@@ -52,22 +54,23 @@ class LedgerTable:
         return ledger
 
     def is_here(self, ledger_id: LedgerId) -> bool:
-        """True when the ledger is known here; nothing is loaded into memory."""
+        """Return True when this bookie knows the ledger; load nothing into memory."""
         return ledger_id in self.known or (
             ledger_id not in self.deleted and ledger_id not in self.deleting and self._index.row(ledger_id) is not None
         )
 
     def may_be_here(self, ledger_id: LedgerId) -> bool:
-        """True when the ledger is here, or while a crash would bring it back: its deletion is not durable."""
+        """Return True when the ledger is here, or a crash would bring it back because its deletion is not durable
+        yet."""
         return ledger_id in self.deleted or ledger_id in self.deleting or self.is_here(ledger_id)
 
     def create(self, ledger_id: LedgerId, master_key: bytes) -> Ledger:
-        """A ledger that `find` did not find."""
+        """Create a ledger that `find` did not find."""
         ledger = self.known[ledger_id] = self.dirty[ledger_id] = Ledger(ledger_id, master_key)
         return ledger
 
     def changed(self, ledger: Ledger) -> None:
-        """Its row must be written by the next checkpoint."""
+        """Note that the next checkpoint must write the ledger's row."""
         self.dirty[ledger.ledger_id] = ledger
 
     def delete(self, ledger_id: LedgerId) -> None:
@@ -79,8 +82,8 @@ class LedgerTable:
         self.deleted[ledger_id] = None
 
     async def walk(self) -> AsyncGenerator[LedgerId, None]:
-        """Every ledger that is known here from now until the end; the loop is given back between slices. One that is
-        made or deleted meanwhile may be among them or not."""
+        """Yield every ledger that is known from this call to the end; other tasks run between slices. May include
+        ledgers created or deleted meanwhile."""
         # Ledgers without a row may get one where the walk has been already.
         rowless = dict.fromkeys(sorted({*self.dirty, *self.flushing}))
         async for ledger_ids in self._index.walk_ledgers():
@@ -95,11 +98,11 @@ class LedgerTable:
     # ---- ledgers that nobody can judge ------------------------------------------------------------------------------
 
     def load_quarantined(self) -> None:
-        """Learn which ledgers an earlier life quarantined."""
+        """Load the ledgers that an earlier process quarantined."""
         self.quarantined.update(self._index.quarantined())
 
     def quarantine(self, ledger_id: LedgerId, reason: str) -> Ledger | None:
-        """Take the ledger for one that has lost its state; made, when it is not here. Its row is to be written.
+        """Quarantine a ledger, whose state here is lost; create it when it is unknown. Its row must be written.
 
         None, and nothing happens, when it is deleted already.
         """
@@ -117,7 +120,7 @@ class LedgerTable:
             log.error("ledger quarantined, the integrity check mends it ledger_id=%d reason=%s", ledger_id, reason)
 
     def release(self, ledger: Ledger) -> None:
-        """End limbo and quarantine: all of the ledger is here again, so the bookie may say no."""
+        """End limbo and quarantine: the whole ledger is here again, so the bookie may deny that an entry exists."""
         ledger.flags &= ~LIMBO
         ledger.last = UNKNOWN_LAST
         if self.quarantined.pop(ledger.ledger_id, None) is not None:
@@ -125,7 +128,7 @@ class LedgerTable:
         self.changed(ledger)
 
     def check_judgeable(self, ledger_id: LedgerId) -> None:
-        """Raise UnknownLedgerState when the ledger is quarantined: no promise about it could be kept."""
+        """Raise UnknownLedgerState when the ledger is quarantined: the bookie could keep no promise about it."""
         reason = self.quarantined.get(ledger_id)
         if reason is not None:
             raise errors.UnknownLedgerState(f"ledger {ledger_id} is quarantined here: {reason}")
@@ -133,14 +136,14 @@ class LedgerTable:
     # ---- for the checkpoint -----------------------------------------------------------------------------------------
 
     def rotate(self) -> None:
-        """Hand what is dirty now to the checkpoint that begins."""
+        """Hand the dirty ledgers to the checkpoint that begins."""
         assert not self.flushing
         assert not self.deleting
         self.flushing, self.dirty = self.dirty, {}
         self.deleting, self.deleted = self.deleted, {}
 
     def rows_of(self, batch: Sequence[Ledger]) -> list[tuple[bytes, bytes]]:
-        """Return the rows that the index must have of these ledgers, as they are now."""
+        """Return the rows to write for these ledgers, from their present state."""
         pairs = [(index_module.ledger_key(ledger.ledger_id), ledger.pack()) for ledger in batch]
         if self.quarantined:
             found = [(ledger.ledger_id, self.quarantined.get(ledger.ledger_id)) for ledger in batch]
@@ -148,25 +151,25 @@ class LedgerTable:
         return pairs
 
     def released_of(self, batch: Iterable[Ledger]) -> list[DeleteRow]:
-        """Return the deletes of rows that call these ledgers quarantined and are true no more."""
+        """Return the deletions of quarantine rows of those ledgers that were released since."""
         released = [ledger.ledger_id for ledger in batch if ledger.ledger_id in self._released]
         return [DeleteRow(index_module.quarantine_key(ledger_id)) for ledger_id in released]
 
     def flushed(self) -> None:
-        """The rows and deletions of this checkpoint are durable."""
+        """Note that the rows and deletions of this checkpoint are durable."""
         for ledger_id in [ledger_id for ledger_id in self._released if ledger_id not in self.dirty]:
             del self._released[ledger_id]
         self.flushing = {}
         self.deleting = {}
 
     def forgotten(self, ledger_ids: Iterable[LedgerId]) -> None:
-        """The deletions of these are durable, before the checkpoint that took them."""
+        """Note that the deletions of these ledgers are durable, before their checkpoint has ended."""
         for ledger_id in ledger_ids:
             self.deleted.pop(ledger_id, None)
             self.deleting.pop(ledger_id, None)
 
     def trim(self, is_busy: Callable[[LedgerId], bool]) -> None:
-        """Ledgers beyond the bound leave memory, first loaded first, unless something still needs them there."""
+        """Drop ledgers beyond the bound from memory, first loaded first, except those still needed there."""
         excess = len(self.known) - self._cached_max
         if excess <= 0:
             return

@@ -34,7 +34,7 @@ LacWatcher = Callable[[EntryId], None]
 
 @dataclass(frozen=True, slots=True)
 class LedgerFacts:
-    """What is known about a ledger, as a value. `master_key` is None while nobody has said it yet.
+    """What is known about a ledger, as a value. `master_key` None: no client has given the key yet.
 
     `is_fenced`: normal adds are refused. `is_state_lost`: the reason is only that this bookie may have lost its state
     (`protect`); no recovery has fenced here since. A writer then changes its ensemble instead of dying
@@ -66,7 +66,7 @@ class Ledger:
         self.watchers: list[LacWatcher] = []
 
     def facts(self) -> LedgerFacts:
-        """The durable facts as a value."""
+        """Return the durable facts as a value."""
         return LedgerFacts(
             master_key=self.master_key or None,
             is_fenced=bool(self.flags & (FENCED | STATE_LOST)),
@@ -78,7 +78,7 @@ class Ledger:
         )
 
     def refusal(self) -> BookieError | None:
-        """Why a normal add is refused, None when it is not. Rule: spec/bp46.md#R4."""
+        """Return why a normal add is refused, None when it is not. Rule: spec/bp46.md#R4."""
         if self.flags & FENCED:
             return errors.LedgerFenced(f"ledger {self.ledger_id} is fenced: somebody recovers or recovered it")
         if self.flags & (STATE_LOST | LIMBO):
@@ -86,17 +86,17 @@ class Ledger:
         return None
 
     def allows(self, master_key: bytes) -> bool:
-        """True when `master_key` may write here: it is the ledger's, or nobody has said one yet."""
+        """Return True when `master_key` may write here: it is the ledger's key, or the ledger has none yet."""
         return not self.master_key or master_key == self.master_key
 
     def take_lac(self, body: bytes) -> None:
-        """Keep an explicit LAC unless a later one is known (replay may bring an older one)."""
+        """Keep an explicit LAC unless a later one is known (the replay may bring an older one)."""
         if self.explicit_lac is None or lac_of(body) >= lac_of(self.explicit_lac):
             self.explicit_lac = body
         self.lac = max(self.lac, lac_of(body))
 
     def pack(self) -> bytes:
-        """The ledger's row."""
+        """Pack the ledger's row."""
         explicit = self.explicit_lac or b""
         assert len(self.master_key) <= FIELD_BYTES_MAX
         assert len(explicit) <= FIELD_BYTES_MAX
@@ -125,5 +125,5 @@ def unpack_row(ledger_id: LedgerId, row: bytes) -> Ledger:
 
 
 def lac_of(body: bytes) -> EntryId:
-    """The LAC in an explicit-LAC body (ledger id, LAC, digest). The size was checked when it came in."""
+    """Return the LAC in an explicit-LAC body (ledger id, LAC, digest), whose size the caller has checked."""
     return EntryId(_LAC.unpack_from(body)[1])

@@ -1,4 +1,4 @@
-"""The most that the store takes, so that each format it writes can hold it. Pure.
+"""Limits on what the store accepts, so that each file format can hold it. Pure.
 
 Asked before anything is written or remembered; the formats assert the same where they pack. Replay asks the formats
 and not these: what an earlier version took and a row can hold is kept.
@@ -20,7 +20,7 @@ LIMBO_EPOCH_MAX: Final = 2**64 - 1
 
 
 def check_master_key(ledger_id: LedgerId, master_key: bytes) -> None:
-    """Raise BadRequest when the key is larger than any that a client makes."""
+    """Raise BadRequest when the key is larger than any client's."""
     if len(master_key) > MASTER_KEY_BYTES_MAX:
         raise errors.BadRequest(
             f"a master key of {len(master_key)} bytes for ledger {ledger_id}: at most {MASTER_KEY_BYTES_MAX}"
@@ -28,7 +28,7 @@ def check_master_key(ledger_id: LedgerId, master_key: bytes) -> None:
 
 
 def check_explicit_lac(ledger_id: LedgerId, size: int) -> None:
-    """Raise BadRequest when an explicit LAC of `size` bytes is larger than any that a client makes."""
+    """Raise BadRequest when an explicit LAC of `size` bytes is larger than any client's."""
     if size > EXPLICIT_LAC_BYTES_MAX:
         raise errors.BadRequest(
             f"an explicit LAC of {size} bytes for ledger {ledger_id}: at most {EXPLICIT_LAC_BYTES_MAX}"
@@ -36,13 +36,13 @@ def check_explicit_lac(ledger_id: LedgerId, size: int) -> None:
 
 
 def check_add(ledger_id: LedgerId, size: int) -> None:
-    """Raise BadRequest when entries of `size` bytes come at once, more than one record should hold."""
+    """Raise BadRequest when one add has `size` bytes of entries, more than one record can hold."""
     if size > ADD_BYTES_MAX:
         raise errors.BadRequest(f"{size} bytes of ledger {ledger_id} at once: at most {ADD_BYTES_MAX}")
 
 
 def check_mark(ledger_id: LedgerId, master_key: bytes | None, epoch: int) -> None:
-    """Raise BadRequest when integrity asks for a mark that no row can hold."""
+    """Raise BadRequest when integrity asks for a mark that does not fit into a row."""
     check_master_key(ledger_id, master_key or b"")
     if not 0 <= ledger_id <= LEDGER_ID_MAX:
         raise errors.BadRequest(f"ledger id {ledger_id} is not between 0 and {LEDGER_ID_MAX}")

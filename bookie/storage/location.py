@@ -1,4 +1,4 @@
-"""Where an entry's record is: the value that the index keeps and the entry logs understand. Pure.
+"""The location of an entry's record: the index stores it and the entry logs read by it. Pure.
 
 0 log id u32 | 4 offset u32 of the record | 8 size u32 of the body      big-endian, 12 bytes
 """

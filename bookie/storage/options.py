@@ -104,12 +104,13 @@ class StorageOptions:
 
     @property
     def index_dirs_used(self) -> tuple[str, ...]:
-        """The index directory of each ledger directory."""
+        """Return the index directory of each ledger directory."""
         return self.index_dirs or self.ledger_dirs
 
     @property
     def pressure_bytes_max(self) -> int:
-        """Above this in one generation adds are refused with TooManyRequests: the disk does not keep up."""
+        """Return the bytes in one generation above which adds are refused with TooManyRequests: the disk is too slow
+        for them."""
         return 2 * self.write_cache_bytes_max
 
     @property

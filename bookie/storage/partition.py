@@ -1,4 +1,4 @@
-"""One ledger directory with everything that belongs to it: entry logs, index, write cache, ledger table, its marks.
+"""One ledger directory with all that belongs to it: entry logs, index, write cache, ledger table, marks.
 
 A ledger lives in exactly one partition (ledger id modulo their number). The marks are kept in the index of the
 partition whose state they describe, one per journal: a disk that went back in time brings back its own, older mark,
@@ -64,19 +64,20 @@ class Partition:
     # ---- reading --------------------------------------------------------------------------------------------------
 
     def cached(self, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:
-        """An entry that may not be in a log yet."""
+        """Return the entry's body if a generation holds it: it may not be in a log yet."""
         body = self.active.get(ledger_id, entry_id)
         if body is None and self.flushing is not None:
             body = self.flushing.get(ledger_id, entry_id)
         return body
 
     def held(self, ledger_id: LedgerId) -> list[Mapping[EntryId, bytes]]:
-        """Entries of a ledger that may not be in a log yet, the newest first; to be looked at before an await."""
+        """Return the entries of a ledger in the generations, the newest generation first; look at them before any
+        await."""
         flushing = self.flushing.ledgers.get(ledger_id) if self.flushing is not None else None
         return [entries for entries in (self.active.ledgers.get(ledger_id), flushing) if entries]
 
     def last_entry(self, ledger: Ledger) -> EntryId:
-        """The highest entry of a ledger here, -1 when there is none."""
+        """Return the highest entry of a ledger here, -1 when there is none."""
         if ledger.last == UNKNOWN_LAST:
             indexed = self.index.last_entry(ledger.ledger_id)
             highest = [max(entries) for entries in self.held(ledger.ledger_id)]
@@ -84,24 +85,25 @@ class Partition:
         return ledger.last
 
     def has_log_of(self, location: Location) -> bool:
-        """False when the entry log that the index points into is gone (data volume lost, index kept;
+        """Return False when the entry log that the index names is gone (data volume lost, index kept;
         spec/bp46.md#T15)."""
         return location.log_id in self.logs.ids
 
     def is_busy(self, ledger_id: LedgerId) -> bool:
-        """True while a generation holds entries of the ledger."""
+        """Return True while a generation holds entries of the ledger."""
         return bool(self.held(ledger_id))
 
     # ---- what the checkpoint needs ----------------------------------------------------------------------------------
 
     @property
     def is_clean(self) -> bool:
-        """Nothing in memory that is not in the index."""
+        """Return True when nothing is in memory that the index lacks."""
         table = self.table
         return self.flushing is None and not self.active.ledgers and not table.dirty and not table.deleted
 
     def rotate(self, marks: tuple[JournalPosition, ...]) -> None:
-        """Begin a checkpoint. `marks`: journal positions before which everything is in memory now, or older.
+        """Begin a checkpoint. `marks`: journal positions; every record before them is in memory now, or checkpointed
+        already.
 
         One synchronous step: an add puts its entry in the cache and its record in the journal in one step too, so
         whatever was synced before this moment is in this generation or already in the index.
@@ -113,7 +115,7 @@ class Partition:
         self.table.rotate()
 
     def rotated_out(self) -> None:
-        """The checkpoint is durable: drop what it wrote."""
+        """End a durable checkpoint: drop the generation that it wrote."""
         assert self.flushing is not None
         for ledger_id, entries in self.flushing.ledgers.items():  # from now on the index is asked for them
             self.read_cache.forget(ledger_id, entries)
@@ -130,18 +132,20 @@ class Partition:
         self.table.delete(ledger_id)
 
     def _quarantine(self, ledger_id: LedgerId, reason: str) -> None:
-        """The index cannot read a row of this ledger, which may be about to be replaced: say so in the index first."""
+        """Quarantine a ledger of which the index cannot read a row; write that first, as the row may be replaced
+        next."""
         ledger = self.table.quarantine(ledger_id, reason)
         if ledger is not None:
             self.index.put_many(self.table.rows_of([ledger]))
 
     @property
     def first_open_log(self) -> int:
-        """Logs before this one are never written again, and the index knows all that is in them."""
+        """Return the first log that may still be written; the index knows all that is in the logs before it."""
         return self.flushing_log if self.flushing is not None else self.writer.first_open_id
 
     def is_current(self, place: EntryPlace) -> bool:
-        """True when the entry is still exactly there: not deleted, not on its way to a newer place."""
+        """Return True when the entry's location is still this one: the entry is neither deleted nor in a newer
+        place."""
         ledger_id, entry_id, location = place
         return (
             self.table.is_here(ledger_id)
@@ -163,7 +167,7 @@ class Partition:
 
 
 def stored_marks(index: Index) -> tuple[JournalPosition, ...]:
-    """The durable marks in `index`, one per journal; none before the first checkpoint."""
+    """Return the durable marks in `index`, one per journal; none before the first checkpoint."""
     data = index.get_meta(_MARKS) or b""
     if len(data) % _MARK.size:
         raise errors.CorruptFile(f"index: marks of {len(data)} bytes; one has {_MARK.size}")
@@ -171,7 +175,7 @@ def stored_marks(index: Index) -> tuple[JournalPosition, ...]:
 
 
 def load_marks(index: Index, journals: int) -> tuple[JournalPosition, ...]:
-    """The partition's durable marks, one per journal."""
+    """Load the partition's durable marks, one per journal."""
     marks = stored_marks(index)
     if marks and len(marks) != journals:
         raise errors.CorruptFile(f"index: {len(marks)} marks for {journals} journals")
@@ -179,7 +183,7 @@ def load_marks(index: Index, journals: int) -> tuple[JournalPosition, ...]:
 
 
 def stored_shape(index: Index) -> tuple[int, int, int] | None:
-    """(number of the directory from 0, ledger directories, journal directories) that `index` was made for."""
+    """Return (number of the directory from 0, ledger directories, journal directories) that `index` was made for."""
     data = index.get_meta(_SHAPE_NAME)
     if data is None:
         return None
@@ -199,7 +203,7 @@ def _stored_number(index: Index, name: str, default: int) -> int:
 
 
 def next_log_id(index: Index, logs: EntryLogs) -> int:
-    """An id above every log that ever was in this directory, even if its file is gone."""
+    """Return an id above every log that was ever in this directory, even if its file is gone."""
     return max([_stored_number(index, _NEXT_LOG, 0), *(log_id + 1 for log_id in sorted(logs.ids))])
 
 
@@ -212,7 +216,7 @@ def check_format(index: Index, what: str) -> None:
 
 
 def check_shape(index: Index, *, number: int, partitions: int, journals: int, must_exist: bool) -> None:
-    """Refuse an index that was written with another number or order of directories: ledgers would not be found.
+    """Refuse an index that was written with another number or order of directories: reads would miss ledgers.
 
     `must_exist`: a new one was made in the place of one that is gone. Raises RefusedToStart, CorruptFile.
     """

@@ -1,10 +1,10 @@
-"""Giving the loop back in the middle of long work."""
+"""Lets other tasks run in the middle of long work."""
 
 import asyncio
 
 
 async def pause() -> None:
-    """Let everything that is ready run once."""
+    """Let every task that is ready run once."""
     turn = asyncio.Event()  # a bare future would not do: to set one that a stop has cancelled is an error
     asyncio.get_running_loop().call_soon(turn.set)
     await turn.wait()

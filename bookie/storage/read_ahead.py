@@ -1,4 +1,4 @@
-"""Reading entries of one directory's logs, and what follows them when somebody reads in order.
+"""Reads entries of one directory's logs, and the entries after them when a client reads in order.
 
 A checkpoint writes a ledger's entries one after the other, so one read of the disk fetches many. The index says which
 bytes are theirs: what is kept is what a reader of each entry would have got, checked the same way.
@@ -36,7 +36,7 @@ class Flight(NamedTuple):
 
 
 class DiskReadAhead:
-    """Reads the logs of one partition. The caller has looked into the caches and found the location in the index."""
+    """Reads the logs of one partition. The caller has searched the caches and found the location in the index."""
 
     def __init__(
         self, index: Index, logs: EntryLogs, cache: ReadCache, stats: StorageStats, *, window_bytes_max: int
@@ -51,12 +51,12 @@ class DiskReadAhead:
         self._alone = 0  # reads of single entries out of the page cache
 
     def flight_with(self, ledger_id: LedgerId, entry_id: EntryId) -> asyncio.Event | None:
-        """Return the event that a read under way sets when it has brought this entry; None: no such read is."""
+        """Return the event that a read under way sets when it has brought this entry; None when no read does."""
         flight = self._flights.get(ledger_id)
         return flight.landed if flight is not None and flight.first <= entry_id <= flight.last else None
 
     def read_nowait(self, place: EntryPlace) -> Buffer | None:
-        """The entry's body, or None when the disk must be waited for. Raises CorruptFile."""
+        """Return the entry's body, or None when the read would wait for the disk. Raises CorruptFile."""
         ledger_id, entry_id, location = place
         window_bytes = self._readers.window(ledger_id, entry_id)
         if not window_bytes:
@@ -75,8 +75,9 @@ class DiskReadAhead:
         return self._asked_for(place, bodies[0])
 
     def read_run_nowait(self, ledger_id: LedgerId, wanted: Iterable[tuple[EntryId, Location]]) -> dict[EntryId, Buffer]:
-        """Return those of `wanted` that the system's page cache has; no cache of ours has any of them. An entry that is
-        left out is on its way, needs the disk, or does not check: `read_many` tells. Raises StorageFailed."""
+        """Return the bodies of those `wanted` entries that the system's page cache has; the caller has searched our
+        caches. An entry left out is on its way, needs the disk, or fails its check: `read_many` tells which. Raises
+        StorageFailed."""
         found: dict[EntryId, Buffer] = {}
         flight = self._flights.get(ledger_id)
         expected, last = self._readers.expected(ledger_id), None
@@ -114,19 +115,19 @@ class DiskReadAhead:
         return found
 
     def _keep_some(self, ledger_id: LedgerId, entry_id: EntryId, body: Buffer) -> None:
-        """Keep one in a few of the entries that are read alone (`KEPT_MASK`)."""
+        """Cache one in a few of the entries that are read alone (`KEPT_MASK`)."""
         self._alone += 1
         if not self._alone & KEPT_MASK:
             self._cache.put(ledger_id, entry_id, bytes(body))
 
     async def read(self, place: EntryPlace) -> Buffer:
-        """The entry's body. Raises CorruptFile (also when the log went away meanwhile), StorageFailed."""
+        """Return the entry's body. Raises CorruptFile (also when the log was removed meanwhile), StorageFailed."""
         (body,) = await self.read_many([place])
         return self._asked_for(place, body)
 
     async def read_many(self, places: Sequence[EntryPlace]) -> list[bytes | None]:
-        """The bodies of entries of one ledger, with one hop to the disk for each log; what follows those that are read
-        in order is read besides. None for one that does not check. Raises as `read`.
+        """Return the bodies of entries of one ledger, with one hop to the disk for each log; read ahead after those
+        that are read in order. None for one that fails its check. Raises as `read`.
         """
         epoch = self._cache.epoch
         ledger_id = places[0].ledger_id
@@ -145,7 +146,7 @@ class DiskReadAhead:
         return [found.get(place.entry_id) for place in places]
 
     def _plan(self, places: Sequence[EntryPlace]) -> tuple[dict[EntryId, EntryPlace], list[EntryId]]:
-        """Return what to read for `places`, by entry; and which of it is read in order, at least the first."""
+        """Return what to read for `places`, by entry; and the entries that are read in order, at least the first."""
         planned: dict[EntryId, EntryPlace] = {}
         in_order: list[EntryId] = []
         room_bytes = self._window_bytes_max  # of all windows together
@@ -166,7 +167,7 @@ class DiskReadAhead:
         return planned, in_order or [places[0].entry_id]
 
     async def _fetch(self, places: Iterable[EntryPlace]) -> dict[EntryId, bytes]:
-        """The bodies of the records at `places` that check."""
+        """Return the bodies of the records at `places` that pass their check."""
         by_log: dict[int, list[EntryPlace]] = {}
         for place in places:
             by_log.setdefault(place.location.log_id, []).append(place)
@@ -192,7 +193,8 @@ class DiskReadAhead:
         self._stats.read_ahead_entries += len(places) - 1
 
     def _places(self, place: EntryPlace, window_bytes: int) -> list[EntryPlace]:
-        """`place` and what follows it in its ledger and in its log, as far as one read of `window_bytes` reaches."""
+        """Return `place` and the entries after it in its ledger and its log, as far as one read of `window_bytes`
+        reaches."""
         ledger_id, entry_id, location = place
         places = [place]
         end, end_max = end_of(location), location.offset + window_bytes

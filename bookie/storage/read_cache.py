@@ -1,4 +1,4 @@
-"""Entries that were read, or read ahead, from entry logs; and when to read ahead. Pure.
+"""Caches entries that were read, or read ahead, from entry logs; and decides when to read ahead. Pure.
 
 First in, first out, in segments: a hit costs two look-ups and changes nothing, and what fits stays whole (with an order
 by use each hit would pay for it). What is dropped is in the page cache, or a read ahead away.
@@ -28,7 +28,7 @@ _NOBODY = EntryId(-GAP_MAX - 1), 0
 
 @dataclass(slots=True, eq=False)
 class _Segment:
-    """Entries that came together and go together: columns of one length."""
+    """Entries that were put together and are dropped together: columns of one length."""
 
     ledger_ids: list[LedgerId] = field(default_factory=list)
     entry_ids: list[EntryId] = field(default_factory=list)
@@ -36,7 +36,8 @@ class _Segment:
 
 
 class ReadCache:
-    """At most `size_bytes_max` of entries (0: none), by ledger and id. `epoch` moves with each `forget` and `drop`."""
+    """Holds at most `size_bytes_max` of entries (0: none), by ledger and id. `epoch` changes with each `forget` and
+    `drop`."""
 
     def __init__(self, size_bytes_max: int) -> None:
         self.epoch = 0
@@ -51,11 +52,11 @@ class ReadCache:
         return entries.get(entry_id) if entries is not None else None
 
     def entries_of(self, ledger_id: LedgerId) -> Mapping[EntryId, bytes] | None:
-        """Return what is kept of a ledger; it changes with the cache."""
+        """Return the cached entries of a ledger: a live view, which changes with the cache."""
         return self._ledgers.get(ledger_id)
 
     def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
-        """Keep one entry; one that is larger than a segment is not kept."""
+        """Cache one entry, unless it is larger than a segment."""
         size = len(body) + ENTRY_OVERHEAD_BYTES
         if size > self._segment_bytes:
             return
@@ -90,7 +91,7 @@ class ReadCache:
                     del self._ledgers[ledger_id]
 
     def forget(self, ledger_id: LedgerId, entry_ids: Iterable[EntryId]) -> None:
-        """Forget entries that are somewhere else now, perhaps with other bytes."""
+        """Forget entries that have a new location now, perhaps with other bytes."""
         self.epoch += 1
         entries = self._ledgers.get(ledger_id)
         if entries:
@@ -98,31 +99,32 @@ class ReadCache:
                 entries.pop(entry_id, None)
 
     def drop(self, ledger_id: LedgerId) -> None:
-        """The ledger was deleted."""
+        """Drop the entries of a deleted ledger."""
         self.epoch += 1
         self._ledgers.pop(ledger_id, None)
 
 
 class SequentialReaders:
-    """Readers that go in order: for each ledger the entry expected next, and how much to read ahead then."""
+    """Recognizes clients that read in order: for each ledger the entry expected next, and the bytes read ahead last."""
 
     def __init__(self, window_bytes_max: int) -> None:
         self._window_bytes_max = window_bytes_max
         self._next: dict[LedgerId, tuple[EntryId, int]] = {}
 
     def window(self, ledger_id: LedgerId, entry_id: EntryId) -> int:
-        """Bytes to read from `entry_id` on; 0: that entry alone."""
+        """Return how many bytes to read from `entry_id` on; 0: that entry alone."""
         expected, window_bytes = self._next.get(ledger_id, _NOBODY)
         if not expected <= entry_id <= expected + GAP_MAX:
             return 0
         return min(self._window_bytes_max, max(WINDOW_BYTES_MIN, 2 * window_bytes))
 
     def expected(self, ledger_id: LedgerId) -> EntryId:
-        """The entry with which a reader would go on in order; far below every entry when nobody has read here."""
+        """Return the entry that a client reading in order asks for next; far below every entry when nobody has read
+        here."""
         return self._next.get(ledger_id, _NOBODY)[0]
 
     def moved(self, ledger_id: LedgerId, last: EntryId, window_bytes: int) -> None:
-        """Note that everything up to `last` was asked for, or is being read ahead."""
+        """Note that all entries up to `last` were asked for, or are being read ahead."""
         self._next.pop(ledger_id, None)
         if len(self._next) >= READERS_MAX:
             del self._next[next(iter(self._next))]

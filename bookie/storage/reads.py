@@ -1,4 +1,4 @@
-"""Reading: caches first, then the index, then the entry log; and what a miss means.
+"""Reads entries: from the caches first, then by the index from the entry log; and decides what a missing entry means.
 
 Must never turn damage into absence, nor say "no" while something may have been lost (limbo, or nothing proven yet).
 """
@@ -30,7 +30,7 @@ _SORT_COUNT = 16_384
 
 
 class EntryReads:
-    """`is_doubtful`: nothing is proven yet, so every "no" is "unknown"."""
+    """All reads of the store. `is_doubtful`: nothing is proven yet, so every "no" must be "unknown"."""
 
     def __init__(self, partitions: Sequence[Partition], stats: StorageStats) -> None:
         self.is_doubtful = False
@@ -58,7 +58,7 @@ class EntryReads:
         return partition.ahead.read_nowait(self._locate(partition, ledger_id, entry_id))
 
     def read_run_nowait(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | None]:
-        """Return for each entry what memory or the page cache has. None proves nothing: `read_many` tells."""
+        """Return for each entry its body if memory or the page cache has it. None proves nothing: ask `read_many`."""
         stats, count = self._stats, len(entry_ids)
         partition = self._partitions[ledger_id % self._count]
         written, kept = partition.held(ledger_id), partition.read_cache.entries_of(ledger_id)
@@ -83,7 +83,7 @@ class EntryReads:
     def _first_placed(
         self, partition: Partition, ledger_id: LedgerId, entry_ids: Sequence[EntryId]
     ) -> list[tuple[EntryId, Location]]:
-        """Return where the first entries are that the index knows, as many as may be in memory together."""
+        """Return the locations of the first entries that the index knows, as many as may be in memory together."""
         placed: list[tuple[EntryId, Location]] = []
         wanted = [entry_id for entry_id in entry_ids if entry_id != LAST_ENTRY]
         size_bytes = 0
@@ -160,11 +160,12 @@ class EntryReads:
         return places, len(entry_ids)
 
     def _has_moved(self, partition: Partition, place: EntryPlace) -> bool:
-        """True when an entry's log may have gone away while we waited for it (compaction): ask the index again."""
+        """Return True when an entry's log may have been removed while we waited for it (compaction): ask the index
+        again."""
         return partition.index.locate(place.ledger_id, place.entry_id) != place.location
 
     async def _read_disk(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> None:
-        """Look at the entry's bytes where they are, whatever a cache holds. Raises as `read`."""
+        """Check the entry's bytes on the disk, even when a cache holds the entry. Raises as `read`."""
         while partition.cached(ledger_id, entry_id) is None:
             place = self._locate(partition, ledger_id, entry_id)
             try:
@@ -193,7 +194,7 @@ class EntryReads:
         return EntryPlace(ledger_id, entry_id, location)
 
     def _last_entry(self, partition: Partition, ledger_id: LedgerId) -> EntryId:
-        """The highest entry here. Raises UnknownLedgerState in limbo: a higher one may be gone."""
+        """Return the highest entry here. Raises UnknownLedgerState in limbo: a higher one may be lost."""
         last = partition.last_entry(self.known(partition, ledger_id))
         self.check_complete(ledger_id)  # after the look, which may have met what cannot be read
         if last < 0:
@@ -203,7 +204,7 @@ class EntryReads:
     # ---- what a miss means ------------------------------------------------------------------------------------------
 
     def known(self, partition: Partition, ledger_id: LedgerId) -> Ledger:
-        """The ledger. Raises NoSuchLedger, or UnknownLedgerState while that is not proven."""
+        """Return the ledger. Raises NoSuchLedger, or UnknownLedgerState while its absence is not proven."""
         ledger = partition.table.find(ledger_id) if ledger_id >= 0 else None
         if ledger is not None:
             return ledger
@@ -212,8 +213,9 @@ class EntryReads:
         raise errors.NoSuchLedger(f"ledger {ledger_id} is not here")
 
     def is_in_doubt(self, ledger_id: LedgerId) -> bool:
-        """True while a "no" may be untrue: nothing is proven yet, the disk that would know has failed, or something of
-        the ledger may be lost. Each path that says no, "nothing new" or "that is all" asks this, after its look."""
+        """Return True while a "no" may be untrue: nothing is proven yet, the disk that holds the answer has failed, or
+        part of the ledger may be lost. Each path that answers "no", "nothing new" or "that is all" must ask this after
+        its look."""
         partition = self._partitions[ledger_id % self._count]
         if self.is_doubtful or partition.failure is not None:
             return True
@@ -221,12 +223,13 @@ class EntryReads:
         return ledger is not None and bool(ledger.flags & LIMBO)
 
     def check_complete(self, ledger_id: LedgerId) -> None:
-        """Raise UnknownLedgerState while something of the ledger is in doubt."""
+        """Raise UnknownLedgerState while part of the ledger is in doubt."""
         if self.is_in_doubt(ledger_id):
             raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
 
     def _missing(self, ledger_id: LedgerId, entry_id: EntryId) -> BookieError:
-        """Proof of absence only when nothing can have been lost (BP-46, "responses")."""
+        """Return the error for an entry that is not here: a proof of absence only when nothing can be lost (BP-46,
+        "responses")."""
         if self.is_in_doubt(ledger_id):
             return errors.UnknownLedgerState(f"entry {entry_id} of ledger {ledger_id} is not here, or was lost")
         return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger_id} is not here")
@@ -261,7 +264,7 @@ class EntryReads:
         self.check_complete(ledger_id)
 
     async def _walk_ranges(self, ledger_id: LedgerId, take: TakeRanges) -> None:
-        """Give `take` the ranges of `entry_ranges`, some at a time; other tasks run in between.
+        """Give `take` the ranges of `entry_ranges`, a few at a time; other tasks run in between.
 
         Ends with what `take` raises. Raises NoSuchLedger also when the ledger goes meanwhile.
         """
@@ -295,8 +298,8 @@ def _first_of(held: Sequence[Mapping[EntryId, bytes]], entry_id: EntryId) -> byt
 
 
 async def _ascending(ids: list[EntryId]) -> list[EntryId]:
-    """Return `ids` sorted; an id may be there twice. A sort of some hundred thousand at once would keep the loop for
-    0.2 s."""
+    """Return `ids` sorted, duplicates kept. Sorts in pieces: some hundred thousand at once would block the loop for 0.2
+    s."""
     chunks = []
     for start in range(0, len(ids), _SORT_COUNT):
         chunks.append(sorted(ids[start : start + _SORT_COUNT]))
@@ -309,7 +312,8 @@ async def _ascending(ids: list[EntryId]) -> list[EntryId]:
 
 
 async def _take_all(runs: list[IdRange], indexed: list[EntryId], cached: list[EntryId], take: TakeRanges) -> None:
-    """Add both, which ascend, behind `runs`, and give all away but the last, which may go on."""
+    """Append the entries of both ascending lists to `runs`, and give `take` all runs but the last, which may still
+    grow."""
     merged = heapq.merge(indexed, cached)
     while piece := list(itertools.islice(merged, _PIECE_COUNT)):
         _extend(runs, piece)
@@ -320,7 +324,7 @@ async def _take_all(runs: list[IdRange], indexed: list[EntryId], cached: list[En
 
 
 def _extend(runs: list[IdRange], entries: Iterable[EntryId]) -> None:
-    """Add entries behind `runs`; they ascend, some may be there twice."""
+    """Append ascending entries, perhaps with duplicates, to `runs`."""
     for entry_id in entries:
         if runs and runs[-1][1] + 1 >= entry_id:
             runs[-1] = (runs[-1][0], entry_id)

@@ -1,4 +1,4 @@
-"""What one journal record does to the ledgers in memory, and why a record cannot be applied. No file is read.
+"""Applies one journal record to the ledgers in memory, or says why the record cannot be applied. Reads no file.
 
 A record that checks is one that some version of this program wrote. If it makes no sense all the same, the ledger that
 it names is quarantined and the others are served: one ledger keeps no bookie from starting. Must never apply a part of
@@ -21,7 +21,7 @@ _LEDGER = struct.Struct(">q")
 
 
 def complaint(record: WholeRecord) -> str:
-    """Why the record cannot be applied, whatever is known of its ledger; "" when it can."""
+    """Return why the record cannot be applied to any ledger; "" when it can."""
     body, ledger_id = record.body, record.ledger_id
     if ledger_id < 0:
         return f"names ledger {ledger_id}"
@@ -48,7 +48,7 @@ def complaint(record: WholeRecord) -> str:
 
 
 def named(record: WholeRecord) -> Iterator[LedgerId]:
-    """The ledgers that a record may be about, when it makes no sense: its own, and the one that its body names."""
+    """Yield the ledgers that a malformed record may be about: the one in its head, and the one that its body names."""
     if record.ledger_id >= 0:
         yield record.ledger_id
     if record.kind in (journal_format.ENTRY, journal_format.LAC) and len(record.body) >= _LEDGER.size:
@@ -58,7 +58,7 @@ def named(record: WholeRecord) -> Iterator[LedgerId]:
 
 
 def apply(partition: Partition, record: WholeRecord) -> None:
-    """Put one record's effect into memory; twice changes no more than once. The caller has asked `complaint` before.
+    """Apply one record to memory; applying it twice changes no more than once. The caller has asked `complaint` before.
 
     An entry of an unknown ledger makes the ledger, without a key: it was deleted after the entry was journaled, since a
     ledger's key record is durable whenever its first entry is. Deletions are not journaled (one replayed after limbo
@@ -97,8 +97,8 @@ def _ledger(partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Led
 
 
 def whose(record: WholeRecord, reason: str, path: str) -> list[LedgerId]:
-    """The ledgers to quarantine for a record that cannot be applied. Raises CorruptFile when it names none: then any
-    ledger may have lost something, which is no matter of one of them."""
+    """Return the ledgers to quarantine for a record that cannot be applied. Raises CorruptFile when the record names
+    none: then any ledger may have lost something."""
     ledger_ids = list(named(record))
     if not ledger_ids:
         raise errors.CorruptFile(

@@ -1,4 +1,4 @@
-"""Opening the store after a stop, a kill or a power cut: marks, replay, torn tail, and only then a store.
+"""Opens the store after a stop, a kill or a power cut: load marks, replay, cut the torn tail, then return the store.
 
 Afterwards everything that was ever acknowledged through the journal is in the entry logs and the index, durably; the
 journal begins a new file. Idempotent: cut anywhere, the next start does the same work again from the same marks.
@@ -43,7 +43,7 @@ async def open_store(
     accept_loss: bool = False,
     must_exist: bool = False,
 ) -> EntryStore:
-    """Open or create the store. `fail` is called once, when the node must stop.
+    """Open or create the store. The store calls `fail` once, when the node must stop.
 
     `accept_loss`: integrity has a grant to go on without a volume that is gone; journal files the marks ask for may be
     missing then (what is there is still checked). `must_exist`: integrity knows that there is a store; an index that is
@@ -91,7 +91,8 @@ async def open_store(
 
 
 async def _as_far_as_space_goes(work: Awaitable[bool], *, accept_loss: bool) -> bool:
-    """Do `work`; False when there was no space. With a full disk a bookie starts, and serves what it has, read-only.
+    """Do `work`; return False when there was no space. With a full disk a bookie starts read-only and serves what it
+    has.
 
     Raises DiskFull after a loss: what is taken for the beginning of a new incarnation must be durable."""
     try:
@@ -138,7 +139,7 @@ async def _open_partition(
 
 
 class _Replay:
-    """One journal's records into the partitions they belong to."""
+    """Replays one journal's records into their partitions."""
 
     def __init__(
         self,
@@ -159,7 +160,7 @@ class _Replay:
         self._has_space = True
 
     async def run(self, directory: str) -> tuple[int, int]:
-        """Replay; leave no torn tail behind. Returns the id and the end of the last file (0, 0 when there is none)."""
+        """Replay and cut a torn tail. Return the id and the end of the last file (0, 0 when there is none)."""
         mark = min(partition.marks[self._number] for partition in self._partitions)
         newest = max(partition.marks[self._number] for partition in self._partitions)
         ids = await reader.find_files(self._disk, directory, mark, newest, accept_loss=self._accept_loss)
@@ -198,7 +199,7 @@ class _Replay:
         return last_id, last_end
 
     async def _settle(self, path: str, end: int) -> None:
-        """Make `path` end at `end`, durably, and its name too: a kill may have come before the sync of either."""
+        """Cut `path` at `end`; sync the file and its name, as a kill may have come before either sync."""
         file = await self._disk.open(path)
         try:
             if file.size > end:

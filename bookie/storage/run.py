@@ -1,4 +1,4 @@
-"""Entries of one ledger on their way to an entry log: made by the write cache, written by the checkpoint. Pure."""
+"""Entries of one ledger to be written to an entry log: the write cache makes them, the checkpoint writes them. Pure."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from bookie.base.ids import EntryId, LedgerId
 
 
 class EntryRun(NamedTuple):
-    """Ascending ids; the columns have one length."""
+    """Entries of one ledger with ascending ids; the columns have one length."""
 
     ledger_id: LedgerId
     entry_ids: list[EntryId]

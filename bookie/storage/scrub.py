@@ -1,4 +1,4 @@
-"""Scrubbing: in the background every entry's bytes are read and checked, at a bounded rate, over and over.
+"""Scrubs in the background: reads and checks every entry's bytes, at a bounded rate, over and over.
 
 Rot is silent until somebody reads, and by then the other copies may be gone too. What is found is told (counters, a
 list, a line in the log) and nothing else: the entry answers an I/O error as before, which no quorum takes for a "no",
@@ -41,14 +41,15 @@ BAD_MAX = 1_000
 
 @dataclass(slots=True)
 class _Pass:
-    """One pass over everything."""
+    """The state of one pass over all entries."""
 
     entries: int = 0
     bytes: int = 0
 
 
 class Scrubber:
-    """One task runs it (`run`); anybody may ask for a pass (`request`) and for what is known (`report`)."""
+    """Checks all entries, again and again. One task runs it (`run`); anybody may `request` a pass or ask for a
+    `report`."""
 
     def __init__(
         self, partitions: Iterable[Partition], stats: StorageStats, options: ScrubOptions, clock: Clock
@@ -66,13 +67,13 @@ class Scrubber:
         self._bad: dict[tuple[LedgerId, EntryId], BadEntry] = {}
 
     def request(self) -> None:
-        """Ask for a whole pass from the beginning, now; one that is under way begins again."""
+        """Ask for a whole pass from the beginning, now; a pass under way begins again."""
         for partition in self._partitions:
             _save(partition, *_BEGIN)
         self._asked.set()
 
     def report(self) -> ScrubReport:
-        """Report what is known. The list is that of this life of the process, an entry that is good again left out."""
+        """Report what is known. Lists the bad entries that this process found, except those that are good again."""
         return ScrubReport(
             is_running=self._is_running,
             passes_done=self._stats.scrub_passes,
@@ -85,7 +86,7 @@ class Scrubber:
         )
 
     async def run(self) -> None:
-        """Scrub until cancelled: a pass, then a rest for the interval; without one, only passes that are asked for.
+        """Scrub until cancelled: a pass, then a rest for the interval; without an interval, only requested passes.
 
         Raises DiskFailed.
         """
@@ -103,13 +104,13 @@ class Scrubber:
                 is_asked = False
 
     async def _rest(self) -> None:
-        """Wait until a pass is due, or asked for."""
+        """Wait until a pass is due or requested."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.interval_ms / 1000 if self._options.interval_ms else None):
                 await self._asked.wait()
 
     async def _whole_pass(self) -> bool:
-        """One pass, from where the last one was left. False when it was asked to begin anew."""
+        """Do one pass, from the saved position. Return False when a request makes it begin again."""
         self._is_running, self._pass = True, _Pass()
         try:
             for partition in self._partitions:
@@ -136,7 +137,7 @@ class Scrubber:
         await self._clock.sleep_until(max(self._bytes.take(size, now_ns), self._entries.take(len(piece), now_ns)))
 
     async def _check(self, partition: Partition, piece: list[EntryPlace]) -> None:
-        """Check a piece, log by log, with few reads; what does not check is looked at once more by itself."""
+        """Check a piece, log by log, with few reads; check a bad entry once more by itself."""
         piece.sort(key=lambda place: place.location)
         for log_id, group in itertools.groupby(piece, key=lambda place: place.location.log_id):
             places = list(group)
@@ -175,7 +176,7 @@ class Scrubber:
         log.error("bad entry ledger_id=%d entry_id=%d reason=%s", place.ledger_id, place.entry_id, reason)
 
     def _forget_deleted(self) -> None:
-        """Take entries off the list whose ledgers were deleted, or which were written anew."""
+        """Remove entries from the list when their ledger was deleted or they were written again."""
         for key in list(self._bad):
             partition = self._partitions[key[0] % len(self._partitions)]
             bad = self._bad[key]
@@ -186,7 +187,7 @@ class Scrubber:
 
 
 async def _pieces(partition: Partition) -> AsyncGenerator[list[EntryPlace], None]:
-    """Yield everything that the index has from the saved position on, in slices of one ledger."""
+    """Yield all indexed entries from the saved position on, in slices of one ledger."""
     first_ledger, first_entry = _load(partition) or _BEGIN
     async for ledger_ids in partition.index.walk_ledgers(first_ledger):
         for ledger_id in ledger_ids:
@@ -197,7 +198,7 @@ async def _pieces(partition: Partition) -> AsyncGenerator[list[EntryPlace], None
 
 
 def _load(partition: Partition) -> tuple[LedgerId, EntryId] | None:
-    """Load where the last pass was left; None: it came to its end, or there was none."""
+    """Load the position where the last pass stopped; None when it was complete, or there was none."""
     data = partition.index.get_meta(_NAME)
     if data is None or len(data) != _POSITION.size:
         return None

@@ -8,7 +8,7 @@ from bookie.base.units import HOUR_MS, MIB
 
 @dataclass(frozen=True, slots=True)
 class ScrubOptions:
-    """Java's localScrubInterval and localScrubRateLimit; there it is off unless asked for.
+    """Java's localScrubInterval and localScrubRateLimit; in Java the scrub is off by default.
 
     Once a week finds rot while other bookies still have copies; 8 MiB/s are 4.6 TiB in that week, and a small part of
     what the slowest disk gives.

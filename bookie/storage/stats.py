@@ -37,5 +37,5 @@ class StorageStats:
     scrub_passes: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        """Every counter by name, for metrics."""
+        """Return every counter by name, for metrics."""
         return dataclasses.asdict(self)

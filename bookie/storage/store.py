@@ -1,4 +1,4 @@
-"""EntryStore: add, read, fence, force, last confirmed; all that the server ever sees of the storage engine.
+"""EntryStore: add, read, fence, force, last confirmed: the whole interface of the storage engine to the server.
 
 Every refusal is raised before anything changed; every accepted change is visible to reads at once and its completion
 runs on the loop after it is durable, never inside the call. No call here waits for a disk unless it is a coroutine.
@@ -32,7 +32,8 @@ __all__ = ["Completion", "EntryStore", "LedgerFacts"]
 
 
 class EntryStore:
-    """Built by `restart.open_store`. One task per journal and one for checkpoints belong to it until `close`."""
+    """The storage engine. `restart.open_store` builds it. Owns one task per journal and one for checkpoints until
+    `close`."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class EntryStore:
         is_journaled: bool = False,
         done: Completion,
     ) -> None:
-        """Accept entries of one ledger, at least one, all of them or, raising, none: Unauthorized, LedgerFenced,
+        """Accept entries of one ledger, at least one: all of them, or none when it raises Unauthorized, LedgerFenced,
         UnknownLedgerState, BadRequest, BookieReadOnly, TooManyRequests, StorageFailed.
 
         `done` runs after the journal's sync; without data in the journal, on the next turn of the loop (BP-46), unless
@@ -142,7 +143,7 @@ class EntryStore:
             ledger.last = entry_id
 
     def _admit(self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_recovery: bool) -> Ledger:
-        """The slow path of `add`: every reason to refuse, then a ledger that may be written."""
+        """Check for `add` every reason to refuse, on the slow path; return a ledger that may be written."""
         self._health.check_accepting()
         if self.is_read_only and not is_recovery:
             raise errors.BookieReadOnly("this bookie is read-only")
@@ -157,7 +158,8 @@ class EntryStore:
         return self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
 
     def _relieve(self, partition: Partition) -> None:
-        """The write cache fills: checkpoint; stop reading sockets, then refuse, when even that does not keep up."""
+        """Relieve a filling write cache: ask for a checkpoint; when that is too slow, stop reading sockets, then refuse
+        adds."""
         if partition.active.size_bytes > self._pressure_bytes_max:
             raise errors.TooManyRequests("the write cache is full: the ledger disk does not keep up")
         if partition.flushing is None:
@@ -169,7 +171,8 @@ class EntryStore:
     # ---- fences and LACs -------------------------------------------------------------------------------------------
 
     def fence(self, ledger_id: LedgerId, master_key: bytes, done: Completion) -> None:
-        """Refuse normal adds to the ledger from now on; `done` once that is durable, also when it was fenced before.
+        """Refuse normal adds to the ledger from now on; call `done` once that is durable, also for a ledger already
+        fenced.
 
         A ledger never seen is made, with the key that the fence record carries, so that replay fences it too
         (spec/storage.md#E2). Raises Unauthorized, BadRequest, UnknownLedgerState, StorageFailed; BookieReadOnly only
@@ -208,14 +211,14 @@ class EntryStore:
             self._notify(ledger)
 
     def last_confirmed(self, ledger_id: LedgerId) -> EntryId:
-        """The highest LAC any writer supplied, -1 when none. In limbo it is a lower bound, as true as ever.
+        """Return the highest LAC that any writer supplied, -1 when none. In limbo it is still a true lower bound.
 
         Raises NoSuchLedger.
         """
         return self._reads.known(self._partition(ledger_id), ledger_id).lac
 
     def watch_lac(self, ledger_id: LedgerId, callback: LacWatcher) -> Callable[[], None]:
-        """Call `callback(lac)` on the loop after each advance; returns what ends it. Raises NoSuchLedger."""
+        """Call `callback(lac)` on the loop after each advance; return a function that ends it. Raises NoSuchLedger."""
         ledger = self._reads.known(self._partition(ledger_id), ledger_id)
         ledger.watchers.append(callback)
 
@@ -230,7 +233,7 @@ class EntryStore:
             self._loop.call_soon(watcher, ledger.lac)
 
     def force(self, ledger_id: LedgerId, done: Completion) -> None:
-        """`done` once every entry accepted so far is durable, wherever its data goes.
+        """Call `done` once every entry accepted so far is durable, with or without journal.
 
         Raises NoSuchLedger, and UnknownLedgerState when entries accepted in an earlier life may be gone
         (spec/bp46.md#R17). Without a doubt none is missed: those that are ours are here again, or nobody named us.
@@ -246,28 +249,28 @@ class EntryStore:
     # ---- reads ----------------------------------------------------------------------------------------------------
 
     def read_nowait(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer | None:
-        """The entry's bytes, or None when the disk must be waited for (`read`). Entry -1 is the highest one here.
+        """Return the entry's bytes, or None when `read` would wait for the disk. Entry -1 is the highest one here.
 
         Raises NoSuchLedger, NoSuchEntry, UnknownLedgerState, CorruptFile, StorageFailed.
         """
         return self._reads.read_nowait(ledger_id, entry_id)
 
     async def read(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
-        """The entry's bytes, from the disk if need be. Raises as `read_nowait`."""
+        """Return the entry's bytes, from the disk if need be. Raises as `read_nowait`."""
         return await self._reads.read(ledger_id, entry_id)
 
     def read_run_nowait(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | None]:
-        """The entries' bytes as far as they are in memory, ours or the system's. None: `read_many` has it, or says why
+        """Return the bytes of entries that our memory or the page cache has. None: `read_many` has them, or says why
         not."""
         return self._reads.read_run_nowait(ledger_id, entry_ids)
 
     async def read_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | BookieError]:
-        """Return what `read` returns or raises for each of the first of these, as many as one answer should hold (at
+        """Return what `read` returns or raises for each of the first entries, as many as one answer should hold (at
         least one); one hop to the disk for all."""
         return await self._reads.read_many(ledger_id, entry_ids)
 
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
-        """The explicit LAC and the highest entry, as far as there are any.
+        """Return the explicit LAC and the highest entry; None for either that does not exist.
 
         Raises NoSuchLedger, CorruptFile, and UnknownLedgerState in limbo: never a "none" that may be untrue
         (spec/bp46.md#T12).
@@ -275,37 +278,40 @@ class EntryStore:
         return await self._reads.read_lac(ledger_id)
 
     def has_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
-        """True when caches or index have it and the log it is in exists; its bytes are not looked at."""
+        """Return True when caches or index have the entry and its log exists. Does not look at the entry's bytes."""
         return self._reads.has_entry(ledger_id, entry_id)
 
     async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
-        """True when the entry is here and its bytes check. Raises StorageFailed when the disk cannot say."""
+        """Return True when the entry is here and its bytes pass their check. Raises StorageFailed when the disk cannot
+        tell."""
         return await self._reads.check_entry(ledger_id, entry_id)
 
     async def entry_ranges(self, ledger_id: LedgerId) -> list[IdRange]:
-        """Return which entries are here, ascending. Keeps the loop for a slice at a time, however large the ledger is.
+        """Return which entries are here, ascending. Lets other tasks run between slices of a large ledger.
 
         Raises NoSuchLedger.
         """
         return await self._reads.entry_ranges(ledger_id)
 
     async def whole_list(self, ledger_id: LedgerId, take: TakeRanges) -> None:
-        """Give `take` which entries are here, in pieces. Callers take entries that are not among them for absent, so no
-        piece counts before this returns. Raises NoSuchLedger, UnknownLedgerState in doubt, and what `take` does."""
+        """Give `take` which entries are here, in pieces. Callers take all other entries for absent, so no piece counts
+        before this returns. Raises NoSuchLedger, UnknownLedgerState in doubt, and what `take` raises."""
         await self._reads.whole_list(ledger_id, take)
 
     def is_in_doubt(self, ledger_id: LedgerId) -> bool:
-        """True while a "no", a "nothing new" or a list of the ledger's entries may be untrue. All paths ask this."""
+        """Return True while a "no", a "nothing new" or a list of the ledger's entries may be untrue. All paths ask
+        this."""
         return self._reads.is_in_doubt(ledger_id)
 
     def ledgers(self) -> AsyncGenerator[LedgerId, None]:
-        """Every ledger known here from the call to its end, in slices (`LedgerTable.walk`). Close it when you leave
-        early (`contextlib.aclosing`)."""
+        """Yield every ledger known here from the call to its end, in slices (`LedgerTable.walk`). A caller that leaves
+        early must close it (`contextlib.aclosing`)."""
         return self._reads.ledgers()
 
     @property
     def is_doubtful(self) -> bool:
-        """True: nothing is proven yet, so every "no" is "unknown" (integrity sets it until its marks are durable)."""
+        """True: nothing is proven yet, so every "no" must be "unknown" (integrity sets it until its marks are
+        durable)."""
         return self._reads.is_doubtful
 
     @is_doubtful.setter
@@ -315,7 +321,7 @@ class EntryStore:
     # ---- what integrity decides -------------------------------------------------------------------------------------
 
     def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
-        """Return what is known of a ledger; None: this bookie has never heard of it."""
+        """Return what is known of a ledger; None when this bookie does not know it."""
         ledger = self._partition(ledger_id).table.find(ledger_id)
         return None if ledger is None else ledger.facts()
 
@@ -358,8 +364,8 @@ class EntryStore:
                 raise
 
     def clear_limbo(self, ledger_id: LedgerId) -> None:
-        """Let the bookie say no again: the ledger's end is proven and our entries are here. Durable after `flush`
-        (spec/storage.md#E6).
+        """End limbo: the ledger's end is proven and our entries are here, so the bookie may deny an entry again.
+        Durable after `flush` (spec/storage.md#E6).
 
         The fence stays. Raises NoSuchLedger.
         """
@@ -367,7 +373,7 @@ class EntryStore:
         partition.table.release(self._reads.known(partition, ledger_id))
 
     def delete_ledger(self, ledger_id: LedgerId) -> None:
-        """Forget a ledger and its entries, durably at the next checkpoint; after a crash before, it is here again.
+        """Delete a ledger and its entries, durably at the next checkpoint; a crash before that brings it back.
 
         The caller has proof that the metadata store has it no more, or has it without this bookie.
         """
@@ -379,7 +385,7 @@ class EntryStore:
         self.stats.ledgers_deleted += 1
 
     async def flush(self) -> None:
-        """A full checkpoint that begins after this call: entries, facts, marks durable on return.
+        """Run a full checkpoint that begins after this call: entries, facts and marks are durable on return.
 
         Raises DiskFull (nothing is lost; may be tried again) or what stopped the node.
         """
@@ -398,8 +404,8 @@ class EntryStore:
         await future
 
     def _on_journal_trouble(self, error: BookieError) -> None:
-        """A journal without space has some as soon as a checkpoint trims it, which begins at once. Only the first time:
-        while disks stay full every refused write would ask for a checkpoint, so those come once an interval."""
+        """Ask for a checkpoint when a journal's disk is full, as its trim makes space. Only the first time: while disks
+        stay full every refused write would ask again, so later checkpoints come once an interval."""
         is_news = isinstance(error, errors.DiskFull) and not self._health.is_disk_full
         self._health.on_trouble(error)
         if is_news:
@@ -409,7 +415,7 @@ class EntryStore:
 
     @property
     def is_read_only(self) -> bool:
-        """True when normal adds are refused: set by hand, or a disk is full."""
+        """Return True when normal adds are refused: set by hand, or a disk is full."""
         return self._health.is_read_only
 
     def set_read_only(self, read_only: bool) -> None:
@@ -417,36 +423,36 @@ class EntryStore:
         self._health.set_read_only(read_only)
 
     def usage(self) -> Usage:
-        """Space of all ledger directories together, as last measured (each checkpoint turn)."""
+        """Return the space of all ledger directories together, as last measured (each checkpoint turn)."""
         return self._health.usage
 
     def disk_usage(self, number: int) -> Usage:
-        """Space of one ledger directory's disk, as last measured."""
+        """Return the space of one ledger directory's disk, as last measured."""
         return self._health.disks.get(self.options.ledger_dirs[number], Usage(0, 0))
 
     @property
     def disks(self) -> Mapping[str, Usage]:
-        """Space of each directory's disk, as last measured."""
+        """Return the space of each directory's disk, as last measured."""
         return self._health.disks
 
     @property
     def journaled(self) -> tuple[JournalPosition, ...]:
-        """How far each journal is durable, in order."""
+        """Return up to where each journal is durable, in order."""
         return tuple(journal.synced for journal in self._journals)
 
     @property
     def quarantined(self) -> dict[LedgerId, str]:
-        """Ledgers whose state here nobody can judge, and why; as far as this life or an earlier one has met them."""
+        """Return the ledgers whose state here is lost, and why, as far as this process or an earlier one noticed."""
         return {ledger_id: why for each in self._partitions for ledger_id, why in each.table.quarantined.items()}
 
     @property
     def failed_dirs(self) -> tuple[str, ...]:
-        """Ledger directories, as configured, that take no writes any more."""
+        """Return the ledger directories, as configured, that take no more writes."""
         return tuple(self.options.ledger_dirs[each.number] for each in self._partitions if each.failure is not None)
 
     @property
     def is_congested(self) -> bool:
-        """True while adds arrive faster than the disk takes them: stop reading sockets and await `room`."""
+        """Return True while adds arrive faster than the disk takes them: stop reading sockets and await `room`."""
         return not self._health.room.is_set()
 
     async def room(self) -> None:
@@ -461,7 +467,7 @@ class EntryStore:
     # ---- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the tasks. Called once, by `restart.open_store`."""
+        """Start the tasks. `restart.open_store` calls this once."""
         await self._after_checkpoint()
         self._own("checkpoints", self._checkpointer.run())
         for journal in self._journals:
@@ -473,7 +479,7 @@ class EntryStore:
         self._tasks.append(task)
 
     def _on_task_end(self, task: asyncio.Task[None]) -> None:
-        """Our tasks end by `close` or by trouble they told of; anything else is a defect, and stops the node."""
+        """Stop the node when one of our tasks ends by a defect: neither by `close` nor by trouble that it reported."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._health.on_trouble(
@@ -483,7 +489,8 @@ class EntryStore:
             )
 
     async def close(self) -> bool:
-        """Flush and let go. True: everything that was ever accepted is durable, the DIRTY marker may go."""
+        """Flush and close. Return True when everything ever accepted is durable, so that the DIRTY marker may be
+        removed."""
         self._health.stop()
         checkpoints, *journals = self._tasks
         for journal in self._journals:
@@ -498,7 +505,7 @@ class EntryStore:
         return is_clean
 
     async def abandon(self) -> None:
-        """Let go without flushing: what a crash would leave. For a node that failed, and for tests."""
+        """Close without flushing, which leaves what a crash would leave. For a node that failed, and for tests."""
         self._health.stop()
         await self._let_go()
 
@@ -529,7 +536,7 @@ class EntryStore:
     def _find_or_create(
         self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_journaled: bool
     ) -> Ledger:
-        """The ledger with its key checked; made, or its key filled in, when need be. Raises Unauthorized.
+        """Return the ledger with its key checked; create it, or add its key, when needed. Raises Unauthorized.
 
         `is_journaled`: a new key goes into the journal first; the record that follows makes both durable together.
         """
@@ -552,7 +559,8 @@ class EntryStore:
         return ledger
 
     def _find_for_copy(self, partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
-        """Do as `_find_or_create`. Of a quarantined ledger the key that comes with a verified copy is the right one."""
+        """Do as `_find_or_create`. For a quarantined ledger, take the key that comes with a verified copy for the right
+        one."""
         ledger = partition.table.find(ledger_id)
         if ledger is not None and ledger_id in partition.table.quarantined and not ledger.allows(master_key):
             limits.check_master_key(ledger_id, master_key)
@@ -561,8 +569,8 @@ class EntryStore:
         return self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
 
     def _make_room_for_facts(self, partition: Partition) -> None:
-        """Ledgers without a row cannot leave memory before a checkpoint, and a client that may add can make as many as
-        it likes. Raises TooManyRequests when checkpoints do not keep up with new ones."""
+        """Bound the ledgers without a row: none can leave memory before a checkpoint, and a client that may add can
+        create any number. Raises TooManyRequests when checkpoints do not keep up with new ones."""
         count = len(partition.table.dirty)
         if count > self.options.ledgers_dirty_max:
             raise errors.TooManyRequests(f"{count} new ledgers wait for a checkpoint; try again")
@@ -574,7 +582,7 @@ class EntryStore:
             self._complete_soon(done)
 
     def _complete_soon(self, done: Completion) -> None:
-        """Run `done` on the loop's next turn; one callback for all of a turn."""
+        """Call `done` on the loop's next turn; one loop callback serves all calls of a turn."""
         if not self._soon:
             self._loop.call_soon(self._run_soon)
         self._soon.append(done)

@@ -1,4 +1,4 @@
-"""Refusing files that another version of this program wrote. Pure.
+"""Refuses files that another version of this program wrote. Pure.
 
 Each format has a number, and what a number means never changes. A newer one is refused before a byte is changed: read
 with today's eyes it would be damage, and "damage" is what people throw away.
@@ -14,7 +14,7 @@ _NUMBER = struct.Struct(">I")
 
 
 def other_format(data: bytes, magic: bytes, known: int, header_size: int) -> int | None:
-    """Return the format's number, when `data` begins with a whole header of another format than `known`; else None.
+    """Return the format's number when `data` begins with a whole header of another format than `known`; else None.
 
     Every format has its magic, then its number, and the CRC32C of the header as its last four bytes.
     """
@@ -27,7 +27,7 @@ def other_format(data: bytes, magic: bytes, known: int, header_size: int) -> int
 
 
 def refusal(what: str, found: int, known: int) -> errors.RefusedToStart:
-    """Why `what`, of format `found`, is not opened by a program that knows `known`."""
+    """Return the error that refuses `what`, of format `found`, in a program that knows `known`."""
     assert found != known
     if found > known:
         return errors.RefusedToStart(

@@ -1,4 +1,4 @@
-"""One generation of entries that are not yet in an entry log, ordered when it is flushed. Pure.
+"""Holds one generation of entries that are not yet in an entry log; sorts them when they are flushed. Pure.
 
 A ledger directory has two: the active one takes adds, the other is being flushed; both serve reads. A generation is
 dropped only after the checkpoint that covers it is durable (spec/storage.md#E3: never before, however often it failed).
@@ -22,7 +22,7 @@ _PIECE_COUNT: Final = 1024  # looked at together when a generation is taken apar
 
 @dataclass(slots=True, eq=False)
 class CacheGeneration:
-    """Entries by ledger and id, with what they cost in memory."""
+    """Holds entries by ledger and id, and counts their memory."""
 
     ledgers: dict[LedgerId, dict[EntryId, bytes]] = field(default_factory=dict)
     size_bytes: int = 0
@@ -34,7 +34,7 @@ class CacheGeneration:
     def put_run(
         self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes], size_bytes: int
     ) -> None:
-        """Keep entries of one ledger, `size_bytes` of bodies."""
+        """Keep entries of one ledger, whose bodies have `size_bytes` together."""
         entries = self.ledgers.get(ledger_id)
         if entries is None:
             entries = self.ledgers[ledger_id] = {}
@@ -47,12 +47,12 @@ class CacheGeneration:
         return entries.get(entry_id) if entries is not None else None
 
     def drop(self, ledger_id: LedgerId) -> None:
-        """Forget a ledger that was deleted."""
+        """Forget a deleted ledger."""
         self.ledgers.pop(ledger_id, None)
 
     def batches(self, size_bytes_max: int) -> Iterator[list[EntryRun]]:
-        """Yield all entries sorted by (ledger, entry), in batches of about `size_bytes_max`. The generation may lose
-        ledgers meanwhile (`drop`), and gains nothing."""
+        """Yield all entries sorted by (ledger, entry), in batches of about `size_bytes_max`. Meanwhile ledgers may
+        leave the generation (`drop`), but no entry may be added."""
         batch: list[EntryRun] = []
         room = size_bytes_max
         for ledger_id in sorted(self.ledgers):

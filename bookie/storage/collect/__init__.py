@@ -1,1 +1,1 @@
-"""Reclaiming: ledgers that the metadata store has no more, and entry logs that hold nothing else."""
+"""Garbage collection: deletes ledgers that the metadata store no longer has, and drops or rewrites their entry logs."""

@@ -25,7 +25,7 @@ _COUNT = struct.Struct(">QQ")
 
 
 class Amount(NamedTuple):
-    """So many ledgers, so many bytes of entry logs."""
+    """A number of ledgers, and the bytes that they hold in entry logs."""
 
     ledgers: int = 0
     size_bytes: int = 0
@@ -35,7 +35,7 @@ class Amount(NamedTuple):
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    """The sum of all."""
+    """Return the sum of all amounts."""
     found = Amount()
     for amount in amounts:
         found = found.plus(amount)
@@ -43,7 +43,7 @@ def total(amounts: Iterable[Amount]) -> Amount:
 
 
 class Window:
-    """What was collected in the last day, by hours, newest first."""
+    """The amounts collected in the last day, by hours, newest first."""
 
     def __init__(self, now_ns: int, hours: Iterable[Amount] = ()) -> None:
         self._hours = [*hours][:_HOURS]
@@ -51,7 +51,7 @@ class Window:
         self._began_ns = now_ns
 
     def at(self, now_ns: int) -> Amount:
-        """The sum of the day that ends now; hours that ended are counted as such."""
+        """Return the sum of the day that ends now; first move the window on by the hours that have ended."""
         passed = (now_ns - self._began_ns) // _HOUR_NS
         assert passed >= 0, "a monotonic clock went back"
         self._hours = ([Amount()] * min(passed, _HOURS) + self._hours)[:_HOURS]
@@ -59,7 +59,7 @@ class Window:
         return total(self._hours)
 
     def count(self, amount: Amount) -> None:
-        """Count what is being collected now (call `at` before)."""
+        """Count an amount that is being collected now (call `at` before)."""
         self._hours[0] = self._hours[0].plus(amount)
 
     def dump(self) -> bytes:
@@ -68,7 +68,8 @@ class Window:
 
     @classmethod
     def load(cls, data: bytes | None, now_ns: int) -> Self:
-        """Load what `dump` wrote; None: nothing yet. The hour that ran then begins anew now. Raises CorruptFile."""
+        """Load the bytes that `dump` wrote; None: nothing was collected yet. The newest hour begins again now. Raises
+        CorruptFile."""
         if data is None:
             return cls(now_ns)
         if len(data) != _HOURS * _COUNT.size:
@@ -77,14 +78,15 @@ class Window:
 
 
 class Ruling(NamedTuple):
-    """`reason` "": all that was found may be collected. Else nothing may."""
+    """The brake's answer. `reason` "": every ledger found may be collected. Otherwise none may."""
 
     reason: str
     allowed: Amount  # in this day, beside what was collected in it already
 
 
 def rule(found: Amount, held: Amount, collected: Amount, options: BrakeOptions) -> Ruling:
-    """Whether `found`, ledgers that the metadata store no longer has, may go without a person.
+    """Decide whether `found`, ledgers that the metadata store no longer has, may be collected without a person's
+    consent.
 
     `held`: all that is here, `found` included; `collected`: in the day that ends now. A few ledgers (`ledgers_min`)
     pass a day whatever their share; for more than those the share counts in ledgers and in bytes.

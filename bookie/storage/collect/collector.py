@@ -1,4 +1,4 @@
-"""Driver of garbage collection: forget ledgers that are proven gone, then drop entry logs that held only such.
+"""Runs garbage collection: deletes ledgers that are proven gone, then drops entry logs that held only such ledgers.
 
 Must never delete on a doubt (spec/bp46.md#S20): a ledger in limbo, a store that is not proven yet, a metadata store
 that does not answer, or one that suddenly lacks more than a day's worth of what is here (`brake`). A ledger directory
@@ -33,7 +33,7 @@ _FIRST_COUNT = 10
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What one run did, and what the brake kept of what the metadata store no longer has."""
+    """What one run deleted, and what the brake kept although the metadata store no longer has it."""
 
     ledgers_seen: int
     ledgers_deleted: int
@@ -47,7 +47,8 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class _DeletedLedgers:
-    """What the metadata store no longer has of one ledger directory: eight bytes each, for there may be millions."""
+    """The ledgers of one directory that the metadata store no longer has: eight bytes each, for there may be
+    millions."""
 
     partition: Partition
     ledger_ids: "array[int]"
@@ -67,8 +68,8 @@ async def collect(
     released: int = 0,
     looks_only: bool = False,
 ) -> Collected:
-    """One run over every ledger in directories that take writes. A ledger of which `is_absent` cannot tell is kept, in
-    `undecided`; when it can tell of none any more, what it raised is raised here, and no ledger is deleted.
+    """Run once over every ledger in directories that take writes. A ledger for which `is_absent` has no answer is kept,
+    and listed in `undecided`; when `is_absent` answers for no ledger any more, raise its error and delete no ledger.
 
     First all that is gone is found; then the brake rules over all of it; then each is asked about again, and deleted.
     `counts` None: without the brake. `released`: so many may go whatever the brake says, for a person said so; they
@@ -105,7 +106,8 @@ async def collect(
 
 
 class _Asking:
-    """One run's questions about single ledgers. One that nobody can answer costs that ledger alone."""
+    """Asks the metadata store about single ledgers during one run. A question without an answer keeps that ledger
+    only."""
 
     def __init__(self, store: EntryStore, is_absent: IsAbsent, undecided: Undecided) -> None:
         self.store = store
@@ -114,8 +116,8 @@ class _Asking:
         self._last_error: BookieError | None = None
 
     async def is_gone(self, ledger_id: LedgerId) -> bool | None:
-        """Return True when the ledger may go; None when nobody can tell just now, or it is not due to be asked about.
-        Raises errors that concern more than this one ledger."""
+        """Return True when the ledger may be deleted; None when the store has no answer now, or the next question is
+        not due. Raises errors that concern more than this one ledger."""
         if not self._undecided.is_due(ledger_id):
             return None
         try:
@@ -131,13 +133,13 @@ class _Asking:
         return is_gone and _may_go(self.store, ledger_id)
 
     def check_answered(self) -> None:
-        """Raise the last error when this run got no answer at all."""
+        """Raise the last error when the store answered no question of this run."""
         if self._undecided.is_silent and self._last_error is not None:
             raise self._last_error
 
 
 async def _look(ask: _Asking, partition: Partition) -> tuple[int, _DeletedLedgers, int]:
-    """(ledgers seen, those that are gone, bytes of all)."""
+    """Return (ledgers seen, those of them that are gone, bytes of all)."""
     seen, gone = 0, array("q")
     async with contextlib.aclosing(partition.table.walk()) as ledgers:
         async for ledger_id in ledgers:
@@ -157,7 +159,7 @@ def _may_go(store: EntryStore, ledger_id: LedgerId) -> bool:
 
 
 def _ruled(store: EntryStore, found: Sequence[_DeletedLedgers], here: Amount, counts: DailyCounts) -> Collected:
-    """Ask the brake about all that was found, before any of it goes."""
+    """Ask the brake about all ledgers found, before any of them is deleted."""
     amount, day = brake.total(gone.amount for gone in found), counts.total()
     ruling = brake.rule(amount, here, day, store.options.brake)
     done = Collected(here.ledgers, 0, 0, day=day, allowed=ruling.allowed)
@@ -168,7 +170,7 @@ def _ruled(store: EntryStore, found: Sequence[_DeletedLedgers], here: Amount, co
 
 
 async def _delete(ask: _Asking, found: Sequence[_DeletedLedgers], counts: DailyCounts | None) -> int:
-    """Forget what was found, as far as it is still gone: since then a person may have put records back."""
+    """Delete the ledgers found that are still gone: a person may have restored metadata records meanwhile."""
     deleted = 0
     for gone in found:
         if counts is not None:
@@ -182,7 +184,7 @@ async def _delete(ask: _Asking, found: Sequence[_DeletedLedgers], counts: DailyC
 
 
 async def _flush_and_drop(store: EntryStore) -> int:
-    """Make the deletions durable, then drop what they leave dead; how many logs."""
+    """Make the deletions durable, then drop logs that hold only deleted ledgers; return how many logs."""
     try:
         await store.flush()
     except errors.PartitionFailed:
@@ -204,7 +206,7 @@ def _that_take_writes(store: EntryStore) -> list[Partition]:
 
 
 async def drop_dead_logs(store: EntryStore) -> int:
-    """Remove entry logs that hold nothing of a ledger that is here; how many."""
+    """Remove entry logs that hold entries of no present ledger; return how many."""
     dropped = 0
     for partition in _that_take_writes(store):
         for log_id in plan.dead(await survey.survey(partition)):

@@ -1,4 +1,4 @@
-"""Driver of compaction: copies what is live in a log into the current one, then drops the old log.
+"""Runs compaction: copies the live entries of a log into the current log, then drops the old one.
 
 The copies take the way that copied entries take: write cache, entry log, sync, index, flush. So there is one order of
 durability, and one place that argues it (`checkpoint`). Only then is the old log removed.
@@ -36,7 +36,7 @@ _ENDS_A_RUN = (errors.DiskFull, errors.OutOfResources, errors.PartitionFailed)
 
 @dataclass(slots=True)
 class Compacted:
-    """What one run did. `refused`: why nothing was tried on a ledger directory, "" when it was."""
+    """What one run did. `refused`: why a ledger directory was skipped, "" when none was."""
 
     logs: int = 0
     entries: int = 0
@@ -47,7 +47,8 @@ class Compacted:
 
 
 class Compactor:
-    """One task at a time runs it (`server.collection`). `run` is the scheduled one, `compact` the one by hand."""
+    """Copies live entries out of logs. One task at a time uses it (`server.collection`): `run` on schedule, `compact`
+    when a person asks."""
 
     def __init__(self, store: EntryStore, options: CompactionOptions, clock: Clock) -> None:
         self._store = store
@@ -59,13 +60,13 @@ class Compactor:
         self._last_ns = {Kind.MINOR: now_ns, Kind.MAJOR: now_ns}
 
     async def run(self) -> Compacted | None:
-        """Compact if it is time to; None when it is not. Raises as `compact`."""
+        """Compact when a run is due; return None when none is. Raises as `compact`."""
         kind = plan.due(self._last_ns, self._clock.monotonic_ns(), self._options)
         return None if kind is None else await self.compact(kind)
 
     async def compact(self, kind: Kind, *, is_forced: bool = False) -> Compacted:
-        """One run over all ledger directories. Raises DiskFull (the rest stays as it is), OutOfResources, and
-        errors that stop the node."""
+        """Compact all ledger directories once. Raises DiskFull (the remaining logs stay as they are), OutOfResources,
+        and errors that stop the node."""
         now_ns = self._clock.monotonic_ns()
         self._last_ns[Kind.MINOR] = now_ns
         if kind is Kind.MAJOR:
@@ -91,7 +92,7 @@ class Compactor:
         return done
 
     async def _compact_or_keep(self, partition: Partition, usage: LogUsage, done: Compacted) -> None:
-        """Compact one log; one that cannot be read is left, and keeps no other from being compacted."""
+        """Compact one log. A log that cannot be read is kept, and the run goes on with the others."""
         try:
             await self._compact_log(partition, usage, done)
         except errors.StorageFailed as error:
@@ -128,7 +129,7 @@ class Compactor:
         self._store.stats.logs_compacted += 1
 
     async def _wait_for_turn(self, partition: Partition, piece: Sequence[EntryPlace]) -> None:
-        """Wait, to copy as slowly as told, and never so that clients find the write cache full of copies."""
+        """Wait as long as the configured rate demands, and while the write cache has no room to spare for copies."""
         now_ns = self._clock.monotonic_ns()
         size = sum(place.location.size for place in piece)
         await self._clock.sleep_until(max(self._bytes.take(size, now_ns), self._entries.take(len(piece), now_ns)))
@@ -138,7 +139,7 @@ class Compactor:
 
 
 async def _read(partition: Partition, log_id: int, piece: Sequence[EntryPlace]) -> Sequence[Buffer | None]:
-    """The bodies at `piece`; None for each that the disk does not give, or that does not check."""
+    """Return the bodies at `piece`; None for each that the disk cannot read or that fails its check."""
     try:
         return await partition.logs.read_many(log_id, piece)
     except errors.OutOfResources:
@@ -152,7 +153,8 @@ async def _read(partition: Partition, log_id: int, piece: Sequence[EntryPlace]) 
 def keep_copies(
     partition: Partition, piece: Sequence[EntryPlace], bodies: Sequence[Buffer | None]
 ) -> tuple[int, int, bool]:
-    """Put those entries into the write cache that are still where they were read; (entries, bytes, all readable).
+    """Put those entries into the write cache whose location has not changed since the read; return (entries, bytes,
+    whether all were readable).
 
     One step that nothing can interrupt: a newer entry, here or in the index, is never replaced by the one read before.
     """

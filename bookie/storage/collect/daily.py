@@ -1,4 +1,5 @@
-"""What a bookie collected in the last day, kept in the index of each ledger directory: it outlives the process."""
+"""Keeps what a bookie collected in the last day in the index of each ledger directory, so that restarts do not reset
+it."""
 
 import logging
 from collections.abc import Sequence
@@ -17,8 +18,8 @@ _USED_UP = Amount(1 << 40, 1 << 60)
 
 
 class DailyCounts:
-    """One window for each ledger directory. What cannot be read counts as a day that is used up: nothing is collected
-    for a day, and nothing ends.
+    """One window for each ledger directory. A window that cannot be read counts as full: nothing is collected for a
+    day, and the node goes on.
 
     CRASH: the index has a count before it has the deletions, and what of it a crash leaves is a prefix of what was
     written: never deletions without their count. A count whose deletions a crash undid is counted again: less goes
@@ -44,8 +45,8 @@ class DailyCounts:
         self._save(number)
 
     def keep_time(self) -> None:
-        """Keep which hours have passed, or a bookie that starts again would hold for longer than a day. Durable with
-        the next checkpoint that has something to write: an hour too many is on the safe side."""
+        """Store which hours have passed, or a restarted bookie would hold for longer than a day. Durable with the next
+        checkpoint that writes anything: a bookie that forgets an hour holds for longer, which is safe."""
         self.total()
         for partition in self._partitions:
             if partition.failure is None and self._saved[partition.number] is not None:

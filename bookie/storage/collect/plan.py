@@ -1,4 +1,4 @@
-"""Which entry logs go, which are rewritten, and when. Pure.
+"""Decides which entry logs are dropped, which are compacted, and when. Pure.
 
 A log whose ledgers are all gone is dropped whole. A log of which little is live is compacted: its live entries are
 written anew and it is dropped then. Both only for logs that are never written again.
@@ -22,7 +22,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogUsage:
-    """One log: its size, and the bytes in it of ledgers that are still here (an upper bound)."""
+    """The size of one log, and the bytes in it of ledgers that still exist (an upper bound)."""
 
     log_id: int
     total_bytes: int
@@ -35,7 +35,7 @@ class LogUsage:
 
 
 def dead(logs: Iterable[LogUsage]) -> list[int]:
-    """Ids of logs to drop as they are, ascending.
+    """Return the ids of logs that can be dropped without copying, ascending.
 
     A log without any recorded ledger holds only what a crash left before its checkpoint was durable: nothing points
     into it.
@@ -44,7 +44,7 @@ def dead(logs: Iterable[LogUsage]) -> list[int]:
 
 
 def candidates(logs: Iterable[LogUsage], threshold: float) -> list[LogUsage]:
-    """Logs worth compacting, those first that cost least and free most."""
+    """Return the logs worth compacting, first those that cost least and free most."""
     return sorted(
         (log for log in logs if log.ledgers and log.share < threshold), key=lambda log: (log.share, log.log_id)
     )
@@ -64,7 +64,7 @@ def due(last_ns: dict[Kind, int], now_ns: int, options: CompactionOptions) -> Ki
 
 
 def refusal(kind: Kind, disk: Usage, *, warn: float, full: float, is_forced: bool, options: CompactionOptions) -> str:
-    """Why a run must not begin on a disk so full, "" when it may. Copies need room before the old log gives it back."""
+    """Return why a run of `kind` must not begin, "" when it may. Copies need space before the old log's is freed."""
     rule = rule_of(kind, options)
     if not rule.is_on and not (is_forced and options.is_forced_allowed and rule.threshold > 0):
         return f"{kind.value} compaction is switched off"

@@ -1,4 +1,5 @@
-"""What the entry logs of one directory hold, and which of their ledgers are still here. The loop turns between pieces.
+"""Finds what the entry logs of one directory hold, and which of their ledgers still exist. Lets other tasks run in
+between.
 
 Only logs that are never written again are looked at: the index knows everything of those. Never says "dead" of a ledger
 whose deletion is not durable yet: after a crash that one would be back.
@@ -23,7 +24,7 @@ PIECE_BYTES = 1 * MIB
 
 
 async def survey(partition: Partition) -> list[LogUsage]:
-    """Every log that is never written again, ascending. One that cannot be looked at counts as wholly live, so
+    """Return every log that is no longer written, ascending. A log that cannot be examined counts as wholly live, so
     that it is kept."""
     found = []
     for log_id in sorted(log_id for log_id in partition.logs.ids if log_id < partition.first_open_log):
@@ -53,8 +54,8 @@ async def _usage(partition: Partition, log_id: int) -> LogUsage:
 
 
 async def sizes(partition: Partition, chosen: Container[LedgerId]) -> tuple[int, int]:
-    """Bytes that the logs hold of ledgers that are here: of all, and of the chosen. What was never flushed is in no
-    log yet; a log that cannot be looked at counts for nothing."""
+    """Return the bytes in logs of ledgers that still exist: of all, and of the chosen ones. Entries not yet flushed are
+    in no log; a log that cannot be examined counts as 0."""
     total_bytes = chosen_bytes = 0
     for log_id in sorted(partition.logs.ids):
         with contextlib.suppress(errors.CorruptFile):
@@ -67,7 +68,7 @@ async def sizes(partition: Partition, chosen: Container[LedgerId]) -> tuple[int,
 
 
 async def holds_quarantined(partition: Partition, log_id: int) -> bool:
-    """True when the log holds anything of a ledger of which the index may not know all that is there."""
+    """Return True when the log holds entries of a quarantined ledger, whose rows in the index may be incomplete."""
     async for uses in partition.index.walk_use(log_id):
         if any(ledger_id in partition.table.quarantined for ledger_id, _ in uses):
             return True
@@ -75,7 +76,7 @@ async def holds_quarantined(partition: Partition, log_id: int) -> bool:
 
 
 async def live_places(partition: Partition, log_id: int) -> AsyncGenerator[list[EntryPlace], None]:
-    """Yield what the index has in that log, in pieces of about `PIECE_BYTES`, each ascending by offset.
+    """Yield the entries that the index locates in that log, in pieces of about `PIECE_BYTES`, each ascending by offset.
 
     Close it when you leave early (`contextlib.aclosing`).
     """
@@ -99,7 +100,7 @@ async def live_places(partition: Partition, log_id: int) -> AsyncGenerator[list[
 
 
 async def drop(partition: Partition, log_id: int) -> None:
-    """Remove a log that nothing points into.
+    """Remove a log that no index row names.
 
     CRASH: its records of use go first; a log without them is one that nothing points into, and goes the next time.
     """

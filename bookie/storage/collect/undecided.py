@@ -1,4 +1,4 @@
-"""Ledgers of which the metadata store cannot say whether they may go. Pure.
+"""Remembers ledgers for which the metadata store cannot say whether they may be deleted. Pure.
 
 One record that cannot be read, one part of the metadata store that does not answer for it: that ledger is kept, listed
 with the reason, and asked about again after pauses that grow; all others are collected. Only when no question
@@ -26,7 +26,8 @@ class _Case:
 
 
 class Undecided:
-    """Kept from run to run. `begin` each run; then `is_due` before, `failed` or `decided` after each question."""
+    """The undecided ledgers, kept from run to run. Call `begin` for each run; `is_due` before and `failed` or `decided`
+    after each question."""
 
     def __init__(self) -> None:
         self._cases: dict[LedgerId, _Case] = {}
@@ -34,7 +35,7 @@ class Undecided:
         self._has_answer = False
 
     def begin(self, *, all_due: bool = False) -> None:
-        """A run begins. `all_due`: a person asks, so nothing is put off."""
+        """Begin a run. `all_due`: a person asks, so no ledger's question is put off."""
         self._in_a_row, self._has_answer = 0, False
         for case in self._cases.values():
             case.pause_runs = 0 if all_due else max(0, case.pause_runs - 1)
@@ -49,7 +50,8 @@ class Undecided:
         self._cases.pop(ledger_id, None)
 
     def failed(self, ledger_id: LedgerId, reason: str) -> bool:
-        """Note that there was no answer about it. True when the whole store seems silent: the run must not go on."""
+        """Note that the store gave no answer about the ledger. Return True when the whole store seems silent: the run
+        must end."""
         case = self._cases.setdefault(ledger_id, _Case(reason))
         case.reason = reason
         case.pause_runs = min(PAUSE_RUNS_MAX, 1 << min(case.failures, 10))
@@ -59,7 +61,7 @@ class Undecided:
 
     @property
     def is_silent(self) -> bool:
-        """True when this run got no answer to any of its questions, and asked some."""
+        """Return True when this run asked questions and got no answer to any of them."""
         return self._in_a_row > 0 and not self._has_answer
 
     def __iter__(self) -> Iterator[tuple[LedgerId, str]]:

@@ -1,1 +1,2 @@
-"""Entry logs: where entries live. Written sorted by checkpoints, read by location, dropped whole."""
+"""Entry logs: the files that hold entries. Checkpoints write them sorted; reads go by location; a log is dropped
+whole."""

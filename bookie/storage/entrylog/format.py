@@ -64,8 +64,8 @@ def pack_run(log_id: int, offset: int, bodies: Sequence[bytes], buffers: list[Bu
 
 
 def body_of(data: bytes, start: int, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> bytes | None:
-    """Return the body of the entry's record, which begins at `start` of `data`; None when that is not exactly it,
-    whole and valid."""
+    """Return the body of the entry's record, which begins at `start` of `data`; None unless a whole, valid record of
+    this very entry is there."""
     begin = start + RECORD_HEAD_SIZE
     body = data[begin : begin + location.size]
     if len(body) != location.size or location.size < _IDS.size:
@@ -77,7 +77,7 @@ def body_of(data: bytes, start: int, location: Location, ledger_id: LedgerId, en
 
 
 def claimed_size(head: bytes) -> int:
-    """The body's size as the head says, checked by nothing yet; 0 for a head that is not whole."""
+    """Return the body's size as the record's head gives it, not verified; 0 for a head that is cut off."""
     return int(_HEAD.unpack_from(head)[1]) if len(head) >= RECORD_HEAD_SIZE else 0
 
 

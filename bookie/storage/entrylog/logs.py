@@ -1,4 +1,4 @@
-"""The entry logs of one ledger directory: which exist, their open handles, reading a record by its location.
+"""The entry logs of one ledger directory: their ids, their open handles, and reading a record by its location.
 
 Must never answer with bytes that do not check, nor turn a damaged or missing log into "no such entry".
 """
@@ -26,7 +26,7 @@ FILES_MAX = 256
 
 
 class EntryPlace(NamedTuple):
-    """An entry and where its record is."""
+    """An entry and the location of its record."""
 
     ledger_id: LedgerId
     entry_id: EntryId
@@ -34,7 +34,7 @@ class EntryPlace(NamedTuple):
 
 
 def path_of(directory: str, log_id: int) -> str:
-    """The path of entry log `log_id` in `directory` (a `current` directory)."""
+    """Return the path of entry log `log_id` in `directory` (a `current` directory)."""
     return f"{directory}/{log_id:08x}{SUFFIX}"
 
 
@@ -43,7 +43,7 @@ def _record_size(location: Location) -> int:
 
 
 def in_pieces(places: Sequence[EntryPlace], size_bytes_max: int) -> Iterator[list[EntryPlace]]:
-    """`places` in order, in pieces of at most so many bytes; a larger entry is a piece of its own."""
+    """Yield `places` in order, in pieces of at most that many bytes; a larger entry is a piece of its own."""
     piece: list[EntryPlace] = []
     size = 0
     for place in places:
@@ -62,12 +62,12 @@ def offset_of(place: EntryPlace) -> int:
 
 
 def end_of(location: Location) -> int:
-    """The offset after the entry's record."""
+    """Return the offset after the entry's record."""
     return location.offset + _record_size(location)
 
 
 def _spans(places: Sequence[EntryPlace]) -> Iterator[list[EntryPlace]]:
-    """Runs of `places` that lie so close together that one read fetches them all."""
+    """Yield runs of `places` that lie so close together that one read fetches them all."""
     span: list[EntryPlace] = []
     for place in places:
         if span and (
@@ -82,7 +82,7 @@ def _spans(places: Sequence[EntryPlace]) -> Iterator[list[EntryPlace]]:
 
 
 def _bodies(data: bytes, start: int, places: Sequence[EntryPlace]) -> list[bytes | None]:
-    """The bodies of records in `data`, which was read at `start`; None for one that does not check."""
+    """Return the bodies of records in `data`, which was read at `start`; None for one that fails its check."""
     body_of = log_format.body_of
     return [
         body_of(data, location.offset - start, location, ledger_id, entry_id)
@@ -91,7 +91,8 @@ def _bodies(data: bytes, start: int, places: Sequence[EntryPlace]) -> list[bytes
 
 
 class EntryLogs:
-    """At most `FILES_MAX` handles stay open besides those being written. Ids never come back."""
+    """Reads entry logs. Keeps at most `FILES_MAX` handles open besides those of logs being written. No id is used
+    twice."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self.disk = disk
@@ -103,14 +104,14 @@ class EntryLogs:
         self._removed: dict[int, File] = {}  # closed by the last read that is under way there
 
     async def load(self) -> None:
-        """Learn which logs are there."""
+        """List the directory to learn which logs exist."""
         for name in await self.disk.list(self.directory):
             stem = name.removesuffix(SUFFIX)
             if stem != name and len(stem) == 8 and all(digit in "0123456789abcdef" for digit in stem):
                 self.ids.add(int(stem, 16))
 
     async def check_versions(self) -> None:
-        """Raise RefusedToStart when a log was written in another format than ours. Damage is not looked for."""
+        """Raise RefusedToStart when a log has another format version than ours. Does not look for damage."""
         for log_id in sorted(self.ids):
             path = path_of(self.directory, log_id)
             version = None
@@ -129,7 +130,7 @@ class EntryLogs:
                 raise versions.refusal(path, version, log_format.VERSION)
 
     async def create(self, log_id: int) -> File:
-        """Begin a log: its header is written, nothing is durable yet."""
+        """Create a log and write its header; nothing is durable yet."""
         assert log_id not in self.ids
         path = path_of(self.directory, log_id)
         file = await self._with_descriptor(lambda: self.disk.open(path, create=True, exclusive=True, in_blocks=True))
@@ -143,7 +144,7 @@ class EntryLogs:
         return file
 
     def read_nowait(self, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Buffer | None:
-        """The entry's body, or None when the disk must be waited for. Raises CorruptFile."""
+        """Return the entry's body, or None when the read would wait for the disk. Raises CorruptFile."""
         file = self._files.get(location.log_id)
         if file is None or end_of(location) > file.size:
             return None
@@ -153,13 +154,13 @@ class EntryLogs:
         return self._check(data, location, ledger_id, entry_id)
 
     async def read(self, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
-        """The entry's body. Raises CorruptFile (also when the log is gone), StorageFailed."""
+        """Return the entry's body. Raises CorruptFile (also when the log is gone), StorageFailed."""
         (data,) = await self._pread_many(location.log_id, [(location.offset, _record_size(location))])
         return self._check(data, location, ledger_id, entry_id)
 
     async def read_many(self, log_id: int, places: Sequence[EntryPlace]) -> list[bytes | None]:
-        """The bodies of entries of one log, `places` ascending by offset, with one read where they are neighbours and
-        one hop for all. The caller bounds their bytes.
+        """Return the bodies of entries of one log, `places` ascending by offset: one read for neighbours, one hop to
+        the disk's threads for all. The caller bounds their bytes.
 
         None for one that does not check. Raises CorruptFile when the log is gone, StorageFailed.
         """
@@ -173,7 +174,7 @@ class EntryLogs:
         return bodies
 
     def read_many_nowait(self, log_id: int, places: Sequence[EntryPlace]) -> list[bytes | None] | None:
-        """Read the bodies of `places`, all of one span; None when the disk must be waited for."""
+        """Return the bodies of `places`, all of one span; None when the read would wait for the disk."""
         file = self._files.get(log_id)
         if file is None:
             return None
@@ -182,7 +183,7 @@ class EntryLogs:
         return None if data is None else _bodies(data, start, places)
 
     async def size_of(self, log_id: int) -> int:
-        """Bytes of a log that is written no more. Raises CorruptFile, StorageFailed."""
+        """Return the bytes of a log that is no longer written. Raises CorruptFile, StorageFailed."""
         return (await self._open(log_id)).size
 
     async def _pread_many(self, log_id: int, spans: Sequence[Span]) -> list[bytes]:
@@ -206,7 +207,7 @@ class EntryLogs:
         return body
 
     def complaint(self, place: EntryPlace) -> str:
-        """Say what is wrong with an entry whose record does not check, and what to do."""
+        """Say what is wrong with an entry whose record fails its check, and what to do."""
         return (
             f"{path_of(self.directory, place.location.log_id)}: the record of entry {place.entry_id} of ledger"
             f" {place.ledger_id} at offset {place.location.offset} does not check; other bookies have copies: run the"
@@ -234,12 +235,12 @@ class EntryLogs:
         return kept
 
     async def trim(self) -> None:
-        """Close handles beyond the bound, those open for longest first, of those that nobody reads or writes now."""
+        """Close the handles beyond the bound that no read or write uses now, those opened first before the others."""
         while len(self._files) > FILES_MAX and await self._close_idle():
             pass
 
     async def _close_idle(self) -> bool:
-        """Close the handle that was open for longest, of those that nobody uses now; False: there is none."""
+        """Close the handle that was opened first among those not in use; return False when all are in use."""
         idle = (log_id for log_id in self._files if log_id < self.written_from and log_id not in self._reads)
         log_id = next(idle, None)
         if log_id is not None:
@@ -247,7 +248,7 @@ class EntryLogs:
         return log_id is not None
 
     async def _with_descriptor(self, open_file: Callable[[], Awaitable[File]]) -> File:
-        """Open a file; without a descriptor left, in the place of one that nobody needs now."""
+        """Open a file; when the process has no descriptor left, close an idle handle first."""
         try:
             return await open_file()
         except errors.OutOfResources:
@@ -256,7 +257,7 @@ class EntryLogs:
             return await open_file()
 
     async def remove(self, log_id: int) -> None:
-        """Remove a log that nothing points into, durably. Reads that are under way there come to their end."""
+        """Remove a log that no index row names, durably. Reads of it that are under way still complete."""
         self.ids.discard(log_id)
         file = self._files.pop(log_id, None)
         if file is not None and log_id in self._reads:

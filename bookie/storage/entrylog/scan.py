@@ -1,4 +1,4 @@
-"""Reading an entry log from its head to its end, piece by piece: for people who look, never to answer a client.
+"""Reads an entry log from its head to its end, piece by piece, for inspection; clients are never answered from here.
 
 What the index points at is what a log holds (`index`); a scan also meets what crashes and rewrites left behind.
 """
@@ -15,7 +15,7 @@ PIECE_BYTES = 1 * MIB
 
 
 class BadRecord(NamedTuple):
-    """Bytes at `offset` that are no whole, valid record. `is_end`: nothing after them could be read either."""
+    """Bytes at `offset` that are not a whole, valid record. `is_end`: the scan cannot read anything after them."""
 
     offset: int
     reason: str
@@ -23,8 +23,8 @@ class BadRecord(NamedTuple):
 
 
 async def scan(file: File, log_id: int) -> AsyncIterator[ScannedRecord | BadRecord]:
-    """Every record in order. A bad one whose size leads to a valid one is passed over, any other ends the scan: a torn
-    tail looks like that."""
+    """Yield every record in order. Skip a bad record when its size leads to a valid one; any other bad record ends the
+    scan, as a torn tail looks like that."""
     window = _Window(file)
     if not log_format.is_header(await window.at(0, log_format.HEADER_SIZE), log_id):
         yield BadRecord(0, "the header does not check", is_end=True)
@@ -46,7 +46,7 @@ async def scan(file: File, log_id: int) -> AsyncIterator[ScannedRecord | BadReco
 
 
 async def _record_at(window: "_Window", offset: int, log_id: int) -> tuple[ScannedRecord | None, int]:
-    """The record at `offset`, None when it does not check; and where it says that it ends."""
+    """Return the record at `offset`, None when it fails its check; and the end offset that its head gives."""
     head = await window.at(offset, log_format.RECORD_HEAD_SIZE)
     size = log_format.RECORD_HEAD_SIZE + log_format.claimed_size(head)
     if offset + size > window.file.size:
@@ -58,7 +58,7 @@ async def _record_at(window: "_Window", offset: int, log_id: int) -> tuple[Scann
 
 
 class _Window:
-    """A piece of a file in memory, moved along as it is read."""
+    """The part of a file that is in memory; it moves on as the file is read."""
 
     def __init__(self, file: File) -> None:
         self.file = file

@@ -1,4 +1,5 @@
-"""Appending entries to the newest log of a directory, rolled by size. One caller: the directory's checkpoint.
+"""Appends entries to the newest log of a directory and begins a new log by size. Only the directory's checkpoint calls
+it.
 
 Must never append to a log of an earlier life (its tail may be torn), and never hand out a location whose bytes were
 not accepted by the file.
@@ -31,11 +32,11 @@ class LogWriter:
 
     @property
     def first_open_id(self) -> int:
-        """Logs before this one are never written again."""
+        """Return the lowest id of a log that may still be written."""
         return self.current_id if self.current_id >= 0 else self.next_id
 
     def begin(self) -> None:
-        """A checkpoint begins: `roll_back` comes back to here."""
+        """Begin a checkpoint: `roll_back` returns to this point."""
         self._began_in, self._began_at = self._file, self._file.size if self._file is not None else 0
         self._began_id = self.current_id
         self._begun = []
@@ -69,7 +70,7 @@ class LogWriter:
         return file
 
     async def roll_back(self) -> None:
-        """Give back the space of everything since `begin`. A full disk would otherwise fill with each new attempt.
+        """Cut off everything written since `begin`. Otherwise each new attempt on a full disk would fill it further.
 
         CRASH: nothing points at these bytes, whatever of them stays; a log that nothing points into is dropped later.
         """
@@ -82,7 +83,7 @@ class LogWriter:
         self._begun = []
 
     async def sync(self) -> None:
-        """Make everything appended durable: bytes first, then new names."""
+        """Make everything appended durable: first the bytes, then the names of new logs."""
         for file in self._unsynced:
             await file.sync()
         if self._has_new_names:

@@ -1,1 +1,2 @@
-"""The journal: what was acknowledged and is not yet checkpointed. Written in groups, one sync per group."""
+"""The journal: keeps every acknowledged record until a checkpoint covers it. Written in groups, with one sync per
+group."""

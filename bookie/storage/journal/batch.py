@@ -17,7 +17,7 @@ Completion = Callable[[BookieError | None], None]
 
 
 class JournalPosition(NamedTuple):
-    """A place in one journal: everything before it is in the state that carries the mark. (0, 0): nothing is."""
+    """A place in one journal. As a mark: the state that carries it contains all records before it. (0, 0): none."""
 
     file_id: int
     offset: int
@@ -64,7 +64,7 @@ class GroupPacker:
     def put_run(
         self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes], done: Completion
     ) -> None:
-        """Add entries of one ledger, as one record: one head and one completion for all of them."""
+        """Add entries of one ledger as one record, with one head and one completion for all."""
         group = self.pending
         head, size = journal_format.pack_run(self._seed, group.start, ledger_id, entry_ids, bodies)
         group.buffers.append(head)
@@ -83,7 +83,8 @@ class GroupPacker:
         return group
 
     def cut(self, next_seed: int | None = None) -> Group:
-        """Take the pending group, padded. With `next_seed` the next one opens a new file, else it follows this one."""
+        """Take the pending group, padded. With `next_seed` the next group opens a new file, else it follows this
+        one."""
         group = self.pad()
         if next_seed is None:
             self.pending = Group(group.end)

@@ -1,4 +1,5 @@
-"""Does a journal still hold what it is known to have held? Looks only; the replay judges everything else."""
+"""Checks that a journal still holds the records that a mark proves were there. Reads only; the replay judges the
+rest."""
 
 from bookie.base import errors
 from bookie.ports.disk import Disk
@@ -7,8 +8,8 @@ from bookie.storage.journal.batch import JournalPosition
 
 
 async def reaches(disk: Disk, directory: str, mark: JournalPosition) -> bool:
-    """True when all before `mark`, which was durable, is in the journal of `directory` (a `current`), or was let go by
-    a checkpoint: a later file is there then. Damage that the replay refuses is left to it, and is True here."""
+    """Return True when the journal of `directory` (a `current`) holds all records before the durable `mark`, or a
+    checkpoint trimmed them: a later file exists then. Also True for damage, which the replay refuses."""
     ids = await files.list_ids(disk, directory)
     if not ids or ids[-1] < mark.file_id:
         return False

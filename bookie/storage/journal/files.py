@@ -1,4 +1,4 @@
-"""Names of journal files and what a directory holds. A name says the id; ids grow by one, without gaps."""
+"""Names of journal files, and which files a directory holds. A name gives the id; ids grow by one, without gaps."""
 
 from bookie.ports.disk import Disk
 
@@ -6,12 +6,12 @@ SUFFIX = ".journal"
 
 
 def path_of(directory: str, file_id: int) -> str:
-    """The path of journal file `file_id` in `directory` (a `current` directory)."""
+    """Return the path of journal file `file_id` in `directory` (a `current` directory)."""
     return f"{directory}/{file_id:016x}{SUFFIX}"
 
 
 async def list_ids(disk: Disk, directory: str) -> list[int]:
-    """Ids of the journal files in `directory`, ascending. Other names are left alone."""
+    """Return the ids of the journal files in `directory`, ascending; ignore other names."""
     ids: list[int] = []
     for name in await disk.list(directory):
         stem = name.removesuffix(SUFFIX)

@@ -81,7 +81,7 @@ def pack_header(header: Header) -> bytes:
 
 
 def unpack_header(data: bytes) -> Header | None:
-    """Return the header at the start of `data`, or None when these bytes are none of ours (torn, rotten, foreign)."""
+    """Return the header at the start of `data`, or None when the bytes are not our header (torn, rotten, foreign)."""
     if len(data) < HEADER_SIZE:
         return None
     fields = data[: _HEADER.size]
@@ -93,7 +93,7 @@ def unpack_header(data: bytes) -> Header | None:
 
 
 def seed_of(header: Header) -> int:
-    """The CRC seed of the file's records."""
+    """Return the CRC seed of the file's records."""
     return int(google_crc32c.value(pack_header(header)))
 
 
@@ -124,8 +124,8 @@ def pack_run(
 
 
 def pack_padding(seed: int, group_start: int, size: int) -> bytes:
-    """Return the whole record that follows `size` bytes of a group and ends it at the end of a block; b"" where they
-    do. One head always fits: where less than that is left of the block, the next one goes with it."""
+    """Return the padding record that fills a group of `size` bytes up to the end of a block; b"" when the group ends
+    there already. When the block has too little room for a record head, the padding fills the next block as well."""
     lacking = bytes_to_block(size)
     if not lacking:
         return b""
@@ -134,7 +134,7 @@ def pack_padding(seed: int, group_start: int, size: int) -> bytes:
 
 
 def expand(record: WholeRecord) -> Iterator[WholeRecord]:
-    """The records that a record stands for: itself, one ENTRY for each of ENTRIES, none for PADDING.
+    """Yield the records that a record stands for: itself, one ENTRY for each of ENTRIES, none for PADDING.
 
     Raises BadInput when the body is not laid out so: written by something else than `pack_run`.
     """
@@ -159,8 +159,8 @@ def expand(record: WholeRecord) -> Iterator[WholeRecord]:
 
 
 def unpack_record(data: bytes, offset: int, seed: int) -> WholeRecord | None:
-    """Return the record at `offset`, or None when there is no whole, valid one. The body is a copy. A kind that is none
-    of ours is for the reader to judge: a checksum that is right is no torn tail."""
+    """Return the record at `offset`, or None when there is no whole, valid one. The body is a copy. The reader judges
+    an unknown kind: a record with a right checksum is no torn tail."""
     if offset + RECORD_HEAD_SIZE > len(data):
         return None
     size, group_start, kind, mark, ledger_id, entry_id = _HEAD.unpack_from(data, offset + 4)
@@ -174,8 +174,9 @@ def unpack_record(data: bytes, offset: int, seed: int) -> WholeRecord | None:
 
 
 def is_synced_beyond(data: bytes, offset: int, seed: int) -> bool:
-    """True when a valid record after `offset` belongs to a group that began after it: what is at `offset` was synced,
-    acknowledged perhaps, and has rotted. False: it may be the torn tail of the last group, never acknowledged."""
+    """Return True when a valid record after `offset` belongs to a group that began later: then the bytes at `offset`
+    were synced, perhaps acknowledged, and have rotted. False: they may be the torn tail of the last group, which was
+    never acknowledged."""
     position = data.find(_MARK, offset)
     while position >= 0:
         start = position - _MARK_OFFSET

@@ -1,4 +1,4 @@
-"""Reading a journal back at start: every record from a mark to the end, or a refusal that names file and offset.
+"""Reads a journal back at start: every record from a mark to the end, or a refusal that names file and offset.
 
 Must never skip a record that may have been acknowledged. A bad record ends the replay only in the last file and only
 when nothing after it proves that it had been synced (`format.is_synced_beyond`).
@@ -24,7 +24,8 @@ _ADVICE = (
 
 @dataclass(slots=True)
 class JournalFile:
-    """One file's bytes and header; where the record is that `records` is at; where they end (once it is exhausted)."""
+    """The bytes and header of one file, and two offsets: of the record that `records` has reached, and of the end
+    (known once `records` is exhausted)."""
 
     path: str
     file_id: int
@@ -35,7 +36,7 @@ class JournalFile:
     end: int = journal_format.FIRST_GROUP
 
     def records(self, start: int) -> Iterator[WholeRecord]:
-        """Every whole record from `start` (0: the first one), entry by entry. Raises CorruptFile; sets `end`.
+        """Yield every whole record from `start` (0: the first one), entry by entry. Raises CorruptFile; sets `end`.
 
         One of ENTRIES is yielded as it is when it cannot be taken apart."""
         seed = journal_format.seed_of(self.header)
@@ -72,8 +73,8 @@ class JournalFile:
 async def find_files(
     disk: Disk, directory: str, mark: JournalPosition, newest: JournalPosition, *, accept_loss: bool
 ) -> list[int]:
-    """Ids to replay: from the mark's file on, without a gap, and at least to that of the newest mark, which proves
-    that it was there. Raises CorruptFile when one is missing.
+    """Return the ids of files to replay: from the mark's file on, without a gap, at least up to the newest mark's file,
+    which existed. Raises CorruptFile when one is missing.
 
     `accept_loss`: integrity has been granted to go on without what is missing; take what is there.
     """
@@ -104,7 +105,7 @@ async def load_file(
     accept_loss: bool,
     newest: JournalPosition = NOTHING,
 ) -> JournalFile | None:
-    """Read one file. None: it is the last and was never begun (its header is torn), so nothing was ever put in it.
+    """Read one file. Return None for a last file whose header is torn: no record was ever put in it.
 
     `previous_end`: where the file before ended, None when it was not read. `newest`: the newest durable mark; the file
     that it is in was begun. Raises CorruptFile, RefusedToStart.

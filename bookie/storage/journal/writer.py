@@ -1,4 +1,4 @@
-"""The journal's owner: one task that writes groups and syncs each once. Only a finished sync runs completions.
+"""Writes the journal: one task writes groups and syncs each once. Completions run only after the sync has finished.
 
 Must never: complete anything before the sync of its group returned (spec/bp46.md#S12); write a group before the one
 before it was synced (the format's proof of rot rests on it); touch a file again after a failed sync.
@@ -33,7 +33,7 @@ def _nobody_listens(error: BookieError) -> None:
 
 
 class JournalWriter:
-    """One journal directory. `on_trouble`, set by the store, is told of a full disk and of a failed one.
+    """Writes one journal directory. Calls `on_trouble`, set by the store, when the disk is full or has failed.
 
     After DiskFull the journal has suspended itself until `resume`; after anything else the node stops.
     """
@@ -69,7 +69,7 @@ class JournalWriter:
         self._trimmed_to = 0
 
     async def open(self, file_id: int, previous_end: int) -> None:
-        """Begin file `file_id`; `previous_end` is the size of the file before it (0: there is none)."""
+        """Open file `file_id`; `previous_end` is the size of the file before it (0: there was no file)."""
         header = self._new_header(file_id, previous_end)
         await self._begin(header)
         self._batcher = GroupPacker(journal_format.seed_of(header), journal_format.FIRST_GROUP)
@@ -77,7 +77,7 @@ class JournalWriter:
     # ---- the hot path: no await, no file ----------------------------------------------------------------------------
 
     def put(self, kind: int, ledger_id: LedgerId, entry_id: EntryId, body: bytes, done: Completion | None) -> None:
-        """Queue one record; `done` runs after the sync that makes it durable, or with the error that prevented it."""
+        """Queue one record; call `done` after the sync that makes it durable, or with the error that prevented it."""
         self._batcher.put(kind, ledger_id, entry_id, body, done)
         self._was_put()
 
@@ -96,7 +96,8 @@ class JournalWriter:
             self._wake.set()
 
     def after_pending(self, done: Completion) -> bool:
-        """Run `done` once everything put so far is durable. False: it is already, and `done` was not taken."""
+        """Call `done` once everything put so far is durable. Return False when it is already: `done` is then not
+        called."""
         if self._batcher.pending.count:
             self._batcher.pending.completions.append(done)
         elif self._in_flight is not None:
@@ -108,7 +109,7 @@ class JournalWriter:
     # ---- the task -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Write groups until `close`. Owned by the store's supervisor; ends early after DiskFailed."""
+        """Write groups until `close`. The store's supervisor runs this task; it ends early after DiskFailed."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -140,7 +141,8 @@ class JournalWriter:
         return group, header
 
     async def _write_patiently(self, group: Group) -> None:
-        """Write a group. Without descriptors or memory nothing of it was written: it waits, and its callers with it."""
+        """Write a group. When descriptors or memory are short, none of it was written: wait and try again; its callers
+        wait too."""
         is_told = False
         while True:
             try:
@@ -174,7 +176,7 @@ class JournalWriter:
     # ---- trouble --------------------------------------------------------------------------------------------------
 
     def _suspend(self, group: Group, error: BookieError) -> None:
-        """Refuse what waits: nothing of this group or the pending one was acknowledged. Without space, until a
+        """Refuse the records that wait: none of this group or the pending one was acknowledged. After DiskFull until a
         checkpoint has made room (`resume`); after any other error for good, as the node stops."""
         self.is_suspended = True
         pending = self._batcher.cut()
@@ -207,8 +209,8 @@ class JournalWriter:
         return Header(file_id, self._entropy.token(journal_format.SALT_SIZE), previous_end)
 
     async def _begin(self, header: Header) -> None:
-        """CRASH: the header is durable before the name is, the name before any record: a file that is found is either
-        whole from its head, or holds nothing that was acknowledged."""
+        """Create the file. CRASH: the header is durable before the name, and the name before any record: a file found
+        after a crash has a whole header, or holds no acknowledged record."""
         path = files.path_of(self.directory, header.file_id)
         file = await self._disk.open(path, create=True, exclusive=True, in_blocks=True)
         try:
@@ -227,8 +229,8 @@ class JournalWriter:
         self.synced = JournalPosition(header.file_id, journal_format.FIRST_GROUP)
 
     async def trim(self, mark: JournalPosition) -> None:
-        """Remove files that lie wholly before `mark`. CRASH: only after `mark` is durable; any subset may survive, and
-        the directory is read from the mark on."""
+        """Remove files that lie wholly before `mark`. CRASH: call only after `mark` is durable; any subset of the files
+        may survive a crash, as the replay begins at the mark."""
         if mark.file_id == self._trimmed_to:
             return
         for file_id in await files.list_ids(self._disk, self.directory):
@@ -237,7 +239,7 @@ class JournalWriter:
         self._trimmed_to = mark.file_id
 
     def stop(self) -> None:
-        """Let `run` end after what is pending."""
+        """Let `run` end after it has written the pending records."""
         self._is_closing = True
         self._wake.set()
 
