@@ -441,6 +441,11 @@ class EntryStore:
         return tuple(journal.synced for journal in self._journals)
 
     @property
+    def logged(self) -> tuple[tuple[int, int], ...]:
+        """How far each ledger directory's newest entry log is durable, in order (`LogWriter.synced`)."""
+        return tuple(partition.writer.synced for partition in self._partitions)
+
+    @property
     def quarantined(self) -> dict[LedgerId, str]:
         """Return the ledgers whose state here is lost, and why, as far as this process or an earlier one noticed."""
         return {ledger_id: why for each in self._partitions for ledger_id, why in each.table.quarantined.items()}

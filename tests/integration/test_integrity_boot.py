@@ -848,12 +848,13 @@ SET_BACK_COUNT = 12
 
 async def told(cluster: SimCluster, bookie: BookieNode) -> None:
     """Wait until the position outside the node covers what is durable by now."""
-    (mark,) = store_of(bookie).journaled
+    (mark,), logs = store_of(bookie).journaled, store_of(bookie).logged
     path = paths.position(ROOT, BookieId(bookie.name))
 
     def is_told() -> bool:
         node = cluster.simulation.keeper.tree.nodes.get(path)
-        return node is not None and load_position(node.data).journals >= (tuple(mark),)
+        position = None if node is None else load_position(node.data)
+        return position is not None and position.journals >= (tuple(mark),) and position.logs >= logs
 
     await cluster.until(is_told, "the position is told")
 
@@ -922,6 +923,7 @@ async def one_set_back(cluster: SimCluster, volume: str, *, trimmed: bool) -> tu
     while trimmed and first in journal_files(bookie):
         await six(cluster, app, bookie)
         await bookie.node.do(store_of(bookie).flush())
+    await told(cluster, bookie)
     bookie.crash()
     volumes_support.put_back(bookie.node.image, snapshot)
     await its_session_ended(cluster, bookie)
@@ -966,13 +968,32 @@ async def test_an_index_volume_set_back_alone_gets_what_it_lacks_from_the_journa
     assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
 
 
-@pytest.mark.parametrize("entry_log_bytes_max", [1 << 20, 8192], ids=["its log ends before them", "their log is gone"])
+LOGS = pytest.mark.parametrize(
+    "entry_log_bytes_max", [1 << 20, 8192], ids=["its log ends before them", "their log is gone"]
+)
+
+
+@LOGS
 @story(on_cluster, 36, bookies=4, journal_write_data=True, journal_file_bytes_max=4096, given=("entry_log_bytes_max",))
-async def test_what_a_ledger_volume_set_back_behind_its_journal_lacks_is_an_error_and_never_denied(
-    cluster: SimCluster,
+async def test_a_ledger_volume_set_back_alone_is_seen_and_everything_comes_back(
+    cluster: SimCluster, *, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its index tells of logs that it has no more. It serves: readers have the entries from the others."""
+    """Its index tells of entries, and its journal no more, that no log of it has."""
+    caplog.set_level("INFO")
     bookie, writers = await one_set_back(cluster, LEDGERS, trimmed=True)
+
+    await back(cluster, bookie)
+
+    assert "verdict=Verdict.UNCLEAN reason=the volumes went back in time" in caplog.text
+    assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
+
+
+@LOGS
+@story(on_cluster, 36, bookies=4, journal_write_data=True, journal_file_bytes_max=4096, given=("entry_log_bytes_max",))
+async def test_what_a_ledger_volume_set_back_unseen_lacks_is_an_error_and_never_denied(cluster: SimCluster) -> None:
+    """Nobody told a position in time. The bookie serves: readers have the entries from the others."""
+    bookie, writers = await one_set_back(cluster, LEDGERS, trimmed=True)
+    del cluster.simulation.keeper.tree.nodes[paths.position(ROOT, BookieId(bookie.name))]
 
     await back(cluster, bookie)
 

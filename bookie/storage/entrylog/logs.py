@@ -182,6 +182,19 @@ class EntryLogs:
         data = file.pread_nowait(start, end - start)
         return None if data is None else _bodies(data, start, places)
 
+    async def reaches(self, log_id: int, size_bytes: int) -> bool:
+        """Return whether this directory still has log `log_id` with at least `size_bytes`, which were durable there, or
+        a later log: then it may have been collected. A log that cannot be opened counts as there: its reads fail."""
+        await self.load()
+        if log_id not in self.ids:
+            return max(self.ids, default=-1) > log_id
+        try:
+            return await self.size_of(log_id) >= size_bytes
+        except errors.StorageFailed:
+            return True
+        finally:
+            await self.close()
+
     async def size_of(self, log_id: int) -> int:
         """Return the bytes of a log that is no longer written. Raises CorruptFile, StorageFailed."""
         return (await self._open(log_id)).size

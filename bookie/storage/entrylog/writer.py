@@ -19,6 +19,7 @@ class LogWriter:
     def __init__(self, logs: EntryLogs, *, next_id: int, log_bytes_max: int) -> None:
         self.next_id = next_id
         self.current_id = -1  # the log being written; no other is ever changed
+        self.synced = (0, 0)  # its id, and its durable size; before the first sync of this life (0, 0)
         self._logs = logs
         logs.written_from = next_id
         self._log_bytes_max = log_bytes_max
@@ -91,5 +92,7 @@ class LogWriter:
             self._has_new_names = False
         # The log being written may grow again; the full ones are finished.
         self._unsynced = [self._file] if self._file is not None else []
+        if self._file is not None:
+            self.synced = self.current_id, self._file.size
         self._logs.written_from = self.first_open_id
         await self._logs.trim()
