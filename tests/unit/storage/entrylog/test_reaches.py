@@ -2,8 +2,10 @@
 
 import pytest
 
+from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.node import ProcessEnd
 from bookie.storage.entrylog.logs import EntryLogs
+from bookie.storage.run import EntryRun
 from bookie.storage.store import EntryStore
 from storage_support import Bench, run
 from story_support import story
@@ -37,6 +39,19 @@ async def test_what_is_told_of_logs_is_what_a_checkpoint_has_synced(bench: Bench
 
     await bench.life(work, end=ProcessEnd.KILL)
     await bench.look(look())
+
+
+@story(run)
+async def test_bytes_that_are_not_synced_are_not_told(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        writer = store.partitions[0].writer
+        writer.begin()
+        await writer.append([EntryRun(LedgerId(7), [EntryId(0)], [b"body"])])
+        assert writer.synced == (0, 0)
+        await writer.sync()
+        assert writer.synced == (0, 2 * BLOCK)
+
+    await bench.life(work, end=ProcessEnd.KILL)
 
 
 @pytest.mark.parametrize("is_newer_there", [True, False])
