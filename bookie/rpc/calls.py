@@ -1,4 +1,5 @@
-"""What may be asked of an admin port: each question with its request, how its answer is read, and how long it may take.
+"""List what a caller may ask of an admin port: each question with its request, how to read its answer, and how long it
+may take. `client` sends the questions, waiting or suspending.
 
 `client` asks them, waiting or suspending.
 """
@@ -31,7 +32,8 @@ LONG_DEADLINE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class AdminCall(Generic[T]):
-    """`method`: its name in admin.proto. `deadline_s` None: the client's own."""
+    """One question to an admin port. `method`: its name in admin.proto. `deadline_s` None: the client's own
+    deadline."""
 
     method: str
     request: Message
@@ -41,7 +43,7 @@ class AdminCall(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class GrantAnswer:
-    """`refused_reason`: a stable word (admin.proto, GrantReply)."""
+    """How a bookie answers a grant. `refused_reason`: a stable word (admin.proto, GrantReply)."""
 
     is_accepted: bool
     refused_reason: str = ""
@@ -49,13 +51,13 @@ class GrantAnswer:
 
 
 def storage_report(*, fresh: bool) -> AdminCall[StorageReport]:
-    """`fresh`: the bookie looks at its volumes again, instead of giving its newest look."""
+    """Ask for the storage report. `fresh`: the bookie looks at its volumes again, instead of giving its newest look."""
     request = proto.GetStorageReportRequest(fresh=fresh)
     return AdminCall("GetStorageReport", request, partial(encoding.decode, StorageReport))
 
 
 def members() -> AdminCall[tuple[Member, ...]]:
-    """Every bookie that the metadata store of this one knows, asked now."""
+    """Ask the bookie to read from its metadata store, now, every bookie that the store knows."""
     return AdminCall("ListMembers", proto.ListMembersRequest(), _members)
 
 
@@ -64,37 +66,39 @@ def grant(wanted: Grant) -> AdminCall[GrantAnswer]:
 
 
 def repair_status(interval_ms: int = 0) -> AdminCall[RepairStatus]:
-    """A stream, for `follow`: one at once, then one at each change and at least every `interval_ms`, until done."""
+    """Ask for the repair's status, as a stream for `follow`: one message at once, then one at each change and at least
+    every `interval_ms`, until the repair is done."""
     request = proto.GetRepairStatusRequest(interval_ms=interval_ms)
     return AdminCall("GetRepairStatus", request, partial(encoding.decode, RepairStatus))
 
 
 def set_read_only(read_only: bool) -> AdminCall[State]:
-    """The answer is the bookie's state after the change."""
+    """Make the bookie read-only, or writable again; it answers with its state after the change."""
     mode = proto.SetModeRequest.READ_ONLY_MODE if read_only else proto.SetModeRequest.READ_WRITE
     return AdminCall("SetMode", proto.SetModeRequest(mode=mode), lambda reply: State(proto.State.Name(reply.state)))
 
 
 def prepare_shutdown() -> AdminCall[tuple[bool, str]]:
-    """(everything is flushed, a sentence)."""
+    """Ask the bookie to flush for its end; it answers whether everything is flushed, and a sentence."""
     request = proto.PrepareShutdownRequest()
     return AdminCall("PrepareShutdown", request, lambda reply: (bool(reply.flushed), str(reply.text)), LONG_DEADLINE_S)
 
 
 def checkpoint() -> AdminCall[None]:
-    """The answer comes once every entry acknowledged before is in entry logs and index."""
+    """Ask for a checkpoint; the bookie answers once every entry acknowledged before is in entry logs and index."""
     return AdminCall("Checkpoint", proto.CheckpointRequest(), lambda _: None, LONG_DEADLINE_S)
 
 
 def collect_garbage(compaction: Compaction, *, released: int = 0, looks_only: bool = False) -> AdminCall[GarbageReport]:
-    """Collect now. `released`: so many ledgers may go beyond the brake on deletion. `looks_only`: delete nothing."""
+    """Collect garbage now. `released`: so many ledgers may go beyond the brake on deletion. `looks_only`: delete
+    nothing."""
     kind = proto.CollectGarbageRequest.Compaction.Value(compaction.name)
     request = proto.CollectGarbageRequest(compaction=kind, released=released, looks_only=looks_only)
     return AdminCall("CollectGarbage", request, partial(encoding.decode, GarbageReport), LONG_DEADLINE_S)
 
 
 def scrub(*, start: bool) -> AdminCall[ScrubReport]:
-    """The answer tells how the check of all entries goes; `start` begins a pass and does not wait for its end."""
+    """Ask how the check of all entries goes; `start` begins a pass, and the answer does not wait for its end."""
     return AdminCall("Scrub", proto.ScrubRequest(start=start), partial(encoding.decode, ScrubReport))
 
 

@@ -1,8 +1,8 @@
 """One bookie's admin port, from the caller's side: `AdminClient` waits for an answer, `AsyncAdminClient` suspends.
 
 Each holds one channel: mutual TLS where an identity is given, plain otherwise (a bookie obeys that from its own machine
-alone). Every call has a deadline, and whatever fails is translated here: AdminRefused when the bookie says no,
-BookieUnavailable when nothing can be said. No answer is never an empty one.
+alone). Every call has a deadline, and every failure is translated here: AdminRefused when the bookie says no,
+BookieUnavailable when it gives no answer. A missing answer is never taken for an empty one.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _NO = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED, grpc
 
 
 class AdminRefused(errors.BadInput):
-    """The bookie refuses this call, or this caller. `code`: gRPC's word for the reason."""
+    """The bookie refuses this call, or this caller. `code`: gRPC's status code."""
 
     def __init__(self, text: str, code: str) -> None:
         super().__init__(text)
@@ -35,7 +35,7 @@ class AdminRefused(errors.BadInput):
 
 @dataclass(frozen=True, slots=True)
 class AdminCredentials:
-    """How we prove ourselves to a bookie, and it to us. PEM; nothing of it is ever shown.
+    """Certificates and key by which we and a bookie prove ourselves to each other, as PEM. Never shown.
 
     `server_name`: what the bookie's certificate must name; "" = the host that is dialled.
     """
@@ -50,7 +50,7 @@ class AdminCredentials:
 
 
 class AdminClient:
-    """Used as a context manager. `token`: what proves us where there is no certificate."""
+    """Asks one bookie's admin port; a context manager. `token`: proves us where there is no certificate."""
 
     def __init__(
         self, address: str, identity: AdminCredentials | None = None, *, token: str = "", deadline_s: float = DEADLINE_S
@@ -68,7 +68,7 @@ class AdminClient:
         self._channel.close()
 
     def ask(self, call: AdminCall[T]) -> T:
-        """Raises AdminRefused, BookieUnavailable."""
+        """Send one call and return its answer. Raises AdminRefused, BookieUnavailable."""
         send = getattr(self._stub, call.method)
         try:
             return call.read(send(call.request, timeout=call.deadline_s or self._deadline_s, metadata=self.metadata))
@@ -76,7 +76,7 @@ class AdminClient:
             raise _translated(self.address, error) from None
 
     def follow(self, call: AdminCall[T]) -> Iterator[T]:
-        """Every message of a stream. Raises as `ask`."""
+        """Yield every message of a stream. Raises as `ask`."""
         try:
             for message in getattr(self._stub, call.method)(call.request, metadata=self.metadata):
                 yield call.read(message)
@@ -85,7 +85,7 @@ class AdminClient:
 
 
 class AsyncAdminClient:
-    """As `AdminClient`, for a loop: an asynchronous context manager."""
+    """Does what `AdminClient` does, for code on an event loop: an asynchronous context manager."""
 
     def __init__(self, address: str, identity: AdminCredentials | None, *, deadline_s: float) -> None:
         self.address = address
@@ -108,7 +108,8 @@ class AsyncAdminClient:
             raise _translated(self.address, error) from None
 
     async def first(self, call: AdminCall[T]) -> T | None:
-        """The first message of a stream, which is the present; None when it ends without one. Raises as `ask`."""
+        """Return the first message of a stream, which tells the present state; None when the stream ends without one.
+        Raises as `ask`."""
         stream = getattr(self._stub, call.method)(call.request, timeout=self._deadline_s)
         try:
             async for message in stream:
@@ -121,7 +122,7 @@ class AsyncAdminClient:
 
 
 def _channel(api: Any, address: str, identity: AdminCredentials | None) -> Any:
-    """`api`: grpc or grpc.aio, whose channels are opened with the same words."""
+    """Open the channel to `address`. `api`: grpc or grpc.aio, which open channels with the same functions."""
     if identity is None:
         return api.insecure_channel(address, options=_OPTIONS)
     named = (("grpc.ssl_target_name_override", identity.server_name),) if identity.server_name else ()

@@ -1,4 +1,5 @@
-"""The admin vocabulary (`bookie.ports.admin`) as messages of `admin.proto`, as JSON, and back. Nothing else translates.
+"""Translates the admin vocabulary (`bookie.ports.admin`) to messages of `admin.proto`, to JSON, and back. No other
+module does.
 
 Fields go by name, and a member of an enumeration by its value, which is its name in the proto. So a new field or
 verdict needs no line here; a test holds vocabulary and proto equal.
@@ -44,7 +45,7 @@ NEVER_SENT = ("given_by",)
 
 
 def encode(value: Any) -> Any:
-    """A dataclass of the vocabulary as its message. None stays unset."""
+    """Return a dataclass of the vocabulary as its message. A field that is None stays unset."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, tuple):
@@ -56,18 +57,20 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: type[T], message: Message) -> T:
-    """The value that a message says. Words that only a newer peer knows are UNSPECIFIED, or None where that is one."""
+    """Return the value that a message means. A word of a newer peer becomes UNSPECIFIED, or None where the vocabulary
+    says None for that."""
     return kind(**{name: read(message, name) for name, read in _readers(kind).items() if _is_said(message, name)})
 
 
 def _is_said(message: Message, name: str) -> bool:
-    """False for an `optional` number that an older peer did not send: the vocabulary's default stands for it."""
+    """Return False for an `optional` number that an older peer did not send: the vocabulary's default stands for it."""
     field = message.DESCRIPTOR.fields_by_name[name]
     return field.message_type is not None or not field.has_presence or message.HasField(name)
 
 
 def to_json(value: Any) -> dict[str, Any]:
-    """As protobuf's JSON shows it, with every field, and with numbers as numbers: people and scripts want them so."""
+    """Return a message as protobuf's JSON, with every field, and with numbers as numbers: people and scripts want them
+    so."""
     message = encode(value)
     shown = json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
     return _with_numbers(shown, message.DESCRIPTOR)
@@ -82,7 +85,7 @@ _Reader = Callable[[Any, str], Any]
 
 @functools.cache
 def _readers(kind: type) -> dict[str, _Reader]:
-    """How each field of a dataclass is read from its message."""
+    """Return for each field of a dataclass the function that reads it from a message."""
     hints = typing.get_type_hints(kind)
     return {
         field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind) if field.name not in NEVER_SENT
@@ -115,12 +118,12 @@ def _value(hint: Any) -> Callable[[Any], Any]:
 
 
 def _member(kind: type[enum.Enum], name: str) -> enum.Enum | None:
-    """The member of that name; None for the one that the vocabulary says as None."""
+    """Return the enumeration's member of that name; None for the one that the vocabulary represents by None."""
     return next((member for member in kind if member.value == name), None)
 
 
 def _with_numbers(found: dict[str, Any], descriptor: Any) -> dict[str, Any]:
-    """Protobuf's JSON shows 64-bit numbers as text."""
+    """Turn 64-bit numbers, which protobuf's JSON shows as text, back into numbers."""
     by_name = {field.json_name: field for field in descriptor.fields}
     for name, value in found.items():
         field = by_name[name]
