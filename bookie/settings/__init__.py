@@ -1,1 +1,2 @@
-"""Which settings a bookie has and what may be said in them: pure, so that the operator can judge by the same table."""
+"""Which settings a bookie has, and which values each may take: pure, so that the operator can judge by the same
+table."""

@@ -1,6 +1,7 @@
-"""Java says with class names how clients prove who they are: those that BookKeeper ships, and what they mean here.
+"""Gives the meaning here of BookKeeper's class names, by which Java's settings say how clients prove who they are. Any
+other class is refused:
 
-Any other is refused: a bookie that should ask for a proof and does not would be worse than one that does not start.
+ a bookie that should ask for a proof and does not would be worse than one that does not start.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
 
 
 def meaning(settings: Settings, key: str) -> str:
-    """What the class named by `key` means here. Raises BadInput."""
+    """Return what the class named by `key` means here. Raises BadInput."""
     text, classes = settings.text(key).strip(), MEANINGS[key]
     if text not in classes:
         known = " or ".join(name for name in classes if name)

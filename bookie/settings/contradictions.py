@@ -1,4 +1,4 @@
-"""What a bookie's settings must not say together, whatever each says alone. Pure."""
+"""Finds settings of a bookie that are fine one by one, but contradict each other. Pure."""
 
 import ipaddress
 import re
@@ -11,7 +11,7 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def find(settings: Settings, user: str) -> Iterator[str]:
-    """One sentence for each. `user`: of this process."""
+    """Return one sentence for each contradiction. `user`: the user of this process."""
     threshold = settings.fraction("diskUsageThreshold") or 0.0
     for key in ("diskUsageThreshold", "diskUsageWarnThreshold", "diskUsageLwmThreshold"):
         share = settings.fraction(key)
@@ -45,7 +45,8 @@ def find(settings: Settings, user: str) -> Iterator[str]:
 
 
 def of_compaction(settings: Settings) -> Iterator[str]:
-    """One sentence for each thing that no compaction can run by (CompactionOptions holds the same rules)."""
+    """Return one sentence for each setting with which no compaction can run (CompactionOptions holds the same
+    rules)."""
     kinds = ("minor", "major")
     thresholds = {kind: settings.fraction(f"{kind}CompactionThreshold") or 0.0 for kind in kinds}
     intervals = {kind: settings.number(f"{kind}CompactionInterval") for kind in kinds}

@@ -1,8 +1,8 @@
-"""Settings of Java's bookie that this one does not have: which are harmless, which must not be passed over.
+"""Lists the settings of Java's bookie that this one does not have: which to ignore, and which to refuse.
 
 A Java fleet's bk_server.conf is taken as it is. A name in `WITHOUT_MEANING` tunes machinery that is not here; it is
 named once and ignored. A name in `REFUSED` with that value asks for a promise that this bookie does not make, so it
-does not start. Anything else is a name nobody knows, most often a slip.
+does not start. Any other name is unknown, most often a slip.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Values of settings: a text, where it came from, and what is wrong with it. Pure: who reads files is the command line.
+"""Values of settings: a text, where it came from, and what is wrong with it. Pure: the command line reads the files.
 
-The operator judges a cluster's `config` by the same words before any bookie is told of it.
+The operator judges a cluster's `config` by this module before any bookie gets it.
 """
 
 import dataclasses
@@ -31,7 +31,8 @@ class Value:
         return self.origin.startswith(DEFAULT)
 
     def parsed(self) -> object:
-        """None where nothing is said and the default is nothing. Raises BadInput."""
+        """Return the value that the text means; None where no text is given and the default is None. Raises
+        BadInput."""
         if not self.text and not self.setting.default and self.setting.parse in (int, float):
             return None
         try:
@@ -51,7 +52,7 @@ class Value:
         return errors.BadInput(f"{self.setting.key} is {self.text!r} ({self.origin}), {why}")
 
     def problem(self) -> str:
-        """What `parsed` would raise, as a sentence; "" when it raises nothing."""
+        """Return the sentence of the error that `parsed` would raise; "" when it raises none."""
         try:
             self.parsed()
         except errors.BadInput as error:
@@ -61,7 +62,8 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All values of one process. `problems`: what no bookie may start with; told together with all others."""
+    """All values of one process. `problems`: errors with which no bookie may start; reported together with all
+    others."""
 
     values: Mapping[str, Value]
     environment: Mapping[str, str]
@@ -95,28 +97,29 @@ class Settings:
         return value
 
     def with_value(self, key: str, text: str, origin: str) -> "Settings":
-        """The same, with one value derived from others."""
+        """Return these settings with one value added that was derived from others."""
         value = Value(BY_NAME[key], text, origin)
         return dataclasses.replace(self, values={**self.values, key: value})
 
     def sound(self) -> "Settings":
-        """The same, with the default in place of each text of the wrong kind: what else is wrong can be looked for."""
+        """Return these settings with the default in place of each text of the wrong kind, so that a search for other
+        errors can go on."""
         defaults = default_values()
         values = {key: defaults[key] if value.problem() else value for key, value in self.values.items()}
         return dataclasses.replace(self, values=values)
 
     def type_problems(self) -> list[str]:
-        """One sentence for each text that is not what its setting wants, in kind or in size."""
+        """Return one sentence for each text of the wrong kind or size."""
         return [problem for value in self.values.values() if (problem := value.problem())]
 
 
 def default_values() -> dict[str, Value]:
-    """Every setting with its default."""
+    """Return every setting with its default."""
     return {setting.key: Value(setting, setting.default, DEFAULT) for setting in SETTINGS}
 
 
 def take(values: dict[str, Value], lines: Iterable[Line]) -> list[Line]:
-    """Put what `lines` say into `values`; gives back the lines whose names are not ours."""
+    """Put what `lines` say into `values`; return the lines whose names are not settings of ours."""
     foreign = []
     # An older name (journalDirectory) never wins over the newer one, wherever they stand.
     for name, text, origin in sorted(lines, key=lambda line: line[0] in values):
@@ -134,13 +137,13 @@ def is_known(name: str) -> bool:
 
 
 def meant(name: str) -> str:
-    """A question, as "; is X meant?", where `name` is nearly one of ours; else nothing."""
+    """Return "; is X meant?" when `name` is nearly the name X of a setting; else ""."""
     near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.85)
     return f"; is {near[0]} meant?" if near else ""
 
 
 def judge_foreign(lines: Iterable[Line], path: str, *, is_told: bool) -> tuple[list[str], list[str]]:
-    """Names that are not ours: (warnings, problems). `is_told`: somebody said who may regenerate."""
+    """Return (warnings, problems) about the names that are not ours. `is_told`: the settings say who may regenerate."""
     warnings, problems, ignored = [], [], []
     for name, text, origin in lines:
         refused = java_names.REFUSED.get(name)
