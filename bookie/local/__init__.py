@@ -1,4 +1,5 @@
 """A whole cluster on one machine for development: an embedded ZooKeeper and N bookie processes.
 
-It starts, tells, waits and ends; it restarts nothing by itself, so that one can kill and wipe as one likes.
+It starts the fleet, prints what it started, waits, and ends the fleet; it restarts nothing, so that a developer can
+kill and wipe bookies at will.
 """

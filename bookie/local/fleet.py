@@ -1,4 +1,4 @@
-"""Starts a local fleet, tells what it started, and ends it."""
+"""Starts a local fleet, prints what it started, and ends it."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ _CONNECT_TIMEOUT_MS = 2000
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
-    """What `bookie local` was told. Without `metadata_uri` a ZooKeeper is started."""
+    """The options of `bookie local`. Without `metadata_uri` a ZooKeeper is started."""
 
     data: Path
     bookies: int
@@ -47,7 +47,7 @@ class Fleet:
     bookies: tuple[tuple[LocalBookie, Child], ...]
 
     def facts(self) -> dict[str, Any]:
-        """What `--json` prints."""
+        """Return what `--json` prints."""
         return {
             "metadataServiceUri": self.uri,
             "bookies": [
@@ -70,7 +70,7 @@ class Fleet:
 async def run(options: FleetOptions, world: World) -> AsyncIterator[Fleet]:
     """Start everything and wait until all bookies are registered; end everything on the way out.
 
-    Raises BadInput, and RefusedToStart with the end of the log of whatever did not start.
+    Raises BadInput, and RefusedToStart with the end of the log of the process that did not start.
     """
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(layout.held(options.data))
@@ -113,7 +113,7 @@ async def _start_zookeeper(options: FleetOptions, stack: contextlib.AsyncExitSta
 
 
 def _port_before(folder: Path) -> int | None:
-    """The port of an earlier run on this data, so that settings files written then stay true."""
+    """Return the port that an earlier run on this data used, so that settings files written then stay true."""
     settings = folder / "zoo.cfg"
     if not settings.exists():
         return None
@@ -140,7 +140,7 @@ async def _is_serving(port: int) -> bool:
 
 
 async def _connect(world: World, uri: str) -> MetadataStore:
-    """Reach the metadata store; a port that is open may not answer yet."""
+    """Connect to the metadata store; retry, since a store whose port is open may not answer yet."""
     attempts_left = int(_START_TIMEOUT_S * 1000 / _CONNECT_TIMEOUT_MS)
     while True:
         try:

@@ -42,14 +42,14 @@ class LocalBookie:
 
     @property
     def volumes(self) -> dict[str, str]:
-        """Role to directory."""
+        """Return the directory of each role."""
         return {role: str(self.home / role) for role in ("journal", "ledgers", "index")}
 
 
 @contextlib.contextmanager
 def held(data: Path) -> Iterator[None]:
-    """Have the folder for this process alone; the kernel lets go when it ends. Raises RefusedToStart when another has
-    it, before anything in it is touched."""
+    """Lock the folder for this process until the block ends; the kernel unlocks it with the process. Raises
+    RefusedToStart when another process holds it, before anything in it is touched."""
     data.mkdir(parents=True, exist_ok=True)
     path = data / "LOCK"
     with path.open("a+", encoding="utf-8") as file:
@@ -68,7 +68,7 @@ def held(data: Path) -> Iterator[None]:
 
 
 def plan(data: Path, count: int, base_port: int | None) -> list[LocalBookie]:
-    """Return the fleet in `data`: with the ports it had, or the given ones, or free ones."""
+    """Return the fleet in `data`, with the ports it had, else the given ones, else free ones."""
     fleet = []
     for number in range(1, count + 1):
         config = data / f"bookie-{number}.conf"

@@ -1,4 +1,4 @@
-"""Child processes of a local fleet: each writes to a log of its own, and none outlives us."""
+"""Child processes of a local fleet: each writes to its own log, and none outlives this process."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ class Child:
         return self._process.returncode is None
 
     def check(self) -> None:
-        """Raise RefusedToStart with the end of its log when it has ended."""
+        """Raise RefusedToStart with the end of the log when the process has ended."""
         if self._process.returncode is not None:
             raise errors.RefusedToStart(
                 f"{self.name} ended with code {self._process.returncode} before it was ready; {self.log_path} ends:"
@@ -46,12 +46,12 @@ class Child:
         return self.log_path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
 
     async def watch(self) -> None:
-        """Tell when it ends. Restarts nothing: what was killed was meant to die."""
+        """Wait for the process to end and print that it did. Restart nothing: whoever killed it meant it to die."""
         code = await self._process.wait()
         log.info("%s ended pid=%d code=%d", self.name, self.pid, code)
 
     async def stop(self) -> None:
-        """SIGTERM, patience, SIGKILL."""
+        """Send SIGTERM, wait a while, then send SIGKILL."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         try:
@@ -65,7 +65,7 @@ class Child:
 
 
 async def start(name: str, command: Sequence[str], log_path: Path) -> Child:
-    """Run `command`; what it says goes to `log_path`."""
+    """Run `command`, with its output written to `log_path`."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
