@@ -16,7 +16,7 @@ PROBLEMS_MAX = 20  # enough to see what is wrong; the counts are complete
 
 @dataclass(slots=True)
 class AcknowledgedLedger:
-    """All that was acknowledged of one ledger."""
+    """All acknowledged entries of one ledger."""
 
     ledger_id: int
     plan: str
@@ -123,7 +123,7 @@ class CheckResult:
 
 
 def proves_loss(error: Exception) -> bool:
-    """Return True for an error that proves the entry missing or damaged: every replica was asked (CLIENT.md)."""
+    """Return True for an error that proves the entry missing or damaged on every replica (CLIENT.md)."""
     gone = (errors.NoSuchEntry, errors.NoSuchLedger, errors.LedgerMissing, errors.DigestMismatch)
     return isinstance(error, gone)
 

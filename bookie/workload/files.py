@@ -1,6 +1,6 @@
 """The oracle's log on disk: a folder with one append-only file for each writer process.
 
-An application's files, not a bookie's: they lie outside the fleet, and nothing of the fleet reads them.
+These are an application's files, not a bookie's: they lie outside the fleet, and no bookie reads them.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def wall_ms() -> int:
 
 
 class FileLog:
-    """An append-only file, synced every FLUSH_S. `append` only remembers: what is on disk is what counts."""
+    """An append-only file, synced every FLUSH_S. `append` only buffers: a record counts once it is on disk."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -35,7 +35,7 @@ class FileLog:
         self._lines.append(records.dump_record(record))
 
     def flush(self) -> None:
-        """Write and sync what is remembered. Not to be called by two threads at once."""
+        """Write and sync the buffered records. Two threads must not call this at once."""
         lines, self._lines = self._lines, []
         if lines:
             self._file.write(b"".join(lines))

@@ -1,4 +1,4 @@
-"""The bytes of an entry, computable by anybody who knows the seed: what was read is compared whole, not by digest."""
+"""Computes the bytes of an entry from the seed, so that a reader can compare all bytes, not a digest."""
 
 import hashlib
 
@@ -17,5 +17,5 @@ def payload(seed: int, ledger_id: int, entry_id: int) -> bytes:
 
 
 def digest(body: bytes | memoryview) -> str:
-    """Return sixteen hex digits that tell one payload from any other, for the log and for people."""
+    """Return sixteen hex digits that tell one payload from another, for the log and for people."""
     return hashlib.sha256(body).hexdigest()[:16]

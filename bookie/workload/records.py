@@ -1,4 +1,4 @@
-"""The oracle's log: one JSON array a line, appended and synced; a torn last line is a record that never was.
+"""The oracle's log: one JSON array a line, appended and synced; a torn last line does not count.
 
     ["time", wall_ms]                            everything after it happened at or after this instant
     ["create", ledger_id, plan, seed]            a ledger exists; `plan` is what its writer meant to do with it
@@ -6,7 +6,7 @@
     ["close", ledger_id, last_entry_id]          its writer closed it
     ["fail", ledger_id, reason]                  its writer gave it up; it stays open
 
-Pure: lines in, records out. Who writes the file owns syncing it.
+Pure: lines in, records out. The writer of the file syncs it.
 """
 
 import json

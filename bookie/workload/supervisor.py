@@ -1,7 +1,7 @@
-"""The processes of a run: one with the writers that live, one that is killed again and again.
+"""Runs the writer processes: one that lives as long as the run, and one that is killed again and again.
 
-Each process appends to a log file of its own. This one reads what was added, prints a sample a second, and decides when
-the doomed process dies; it must never write to a log.
+Each writer process appends to its own log file. The supervisor reads the logs, prints a sample a second, and decides
+when to kill the doomed process; it must never write to a log.
 """
 
 import asyncio
@@ -31,7 +31,8 @@ LIVING = ("steady", "closing", "leaving")
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRun:
-    """What a run was told; the same for its writer processes. `cluster`: flags that name it, and who we are."""
+    """The options of a run; its writer processes get the same. `cluster`: flags that name the cluster and our
+    identity."""
 
     cluster: tuple[str, ...]
     log: Path
@@ -40,7 +41,7 @@ class WorkloadRun:
 
 
 async def write(run: WorkloadRun, plans: list[str], connect: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
-    """Write by the given plans until SIGTERM; steady ledgers are closed then, the others are where they are."""
+    """Write by the given plans until SIGTERM; then close the steady ledgers, and leave the others as they are."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     path = run.log / f"{plans[0]}-{files.wall_ms()}-{os.getpid()}{files.SUFFIX}"
@@ -111,7 +112,7 @@ def _spawn(run: WorkloadRun, plans: tuple[str, ...]) -> "subprocess.Popen[bytes]
 
 
 def _end(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """Signal a child of ours and wait for its end; a polite signal is followed by a kill after a while."""
+    """Send a child process the signal `number` and wait for its end; if it takes too long, kill it."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(number)
     try:

@@ -20,7 +20,7 @@ PROBE_ENTRY = EntryId(2**40)
 
 @dataclass(slots=True)
 class LedgersNaming:
-    """The ledgers that name one bookie; `open`: not closed, and their last segment has it."""
+    """The ledgers that name one bookie; `open`: those not closed whose last segment names it."""
 
     ledgers: int = 0
     open: list[int] = field(default_factory=list)
@@ -28,7 +28,7 @@ class LedgersNaming:
 
 @dataclass(slots=True)
 class Fences:
-    """How a bookie answers a writer, ledger by ledger. Only `unfenced` took the entry."""
+    """How a bookie answers a writer, counted over ledgers. A ledger is in `unfenced` if the bookie took the entry."""
 
     fenced: int = 0
     refused: int = 0  # limbo, or its state was lost: it will not judge an add, which a writer hears as EIO
@@ -50,7 +50,7 @@ async def survey(client: Client) -> dict[str, LedgersNaming]:
 
 
 async def probe_fences(client: Client, bookie_id: BookieId, ledgers: Iterable[LedgerId]) -> Fences:
-    """Ask `bookie_id` to take one more entry of each of `ledgers`; count who refuses."""
+    """Ask `bookie_id` to take one more entry of each of `ledgers`; count its refusals."""
     found = Fences()
     for ledger_id in ledgers:
         metadata = await client.metadata(ledger_id)

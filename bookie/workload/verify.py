@@ -37,7 +37,7 @@ async def verify(
     replicas: ReplicaCheck | None,
     report: Callable[[int], None],
 ) -> check.CheckResult:
-    """Return the verdict over all `ledgers`; `report` hears how many are done, now and then."""
+    """Read back all `ledgers` and return the verdict; call `report` now and then with the number of ledgers done."""
     verdict = check.CheckResult()
     waiting = iter(ledgers)
 
@@ -87,7 +87,7 @@ async def _verify_ledger(
 
 
 def _ranges(last_entry: int) -> Iterator[tuple[int, int]]:
-    """Give inclusive ranges of at most BATCH entries from 0 to `last_entry`."""
+    """Yield inclusive ranges of at most BATCH entries from 0 to `last_entry`."""
     for first in range(0, last_entry + 1, BATCH):
         yield first, min(first + BATCH - 1, last_entry)
 

@@ -22,7 +22,7 @@ PASSWORD = b"oracle"
 
 
 class Log(Protocol):
-    """Where acknowledgements are written down; durable soon, in the order of the calls."""
+    """The log in which a writer records acknowledgements; durable soon, in the order of the calls."""
 
     def append(self, record: records.Record) -> None: ...
 
@@ -38,7 +38,7 @@ class WriterPlan:
 
     @property
     def entries_max(self) -> int | None:
-        """How long a ledger of this plan gets; None = as long as the writer lives."""
+        """Return how many entries a ledger of this plan gets; None = as many as the writer lives to append."""
         return self.entries_per_ledger if self.name in ("closing", "leaving") else None
 
     @property
@@ -67,7 +67,7 @@ async def write(client: Client, plan: WriterPlan, log: Log, stopping: asyncio.Ev
 async def _fill(writer: LedgerWriter, plan: WriterPlan, log: Log, stopping: asyncio.Event) -> None:
     """Append at the plan's pace until the ledger is full or `stopping`; every acknowledgement is in the log on return.
 
-    A stall is not made up for afterwards: the pace is a ceiling, so that a wounded fleet is not buried as it heals.
+    After a stall the writer does not catch up: the pace is a ceiling, so that a fleet that recovers is not overloaded.
     """
     pending: deque[asyncio.Future[EntryId]] = deque()
     sent, due = 0, 1.0
@@ -89,7 +89,7 @@ async def _fill(writer: LedgerWriter, plan: WriterPlan, log: Log, stopping: asyn
 
 
 def _harvest(ledger_id: int, plan: WriterPlan, pending: deque[asyncio.Future[EntryId]], log: Log) -> None:
-    """Record the entries that were acknowledged, in order, as far as they are. Raises what an add raised."""
+    """Record the first entries of `pending` that are acknowledged, in order. Raises the error of a failed add."""
     while pending and pending[0].done():
         entry_id = pending.popleft().result()
         body = payload.payload(plan.seed, ledger_id, entry_id)
