@@ -1,4 +1,4 @@
-"""The client without async, on a loop thread of its own, for scripts, notebooks and Spark executors.
+"""A client without async, for scripts, notebooks and Spark executors: it runs on its own loop thread.
 
     with blocking.connect("zk+hierarchical://127.0.0.1:2181/ledgers") as client:
         with client.create(password=b"secret") as writer:
@@ -87,7 +87,7 @@ class _LoopThread:
             future.cancel()  # does something only when we were interrupted
 
     def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the end of an iterator. The garbage collector may call this on the loop thread itself."""
+        """Run the end of an iterator. The garbage collector may call this even on the loop thread."""
         if self._running.done():
             work.close()
         elif threading.current_thread() is self._thread:
@@ -125,7 +125,7 @@ def open_client(uri: str, **options: Any) -> "BlockingClient":
 
 
 class BlockingClient:
-    """`bookie.client.Client`, each call waiting for its result."""
+    """`bookie.client.Client` without async: each call waits for its result."""
 
     def __init__(self, client: Client, thread: _LoopThread) -> None:
         self._client = client
@@ -167,7 +167,7 @@ class BlockingClient:
         return self._thread.call(self._client.metadata(ledger_id))
 
     def ledgers(self) -> Iterator[LedgerId]:
-        """The ids of all ledgers, ascending."""
+        """Return the ids of all ledgers, ascending."""
         return _iterate(self._thread, self._client.ledgers, BATCH)
 
     def snapshot(
@@ -189,7 +189,7 @@ class BlockingClient:
 
 
 class BlockingWriter:
-    """`bookie.client.LedgerWriter`, each call waiting for its result."""
+    """`bookie.client.LedgerWriter` without async: each call waits for its result."""
 
     def __init__(self, writer: LedgerWriter, thread: _LoopThread) -> None:
         self._thread = thread
@@ -232,7 +232,7 @@ class BlockingWriter:
 
 
 class BlockingReader:
-    """`bookie.client.LedgerReader`, each call waiting for its result."""
+    """`bookie.client.LedgerReader` without async: each call waits for its result."""
 
     def __init__(self, reader: LedgerReader, thread: _LoopThread) -> None:
         self._thread = thread
@@ -271,9 +271,9 @@ class BlockingReader:
     def read_batches(
         self, first: int, last: int, *, count_max: int = BATCH, bytes_max: int = BATCH_BYTES
     ) -> Iterator[list[Entry]]:
-        """The entries in lists of at most `count_max`; the entry that reaches `bytes_max` ends its list.
+        """Yield the entries in lists of at most `count_max`; the entry that reaches `bytes_max` ends its list.
 
-        What was read before an entry that cannot be read is given first; the next step raises.
+        Yields the entries before an unreadable one first; the next step raises its error.
         """
         count_max = arguments.whole(count_max, "count_max", low=1, high=sys.maxsize)
         bytes_max = arguments.whole(bytes_max, "bytes_max", low=1, high=sys.maxsize)
@@ -297,7 +297,7 @@ class BlockingReader:
 
 
 def _iterate(thread: _LoopThread, stream: Callable[[], AsyncIterator[T]], count_max: int) -> Iterator[T]:
-    """The items of an async iterator, fetched `count_max` at a time; closed when the consumer stops early."""
+    """Yield the items of an async iterator, fetched `count_max` at a time; close it when the consumer stops early."""
     for batch in _batches(thread, stream, count_max, count_max, lambda _: 1):
         yield from batch
 
@@ -309,7 +309,8 @@ def _batches(
     weight_max: int,
     weigh: Callable[[T], int],
 ) -> Iterator[list[T]]:
-    """The items of an async iterator in lists, each had in one hop; closed when the consumer stops early."""
+    """Yield the items of an async iterator in lists, each fetched in one hop to the loop thread; close it when the
+    consumer stops early."""
     gathering = _Gathering(stream, count_max, weight_max, weigh)
     try:
         while True:
@@ -325,7 +326,7 @@ def _batches(
 
 
 class _Gathering(Generic[T]):
-    """Lists of a stream's items; the next is gathered while the last one is consumed. Lives on the loop."""
+    """Gathers a stream's items in lists, the next one while the caller consumes the last one. Lives on the loop."""
 
     def __init__(
         self, stream: Callable[[], AsyncIterator[T]], count_max: int, weight_max: int, weigh: Callable[[T], int]
@@ -338,7 +339,7 @@ class _Gathering(Generic[T]):
         self._next: asyncio.Task[tuple[list[T], _End]] | None = None
 
     async def take(self) -> "tuple[list[T], _End]":
-        """The next list, and what ended the stream behind it, if anything did."""
+        """Return the next list, and the error or end that stopped the stream behind it, if any."""
         if self._items is None:
             self._items = aiter(self._stream())
         gathered = await (self._next or self._gather())

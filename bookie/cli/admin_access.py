@@ -1,4 +1,5 @@
-"""How a command proves itself to a bookie's admin port: with what its environment names."""
+"""How a command proves itself to a bookie's admin port: with the certificate or token that environment variables
+name."""
 
 import os
 from pathlib import Path
@@ -14,13 +15,14 @@ TLS_VARIABLE = "BOOKIE_ADMIN_CLIENT_TLS_DIRECTORY"
 
 
 def client(address: str) -> AdminClient:
-    """Over TLS, with our own certificate, when the environment names one; else in plain. Raises BadInput."""
+    """Return a client of the admin port: over TLS, with our certificate, when the environment names one; else in plain.
+    Raises BadInput."""
     is_local = address.startswith(("unix:", "localhost:", "127.0.0.1:", "[::1]:"))
     return AdminClient(address, _identity(address), token=_token() if is_local else "")  # never in clear over a network
 
 
 def hint(code: str) -> str:
-    """What to add to a refusal with gRPC's word `code`."""
+    """Return what an error message should add to a refusal with gRPC's status code `code`."""
     if code != "UNAUTHENTICATED":
         return ""
     return f" (here: {TLS_VARIABLE if os.environ.get(TLS_VARIABLE) else TOKEN_VARIABLE})"
@@ -40,6 +42,6 @@ def _identity(address: str) -> AdminCredentials | None:
 
 
 def _token() -> str:
-    """The first token in the file that the environment names, if it does."""
+    """Return the first token in the file that the environment names, if it names one."""
     path = os.environ.get(TOKEN_VARIABLE, "")
     return next(iter(text_file.read(path, f"{TOKEN_VARIABLE} names a file: ").split()), "") if path else ""

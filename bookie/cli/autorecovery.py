@@ -54,7 +54,7 @@ async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None
 
 
 class Auditing(Protocol):
-    """The bookie that audits, and whether auto-recovery is on."""
+    """Which bookie audits, and whether auto-recovery is on."""
 
     async def auditor(self) -> BookieId | None: ...
 
@@ -62,7 +62,7 @@ class Auditing(Protocol):
 
 
 async def tell_if_nobody_looks(recovery: Auditing) -> None:
-    """Where no auditor marks ledgers, an empty list does not prove that every replica is there: tell the person."""
+    """Warn the person when no auditor marks ledgers: then an empty list does not prove that every replica is there."""
     if await recovery.auditor() is None:
         output.tell(
             "no bookie audits, so ledgers that lack replicas are not marked: start Java's auto-recovery, or look"

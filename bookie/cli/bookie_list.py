@@ -1,4 +1,4 @@
-"""Bookies as the metadata store shows them: registered, or gone with their cookie left."""
+"""Lists bookies as the metadata store shows them: registered, or gone with their cookie left."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ STATES = WRITABLE, READ_ONLY, GONE = "writable", "read-only", "gone"
 
 
 async def list_bookies(store: MetadataStore, root: str) -> list[dict[str, Any]]:
-    """Registered bookies by id, then those that only have a cookie."""
+    """Return the registered bookies by id, then those that only have a cookie."""
     found: dict[str, dict[str, Any]] = {}
     for directory, state in ((paths.available(root), WRITABLE), (paths.readonly(root), READ_ONLY)):
         for name in await find_children(store, directory):

@@ -1,6 +1,6 @@
-"""`bookie cluster`: make a cluster in the metadata store, see what it says of itself and which bookies it has.
+"""`bookie cluster`: make a cluster in the metadata store, show its records and its bookies.
 
-What moves ledgers from bookie to bookie is in `evacuate`.
+The verbs that move ledgers from bookie to bookie are in `evacuate`.
 """
 
 import argparse
@@ -85,7 +85,7 @@ async def run_show(arguments: argparse.Namespace) -> int:
 
 
 async def _with_space(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What each living bookie says of its ledger disks; None where it says nothing."""
+    """Return `found` with the space of each living bookie's ledger disks; None where the bookie does not say it."""
     told: list[dict[str, Any]] = []
     async with where.client(arguments) as client:
         for bookie in found:

@@ -1,7 +1,7 @@
 """`bookie cookie`: the identity of bookies in the metadata store and on their directories: see, check, make, mend.
 
-What is wrong with an identity is shown before anything is changed. `fix` is the only verb that makes an empty volume
-usable again, and it goes the way of every boot: marks first, then the cookie (`cookie_fix`).
+Each verb shows what is wrong with an identity before it changes anything. Only `fix` makes an empty volume usable
+again, in the order of every boot: marks first, then the cookie (`cookie_fix`).
 """
 
 import argparse
@@ -170,7 +170,7 @@ async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
 
 
 async def _master(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> Cookie:
-    """The cookie that the settings ask for."""
+    """Return the cookie that the settings ask for."""
     if not arguments.config:
         raise errors.BadInput("add --config FILE, the settings file of the bookie whose cookie this is about")
     options = server_options.build(settings.load(arguments)).options

@@ -29,7 +29,7 @@ class HostLookup:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the settings say about the bookie's identity."""
+    """The settings that decide the bookie's identity."""
 
     bookie_id: str
     port: int
@@ -42,7 +42,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """`bookie_id`: for ever. `host`: what clients dial. `origins`: which settings each came from."""
+    """Who the bookie is. `bookie_id`: never changes. `host`: the address that clients dial. `origins`: the settings
+    that each came from."""
 
     bookie_id: str
     host: str
@@ -51,13 +52,15 @@ class Identity:
 
 
 def unasked_ports(bookie_port: int, asked: Container[int]) -> dict[str, int]:
-    """What adminPort and metricsPort are when nothing is said; 0, any free one, where that is no port or another's."""
+    """Return adminPort and metricsPort for settings that do not name them; 0, any free port, where Java's number is no
+    port or is taken by another setting."""
     wanted = {key: bookie_port + above if bookie_port else 0 for key, above in UNASKED_ABOVE.items()}
     return {key: 0 if port in asked or port > _PORT_MAX else port for key, port in wanted.items()}
 
 
 def identity(wanted: Wanted, lookup: HostLookup) -> Identity:
-    """Raises BadInput when only a loopback address was found and nobody allowed it."""
+    """Return the bookie's identity. Raises BadInput when only a loopback address was found and the settings do not
+    allow one."""
     host, origin = wanted.advertised, "advertisedAddress"
     if not host:
         host, origin = _own_host(wanted, lookup)
@@ -81,9 +84,9 @@ def _own_host(wanted: Wanted, lookup: HostLookup) -> tuple[str, str]:
 
 
 def metadata_uri(servers: str, root: str, layout: str) -> str:
-    """The URI that zkServers, zkLedgersRootPath and ledgerManagerFactoryClass mean together. Raises BadInput.
+    """Return the URI that zkServers, zkLedgersRootPath and ledgerManagerFactoryClass mean together. Raises BadInput.
 
-    `layout`: a factory's class name, a short name, or "" for whatever the cluster has.
+    `layout`: a factory's class name, a short name, or "" for the layout that the cluster has.
     """
     kind = layout.rsplit(".", 1)[-1].removesuffix("LedgerManagerFactory").lower()
     if kind and kind not in _LAYOUTS:

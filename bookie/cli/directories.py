@@ -1,8 +1,8 @@
-"""Which configured directories can never be a bookie's, told before anything is begun: no connection, no write.
+"""Finds configured directories that can never be a bookie's, before the bookie connects or writes anything.
 
-Nothing is concluded about what is *in* a directory: whether an empty one is new, lost or not mounted is for the boot to
-say (docs/INTEGRITY.md). Where volumes must prove to be mounted, one that is absent or not ours to write may be one that
-is not mounted yet: the bookie then waits for it, alive, so only what no mount can put right is refused here.
+It does not judge what is *in* a directory: the boot decides whether an empty one is new, lost or not mounted
+(docs/INTEGRITY.md). Where volumes must prove to be mounted, a directory that is absent or not writable may merely not
+be mounted yet: the running bookie then waits for it. So this module refuses only what no mount can put right.
 """
 
 import posixpath
@@ -20,7 +20,7 @@ Look = Callable[[str], PathFacts]
 
 @dataclass(frozen=True, slots=True)
 class NamedDirectory:
-    """A directory as somebody wrote it down: under which setting, where, and what is there."""
+    """A configured directory: the setting that names it, its path, and what is there."""
 
     key: str
     path: str
@@ -32,12 +32,12 @@ class NamedDirectory:
 
 
 def unseen(path: str) -> PathFacts:
-    """What a caller that does not look assumes: nothing is wrong with `path`, and it is no link."""
+    """Stand in for a look at `path`: assume that nothing is wrong with it, and that it is no link."""
     return PathFacts(posixpath.normpath(path), above=path)
 
 
 def named(settings: Settings, look: Look) -> list[NamedDirectory]:
-    """Every directory of every setting, in order."""
+    """Return every directory of every setting, in order."""
     return [
         NamedDirectory(key, path, settings.values[key].origin, look(path) if path.startswith("/") else unseen(path))
         for key in DIRECTORIES
@@ -46,7 +46,7 @@ def named(settings: Settings, look: Look) -> list[NamedDirectory]:
 
 
 def problems(settings: Settings, look: Look, user: str) -> Iterator[str]:
-    """One sentence for each directory, or pair of them, that cannot be."""
+    """Return one sentence for each directory, or pair of directories, that the bookie cannot use."""
     found = named(settings, look)
     may_come = settings.text("volumeProof") == KUBERNETES
     for one in found:
@@ -63,7 +63,7 @@ def problems(settings: Settings, look: Look, user: str) -> Iterator[str]:
 
 
 def held(settings: Settings, look: Look) -> str:
-    """One sentence on those that another process works in, "" when there are none."""
+    """Return one sentence on the directories that another process holds, "" when there are none."""
     found = [str(one) for one in named(settings, look) if one.place.is_held]
     if not found:
         return ""
@@ -71,7 +71,7 @@ def held(settings: Settings, look: Look) -> str:
 
 
 def _never(one: NamedDirectory) -> str:
-    """Why no mount and no mending makes this a directory of a bookie; "" when it may be one."""
+    """Return why no mount and no repair makes this a directory of a bookie; "" when it may be one."""
     place = one.place
     if not one.path.startswith("/"):
         return "is not an absolute path: write it in full, from / on"
@@ -85,7 +85,7 @@ def _never(one: NamedDirectory) -> str:
 
 
 def _not_now(one: NamedDirectory, user: str) -> str:
-    """Why this process cannot work there as things are."""
+    """Return why this process cannot work in the directory at present."""
     place = one.place
     if place.leads_nowhere:
         return f"goes by the link {place.leads_nowhere}, whose target is not there: mount or make it, or mend the link"
@@ -104,7 +104,7 @@ def _not_now(one: NamedDirectory, user: str) -> str:
 
 
 def _twice(one: NamedDirectory, other: NamedDirectory) -> str:
-    """Why two names of one directory cannot be; "" when they may: under one name it may have two duties."""
+    """Return why two settings must not name this one directory; "" when they may: named once, it may have two roles."""
     if one.place.real != other.place.real:
         return ""
     if one.key == other.key:

@@ -25,7 +25,7 @@ _ROUNDS = 3
 
 
 def add_parsers(verbs: Any) -> None:
-    """The verbs of `bookie cluster` that live here."""
+    """Add the verbs of `bookie cluster` that this module implements."""
     flags = (where.add_cluster, output.add_json, _add_consent, _add_limits)
     recover = output.add_verb(
         verbs,
@@ -67,7 +67,7 @@ def _add_limits(verb: argparse.ArgumentParser) -> None:
 
 @dataclass(slots=True)
 class _Report:
-    """`left`: ledgers that still name one of the bookies, and why."""
+    """The outcome of an evacuation. `left`: ledgers that still name one of the bookies, and why."""
 
     bookies: list[BookieId]
     ledgers: int = 0
@@ -75,7 +75,7 @@ class _Report:
     forgotten: bool = False
 
     def tell(self, arguments: argparse.Namespace, evacuation: Evacuation | None) -> int:
-        """Print it; the exit code."""
+        """Print the report; return the exit code."""
         entries, size = (0, 0) if evacuation is None else (evacuation.copier.entries, evacuation.copier.bytes)
         left = [{"ledger": ledger_id, "reason": reason} for ledger_id, reason in sorted(self.left.items())]
         facts = {"bookies": self.bookies, "ledgers": self.ledgers, "moved": self.ledgers - len(left)}
@@ -139,11 +139,12 @@ async def run_decommission(arguments: argparse.Namespace) -> int:
 
 
 async def forget(store: MetadataStore, root: str, bookie_id: BookieId) -> bool:
-    """Delete the cookie of `bookie_id` and, in one transaction, how far its journals reached. False without a cookie.
+    """Delete the cookie of `bookie_id` and the record of its journals' position, in one transaction. Return False
+    without a cookie.
 
-    The position says something of this life's disks only: without the cookie nobody compares anything with it, and a
-    bookie that gets this id anew must not find it. Raises VersionConflict, NodeMissing when somebody changes either
-    meanwhile: then both stand as they were.
+    The position is about this life's disks only: without the cookie no process compares anything with it, and a new
+    bookie that gets this id must not find it. Raises VersionConflict, NodeMissing when another process changes either
+    record meanwhile: then both stay as they were.
     """
     cookie, position = paths.cookie(root, bookie_id), paths.position(root, bookie_id)
     try:
@@ -167,7 +168,8 @@ async def _refuse_alive(store: MetadataStore, root: str, bookie_id: BookieId) ->
 
 
 async def _refuse_unknown(client: Client, report: _Report, found: list[AffectedLedger]) -> None:
-    """A slip in an id must not look like a bookie that has nothing left."""
+    """Refuse an id that the cluster does not know: a mistyped id must not look like a bookie that holds nothing any
+    more."""
     if found:
         return
     known = [*await client.admin.known_bookies(), *(record.bookie_id for record in await client.admin.bookies())]
@@ -187,7 +189,7 @@ def _evacuation(client: Client, report: _Report, arguments: argparse.Namespace) 
 
 
 async def _look(client: Client, evacuation: Evacuation, arguments: argparse.Namespace) -> list[AffectedLedger]:
-    """The ledgers that are meant."""
+    """Return the ledgers that the arguments select and the evacuation would change."""
     if arguments.ledger is not None:
         wanted = [ids.parse_ledger_id(text) for text in arguments.ledger]
         for ledger_id in wanted:

@@ -1,4 +1,5 @@
-"""`bookie inspect`: what is in the directories of a stopped bookie. Reads only; damage is told where it is met.
+"""`bookie inspect`: what is in the directories of a stopped bookie. Only reads; each verb reports the damage that it
+meets.
 
 Each verb takes one configured directory (its files are in `current/` below). Exit code 1 says that damage was found.
 """
@@ -98,8 +99,9 @@ async def _directory(world: World, arguments: argparse.Namespace) -> int:
 
 
 def _ended_well(current: set[str], role: str | None) -> bool | None:
-    """None: only ledger directories are marked while a bookie runs, and this one shows no sign of being one. (The role
-    of a directory that is several things is the first of them.)"""
+    """Return whether the bookie that used this directory ended in order. None: not known, since a bookie marks only
+    ledger directories while it runs, and nothing shows that this is one. (The role of a directory that is several
+    things is the first of them.)"""
     is_marked = role == volumes.LEDGERS or any(name.endswith(logs.SUFFIX) for name in current)
     return False if dirs.DIRTY in current else True if is_marked else None
 
@@ -212,7 +214,7 @@ async def _entry(world: World, arguments: argparse.Namespace) -> int:
 
 @contextlib.asynccontextmanager
 async def _index_of(world: World, arguments: argparse.Namespace) -> AsyncIterator[IndexView]:
-    """The index of a ledger directory."""
+    """Open the index of a ledger directory."""
     try:
         async with inspect.open_index(world.ordered_stores, arguments.index or arguments.directory) as index:
             yield index
@@ -242,7 +244,7 @@ def _size_of(path: str) -> int:
 
 
 def _tell_quarantined(arguments: argparse.Namespace, index: IndexView) -> int:
-    """Tell which ledgers are quarantined; 1 when there is one."""
+    """Print which ledgers are quarantined; return 1 when there is one."""
     found = {ledger: why for ledger, why in index.quarantined().items() if arguments.ledger in (None, ledger)}
     for ledger_id, reason in found.items():
         output.tell(f"ledger {ledger_id} is quarantined: {reason}")
@@ -250,7 +252,7 @@ def _tell_quarantined(arguments: argparse.Namespace, index: IndexView) -> int:
 
 
 def _tell_damage(damage: Damage) -> int:
-    """Say it; 1 when it is more than the torn tail that any crash leaves."""
+    """Print the damage; return 1 when it is more than the torn tail that any crash leaves."""
     output.tell(f"{damage.path}: at offset {damage.offset}: {damage.reason}")
     return 0 if damage.is_tail else 1
 

@@ -1,7 +1,7 @@
 """`bookie integrity`: what a bookie sees of its own volumes, how its repair goes, and a person's grant.
 
 A grant lets empty volumes take over an identity that had data. The command shows what the bookie reports and what will
-happen, wants `--yes`, and names the evidence it saw, so that the bookie refuses when anything changed since.
+happen, wants `--yes`, and sends the evidence that it showed, so that the bookie refuses when anything changed since.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def _grant(bookie: "AdminClient", report: StorageReport) -> str:
 
 
 def follow(bookie: "AdminClient", *, as_json: bool, to_the_end: bool) -> int:
-    """Tell how the repair goes, now or until it is done. Return 0 when it is done, 6 while nobody knows that."""
+    """Print how the repair goes, now or until it is done. Return 0 when it is done, 6 when the bookie does not tell."""
     reason = "the bookie stopped answering before its repair was done, so nobody knows how the repair ended; ask again"
     for status in bookie.follow(calls.repair_status()):
         print(json.dumps(encoding.to_json(status)) if as_json else reports.progress_line(status), flush=True)

@@ -188,7 +188,7 @@ async def _check(client: Client, arguments: argparse.Namespace) -> int:
 
 
 def facts_of(ledger_id: LedgerId, metadata: LedgerMetadata) -> dict[str, Any]:
-    """A ledger's metadata as JSON; the password is left out."""
+    """Return a ledger's metadata for JSON, without the password."""
     return {
         "ledger": ledger_id,
         "state": metadata.state.name,
@@ -237,7 +237,7 @@ def _custom(text: str) -> tuple[str, bytes]:
 
 
 def _lines(count: int) -> list[bytes]:
-    """Up to `count` lines of stdin, without their ends."""
+    """Yield up to `count` lines of stdin, without their line ends."""
     return [line.rstrip(b"\n") for line in itertools.islice(sys.stdin.buffer, count)]
 
 

@@ -1,4 +1,4 @@
-"""The command tree, the exit codes, and how `bookie` tells an error.
+"""The command tree, the exit codes, and how `bookie` reports an error.
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 refused as unsafe, 6 not known (STYLE.md, 13). An
 error names the thing, the reason and the next thing to try; a traceback is shown only for an error of ours.
@@ -80,7 +80,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def exit_code(error: BookieError) -> int:
-    """What a script is told about `error`."""
+    """Return the exit code for `error`."""
     if isinstance(error, errors.GrantRefused):
         return UNSAFE
     if isinstance(error, _NOT_FOUND):
@@ -89,7 +89,7 @@ def exit_code(error: BookieError) -> int:
 
 
 def _hint(error: BookieError) -> str:
-    """What to try, where the error itself cannot know."""
+    """Return what the person can try, for an error whose text does not say it."""
     if isinstance(error, errors.Unauthorized):
         return (
             ": is the --password wrong? If the bookie asks for TLS or a user, add --config FILE, the settings file"

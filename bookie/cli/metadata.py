@@ -1,7 +1,6 @@
-"""`bookie metadata`: the records of the metadata store as they stand, for people who must see or save the very bytes.
+"""`bookie metadata`: the records of the metadata store as they stand, for people who must see or save the exact bytes.
 
-Reads only, but for `restore`, which shows its plan first. A restored record is what somebody says it was: nothing
-checks it against the bookies.
+All verbs only read, except `restore`, which shows its plan first. Nothing checks a restored record against the bookies.
 """
 
 import argparse
@@ -70,7 +69,7 @@ async def run_restore(arguments: argparse.Namespace) -> int:
 
 
 def describe(data: bytes, *, created_ms: int) -> dict[str, Any]:
-    """A ledger record as facts; instead of the password stands whether there is one."""
+    """Return a ledger record as facts; in place of the password, whether there is one."""
     metadata = serde.load_ledger(data, created_ms)
     return {
         "formatVersion": metadata.format_version,

@@ -1,7 +1,8 @@
-"""`bookie metadata acl`: to whom the cluster's records belong in ZooKeeper, and giving an old tree its owner.
+"""`bookie metadata acl`: show who owns the cluster's records in ZooKeeper, and give an old tree its owner.
 
-A tree that was made without zkEnableSecurity is everybody's, and stays so: ACLs are given when a node is made. `--fix`
-gives each node the ACL that it would be made with today by these settings; a node that we may not administer is told.
+Everybody may change a tree that was made without zkEnableSecurity, also later: a node gets its ACL when it is made.
+`--fix` gives each node the ACL that it would be made with today by these settings; it reports each node that we may not
+administer.
 """
 
 import argparse
@@ -31,7 +32,7 @@ def add_parser(verbs: Any) -> None:
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """Return 0 when every node has the ACL that it would get if it were made today, 1 when some have not."""
+    """Return 0 when every node has the ACL that it would get if it were made today, else 1."""
     async with where.store(arguments) as (store, uri, _):
         assert isinstance(store, ZooKeeperStore)
         await cluster.instance_id(store, uri.root)  # raises NoCluster
@@ -48,7 +49,7 @@ async def run(arguments: argparse.Namespace) -> int:
 
 
 async def _walk(store: ZooKeeperStore, path: str) -> AsyncIterator[tuple[str, str, bool]]:
-    """(path, its ACL, is it what it would be made with) of all nodes, parents first."""
+    """Yield (path, its ACL, whether the node would get this ACL if it were made now) for all nodes, parents first."""
     try:
         acl = await store.acl(path)
         names = await store.children(path)

@@ -1,4 +1,4 @@
-"""`bookie node`: one running bookie, over its admin port: what it does now, and what it is asked to do."""
+"""`bookie node`: shows what one running bookie does, and gives it orders, over its admin port."""
 
 import argparse
 from collections.abc import Callable
@@ -94,7 +94,7 @@ def _collect(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
 
 
 def _release(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
-    """Exactly as many ledgers as the plan shows may go; if there are more by then, they are held again."""
+    """Let exactly as many ledgers go as the plan shows; if there are more by then, the bookie holds them again."""
     held = bookie.ask(calls.collect_garbage(Compaction.NONE, looks_only=True))
     if not held.held_reason:
         output.say(arguments, encoding.to_json(held), "nothing is held")
@@ -108,7 +108,7 @@ def _release(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
 
 
 def release_plan(held: GarbageReport) -> list[str]:
-    """What a release will delete, before it does."""
+    """Return the text that says what a release will delete, before it does."""
     first = ", ".join(map(str, held.held_first))
     more = ", ..." if held.ledgers_held > len(held.held_first) else ""
     return [

@@ -1,5 +1,5 @@
-"""How commands talk: data on stdout (JSON, or a table), everything else on stderr. Lists are one JSON array; what may
-be without end (a dump, a reading) is one JSON object a line.
+"""How commands print: data on stdout (JSON, or a table), everything else on stderr. A list is one JSON array; output
+that may be endless (a dump, a reading) is one JSON object a line.
 """
 
 import argparse
@@ -25,7 +25,8 @@ def add_verb(
 ) -> argparse.ArgumentParser:
     """Add a parser below `verbs`: `text` stands in the list of verbs, and begins the verb's own help.
 
-    Each of `add_flags` adds flags to the parser. `defaults` come with its arguments; `run` of them does the work.
+    Each of `add_flags` adds flags to the parser. `defaults` are added to its arguments; their `run` is the function
+    that does the work.
     """
     made: argparse.ArgumentParser = verbs.add_parser(
         name, help=text, description=f"{text[0].upper()}{text[1:]}.", aliases=aliases
@@ -41,7 +42,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def say(arguments: argparse.Namespace, facts: object, text: str) -> None:
-    """One answer: as JSON, or as `text`."""
+    """Print one answer: as JSON, or as `text`."""
     if arguments.json:
         print(json.dumps(facts))
     elif text:
@@ -49,7 +50,7 @@ def say(arguments: argparse.Namespace, facts: object, text: str) -> None:
 
 
 def rows(arguments: argparse.Namespace, found: Sequence[Row], columns: Mapping[str, str]) -> None:
-    """A list of like things: one JSON array, or a table with the given columns (key -> heading)."""
+    """Print a list of like things: as one JSON array, or as a table with the given columns (key -> heading)."""
     if arguments.json:
         print(json.dumps(found))
     else:
@@ -57,12 +58,12 @@ def rows(arguments: argparse.Namespace, found: Sequence[Row], columns: Mapping[s
 
 
 def stream(arguments: argparse.Namespace, row: Row, text: str) -> None:
-    """One of many: a JSON object, or a line."""
+    """Print one item of many: as a JSON object, or as a line."""
     print(json.dumps(row) if arguments.json else text)
 
 
 def table(found: Sequence[Row], columns: Mapping[str, str]) -> list[str]:
-    """Lines of a table: a heading, then a line for each row; numbers to the right, nothing cut off."""
+    """Return the lines of a table: a heading, then a line for each row; numbers to the right, nothing cut off."""
     cells = [[_cell(row.get(key)) for key in columns] for row in found]
     heads = list(columns.values())
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
@@ -77,13 +78,13 @@ def table(found: Sequence[Row], columns: Mapping[str, str]) -> list[str]:
 
 
 def facts(found: Row) -> str:
-    """One thing as lines `name  value`."""
+    """Return one thing as lines `name  value`."""
     width = max(map(len, found))
     return "\n".join(f"{name:<{width}}  {_cell(value)}" for name, value in found.items())
 
 
 def time_of(since_1970_ms: int) -> str:
-    """An instant as people read it, in UTC; "-" for one that nobody noted."""
+    """Return an instant as people read it, in UTC; "-" for one that was not recorded."""
     if since_1970_ms <= 0:
         return "-"
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since_1970_ms // 1000))
@@ -102,7 +103,7 @@ def _cell(value: object) -> str:
 
 
 def read(path: Path) -> bytes:
-    """A file that the command was given."""
+    """Return the content of a file that the command was given."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -116,7 +117,7 @@ def tell(text: str) -> None:
 
 @contextlib.contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr while a person looks, else a line now and then. Gives a function that counts work done."""
+    """Show a bar on stderr if that is a terminal, else a line now and then. Give a function that counts work done."""
     if not sys.stderr.isatty():
         yield ProgressLines(what, total).add
         return
@@ -130,7 +131,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
 
 
 class ProgressLines:
-    """Progress for a log: nothing of short work, a line every `PROGRESS_LINE_S` of long work."""
+    """Progress for a log: no line for short work, a line every `PROGRESS_LINE_S` for long work."""
 
     def __init__(self, what: str, total: int | None, now_s: Callable[[], float] = time.monotonic) -> None:
         self._what = what
@@ -166,7 +167,7 @@ def add_consent(parser: argparse.ArgumentParser, *, dry_run: str = "show the pla
 
 
 def consents(arguments: argparse.Namespace, plan: Sequence[str]) -> bool:
-    """Show the plan; True when it is to be done. Raises GrantRefused (exit code 4) when nobody said --yes."""
+    """Show the plan; return True when it is to be done. Raises GrantRefused (exit code 4) without --yes."""
     for line in plan:
         tell(line)
     if arguments.dry_run:

@@ -1,4 +1,4 @@
-"""What single bookies hold of a ledger: read from one of them, and a check of every replica's presence.
+"""Looks at what single bookies hold of a ledger: reads from one bookie, and checks that every replica is there.
 
 No quorum stands behind these answers. Nothing is recovered, fenced or changed.
 """
@@ -36,9 +36,9 @@ TROUBLES_MAX = 1_000
 async def read(
     client: Client, ledger_id: LedgerId, bookie_id: BookieId, first: int, last: int | None
 ) -> AsyncIterator[Entry]:
-    """The entries from `first` to `last` (default: all) that this bookie holds, each verified by its digest.
+    """Yield the entries from `first` to `last` (default: all) that this bookie holds, each verified by its digest.
 
-    Asked for one by one: an official bookie on DbLedgerStorage cannot list them.
+    It asks for them one by one, since an official bookie on DbLedgerStorage cannot list them.
     """
     metadata = await client.metadata(ledger_id)
     digest = Digest(DigestType(metadata.digest_type), metadata.password)
@@ -60,11 +60,12 @@ async def read(
 
 
 async def check(client: Client, ledger_id: LedgerId, *, reads: bool, listed: str) -> list[dict[str, Any]]:
-    """A row for each bookie of each segment: how many entries it should hold and lists. Raises BadInput unless closed.
+    """Return a row for each bookie of each segment: how many entries it should hold, and how many it lists. Raises
+    BadInput unless closed.
 
-    A list comes from the bookie's index: it proves what is missing, and nothing of the bytes. `reads`: every entry is
-    read too, and its digest verified. `listed`: the outcome of a share that is listed and was not read. `missing` None:
-    the bookie did not say.
+    A list comes from the bookie's index: it proves which entries are missing, and nothing about their bytes. `reads`:
+    also read every entry and verify its digest. `listed`: the outcome of a share that is listed and was not read.
+    `missing` None: the bookie did not say.
     """
     metadata = await client.metadata(ledger_id)
     if not metadata.is_closed:
@@ -85,7 +86,7 @@ async def check(client: Client, ledger_id: LedgerId, *, reads: bool, listed: str
 
 
 def outcome(row: Mapping[str, Any], *, reads: bool, listed: str) -> str:
-    """What is known of one bookie's share."""
+    """Return what is known of one bookie's share of the entries."""
     if row["missing"] or row["corrupt"]:
         return output.DAMAGE
     if row["missing"] is None or (reads and row["read"] < row["expected"]):
@@ -94,7 +95,7 @@ def outcome(row: Mapping[str, Any], *, reads: bool, listed: str) -> str:
 
 
 def sentence(ledger_id: LedgerId, rows: Sequence[Mapping[str, Any]], *, reads: bool) -> tuple[str, str]:
-    """The outcome of all rows, and what it is worth."""
+    """Return a sentence on the outcome of all rows, and on how much it proves."""
     copies = sum(row["expected"] for row in rows)
     if any(row["outcome"] == output.DAMAGE for row in rows):
         return output.DAMAGE, f"ledger {ledger_id}: copies are missing or corrupt"
@@ -147,7 +148,8 @@ async def _read_all(
 
 
 async def _held(client: Client, ledger_id: LedgerId, bookie_id: BookieId, wanted: Stretch) -> dict[str, Any]:
-    """By arithmetic: neither what a record nor what a bookie says may be too long to be compared."""
+    """Count which of the `wanted` entries the bookie lists. It computes with ranges: a record or a bookie may name far
+    too many entries to compare one by one."""
     share, first, last = wanted.share, wanted.first, wanted.last
     try:
         groups = await client.bookies.list_groups(bookie_id, ledger_id)

@@ -1,4 +1,4 @@
-"""A bookie's report and its repair as people read them, what a grant would do, and the grant for what was shown."""
+"""Shows a bookie's report and its repair to people, says what a grant would do, and makes the grant for a report."""
 
 import uuid
 
@@ -10,7 +10,7 @@ _GRANT_TTL_MS = 300_000
 
 
 def describe(report: StorageReport) -> list[str]:
-    """The report as lines."""
+    """Return the report as lines."""
     lines = [
         f"bookie {report.bookie_id}: {report.state.value}, verdict {verdict_of(report)}",
         f"  {report.reason or 'no remarks'}",
@@ -43,7 +43,7 @@ def verdict_of(report: StorageReport) -> str:
 
 
 def why_not(report: StorageReport) -> str | None:
-    """Why this bookie must not be given a grant, as one sentence; None when it may."""
+    """Return why this bookie must not be given a grant, as one sentence; None when it may be given one."""
     if report.verdict is not None and report.verdict.is_held:
         return f"bookie {report.bookie_id} is held ({verdict_of(report)}): {report.reason}"
     if report.state is not State.WAITING_GRANT or report.verdict is not Verdict.LOST:
@@ -52,7 +52,7 @@ def why_not(report: StorageReport) -> str | None:
 
 
 def plan(report: StorageReport) -> list[str]:
-    """What a grant will do, before it is done."""
+    """Return what a grant will do, before it is done."""
     lost = ", ".join(volume.name for volume in report.volumes if volume.contents is not Contents.VALID)
     return [
         *describe(report),
@@ -66,7 +66,7 @@ def plan(report: StorageReport) -> list[str]:
 
 
 def progress_line(status: RepairStatus) -> str:
-    """One line about a repair."""
+    """Return one line about a repair."""
     line = (
         f"{status.state.value:14} phase {status.phase or '-':6} ledgers {status.ledgers_done} done, "
         f"{status.ledgers_pending} pending, {status.ledgers_limbo} in limbo; "
@@ -82,7 +82,7 @@ def progress_line(status: RepairStatus) -> str:
 
 
 def grant_for(report: StorageReport, issued_by: str, given_by: str = "") -> Grant:
-    """A grant for exactly what `report` shows."""
+    """Return a grant for exactly what `report` shows."""
     return Grant(
         grant_id=f"cli-{uuid.uuid4()}",
         bookie_id=report.bookie_id,

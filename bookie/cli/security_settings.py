@@ -1,7 +1,8 @@
-"""What the settings of TLS and authentication mean: Java says with class names what it wants, and so do its files.
+"""Turns the settings of TLS and authentication into options.
 
-The classes that BookKeeper ships have their equals here (`settings.classes`). Settings that would protect nothing are
-refused: a bookie that should ask for a proof and does not would be worse than one that does not start.
+Java's settings name classes; the classes that BookKeeper ships have their equals here (`settings.classes`). Settings
+that would protect nothing are refused: a bookie that should ask for a proof and does not would be worse than one that
+does not start.
 """
 
 from typing import Any
@@ -18,7 +19,8 @@ _USER_PREFIX = "user_"
 
 
 def security_options(settings: Settings) -> SecurityOptions:
-    """Raises BadInput naming the setting, and BadInput naming the file when users cannot be read from it."""
+    """Return the bookie's security options. Raises BadInput that names the setting, or the file from which users cannot
+    be read."""
     provider = classes.meaning(settings, "bookieAuthProviderFactoryClass")
     has_tls = classes.meaning(settings, "tlsProviderFactoryClass") != ""
     proves_itself = classes.meaning(settings, "clientAuthProviderFactoryClass") != ""
@@ -38,13 +40,14 @@ def security_options(settings: Settings) -> SecurityOptions:
 
 
 def client_options(settings: Settings) -> dict[str, Any]:
-    """How a command reaches bookies: as a bookie with these settings would. Fields of ClientOptions."""
+    """Return fields of ClientOptions with which a command connects to bookies as a bookie with these settings would."""
     options = security_options(settings)
     return {"tls": options.peer_tls, "sasl_user": options.peer_user, "sasl_password": options.peer_password}
 
 
 def _tls(settings: Settings, *, is_server: bool) -> TlsOptions:
-    """The same files for both sides, as in Java: a bookie shows other bookies the certificate it shows clients."""
+    """Return the TLS options. Both sides use the same files, as in Java: a bookie shows other bookies the certificate
+    that it shows clients."""
     needs_client_certificate = settings.is_true("tlsClientAuthentication")
     shows_own = is_server or needs_client_certificate
     return TlsOptions(
@@ -63,7 +66,8 @@ def _tls(settings: Settings, *, is_server: bool) -> TlsOptions:
 
 
 def _protocols(asked: tuple[str, ...]) -> tuple[str, ...]:
-    """The versions of `asked` that this bookie speaks; all of `asked`, to be refused, when it speaks none."""
+    """Return the versions of `asked` that this bookie speaks; when it speaks none, all of `asked`, which is then
+    refused."""
     return tuple(name for name in PROTOCOLS if name in asked) or asked
 
 

@@ -75,8 +75,9 @@ def _look(path: str) -> "PathFacts":
 
 
 def _check_not_taken(effective: "Effective") -> None:
-    """Tell at once what would else be told when the metadata store has answered, a journal is read and volumes are
-    stamped. Who takes a port or a lock after this is met then. Raises RefusedToStart.
+    """Check ports and locks now; otherwise the bookie would find a taken one only after it asked the metadata store,
+    read a journal and stamped volumes. A port or lock that is taken after this check is found later. Raises
+    RefusedToStart.
     """
     from bookie.cli import directories
     from bookie.ports import network
@@ -182,7 +183,7 @@ def _within_descriptors(options: "ServerOptions") -> "ServerOptions":
 
 @contextlib.asynccontextmanager
 async def _listening(effective: "Effective", key: str, address: "Address", serve: "Serve") -> AsyncIterator[int]:
-    """Serve at `address`; at any free port, told as a warning, when somebody has that one and nobody asked for it."""
+    """Serve at `address`. If that port is taken and the settings do not name it, serve at any free port and warn."""
     async with contextlib.AsyncExitStack() as stack:
         try:
             port = await stack.enter_async_context(serve(address))
@@ -200,7 +201,7 @@ async def _listening(effective: "Effective", key: str, address: "Address", serve
 async def _serving_http(
     node: "Bookie", effective: "Effective", world: "World", secured: "Secured | None"
 ) -> AsyncIterator[None]:
-    """Serve Java's admin paths, if the settings want them."""
+    """Serve Java's admin paths over HTTP, if the settings want them."""
     from bookie.cli import server_options
     from bookie.runtime import http, metrics
     from bookie.server.cluster_paths import ClusterPaths
@@ -226,7 +227,7 @@ async def _serving_http(
 
 
 def _known(effective: "Effective", secured: "Secured | None") -> "Known":
-    """The callers that get more than health and metrics over HTTP."""
+    """Return the callers that get more than health and metrics over HTTP."""
     from bookie.runtime import http
 
     hosts = frozenset() if effective.host.pod_uid else http.Known().hosts | {effective.admin.host}
@@ -239,9 +240,9 @@ def _known(effective: "Effective", secured: "Secured | None") -> "Known":
 
 
 class _Session:
-    """A session with the metadata store for questions about the cluster; the first question begins it.
+    """A session with the metadata store for questions about the cluster; the first question opens it.
 
-    Not the bookie's own: a list of a million ledgers must not stand between it and its registration.
+    It is not the session of the bookie itself: a list of a million ledgers must not delay the bookie's registration.
     """
 
     def __init__(self, world: "World", uri: str) -> None:

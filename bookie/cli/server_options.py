@@ -1,4 +1,4 @@
-"""Turns settings into ServerOptions: derives what they leave out, and tells all contradictions at once."""
+"""Turns settings into ServerOptions: derives missing ones, and reports all contradictions at once."""
 
 import socket
 from collections.abc import Callable, Iterable
@@ -32,7 +32,8 @@ _EVERYWHERE = "0.0.0.0"
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """What `bookie serve` runs on. `settings`: with everything derived; `http`: None when its port is not wanted."""
+    """The settings and options with which `bookie serve` runs. `settings`: with all derived values; `http`: None when
+    no HTTP port is wanted."""
 
     settings: Settings
     options: ServerOptions
@@ -44,12 +45,12 @@ class Effective:
     http: Address | None
 
     def is_asked_for(self, key: str) -> bool:
-        """False for a port that nobody named: it gives way to whoever has it."""
+        """Return False for a port that no setting names: the bookie takes another one when it is in use."""
         return key not in (*derive.UNASKED_ABOVE, "httpServerPort") or not self.settings.values[key].is_default
 
 
 def complete(settings: Settings, lookup: HostLookup = SYSTEM) -> tuple[Settings, list[str]]:
-    """Derive what was not said: URI, address, id, address to bind. Also gives the problems met on the way."""
+    """Derive the missing settings: URI, address, id, address to bind. Also return the problems met on the way."""
     problems = _Problems([])
     settings = problems.attempt(lambda: complete_uri(settings)) or settings
     if not settings.type_problems():
@@ -67,9 +68,9 @@ def build(
     user: str | None = None,
     look: directories.Look = directories.unseen,
 ) -> Effective:
-    """Everything a bookie is told. Raises BadInput with all problems together.
+    """Return all options of a bookie. Raises BadInput with all problems together.
 
-    `look`: at the configured directories, by who is about to work in them.
+    `look`: looks at a configured directory, as the process that will work there.
     """
     user = who.user() if user is None else user
     alone, sound = [*settings.problems, *settings.type_problems()], settings.sound()
@@ -160,13 +161,13 @@ def _integrity(settings: Settings) -> IntegrityOptions:
 
 
 class _Problems:
-    """Everything that is wrong, so that a person corrects it all before the next attempt."""
+    """Collects all problems, so that a person can correct them together before the next attempt."""
 
     def __init__(self, found: Iterable[str]) -> None:
         self.found = list(found)
 
     def attempt(self, make: Callable[[], T]) -> T | None:
-        """What `make` gives, or None and its problem noted."""
+        """Return what `make` returns, or note its problem and return None."""
         try:
             return make()
         except BadInput as error:
@@ -178,7 +179,7 @@ class _Problems:
 
 
 def complete_uri(settings: Settings) -> Settings:
-    """With metadataServiceUri, from the older names if need be. Raises BadInput."""
+    """Return the settings with metadataServiceUri, derived from the older names if need be. Raises BadInput."""
     servers = settings.values["zkServers"]
     if settings.text("metadataServiceUri") or not servers.text:
         return settings
@@ -217,7 +218,8 @@ def _derive_listening(settings: Settings, lookup: HostLookup) -> Settings:
 
 
 def derive_ports(settings: Settings) -> Settings:
-    """With the ports that nobody asked for; they never keep a bookie from starting (`serve`)."""
+    """Return the settings with default ports where none are named; such a port never keeps a bookie from starting
+    (`serve`)."""
     said = [key for key in ("adminPort", "metricsPort", "httpServerPort") if settings.text(key)]
     asked = [settings.number(key) for key in ("bookiePort", *said)]
     for key, port in derive.unasked_ports(settings.number("bookiePort"), asked).items():
@@ -242,5 +244,5 @@ def _http(settings: Settings) -> Address | None:
 
 
 def without_secrets(effective: Effective) -> dict[str, str]:
-    """Every setting as text, as Java's server_config shows it."""
+    """Return every setting as text, without secrets, as Java's server_config shows it."""
     return {key: value.text for key, value in effective.settings.values.items() if value.text}

@@ -1,7 +1,7 @@
 """Settings of a bookie: a properties file, then the environment, then flags; each value remembers where it came from.
 
-A Java bookie's bk_server.conf can be given as it is: names that have no meaning here are told once and ignored, names
-that ask for something unsafe are refused (`java_names`). Unknown flags are errors.
+A Java bookie's bk_server.conf can be given as it is: names that have no meaning here are reported once and ignored,
+names that ask for something unsafe are refused (`java_names`). Unknown flags are errors.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _IF_SECONDS_ARE_MEANT: Mapping[str, str] = {
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Let `parser` take a file and every setting as a flag."""
+    """Add a flag for the settings file and one for every setting to `parser`."""
     parser.add_argument("--config", metavar="FILE", help="properties file, as Java's bk_server.conf")
     group = parser.add_argument_group("settings", "each also in the file, or as BOOKIE_... in the environment")
     for setting in SETTINGS:
@@ -34,7 +34,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = None) -> Settings:
-    """Put together what file, environment and flags say; later ones win. Raises BadInput for a file that cannot be."""
+    """Put together the settings of file, environment and flags; later ones win. Raises BadInput for an unusable
+    file."""
     environment = os.environ if environment is None else environment
     values = default_values()
     if environment.get("POD_UID"):
@@ -54,7 +55,7 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
 
 
 def _doubts(values: Mapping[str, Value]) -> Iterator[str]:
-    """Warnings about values that may not be what the person meant."""
+    """Return warnings about values that may not be what the person meant."""
     for key, consequence in _IF_SECONDS_ARE_MEANT.items():
         value = values[key]
         if value.text.isdecimal() and int(value.text) < _DOUBTED_BELOW_MS:

@@ -1,4 +1,4 @@
-"""`bookie settings show`: every setting, its value and where the value came from."""
+"""`bookie settings show`: print every setting, its value and where the value came from."""
 
 import argparse
 import json

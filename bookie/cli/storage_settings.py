@@ -20,7 +20,7 @@ _WRITE_CACHE_GENERATIONS = 2  # one fills, one is written
 def storage_options(
     settings: Settings, compaction: CompactionOptions, brake: BrakeOptions, scrub: ScrubOptions
 ) -> StorageOptions:
-    """Raises BadInput."""
+    """Return the StorageOptions that the settings mean. Raises BadInput."""
     threshold = settings.fraction("diskUsageThreshold")
     assert threshold is not None
     return StorageOptions(
@@ -45,8 +45,9 @@ def storage_options(
 
 
 def _share(settings: Settings, key: str, parts: int, default_bytes: int) -> int:
-    """Bytes for one of `parts` of one ledger directory, `default_bytes` where nothing is said. What is said is for
-    all of them together, as in Java: a node of eight disks must not take eight times the memory that it was given."""
+    """Return the bytes for one of `parts` of one ledger directory, `default_bytes` if the setting is absent. The
+    setting is for all directories together, as in Java: a node of eight disks must not take eight times the memory that
+    it was given."""
     total_mib = settings.optional(key)
     if total_mib is None:
         return default_bytes
@@ -54,7 +55,7 @@ def _share(settings: Settings, key: str, parts: int, default_bytes: int) -> int:
 
 
 def scrub_options(settings: Settings) -> ScrubOptions:
-    """Raises BadInput."""
+    """Return the scrub's options. Raises BadInput."""
     return ScrubOptions(
         interval_ms=settings.number("localScrubInterval") * _MS_PER_S,
         entries_per_s=settings.optional("localScrubRateLimit"),
@@ -63,14 +64,14 @@ def scrub_options(settings: Settings) -> ScrubOptions:
 
 
 def brake_options(settings: Settings) -> BrakeOptions:
-    """Raises BadInput."""
+    """Return the options of the brake on deletion. Raises BadInput."""
     share = settings.fraction("gcDailyShareMax")
     assert share is not None
     return BrakeOptions(share_max=share, ledgers_min=settings.number("gcDailyLedgersMin"))
 
 
 def compaction_options(settings: Settings) -> CompactionOptions:
-    """Raises BadInput."""
+    """Return the compaction's options. Raises BadInput."""
     by_bytes = settings.is_true("isThrottleByBytes")
     return CompactionOptions(
         minor=_rule(settings, "minor"),
@@ -83,7 +84,8 @@ def compaction_options(settings: Settings) -> CompactionOptions:
 
 
 def _rule(settings: Settings, kind: str) -> CompactionRule:
-    """Java switches a kind off by a threshold or an interval of 0 or less, and a limit by -1."""
+    """Return the rule of one kind of compaction. Java switches a kind off by a threshold or an interval of 0 or less,
+    and a limit by -1."""
     time_max_ms = settings.number(f"{kind}CompactionMaxTimeMillis")
     return CompactionRule(
         threshold=max(0.0, settings.fraction(f"{kind}CompactionThreshold") or 0.0),

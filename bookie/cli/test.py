@@ -1,6 +1,6 @@
-"""`bookie test`: does this cluster, or this one bookie, take and give back entries, and how fast?
+"""`bookie test`: check that this cluster, or this one bookie, stores and returns entries, and how fast.
 
-Ledgers made here are deleted at the end, whatever happened.
+It deletes its ledgers at the end, also after an error.
 """
 
 import argparse
@@ -81,7 +81,8 @@ async def _sanity(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads: list[bytes]) -> dict[str, Any]:
-    """Raw adds and reads of one bookie, of a ledger id that no metadata names: it is collected as deleted ones are."""
+    """Add and read entries on one bookie directly, in a ledger id that no metadata names: the bookie collects it like a
+    deleted one."""
     bookie_id = ids.parse_bookie_id(arguments.bookie)
     ledger_id = await client.shared.ledgers.next_id()
     digest = Digest(DigestType[arguments.digest], arguments.password.encode())
@@ -149,6 +150,6 @@ async def _read(client: Client, writer: LedgerWriter, arguments: argparse.Namesp
 
 
 def _percentile_ms(sorted_ns: list[int], share: int) -> float:
-    """The latency that `share` percent of all did not exceed."""
+    """Return the latency that `share` percent of all requests did not exceed."""
     index = max(0, -(-len(sorted_ns) * share // 100) - 1)
     return round(sorted_ns[index] / 1e6, 3)

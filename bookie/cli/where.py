@@ -1,4 +1,4 @@
-"""Which cluster, which directories, which bookie a command is about: by flag, settings file or environment."""
+"""Finds the cluster, the directories and the bookie that a command is about: by flag, settings file or environment."""
 
 import argparse
 import contextlib
@@ -30,7 +30,7 @@ SESSION_MS = 10_000
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Flags that name a cluster."""
+    """Add the flags that name a cluster."""
     parser.add_argument(
         "--metadata-service-uri", metavar="URI", help="the cluster: zk+hierarchical://HOST:PORT/ledgers"
     )
@@ -46,7 +46,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def add_admin(parser: argparse.ArgumentParser) -> None:
-    """Flags that name a running bookie."""
+    """Add the flags that name a running bookie."""
     parser.add_argument(
         "--admin", metavar="HOST:PORT", help=f"the bookie's admin port ({', or '.join(DEFAULT_ADMINS)}), or unix:PATH"
     )
@@ -54,7 +54,7 @@ def add_admin(parser: argparse.ArgumentParser) -> None:
 
 
 def uri_of(arguments: argparse.Namespace) -> str:
-    """The cluster's metadata service URI. Raises BadInput that says how to name one."""
+    """Return the cluster's metadata service URI. Raises BadInput that says how to name one."""
     if arguments.metadata_service_uri:
         return str(arguments.metadata_service_uri)
     if arguments.config:
@@ -74,7 +74,7 @@ def uri_of(arguments: argparse.Namespace) -> str:
 
 @contextlib.contextmanager
 def admin(arguments: argparse.Namespace) -> "Iterator[AdminClient]":
-    """The admin port of the bookie that is meant. Raises BadInput when another bookie answers there."""
+    """Return a client of the bookie's admin port. Raises BadInput when another bookie answers there."""
     from bookie.cli import admin_access
     from bookie.rpc import calls
     from bookie.rpc.client import AdminRefused
@@ -95,7 +95,7 @@ def admin(arguments: argparse.Namespace) -> "Iterator[AdminClient]":
 
 
 def _admin_of(arguments: argparse.Namespace) -> tuple[str, str]:
-    """The address of an admin port, and the bookie that must answer there; "" when the person named the port."""
+    """Return the address of an admin port, and the bookie that must answer there; "" when the person named the port."""
     if arguments.admin:
         return str(arguments.admin), ""
     if arguments.config:
@@ -122,7 +122,7 @@ def _answers(address: str) -> bool:
 
 
 def data_beside(arguments: argparse.Namespace) -> str:
-    """Why no cluster may be made here: a directory of the settings that holds data; "" when none does."""
+    """Return why no cluster may be made here: a directory of the settings holds data; "" when none does."""
     from bookie.integrity import sentinel
 
     loaded = settings.load(arguments)
@@ -138,7 +138,7 @@ def data_beside(arguments: argparse.Namespace) -> str:
 
 @contextlib.contextmanager
 def _telling_of_data(arguments: argparse.Namespace) -> "Iterator[None]":
-    """Where directories hold data, replace the advice to make a cluster."""
+    """Where directories hold data, replace an error's advice to make a cluster."""
     try:
         yield
     except errors.NoCluster as error:
@@ -149,7 +149,7 @@ def _telling_of_data(arguments: argparse.Namespace) -> "Iterator[None]":
 
 @contextlib.asynccontextmanager
 async def client(arguments: argparse.Namespace, *, session_ms: int = SESSION_MS) -> "AsyncIterator[Client]":
-    """A client of the cluster that is meant; it encrypts and proves who it is as a bookie with these settings does."""
+    """Open a client of the cluster; it encrypts and proves who it is as a bookie with these settings does."""
     from bookie import connect
 
     loaded = settings.load(arguments)
@@ -164,7 +164,8 @@ async def client(arguments: argparse.Namespace, *, session_ms: int = SESSION_MS)
 async def store(
     arguments: argparse.Namespace,
 ) -> AsyncIterator[tuple[MetadataStore, MetadataUri, World]]:
-    """The metadata store of the cluster that is meant, where its root is, and the world it is reached in."""
+    """Open the cluster's metadata store; give the store, the cluster's root in it, and the world that connects to
+    it."""
     from bookie.runtime.world import open_world
 
     uri = uri_of(arguments)

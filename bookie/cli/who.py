@@ -1,11 +1,12 @@
-"""The name of the person who gives a command, for grants and the records of them."""
+"""The name of the person who runs a command, for grants and their records."""
 
 import getpass
 import os
 
 
 def user() -> str:
-    """The user of this process; its number where it has no name, as in a container without an account for it."""
+    """Return the user of this process; the user's number where there is no name, as in a container without an
+    account."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -13,5 +14,5 @@ def user() -> str:
 
 
 def caller() -> str:
-    """`USER@MACHINE`."""
+    """Return `USER@MACHINE`."""
     return f"{user()}@{os.uname().nodename}"

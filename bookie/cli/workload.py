@@ -1,7 +1,9 @@
-"""`bookie workload`: the oracle as commands. `run` writes and remembers, `stop` ends it, `verify` reads all of it back.
+"""`bookie workload`: the oracle as commands. `run` writes entries and records acknowledgements, `stop` ends the run,
+`verify` reads all recorded entries back.
 
 The log is a folder of files, one per writer process, each appended and synced by its process alone. One process holds
-the writers that live; another one is killed again and again, so that ledgers are left as crashes leave them.
+the writers that live as long as the run; another one is killed again and again, so that some ledgers end as a crash
+leaves them.
 """
 
 import argparse
@@ -69,7 +71,7 @@ def _common(parser: argparse.ArgumentParser, run: object, *, needs_uri: bool = T
 
 
 def run_workload(arguments: argparse.Namespace) -> int:
-    """Write and kill, a sample a second on stdout."""
+    """Run the writer processes and kill one now and then; print a sample a second on stdout."""
     if supervisor.supervise(run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay):
         return EXIT_OK
     output.tell("bookie workload: the writers ended before `stop`; the reason is in the lines above")
@@ -93,7 +95,7 @@ def _client(arguments: argparse.Namespace) -> AbstractAsyncContextManager[Client
 
 
 def run_stop(arguments: argparse.Namespace) -> int:
-    """Ask the run on this log to stop and wait until it has."""
+    """Ask the run on this log to stop, and wait until it has stopped."""
     if supervisor.stop(arguments.log):
         return EXIT_OK
     output.tell(f"bookie workload: no run on {arguments.log} stopped in time: is one running, and is this its --log?")
@@ -104,7 +106,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
 
 
 async def run_verify(arguments: argparse.Namespace) -> int:
-    """Read back all that was acknowledged; print the verdict. Exit 0 when all came back, 1 when something is lost, 6
+    """Read back all acknowledged entries; print the verdict. Exit 0 when all came back, 1 when something is lost, 6
     when something could not be read, or nothing was acknowledged."""
     ledgers = files.load_log(arguments.log)
     if not ledgers:

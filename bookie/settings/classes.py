@@ -1,7 +1,7 @@
-"""Gives the meaning here of BookKeeper's class names, by which Java's settings say how clients prove who they are. Any
-other class is refused:
+"""Gives the meaning here of BookKeeper's class names, by which Java's settings say how clients prove who they are.
 
- a bookie that should ask for a proof and does not would be worse than one that does not start.
+Any other class is refused: a bookie that should ask for a proof and does not would be worse than one that does not
+start.
 """
 
 from collections.abc import Mapping
