@@ -10,6 +10,10 @@ from bookie_operator.model import rules
 from bookie_operator.model.spec import BookieClusterSpec, Regeneration
 from bookie_operator.model.values import parse_duration
 
+_RULES = (*rules.ROOT, *rules.SPEC, *rules.QUORUM, *rules.STORAGE, *rules.PORTS)
+# By the rule's name, so that a new rule may stand anywhere in its list.
+_SAID = {rule.name: rule.message for rule in _RULES if rule.name}
+
 
 def problems(spec: BookieClusterSpec, name: str) -> tuple[str, ...]:
     """One sentence for each rule that `spec` of the cluster `name` breaks; empty when it is good."""
@@ -18,46 +22,45 @@ def problems(spec: BookieClusterSpec, name: str) -> tuple[str, ...]:
 
 def _broken_name(name: str) -> Iterator[str]:
     if len(name) > rules.CLUSTER_NAME_MAX:
-        yield rules.ROOT[0].message
+        yield _SAID["shortName"]
     if not re.fullmatch(rules.CLUSTER_NAME, name):
-        yield rules.ROOT[1].message
+        yield _SAID["serviceName"]
 
 
 def _broken(spec: BookieClusterSpec) -> Iterator[str]:
-    spec_rules = {rule.field: rule.message for rule in rules.SPEC if "oldSelf" not in rule.cel}
     quorum = spec.quorum
     if spec.replicas < quorum.ensemble_size:
-        yield rules.SPEC[0].message
+        yield _SAID["replicasOfEnsemble"]
     if spec.zones is not None and spec.replicas < len(spec.zones):
-        yield rules.SPEC[1].message
+        yield _SAID["replicasOfZones"]
     if quorum.ensemble_size < quorum.write_quorum:
-        yield rules.QUORUM[0].message
+        yield _SAID["writeQuorum"]
     if quorum.write_quorum < quorum.ack_quorum:
-        yield rules.QUORUM[1].message
+        yield _SAID["ackQuorum"]
     tolerated = max(1, spec.tolerance)
     if spec.repair.max_concurrent > tolerated:
-        yield spec_rules[".repair.maxConcurrent"]
+        yield _SAID["maxConcurrent"]
     if spec.disruption.max_unavailable > tolerated:
-        yield spec_rules[".disruption.maxUnavailable"]
+        yield _SAID["maxUnavailable"]
     if spec.repair.regeneration is Regeneration.BOOKIE_LOCAL and spec.lifecycle.deletion_protection:
-        yield spec_rules[".repair.regeneration"]
-    yield from _broken_storage(spec, spec_rules)
+        yield _SAID["bookieLocal"]
+    yield from _broken_storage(spec)
     ports = spec.network.ports
     if len({ports.data, ports.admin, ports.admin_tls, ports.metrics}) < 4:
-        yield rules.PORTS[0].message
+        yield _SAID["ports"]
 
 
-def _broken_storage(spec: BookieClusterSpec, spec_rules: dict[str, str]) -> Iterator[str]:
+def _broken_storage(spec: BookieClusterSpec) -> Iterator[str]:
     storage = spec.storage
     if not storage.journal_write_data:
         if storage.acknowledge_no_journal is None and len(spec.zones or ()) < 3:
-            yield spec_rules[".storage.journalWriteData"]
+            yield _SAID["noJournal"]
         if parse_duration(spec.lifecycle.termination_grace) < 120_000:
-            yield spec_rules[".lifecycle.terminationGrace"]
+            yield _SAID["terminationGrace"]
     if len(storage.index.volumes) not in (0, len(storage.ledgers.volumes)):
-        yield rules.STORAGE[0].message
+        yield _SAID["indexVolumes"]
     volume_names = [volume.name for _, volume in storage.by_role()]
     if len(set(volume_names)) < len(volume_names):
-        yield rules.STORAGE[1].message
+        yield _SAID["volumeNames"]
     if any(name.startswith(rules.RESERVED_VOLUMES) for name in volume_names):
-        yield rules.STORAGE[2].message
+        yield _SAID["reservedVolumes"]

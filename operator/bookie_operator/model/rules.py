@@ -12,12 +12,16 @@ from pydantic.config import JsonDict
 
 @dataclass(frozen=True, slots=True)
 class CelRule:
-    """One x-kubernetes-validations entry. `field` is relative to the place of the rule, as the API server wants it."""
+    """One x-kubernetes-validations entry. `field` is relative to the place of the rule, as the API server wants it.
+
+    `name` is not in the CRD: `checks.py` says by it which rule is broken. A rule that only CEL checks has none.
+    """
 
     cel: str
     message: str
     field: str = ""
     reason: str = "FieldValueInvalid"
+    name: str = ""
 
     def as_schema(self) -> JsonDict:
         out: JsonDict = {"rule": self.cel, "message": self.message, "reason": self.reason}
@@ -101,11 +105,13 @@ ROOT = (
     CelRule(
         f"size(self.metadata.name) <= {CLUSTER_NAME_MAX}",
         "metadata.name is longer than 30 characters, and names of pods are made from it: choose a shorter one",
+        name="shortName",
     ),
     CelRule(
         f"self.metadata.name.matches('{CLUSTER_NAME}')",
         "metadata.name cannot become the name of a Service: it has to begin with a letter and have lower-case letters,"
         " digits and '-' only (no dot, and not '-' at its end): choose another one",
+        name="serviceName",
     ),
 )
 
@@ -115,11 +121,13 @@ SPEC = (
         "spec.replicas is less than spec.quorum.ensembleSize, so no ledger could ever be created: raise"
         " replicas to at least ensembleSize",
         field=".replicas",
+        name="replicasOfEnsemble",
     ),
     CelRule(
         "!has(self.zones) || self.replicas >= self.zones.size()",
         "spec.replicas is less than the number of spec.zones, so a zone would stay empty: raise replicas",
         field=".replicas",
+        name="replicasOfZones",
     ),
     CelRule(
         "self.replicas >= oldSelf.replicas",
@@ -139,6 +147,7 @@ SPEC = (
         "spec.storage.journalWriteData: false over fewer than three spec.zones loses acknowledged entries when one zone"
         " loses power: use three zones, or set spec.storage.acknowledgeNoJournal: IAcceptLossOnCorrelatedPowerFailure",
         field=".storage.journalWriteData",
+        name="noJournal",
     ),
     CelRule(
         "self.storage.journalWriteData == oldSelf.storage.journalWriteData"
@@ -153,23 +162,27 @@ SPEC = (
         "spec.repair.maxConcurrent is more than spec.quorum.ackQuorum - 1: more empty bookies at once than the ack"
         " quorum survives. Lower maxConcurrent",
         field=".repair.maxConcurrent",
+        name="maxConcurrent",
     ),
     CelRule(
         "self.disruption.maxUnavailable <= (self.quorum.ackQuorum > 2 ? self.quorum.ackQuorum - 1 : 1)",
         "spec.disruption.maxUnavailable is more than the ack quorum survives (ackQuorum - 1): lower it",
         field=".disruption.maxUnavailable",
+        name="maxUnavailable",
     ),
     CelRule(
         "self.repair.regeneration != 'BookieLocal' || !self.lifecycle.deletionProtection",
         "spec.repair.regeneration: BookieLocal lets bookies regenerate without proof, for throw-away clusters only: set"
         " spec.lifecycle.deletionProtection: false too, or use Gated",
         field=".repair.regeneration",
+        name="bookieLocal",
     ),
     CelRule(
         "self.storage.journalWriteData || duration(self.lifecycle.terminationGrace) >= duration('2m')",
         "spec.lifecycle.terminationGrace is under 2m with spec.storage.journalWriteData: false, and everything must be"
         " flushed at shutdown: set at least 2m",
         field=".lifecycle.terminationGrace",
+        name="terminationGrace",
     ),
     CelRule(
         f"!has(self.config) || self.config.all(key, !(key in {list(DENIED_CONFIG)!r}))",
@@ -194,11 +207,13 @@ QUORUM = (
         "spec.quorum.writeQuorum is more than ensembleSize: an entry cannot be written to more bookies than the"
         " ensemble has. Lower writeQuorum or raise ensembleSize",
         field=".writeQuorum",
+        name="writeQuorum",
     ),
     CelRule(
         "self.writeQuorum >= self.ackQuorum",
         "spec.quorum.ackQuorum is more than writeQuorum: no entry could ever be acknowledged. Lower ackQuorum",
         field=".ackQuorum",
+        name="ackQuorum",
     ),
 )
 
@@ -237,12 +252,14 @@ STORAGE = (
         "spec.storage.index.volumes must be none, or as many as spec.storage.ledgers.volumes: each has an index of"
         " its own",
         field=".index",
+        name="indexVolumes",
     ),
     CelRule(
         "self.journal.volumes.all(j, !self.ledgers.volumes.exists(l, l.name == j.name)"
         " && !self.index.volumes.exists(i, i.name == j.name))"
         " && self.ledgers.volumes.all(l, !self.index.volumes.exists(i, i.name == l.name))",
         "spec.storage: a volume name is used in two roles, and claims are named after volumes: give each its own name",
+        name="volumeNames",
     ),
     CelRule(
         # One by one: to the API server the three lists are of three types, and no list holds them together.
@@ -252,6 +269,7 @@ STORAGE = (
         ),
         f"spec.storage: a volume's name begins with {RESERVED_VOLUMES}, as the operator's own volumes in the pod do:"
         " choose another name",
+        name="reservedVolumes",
     ),
     *(
         CelRule(
@@ -275,6 +293,7 @@ PORTS = (
         "self.data != self.admin && self.data != self.metrics && self.admin != self.metrics"
         " && !(self.adminTls in [self.data, self.admin, self.metrics])",
         "spec.network.ports: data, admin, adminTls and metrics must be four different ports",
+        name="ports",
     ),
     CelRule(
         "self.data == oldSelf.data && self.admin == oldSelf.admin",

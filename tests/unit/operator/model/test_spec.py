@@ -96,6 +96,15 @@ def test_checks_say_nothing_about_a_good_spec() -> None:
     assert checks.problems(make.cluster().spec, "ledgers") == ()
 
 
+def test_no_two_rules_share_a_name_and_no_transition_rule_has_one() -> None:
+    """`checks.py` finds a rule by its name, and only the API server sees transitions."""
+    lists = (rules.ROOT, rules.SPEC, rules.ZONES, rules.QUORUM, rules.METADATA, rules.STORAGE, rules.PORTS)
+    named = [rule for one in lists for rule in one if rule.name]
+
+    assert len({rule.name for rule in named}) == len(named)
+    assert not [rule.name for rule in named if "oldSelf" in rule.cel]
+
+
 def test_no_journal_over_two_zones_is_allowed_to_who_signs_for_it() -> None:
     signed = storage(acknowledgeNoJournal="IAcceptLossOnCorrelatedPowerFailure")
 
