@@ -8,6 +8,7 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import Member, State
 from bookie_operator.evidence.facts import BookieCase, Door
+from bookie_operator.model.base import Model
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import BookieClusterStatus, HistoryEntry, RolloutStatus, RolloutStep
 from bookie_operator.model.values import format_time
@@ -263,3 +264,30 @@ def test_every_field_of_the_spec_is_in_the_digest_or_left_out_on_purpose() -> No
     left_out = {"replicas", "zones", "quorum", "disruption", "rollout"}
 
     assert set(inputs.REACHING) | left_out == set(BookieClusterSpec.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("field", "left_out"),
+    [
+        ("storage", {"acknowledge_no_journal"}),
+        ("metadata_service", {"expected_instance_id", "initialize"}),
+        ("repair", {"max_concurrent", "max_per_day", "stabilization", "peer_grace", "reattach_grace"}),
+        ("lifecycle", {"paused", "deletion_protection"}),
+    ],
+)
+def test_every_part_of_a_field_is_in_the_digest_or_left_out_on_purpose(field: str, left_out: set[str]) -> None:
+    """A part that reaches the pod and is forgotten would never be rolled out."""
+    model = BookieClusterSpec.model_fields[field].annotation
+    assert isinstance(model, type)
+    assert issubclass(model, Model)
+    reaching = inputs.REACHING[field]
+    assert isinstance(reaching, set)
+
+    assert reaching | left_out == set(model.model_fields)
+    assert not reaching & left_out
+
+
+def test_no_other_field_reaches_a_pod_in_parts() -> None:
+    parts = {field for field, reaching in inputs.REACHING.items() if reaching is not True}
+
+    assert parts == {"storage", "metadata_service", "repair", "lifecycle"}
