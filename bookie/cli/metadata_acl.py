@@ -12,6 +12,7 @@ from typing import Any
 from bookie.base import errors
 from bookie.cli import output, where
 from bookie.client import cluster
+from bookie.ports.metadata_store import MetadataStore
 from bookie.runtime.zookeeper import ZooKeeperStore
 
 _COLUMNS = {"acl": "ACL", "nodes": "NODES", "first": "FIRST", "asMadeToday": "AS MADE TODAY"}
@@ -33,8 +34,8 @@ def add_parser(verbs: Any) -> None:
 
 async def run(arguments: argparse.Namespace) -> int:
     """Return 0 when every node has the ACL that it would get if it were made today, else 1."""
-    async with where.store(arguments) as (store, uri, _):
-        assert isinstance(store, ZooKeeperStore)
+    async with where.store(arguments) as (connected, uri, _):
+        store = with_acls(connected)
         await cluster.instance_id(store, uri.root)  # raises NoCluster
         found = [each async for each in _walk(store, uri.root)]
         wrong = [path for path, acl, is_right in found if acl != _DENIED and not is_right]
@@ -46,6 +47,13 @@ async def run(arguments: argparse.Namespace) -> int:
                 found = [each async for each in _walk(store, uri.root)]
     output.rows(arguments, _summary(found), _COLUMNS)
     return 0 if all(is_right for _, _, is_right in found) else 1
+
+
+def with_acls(store: MetadataStore) -> ZooKeeperStore:
+    """Return `store`, which must be ZooKeeper's. Raises BadInput."""
+    if not isinstance(store, ZooKeeperStore):
+        raise errors.BadInput("the URI names another metadata store than ZooKeeper: it has no ACLs to show or to fix")
+    return store
 
 
 async def _walk(store: ZooKeeperStore, path: str) -> AsyncIterator[tuple[str, str, bool]]:

@@ -8,7 +8,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.cli import autorecovery, cluster, integrity, output, replicas
+from bookie.cli import autorecovery, cluster, integrity, metadata_acl, output, replicas
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.ports.admin import RepairStatus
@@ -159,6 +159,13 @@ def test_a_repair_whose_end_nobody_told_is_not_known(
 
     assert integrity.follow(bookie, as_json=True, to_the_end=to_the_end) == code
     assert bool(capsys.readouterr().err) is (code == 6)
+
+
+def test_acls_are_refused_for_a_metadata_store_that_is_no_zookeeper() -> None:
+    other: Any = object()
+
+    with pytest.raises(errors.BadInput, match="another metadata store than ZooKeeper"):
+        metadata_acl.with_acls(other)
 
 
 # ---- the oracle ------------------------------------------------------------------------------------------------------
