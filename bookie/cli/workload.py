@@ -29,7 +29,10 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     run = output.add_verb(verbs, "run", "write entries until `stop`, and print one JSON sample a second")
     run.add_argument("--rate", type=float, default=200.0, help="entries per second of all writers together (200)")
     run.add_argument(
-        "--entries-per-ledger", type=int, default=150, help="entries of each ledger that is closed or left open (150)"
+        "--entries-per-ledger",
+        type=int,
+        default=150,
+        help="entries per ledger for the writers that start a new ledger after so many (plans closing, leaving) (150)",
     )
     run.add_argument("--kill-every-s", type=float, default=10.0, help="kill a writer every so many seconds (10)")
     run.add_argument(
@@ -38,8 +41,8 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     _common(run, run_workload)
     write = output.add_verb(verbs, "write", "be one writer process of `run`; `run` starts these by itself")
     write.add_argument("--plans", required=True, help="steady, closing, leaving, doomed: one or more, with commas")
-    write.add_argument("--rate", type=float, required=True, help="as of `run`")
-    write.add_argument("--entries-per-ledger", type=int, required=True, help="as of `run`")
+    write.add_argument("--rate", type=float, required=True, help="as for `run`")
+    write.add_argument("--entries-per-ledger", type=int, required=True, help="as for `run`")
     _common(write, run_writers)
     stop = output.add_verb(verbs, "stop", "ask the `run` on this log to stop, and wait until it has")
     _common(stop, run_stop, needs_uri=False)
