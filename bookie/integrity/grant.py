@@ -30,7 +30,7 @@ class Situation:
 
 
 def check(grant: Grant, now: Situation) -> None:
-    """Return when the grant may be acted on. Raises GrantRefused with the first reason that applies."""
+    """Raise GrantRefused with the first rule that `grant` breaks; if this returns, the grant may be acted on."""
     for is_refused, reason, text in _rules(grant, now):
         if is_refused:
             raise errors.GrantRefused(reason, f"grant {grant.grant_id}: {text}")

@@ -1,4 +1,4 @@
-"""Facts about volumes, cookie and history -> what this boot may conclude. Pure; the worst member wins.
+"""Facts about volumes, cookie and history -> what this boot may conclude. Pure; the worst volume decides.
 
 Rules: spec/bp46.md#R10 to R14; docs/INTEGRITY.md has the table, and each row a test. What no row names is
 held for a person: a missing fact is never taken for a harmless one.

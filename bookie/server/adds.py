@@ -1,4 +1,7 @@
-"""Hands adds to the store and answers them once they are durable; deferred adds earlier, to clients that know lives.
+"""Hands adds to the store and answers them when it says that they are safe: after the journal's sync.
+
+Two exceptions: with journalWriteData off the store says so once they are in memory (`storage/store.py: add`), and
+deferred adds are answered earlier to clients that know lives (`_take_deferred`).
 
 A client that asked which life of this bookie it speaks to (`codes.INFO_LIFE`) counts acks of memory for that life only.
 Its deferred adds (BP-14) are answered before the sync. Those of anybody else, and all of a recovery, are answered after

@@ -169,7 +169,8 @@ class Injector:
             volume.total_bytes = volume.used_bytes + self.random.randrange(20_000)
 
     def _rot(self) -> None:
-        """One bit of one entry log, which nobody notices until it is read; so nobody else may lose anything after."""
+        """Flip one bit of one entry log. Nobody notices until it is read, so from now on no other bookie may lose
+        data."""
         victim = self._victim(loses_data=True)
         if victim is not None and victim.node.image.rot(self.random, ".log") is not None:
             self.counts["rot"] += 1

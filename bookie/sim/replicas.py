@@ -29,8 +29,9 @@ class _Promise:
 
 
 class Replicas:
-    """`report(text)` for each broken promise. `store_of(bookie)`: of the running process; None when there is none.
+    """Checks that a bookie which metadata names in another's place has that one's entries.
 
+    Calls `report(text)` when it lacks some. `store_of(bookie)` gives the running bookie's store, or None.
     Only for runs in which nobody changes sealed segments but evacuations.
     """
 

@@ -141,7 +141,8 @@ class EntryReads:
     def _places(
         self, partition: Partition, ledger_id: LedgerId, entry_ids: Sequence[EntryId]
     ) -> tuple[list[EntryPlace], int]:
-        """Return where the entries are that the disk must give, and how many of `entry_ids` one answer may hold."""
+        """Return the places on disk of the entries that no cache has, and how many of `entry_ids`, from the first, fit
+        into one answer."""
         places: list[EntryPlace] = []
         size_bytes = 0
         for count, entry_id in enumerate(entry_ids):

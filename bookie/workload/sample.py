@@ -1,4 +1,4 @@
-"""Counts the oracle's records, for the samples that it prints while it runs. Pure."""
+"""Counts what `bookie workload` has recorded (ledgers created and closed, entries acknowledged). Pure."""
 
 from dataclasses import dataclass
 

@@ -29,7 +29,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WriterPlan:
-    """What one writer does; `entries_per_ledger` counts for the plans that end a ledger."""
+    """What one writer does. The plans closing and leaving use `entries_per_ledger`; steady and doomed ignore it."""
 
     name: str  # steady | closing | leaving | doomed
     rate_per_s: float

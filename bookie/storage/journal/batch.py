@@ -74,7 +74,7 @@ class GroupPacker:
         group.completions.append(done)
 
     def pad(self) -> Group:
-        """Make the pending group whole blocks, as it must be to be cut; return it."""
+        """Pad the pending group to whole blocks, which `cut` needs; return it."""
         group = self.pending
         padding = journal_format.pack_padding(self._seed, group.start, group.size_bytes)
         if padding:

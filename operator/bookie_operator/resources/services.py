@@ -34,7 +34,8 @@ def service_account(cluster: Cluster) -> common.Manifest:
 
 
 def disruption_budget(cluster: Cluster, max_unavailable: int) -> common.Manifest:
-    """One budget over all zones: two that match a pod make evictions fail. 0 while data is at risk."""
+    """One budget over all zones, since two that match a pod make evictions fail. The caller passes `max_unavailable` 0
+    while data is at risk."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
