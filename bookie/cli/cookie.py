@@ -80,7 +80,9 @@ async def _show(store: MetadataStore, uri: MetadataUri, arguments: argparse.Name
     bookie_id = ids.parse_bookie_id(arguments.bookie)
     stored = await find(store, paths.cookie(uri.root, bookie_id))
     if stored is None:
-        raise errors.NodeMissing(f"bookie {bookie_id} has no cookie in this cluster")
+        raise errors.NodeMissing(
+            f"bookie {bookie_id} has no cookie in this cluster; `bookie cluster list-bookies` shows those that have"
+        )
     facts = {**_facts(cookie.load_cookie(stored.data)), "version": stored.version, "text": stored.data.decode()}
     record = await find(store, paths.incarnation(uri.root, bookie_id))
     if record is not None:
@@ -130,7 +132,7 @@ async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
     if (found.bookie_id, found.instance_id) != (bookie_id, instance_id):
         raise errors.BadInput(
             f"{arguments.file} is the cookie of {found.bookie_id} in cluster {found.instance_id or '?'}, not of"
-            f" {bookie_id} in {instance_id or '?'}"
+            f" {bookie_id} in {instance_id or '?'}: name the file that was saved of this bookie"
         )
     path = paths.cookie(uri.root, bookie_id)
     if await find(store, path) is not None:
@@ -148,7 +150,9 @@ async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
     bookie_id = ids.parse_bookie_id(arguments.bookie)
     stored = await find(store, paths.cookie(uri.root, bookie_id))
     if stored is None:
-        raise errors.NodeMissing(f"bookie {bookie_id} has no cookie in this cluster")
+        raise errors.NodeMissing(
+            f"bookie {bookie_id} has no cookie in this cluster; `bookie cluster list-bookies` shows those that have"
+        )
     if await bookie_list.is_registered(store, uri.root, bookie_id):
         raise errors.GrantRefused("alive", f"bookie {bookie_id} is registered: stop it first")
     naming = await _count_naming(store, uri, bookie_id)

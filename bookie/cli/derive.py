@@ -90,6 +90,8 @@ def metadata_uri(servers: str, root: str, layout: str) -> str:
     """
     kind = layout.rsplit(".", 1)[-1].removesuffix("LedgerManagerFactory").lower()
     if kind and kind not in _LAYOUTS:
-        raise errors.BadInput(f"ledgerManagerFactoryClass {layout!r} is not known here: one of {', '.join(_LAYOUTS)}")
+        raise errors.BadInput(
+            f"ledgerManagerFactoryClass {layout!r} is not known here: use one of {', '.join(_LAYOUTS)}"
+        )
     hosts = ";".join(host.strip() for host in servers.split(",") if host.strip())
     return f"zk+{kind or 'null'}://{hosts}{root}"

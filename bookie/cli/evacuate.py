@@ -184,7 +184,7 @@ async def _refuse_unknown(client: Client, report: _Report, found: list[AffectedL
 def _evacuation(client: Client, report: _Report, arguments: argparse.Namespace) -> Evacuation:
     rate = arguments.bytes_per_second
     if rate is not None and rate < 1:
-        raise errors.BadInput(f"--bytes-per-second {rate}: at least 1")
+        raise errors.BadInput(f"--bytes-per-second is {rate}: it must be at least 1")
     return Evacuation(client.shared, report.bookies, bytes_per_s=rate, may_end=not arguments.skip_open)
 
 

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         if module := extras.missing(extra):
             raise errors.RefusedToStart(extras.sentence("bookie local", module))
     if arguments.bookies < 1:
-        raise errors.BadInput(f"--bookies is {arguments.bookies}, at least 1")
+        raise errors.BadInput(f"--bookies is {arguments.bookies}: it must be at least 1")
     log.set_up()
     options = FleetOptions(
         data=Path(arguments.data).resolve(),

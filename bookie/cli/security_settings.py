@@ -91,7 +91,7 @@ def _section(settings: Settings, key: str) -> dict[str, Secret]:
     path = settings.text("saslJaasFile")
     if not path:
         raise BadInput(
-            "SASL without saslJaasFile: name the file that Java is told by -Djava.security.auth.login.config"
+            "SASL needs a JAAS file: set saslJaasFile to the file that -Djava.security.auth.login.config names in Java"
         )
     try:
         return jaas.read_section(path, settings.text(key))

@@ -50,7 +50,7 @@ async def run_sanity(arguments: argparse.Namespace) -> int:
 async def run_speed(arguments: argparse.Namespace) -> int:
     for name in ("entries", "size", "in_flight"):
         if getattr(arguments, name) < 1:
-            raise errors.BadInput(f"--{name.replace('_', '-')} is {getattr(arguments, name)}, at least 1")
+            raise errors.BadInput(f"--{name.replace('_', '-')} is {getattr(arguments, name)}: it must be at least 1")
     payload = bytes(index % 251 for index in range(arguments.size))
     async with where.client(arguments) as client:
         writer = await client.create(**ledger.shape_of(arguments))

@@ -68,7 +68,9 @@ async def ensure_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
             return await format_cluster(store, uri, entropy)
         except errors.BadInput:
             continue  # another process made it just now, or the root exists without an instance id
-    raise errors.BadInput(f"{root} exists in the metadata store but has no INSTANCEID: not a cluster we can use")
+    raise errors.BadInput(
+        f"{root} exists in the metadata store but has no INSTANCEID, so it is no cluster: take another root"
+    )
 
 
 async def instance_id(store: MetadataStore, root: str) -> str:
@@ -100,7 +102,7 @@ async def open_layout(store: MetadataStore, uri: MetadataUri, *, is_new: bool = 
         except errors.NodeMissing:
             raise _no_cluster(uri.root) from None
     else:
-        raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer")
+        raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer: look, then try again")
     kind = paths.load_layout(found)
     if uri.kind is not None and kind is not uri.kind:
         raise errors.RefusedToStart(

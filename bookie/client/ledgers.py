@@ -70,7 +70,9 @@ class LedgerStore:
                 if ctoken == 0 or stored.ctoken != ctoken:
                     raise errors.LedgerExists(f"ledger {ledger_id} exists already") from None
             return
-        raise errors.OutcomeUnknown(f"creating ledger {ledger_id}: the metadata store gave no answer")
+        raise errors.OutcomeUnknown(
+            f"creating ledger {ledger_id}: the metadata store gave no answer: look, then try again"
+        )
 
     async def get(self, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
         """Return the metadata and its version. Raises LedgerMissing, BadInput (unreadable), MetadataError."""
@@ -110,7 +112,9 @@ class LedgerStore:
                 return found.version
             if found.version != version:
                 raise errors.VersionConflict(f"ledger {ledger_id} is at version {found.version}, not {version}")
-        raise errors.OutcomeUnknown(f"writing ledger {ledger_id}: the metadata store gave no answer")
+        raise errors.OutcomeUnknown(
+            f"writing ledger {ledger_id}: the metadata store gave no answer: look, then try again"
+        )
 
     async def delete(self, ledger_id: LedgerId) -> None:
         """Remove the ledger; does nothing if it is gone. Removes empty parents as Java does, best effort."""
@@ -137,7 +141,9 @@ class LedgerStore:
         try:
             names = await self.store.children(self.root)
         except errors.NodeMissing:
-            raise errors.MetadataError(f"{self.root} does not exist in the metadata store") from None
+            raise errors.MetadataError(
+                f"{self.root} does not exist in the metadata store: is the metadata service URI right?"
+            ) from None
         if self.kind is LayoutKind.FLAT:
             for name in names:
                 if name.startswith("L") and name[1:].isdigit():
@@ -204,7 +210,7 @@ class LedgerStore:
             with contextlib.suppress(errors.MetadataError):  # it is ephemeral: at worst it goes with our session
                 await self.store.delete(path)
             return int(path[len(prefix) :])
-        raise errors.OutcomeUnknown(f"making {prefix}: the metadata store gave no answer")
+        raise errors.OutcomeUnknown(f"making {prefix}: the metadata store gave no answer: look, then try again")
 
     async def _create_quietly(self, path: str) -> None:
         with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):  # the caller looks again

@@ -89,5 +89,5 @@ def digest_of(metadata: LedgerMetadata) -> Digest:
         return Digest(DigestType(metadata.digest_type), metadata.password)
     except ValueError:
         raise errors.BadInput(
-            f"the ledger's digest type {metadata.digest_type} is not known here: 1 to 4 are"
+            f"the ledger's digest type {metadata.digest_type} is not known here: this release knows 1 to 4"
         ) from None

@@ -154,7 +154,9 @@ class Boot:
         assert self._gate.inspector is not None
         now = await self._gate.inspector.look()
         if (now.decision.verdict, now.evidence_hash) != (seen.decision.verdict, seen.evidence_hash):
-            raise errors.VersionConflict("something changed while the end of another process was waited for")
+            raise errors.VersionConflict(
+                "the cookie or the record changed while this boot waited for another process to end"
+            )
         return now
 
     async def _new_incarnation(self, seen: Inspection, grant_id: str, fail: Fail) -> EntryStore:

@@ -61,7 +61,8 @@ class _BootByHand:
         await self._news.wait()
         if not self._is_over:
             raise errors.GrantRefused(
-                "changed", "something changed meanwhile and the grant no longer fits; look at a new report"
+                "changed",
+                "the evidence changed, so the grant no longer fits: run the command again and read the new report",
             )
 
     def _enter(self, state: State) -> None:

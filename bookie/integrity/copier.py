@@ -224,12 +224,12 @@ class _Opener:
         if self._digest is not None:
             self._digest.open(body, self.ledger_id, entry_id)
         elif len(body) < entry.HEADER_SIZE or entry.unpack_ids(body) != (self.ledger_id, entry_id):
-            raise errors.DigestMismatch(f"ledger {self.ledger_id} entry {entry_id}: the answer is another entry")
+            raise errors.DigestMismatch(f"ledger {self.ledger_id} entry {entry_id}: the answer holds another entry")
 
     def entry_of(self, body: bytes) -> EntryId:
         """The id of an entry of this ledger. Raises DigestMismatch."""
         if self._digest is not None:
             return self._digest.open(body, self.ledger_id, None)[0].entry_id
         if len(body) < entry.HEADER_SIZE or entry.unpack_ids(body)[0] != self.ledger_id:
-            raise errors.DigestMismatch(f"ledger {self.ledger_id}: the answer is an entry of another ledger")
+            raise errors.DigestMismatch(f"ledger {self.ledger_id}: the answer holds an entry of another ledger")
         return entry.unpack_ids(body)[1]

@@ -54,7 +54,7 @@ class IdHolder:
         for path in (self.path, *self._registrations):
             found = await self._get(path)
             if found is not None and found.owner != self._store.session_id and found.data != self._sign:
-                return f"{path} stands (session {found.owner:#x})"
+                return f"its node {path} exists (session {found.owner:#x})"
         return ""
 
     async def take_back(self, provided: CheckOp) -> bool:

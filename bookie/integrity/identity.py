@@ -127,7 +127,7 @@ class IdentityStore:
                 raise self._overtaken()
             reason = await self.holder.in_the_way()
             if reason and self._clock.monotonic_ns() >= deadline_ns:
-                raise errors.VersionConflict(f"another process is bookie {self._bookie_id} and stays: {reason}")
+                raise errors.VersionConflict(f"another process runs as bookie {self._bookie_id} and stays: {reason}")
             if reason and not waited:
                 log.warning("waiting for the end of another process of this id reason=%s", reason)
             waited |= bool(reason)
@@ -217,7 +217,9 @@ class IdentityStore:
                 if (now.cookie_version, now.record_version) != (seen.cookie_version, seen.record_version):
                     raise self._overtaken() from error
                 if reason := await self.holder.in_the_way():
-                    raise errors.VersionConflict(f"another process is bookie {self._bookie_id}: {reason}") from error
+                    raise errors.VersionConflict(
+                        f"another process runs as bookie {self._bookie_id}: {reason}"
+                    ) from error
                 if not await self.holder.take_back(CheckOp(self._record_path, seen.record_version)):
                     raise self._overtaken() from error
                 await self._retry.pause(SETTLE_MS)

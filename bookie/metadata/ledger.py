@@ -72,8 +72,8 @@ class LedgerMetadata:
                 raise errors.BadInput(f"segments are out of order: {segment.first_entry} follows {previous}")
             if len(segment.bookies) != self.ensemble_size:
                 raise errors.BadInput(
-                    f"the segment at entry {segment.first_entry} has {len(segment.bookies)} bookies, "
-                    f"the ensemble size is {self.ensemble_size}"
+                    f"the segment at entry {segment.first_entry} has {len(segment.bookies)} bookies: "
+                    f"it must have as many as the ensemble size, {self.ensemble_size}"
                 )
             previous = segment.first_entry
 

@@ -101,7 +101,9 @@ class Callers:
             raise Refused(grpc.StatusCode.UNAVAILABLE, str(error)) from None
         given = authorization.removeprefix(_BEARER) if authorization.startswith(_BEARER) else ""
         if not any(token.matches(given) for token in tokens):
-            raise Refused(grpc.StatusCode.UNAUTHENTICATED, "this admin port wants a token it knows: set adminTokenFile")
+            raise Refused(
+                grpc.StatusCode.UNAUTHENTICATED, "the call has no token that this port knows: set adminTokenFile"
+            )
 
     def _tokens(self) -> list[Secret]:
         """The tokens of the file, read for each call: calls are rare, and a new token counts at once."""

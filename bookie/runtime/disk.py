@@ -207,7 +207,7 @@ class SystemFile:
             raise errors.StorageFailed(f"{self.path}: used after it was closed")
 
     def _poisoned(self, what: str, error: OSError) -> errors.DiskFailed:
-        self._poison = errors.DiskFailed(f"{self.path}: {what}: {error.strerror or error}; the disk must be looked at")
+        self._poison = errors.DiskFailed(f"{self.path}: {what}: {error.strerror or error}; look at the disk")
         return self._poison
 
 

@@ -120,7 +120,10 @@ class _Access:
                 if payload is None:
                     self._on_trouble("")
                     return
-            raise errors.Unauthorized("SASL takes more steps than DIGEST-MD5 has")
+            raise errors.Unauthorized(
+                "it goes on asking after the last step of DIGEST-MD5: is it a ZooKeeper, and does its JAAS section"
+                " `Server` use DIGEST-MD5?"
+            )
         except (errors.Unauthorized, kazoo_errors.ZookeeperError, kazoo_errors.ConnectionDropped) as error:
             said = str(error) if isinstance(error, errors.Unauthorized) else "wrong password, or it knows no such user"
             self._on_trouble(f"{host} refuses user {self._user!r}: {said}")

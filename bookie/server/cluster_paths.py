@@ -152,7 +152,7 @@ class ClusterPaths:
     async def _set_delay(self, request: HttpRequest) -> HttpAnswer:
         seconds = field_of(request, "delay_seconds")
         if type(seconds) is not int:
-            raise errors.BadInput('the body says {"delay_seconds": 60}')
+            raise errors.BadInput('the body must be like {"delay_seconds": 60}')
         await (await self._recovery()).set_delay_s(seconds)
         return text_answer(200, f"Success set lostBookieRecoveryDelay to {seconds}")
 

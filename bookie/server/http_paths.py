@@ -115,7 +115,7 @@ class HttpPaths:
     async def _set_read_only(self, request: HttpRequest) -> HttpAnswer:
         wanted = field_of(request, "readOnly")
         if not isinstance(wanted, bool):
-            raise errors.BadInput('the body says {"readOnly": true} or {"readOnly": false}')
+            raise errors.BadInput('the body must be {"readOnly": true} or {"readOnly": false}')
         await self._node.set_read_only(wanted)
         return json_answer({"readOnly": self._node.is_read_only})
 

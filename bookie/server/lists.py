@@ -75,7 +75,9 @@ class Lists:
                 raise _ClientGone
             encoder.add(runs)
             if encoder.size_bytes > self._list_bytes_max:
-                raise errors.StorageFailed(f"the list of ledger {request.ledger_id} does not fit a frame")
+                raise errors.StorageFailed(
+                    f"the list of ledger {request.ledger_id} does not fit a frame (nettyMaxFrameSizeBytes)"
+                )
 
         try:
             await self._store.whole_list(request.ledger_id, take)

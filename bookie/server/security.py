@@ -54,7 +54,7 @@ class SecurityOptions:
 
     def _problems(self) -> Iterator[str]:
         if self.provider not in PROVIDERS:
-            yield f"provider {self.provider!r}: one of {', '.join(PROVIDERS)} is possible"
+            yield f"provider {self.provider!r} is not known: use one of {', '.join(PROVIDERS)}"
         if self.needs_tls and self.tls is None:
             yield "TLS is required, but has no key: set tlsProviderFactoryClass and tlsKeyStore, or tlsRequired=false"
         if self.provider == "certificate":

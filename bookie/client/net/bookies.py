@@ -61,7 +61,9 @@ class BookieClient:
         response = await self._call(bookie_id, request)
         assert isinstance(response, messages.ReadResponse)
         if response.body is None:
-            raise errors.DigestMismatch(f"bookie {bookie_id}: ledger {ledger_id} entry {entry_id} has no body")
+            raise errors.DigestMismatch(
+                f"bookie {bookie_id}: its answer for ledger {ledger_id} entry {entry_id} has no body"
+            )
         return bytes(response.body)
 
     async def fence(self, bookie_id: BookieId, ledger_id: LedgerId, master_key: bytes) -> None:

@@ -78,7 +78,9 @@ class AutoRecovery:
             except (errors.OutcomeUnknown, errors.NodeExists, errors.NodeMissing):
                 continue  # the next look says what happened
             return True
-        raise errors.OutcomeUnknown(f"switching auto-recovery at {path}: the metadata store gave no answer")
+        raise errors.OutcomeUnknown(
+            f"switching auto-recovery at {path}: the metadata store gave no answer: look, then try again"
+        )
 
     async def delay_s(self) -> int | None:
         """Return the seconds between the loss of a bookie and its audit; None: nobody has set them yet."""
@@ -86,7 +88,9 @@ class AutoRecovery:
         try:
             return None if data is None else int(data)
         except ValueError:
-            raise errors.BadInput(f"{paths.recovery_delay(self._root)} holds {data!r}, which is no number") from None
+            raise errors.BadInput(
+                f"{paths.recovery_delay(self._root)} holds {data!r}, which is no number: set it again"
+            ) from None
 
     async def set_delay_s(self, seconds: int) -> None:
         """Set the seconds between the loss of a bookie and its audit. Raises BadInput below 0."""
@@ -100,7 +104,7 @@ class AutoRecovery:
                 else:
                     await self._store.put(path, data, -1)
                 return
-        raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer")
+        raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer: look, then try again")
 
     async def trigger_audit(self) -> BookieId:
         """Ask the auditor to audit now; return its bookie. Raises NobodyAudits when no auditor would.

@@ -152,7 +152,9 @@ class Evacuation:
                         continue
                     failures += 1
                     log.warning("evacuation begins again: metadata or a new bookie changed ledger_id=%d", ledger_id)
-            raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {_ATTEMPTS} times in a row")
+            raise errors.MetadataError(
+                f"ledger {ledger_id}: the metadata changed {_ATTEMPTS} times in a row: try again"
+            )
 
     async def _ended(self, ledger_id: LedgerId) -> LedgerMetadata:
         """Return the metadata in which every segment of a leaving bookie has an end; recovers the ledger for that."""
@@ -211,7 +213,9 @@ class Evacuation:
             stored = await ledgers.store.get(path)
             record = cookie.load_incarnation(stored.data)
             if Life(record.incarnation, record.boot_epoch) != life:
-                raise errors.BookieUnavailable(f"bookie {bookie_id} has restarted, and its earlier process answers")
+                raise errors.BookieUnavailable(
+                    f"bookie {bookie_id} has restarted, but its earlier process still answers: try again"
+                )
             checks.append(CheckOp(path, stored.version))
         return tuple(checks)
 

@@ -67,7 +67,7 @@ async def _begin(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, i
             return changed, await shared.ledgers.put(ledger_id, changed, version)
         except errors.VersionConflict:
             continue
-    raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {CAS_ATTEMPTS} times in a row")
+    raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {CAS_ATTEMPTS} times in a row: try again")
 
 
 async def _end(
@@ -101,7 +101,7 @@ async def _end(
             continue
         log.info("ledger recovered ledger_id=%d last_entry=%d length=%d", ledger_id, end, length)
         return closed, version
-    raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {CAS_ATTEMPTS} times in a row")
+    raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {CAS_ATTEMPTS} times in a row: try again")
 
 
 class _Attempt:

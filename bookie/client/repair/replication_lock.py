@@ -80,7 +80,9 @@ class ReplicationLock:
             raise errors.TooManyRequests(
                 f"ledger {self.ledger_id} is being repaired by {other or 'another process'}"
             ) from None
-        raise errors.OutcomeUnknown(f"locking ledger {self.ledger_id}: the metadata store gave no answer")
+        raise errors.OutcomeUnknown(
+            f"locking ledger {self.ledger_id}: the metadata store gave no answer: look, then try again"
+        )
 
     async def give_back(self) -> None:
         """Remove the lock, best effort: at worst it ends with our session. Does nothing when it was lost."""

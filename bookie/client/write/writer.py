@@ -291,7 +291,7 @@ class LedgerWriter:
                 ",".join(changed.last_segment.bookies),
             )
             return changed.last_segment.bookies
-        raise errors.MetadataError(f"ledger {self.id}: the metadata changed {CAS_ATTEMPTS} times in a row")
+        raise errors.MetadataError(f"ledger {self.id}: the metadata changed {CAS_ATTEMPTS} times in a row: try again")
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
@@ -330,4 +330,4 @@ class LedgerWriter:
                 self._metadata = closed
             except errors.VersionConflict:
                 self._metadata, self._version = await self._shared.ledgers.get(self.id)
-        raise errors.MetadataError(f"ledger {self.id}: the metadata changed {CAS_ATTEMPTS} times in a row")
+        raise errors.MetadataError(f"ledger {self.id}: the metadata changed {CAS_ATTEMPTS} times in a row: try again")

@@ -304,7 +304,7 @@ async def test_a_bookie_that_answers_from_a_life_that_is_over_takes_nothing(flee
         await new.begin_life(SECOND)
         new.life = FIRST  # a process cut off from the metadata store, and not stopped yet
 
-        with pytest.raises(errors.BookieUnavailable, match="its earlier process answers"):
+        with pytest.raises(errors.BookieUnavailable, match="its earlier process still answers"):
             await leaving(client, ensemble[0]).move(writer.id)
 
         assert new.entries == {}

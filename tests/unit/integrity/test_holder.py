@@ -112,7 +112,9 @@ async def test_nobody_claims_while_the_sign_of_another_process_stands(stage: Sta
     old, new = await stage.process("old"), await stage.process("new")
     record = await old.begin()
 
-    with pytest.raises(errors.VersionConflict, match=r"another process is bookie b and stays: .*processes/b stands"):
+    with pytest.raises(
+        errors.VersionConflict, match=r"another process runs as bookie b and stays: its node .*processes/b exists"
+    ):
         await new.claim()
 
     assert cookie.load_incarnation((await new.store.get(RECORD)).data) == record
@@ -197,7 +199,7 @@ async def test_a_life_does_not_begin_when_a_process_without_a_sign_registered_si
     await java.store.create(LISTS[0], b"", ephemeral=True)
     record = IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
 
-    with pytest.raises(errors.VersionConflict, match="another process is bookie b"):
+    with pytest.raises(errors.VersionConflict, match="another process runs as bookie b"):
         await one.identities.begin_incarnation(seen, Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id), record)
 
 
