@@ -1,6 +1,7 @@
 """The admin port: `bookie.admin.v1` and gRPC health, over `ports.admin`. `bookie.rpc.encoding` translates.
 
-Up from the first second of the process's life, so that a bookie that waits for a grant can be asked why.
+It serves from the first second of the process's life, so that a person can ask a bookie that waits for a grant why it
+waits.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ _OPTIONS = [
 
 @dataclasses.dataclass(slots=True)
 class Secured:
-    """The port for callers with a certificate. `bound`: its number, once it is served."""
+    """The TLS port, for callers with a certificate. `bound`: its number, once it is served."""
 
     address: Address
     certificates: "Certificates"
@@ -62,7 +63,7 @@ async def serve(
 ) -> AsyncIterator[int]:
     """Serve `node` to `callers`: in plain at `address`, over TLS where `tls` says, and at the path `socket`.
 
-    Gives the plain port. Raises RefusedToStart when one is in use.
+    Give the number of the plain port. Raises RefusedToStart when a port is in use.
     """
     doors = doors or NoDoors()
     server = grpc.aio.server(

@@ -1,7 +1,7 @@
 """The boundary of the admin port: each operating error is its caller's answer, and any other error becomes INTERNAL, a
 counter and a line. Calls are bounded.
 
-It stands before `admin_callers`, so that what goes wrong while a caller proves who it is ends here too. What gRPC
+It stands before `admin_callers`, so that an error while a caller proves who it is ends here too. An error in what gRPC
 itself reads (frames, messages) ends in gRPC, which answers UNKNOWN; its own log lines are limited in `runtime.log`.
 """
 
@@ -41,14 +41,15 @@ class _Places:
 
 
 class AdminBoundary(grpc.aio.ServerInterceptor):
-    """Counts the calls under way, and catches what they raise."""
+    """Counts the calls under way, and catches their errors."""
 
     def __init__(self, doors: Doors) -> None:
         self._doors = doors
         self._calls, self._watchers = _Places(CALLS_MAX), _Places(WATCHERS_MAX)
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
-        """Called by gRPC for each call. A handler that cannot be had is a defect too, and is refused."""
+        """Return the bounded handler of a call; gRPC calls this for each call. A missing handler is a defect too, and
+        is refused."""
         method: str = handler_call_details.method
         try:
             handler = await continuation(handler_call_details)
@@ -81,7 +82,7 @@ class AdminBoundary(grpc.aio.ServerInterceptor):
 
 
 def wrapped(handler: Any, around: Callable[[Any, Any], AbstractAsyncContextManager[None]]) -> Any:
-    """A handler that answers as gRPC's `handler` does, within `around(request, context)`."""
+    """Return a handler that answers as gRPC's `handler` does, within `around(request, context)`."""
     codec = {
         "request_deserializer": handler.request_deserializer,
         "response_serializer": handler.response_serializer,

@@ -1,4 +1,4 @@
-"""Tells who calls the admin port. A caller that is not known gets health and nothing else, not even a report.
+"""Finds out who calls the admin port. An unknown caller gets health and nothing else, not even a report.
 
     mutual TLS           the name in a certificate that `admin_tls` accepts: the operator, from anywhere
     the admin socket     "local": who may open a file of this bookie's user, as `kubectl exec` does
@@ -36,7 +36,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 
 
 class Names(Protocol):
-    """`admin_tls.Certificates`, as far as it is asked here."""
+    """The part of `admin_tls.Certificates` that this module uses."""
 
     def name_of(self, certificate: bytes) -> str | None: ...
 
@@ -50,12 +50,13 @@ class Refused(Exception):
 
 
 def plain(text: str) -> str:
-    """What a caller says of itself, fit for a record and a log line."""
+    """Return a caller's own words, made fit for a record and a log line."""
     return "".join(char for char in text[:_TEXT_MAX] if char.isprintable())
 
 
 class Callers:
-    """The rule above, for one bookie. `own_host`: a further address of this machine that callers here may come from."""
+    """Identifies the callers of one bookie by the rule above. `own_host`: a further address of this machine that
+    callers here may come from."""
 
     def __init__(
         self, token_file: str = "", *, in_pod: bool = False, names: Names | None = None, own_host: str = ""
@@ -69,7 +70,8 @@ class Callers:
             self._tokens()
 
     def name(self, peer: str, auth: Mapping[str, Sequence[bytes]], authorization: str) -> str:
-        """Who calls from `peer`, given gRPC's authentication context and the header. Raises Refused."""
+        """Return the name of the caller at `peer`, given gRPC's authentication context and the header. Raises
+        Refused."""
         if (auth.get("transport_security_type") or [b""])[0] == b"ssl":
             return self._of_certificate((auth.get("x509_pem_cert") or [b""])[0])
         is_socket = peer.startswith("unix:")
@@ -106,7 +108,8 @@ class Callers:
             )
 
     def _tokens(self) -> list[Secret]:
-        """The tokens of the file, read for each call: calls are rare, and a new token counts at once."""
+        """Return the tokens of the file; read it for each call, since calls are rare and a new token must count at
+        once."""
         lines = text_file.read(self._token_file, "adminTokenFile ").split()
         if not lines:
             raise errors.BadInput(f"adminTokenFile {self._token_file} holds no token")
@@ -114,7 +117,8 @@ class Callers:
 
 
 def _host(peer: str) -> str:
-    """`ipv4:127.0.0.1:4711` -> 127.0.0.1; `ipv6:[::1]:4711`, which gRPC also writes with %5B and %5D, -> ::1."""
+    """Return the host in `peer`: `ipv4:127.0.0.1:4711` -> 127.0.0.1; `ipv6:[::1]:4711`, which gRPC also writes with %5B
+    and %5D, -> ::1."""
     kind, _, rest = peer.partition(":")
     host = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
     return host if kind in ("ipv4", "ipv6") else ""

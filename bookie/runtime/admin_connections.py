@@ -1,8 +1,8 @@
-"""How many connections the admin port may have: gRPC takes as many as come, and each costs a descriptor.
+"""Bounds the connections of the admin port: gRPC takes as many as come, and each costs a descriptor.
 
 gRPC does not say which connections it has (nor asyncio, while they shake hands over TLS: `http`), so the process looks
-at its own sockets once in a while, and shuts those that have been silent the longest, as a peer that went would. A
-client that was shut connects anew with its next call.
+at its own sockets once in a while, and shuts those that have been silent the longest, as if the peer had left. The
+client of a shut connection connects anew with its next call.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def shut_silent(ports: frozenset[int], most: int) -> int:
 
 
 def _silences(ports: frozenset[int]) -> Iterator[tuple[int, int]]:
-    """Each connection to one of `ports`: for how long (ms) it has said nothing, and its descriptor."""
+    """Return for each connection to one of `ports` how long (ms) it has been silent, and its descriptor."""
     for descriptor in _descriptors():
         with _borrowed(descriptor) as stream:
             if stream is None or _port_of(stream) not in ports:
@@ -85,7 +85,8 @@ def _descriptors() -> Iterable[int]:
 
 @contextlib.contextmanager
 def _borrowed(descriptor: int) -> Iterator[socket.socket | None]:
-    """The descriptor as a socket, and still its owner's afterwards; None when it is none (any more)."""
+    """Give the descriptor as a socket, and leave it open for its owner afterwards; None when it is no socket (any
+    more)."""
     try:
         stream = socket.socket(fileno=descriptor)
     except OSError:

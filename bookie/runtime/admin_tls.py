@@ -1,12 +1,12 @@
-"""The admin port over mutual TLS: certificates from a directory, read again at each handshake, and whom they let in.
+"""The admin port over mutual TLS: reads certificates from a directory at each handshake, and decides who may call.
 
     tls.crt, tls.key   this bookie's certificate (with those that vouch for it) and key, PEM
     ca.crt             who may vouch for callers; several while one takes over from another
     clients            names that are obeyed, one a line: the URI (or DNS name) in a caller's certificate
 
-Who calls must have a certificate of `ca.crt`'s that is made for clients (checked in the handshake) and bears one of the
-names. Replaced files count for the next connection and the next call; files that cannot be used are told once, and the
-former stay in use. Must never log or answer a key.
+A caller must have a certificate that an authority in `ca.crt` issued for clients (checked in the handshake) and that
+bears one of the names. Replaced files count for the next connection and the next call; unusable files are reported
+once, and the former ones stay in use. Must never log or answer a key.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _READS = 3
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """PEM as it stood in the directory; the key stands in no repr."""
+    """The directory's files as PEM; no repr shows the key."""
 
     certificate: bytes
     key: bytes
@@ -42,7 +42,7 @@ class Files:
 
 
 def read(directory: str) -> Files:
-    """Raises BadInput that names the file and what is wrong with it."""
+    """Read the files. Raises BadInput that names the file and what is wrong with it."""
     for attempt in range(_READS):
         files = _read_once(Path(directory))
         try:
@@ -56,16 +56,16 @@ def read(directory: str) -> Files:
 
 
 class Certificates:
-    """The admin port's certificates of one bookie, for as long as it runs."""
+    """The admin port's certificates of one bookie, which follow the files for as long as it runs."""
 
     def __init__(self, directory: str) -> None:
-        """Raises BadInput when there is nothing to begin with."""
+        """Read the directory once. Raises BadInput when its files cannot be used."""
         self._directory = directory
         self._files = read(directory)
         self._told = ""
 
     def current(self) -> Files:
-        """The files of this moment, or the last ones that could be used."""
+        """Return the present files, or the last ones that could be used."""
         try:
             self._files = read(self._directory)
             self._told = ""
@@ -76,13 +76,14 @@ class Certificates:
         return self._files
 
     def credentials(self) -> grpc.ServerCredentials:
-        """For a server's port. gRPC asks anew at each handshake, from a thread of its own."""
+        """Return gRPC's credentials for a server's port. gRPC calls back at each handshake, from its own thread."""
         return grpc.dynamic_ssl_server_credentials(
             _configuration(self._files), lambda: _configuration(self.current()), require_client_authentication=True
         )
 
     def name_of(self, certificate: bytes) -> str | None:
-        """Who bears this (verified) certificate; None when it has ended meanwhile or bears no name we obey."""
+        """Return the name in this (verified) certificate; None when the certificate has expired or bears no name we
+        obey."""
         try:
             found = x509.load_pem_x509_certificate(certificate)
             alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -119,7 +120,8 @@ def _read_once(directory: Path) -> Files:
 
 
 def _check(files: Files) -> None:
-    """Raises ValueError with what is wrong: gRPC would close every connection without a word."""
+    """Check that the files fit together. Raises ValueError with the reason: gRPC would close every connection without a
+    word."""
     if not files.clients:
         raise ValueError(f"{CLIENTS} names nobody")
     certificate = _parsed(CERTIFICATE, files.certificate)

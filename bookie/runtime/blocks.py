@@ -1,4 +1,4 @@
-"""Appending whole blocks past the system's cache (O_DIRECT), for what is not read again soon.
+"""Appends whole blocks past the system's cache (O_DIRECT), for data that nobody reads again soon.
 
 Through the cache every byte costs a copy into a page, the page's bookkeeping and its write-back; on a machine whose
 cores are all busy that was a good quarter of a bookie's processor time per add of 1 KiB (docs/SPEED.md), and the pages
@@ -17,15 +17,15 @@ _JOIN_COUNT = 64  # buffers joined at once: few calls, and what was joined is st
 
 
 class BlockWriter:
-    """Memory of one thread where the kernel wants it: aligned to blocks."""
+    """Memory of one thread, aligned to blocks as the kernel wants it for direct writes."""
 
     def __init__(self) -> None:
         self._memory = memoryview(mmap.mmap(-1, _PIECE_BYTES))
 
     def write(self, fd: int, offset: int, buffers: Sequence[Buffer]) -> int:
-        """Write `buffers`, which are whole blocks together, to `fd` from `offset`, a block's; return the offset after.
+        """Write `buffers`, whole blocks in total, to `fd` from `offset`, where a block begins; return the offset after.
 
-        Raises OSError; then any part of it may be written. EINVAL: the file system wants it another way.
+        Raises OSError; then any part may be written. EINVAL: the file system wants the bytes aligned otherwise.
         """
         memory = self._memory
         filled = 0

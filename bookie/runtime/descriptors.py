@@ -15,7 +15,7 @@ _LIMIT_MAX = 1 << 20
 
 
 def raise_limit() -> int:
-    """Take the soft limit to the hard one; return how many descriptors this process may have."""
+    """Raise the soft limit to the hard one; return how many descriptors this process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _LIMIT_MAX if hard == resource.RLIM_INFINITY else min(hard, _LIMIT_MAX)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -26,7 +26,7 @@ def raise_limit() -> int:
 
 
 def for_connections(limit: int, directories: int) -> int:
-    """How many of `limit` descriptors connections may have, so that a bookie of so many `directories` keeps what it
-    needs; of a small limit half."""
+    """Return how many of `limit` descriptors connections may take, so that enough remain for a bookie with so many
+    `directories`; half of a small limit."""
     reserve = _OF_THE_PROCESS + directories * _OF_A_DIRECTORY
     return max(1, limit - min(reserve, limit // 2))

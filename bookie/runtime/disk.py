@@ -1,6 +1,6 @@
 """Real files: the `Disk` port on Linux. One thread per directory writes and syncs there; a few others read there.
 
-So a journal's sync never waits behind an entry log's, and a read behind neither. Errors are translated here, once:
+So a journal's sync never waits for an entry log's, and a read waits for neither. Errors are translated here, once:
 ENOSPC is DiskFull, a want of descriptors or memory OutOfResources, both with the file as it was; a failed write or sync
 poisons the file (on Linux a write-back error is reported once, and the dirty pages may be gone).
 """
@@ -52,7 +52,7 @@ class SystemFile:
     def __init__(
         self, path: str, fd: int, size: int, writer: Worker, reader: ReadPool, blocks: BlockWriter | None
     ) -> None:
-        """`blocks`, of the writer thread: what is appended is whole blocks; None: any bytes."""
+        """`blocks`: the writer thread's, for a file whose appends are whole blocks; None when appends have any size."""
         self.path = path
         self._fd = fd
         self._size = size
@@ -161,8 +161,8 @@ class SystemFile:
         return _write_all(self._fd, offset, buffers)
 
     def _open_direct(self) -> bool:
-        """False: this file system has no such thing, or, this time, there is no descriptor left. By way of the one we
-        have: this very file, whatever its name means by now."""
+        """Open the file again for direct writes. Return False when the file system has none, or no descriptor is left
+        now. It opens it through our descriptor, so that it is this very file, also if its name was changed."""
         try:
             self._direct_fd = os.open(f"/proc/self/fd/{self._fd}", os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
         except OSError as error:
@@ -171,7 +171,8 @@ class SystemFile:
         return True
 
     def _sync_and_rest(self) -> None:
-        """A file that is not synced with each append is perhaps not written again, and descriptors are few."""
+        """Sync, then close the direct descriptor: a file that is not synced with each append is perhaps not written
+        again, and descriptors are few."""
         self._sync()
         self._close_direct()
 
@@ -247,7 +248,7 @@ class _Threads:
 
     @functools.cached_property
     def blocks(self) -> BlockWriter:
-        """For the writer alone."""
+        """Return the writer thread's memory for blocks. Only the writer thread may call this."""
         return BlockWriter()
 
 

@@ -1,4 +1,4 @@
-"""What this machine is called and which address it has, asked of the system as Java's bookie asks."""
+"""Asks the system for this machine's name and address, as Java's bookie does."""
 
 import fcntl
 import socket
@@ -36,5 +36,5 @@ def address_of(interface: str = "") -> str:
 
 
 def name_of(address: str) -> str:
-    """Return the canonical name of `address`, or `address` itself when nobody knows one."""
+    """Return the canonical name of `address`, or `address` itself when it has no name."""
     return socket.getfqdn(address)

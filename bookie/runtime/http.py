@@ -39,8 +39,9 @@ _BACKLOG = 128
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Known:
-    """Whom we know. `hosts`: addresses of this machine whose callers are "local"; none in a pod, where a proxy beside
-    us calls from there for everybody. `tls`: speak TLS; `name_of`: of the certificate, PEM, that a caller may show.
+    """Which callers the server knows. `hosts`: addresses of this machine whose callers are "local"; none in a pod,
+    where a proxy beside us calls from there for everybody. `tls`: speak TLS; `name_of`: of the certificate, PEM, that a
+    caller may show.
     """
 
     hosts: frozenset[str] = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
@@ -48,7 +49,7 @@ class Known:
     name_of: Callable[[bytes], str | None] = lambda certificate: None
 
     def caller(self, writer: asyncio.StreamWriter) -> str:
-        """The name of the caller at the other end; "" for a stranger."""
+        """Return the name of the caller at the other end; "" for a stranger."""
         tunnel = writer.get_extra_info("ssl_object")
         shown = tunnel.getpeercert(binary_form=True) if tunnel is not None else None
         if shown and (name := self.name_of(ssl.DER_cert_to_PEM_cert(shown).encode())):
@@ -188,7 +189,7 @@ async def serve(
 
 
 async def _read(reader: asyncio.StreamReader, caller: str) -> HttpRequest:
-    """One request. Raises _Bad, EOFError when the peer went away in the middle."""
+    """Read one request. Raises _Bad, and EOFError when the peer closed the connection in the middle."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except asyncio.LimitOverrunError:

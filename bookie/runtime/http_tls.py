@@ -1,4 +1,4 @@
-"""HTTP over TLS with the admin port's certificates: a caller may show one, and is known by it, or none."""
+"""HTTP over TLS with the admin port's certificates: a caller may show a certificate, and then has its name, or none."""
 
 import ssl
 from pathlib import Path
@@ -9,7 +9,7 @@ from bookie.runtime.tls import SslTls
 
 
 def context(directory: str) -> ssl.SSLContext:
-    """What `directory` holds (`admin_tls`), looked at anew at each handshake. Raises BadInput."""
+    """Return a TLS context for the files in `directory` (`admin_tls`), read anew at each handshake. Raises BadInput."""
     folder = Path(directory)
     tls = SslTls(
         TlsOptions(

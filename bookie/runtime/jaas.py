@@ -1,4 +1,4 @@
-"""JAAS login configurations, where Java fleets keep the names and passwords of SASL: sections of options.
+"""Reads JAAS login configurations, where Java fleets keep the names and passwords of SASL: sections of options.
 
     Bookie {
       org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -22,9 +22,9 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def read_section(path: str, section: str, *, must_exist: bool = True) -> dict[str, Secret]:
-    """All options in the section, of whichever login module. Raises BadInput naming the file and the place.
+    """Return all options in the section, of all its login modules. Raises BadInput naming the file and the place.
 
-    Not `must_exist`: none where there is no such section.
+    Without `must_exist`, a missing section has no options.
     """
     sections = _parse(text_file.read(path), path)
     if section not in sections and not must_exist:

@@ -1,4 +1,4 @@
-"""Keys and certificates as Java fleets keep them: PEM files, PKCS12 stores, and JKS stores in Sun's old format.
+"""Reads keys and certificates as Java fleets keep them: PEM files, PKCS12 stores, and JKS stores in Sun's old format.
 
 All become PEM, which is what Python's `ssl` takes. JKS is read here (its layout and its key protection have not
 changed since 1998, and no maintained library reads them); PKCS12 is read by `cryptography`. Java itself opens a PKCS12
@@ -71,7 +71,7 @@ def _read(setting: str, path: str) -> bytes:
 
 
 def _read_pem(setting: str, path: str) -> bytes:
-    """The text, with something in it: OpenSSL takes nothing for nothing, and each handshake would fail."""
+    """Return the text of the file. Refuse an empty one: OpenSSL would take it, and then fail in each handshake."""
     text = _read(setting, path)
     if b"-----BEGIN " not in text:
         raise errors.BadInput(f"{setting} {path} holds nothing in PEM form (no -----BEGIN): another file, or type?")
@@ -79,7 +79,7 @@ def _read_pem(setting: str, path: str) -> bytes:
 
 
 def _password(setting: str, path: str) -> str:
-    """The password in the file at `path`; spaces and line ends around it do not count, as in Java."""
+    """Return the password in the file at `path`, without spaces and line ends around it, as in Java."""
     try:
         return _read(setting, path).decode().strip() if path else ""
     except UnicodeDecodeError:
@@ -96,7 +96,7 @@ def _pem(label: str, ders: Iterable[bytes]) -> bytes:
 
 
 def _open_store(setting: str, path: str, password: str) -> tuple[bytes, list[bytes]]:
-    """Return (private key as PKCS#8 DER or b"", certificates as DER, a key's own chain first, from its leaf up)."""
+    """Return (private key as PKCS#8 DER or b"", certificates as DER: first the key's own chain, from its leaf up)."""
     data = _read(setting, path)
     try:
         if data.startswith(_JKS_MAGIC):
@@ -134,7 +134,7 @@ def _open_pkcs12(data: bytes, password: str) -> tuple[bytes, list[bytes]]:
 
 
 def _chain(leaf: Any, others: list[Any]) -> list[Any]:
-    """`leaf` and its issuers among `others`, in the order in which TLS wants them."""
+    """Return `leaf` and its issuers among `others`, in the order in which TLS wants them."""
     chain = [leaf]
     while chain[-1].issuer != chain[-1].subject:
         issuers = [other for other in others if other.subject == chain[-1].issuer and other not in chain]
@@ -167,7 +167,7 @@ class _Reader:
 
 
 def open_jks(data: bytes, password: str) -> tuple[bytes, list[bytes]]:
-    """The first private key of a JKS store with its chain, else all its certificates. Raises ValueError."""
+    """Return the first private key of a JKS store with its chain, else all its certificates. Raises ValueError."""
     secret = password.encode("utf-16-be")
     body, digest = data[:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
     whole = hashlib.sha1(secret + _JKS_WHITENER + body, usedforsecurity=False).digest()
@@ -198,7 +198,8 @@ def _certificate(reader: _Reader, version: int) -> bytes:
 
 
 def _unprotect(protected: bytes, secret: bytes) -> bytes:
-    """Sun's protection: salt, key XOR (SHA-1(secret, salt), SHA-1(secret, the one before), ...), SHA-1(secret, key)."""
+    """Decrypt a key under Sun's protection: salt, key XOR (SHA-1(secret, salt), SHA-1(secret, the one before), ...),
+    SHA-1(secret, key)."""
     _, inside, _ = _der(protected, 0)
     _, algorithm, after = _der(protected, inside)
     _, oid, oid_end = _der(protected, algorithm)
@@ -218,7 +219,7 @@ def _unprotect(protected: bytes, secret: bytes) -> bytes:
 
 
 def _der(data: bytes, at: int) -> tuple[int, int, int]:
-    """(tag, start of the contents, end) of the DER element at `at`."""
+    """Return (tag, start of the contents, end) of the DER element at `at`."""
     tag, size, start = data[at], data[at + 1], at + 2
     if size & 0x80:
         count = size & 0x7F

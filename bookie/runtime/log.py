@@ -1,4 +1,4 @@
-"""Where log lines go: stderr, one line each, `time LEVEL module event key=value`. The only place that says so."""
+"""Sends log lines to stderr, one line each: `time LEVEL module event key=value`. No other module configures logging."""
 
 import logging
 import sys
@@ -16,7 +16,8 @@ _FOREIGN = ("grpc", "asyncio", "kazoo")
 
 
 class _Limit(logging.Filter):
-    """Limits libraries' lines, by logger and place: a few, then one in a while with the number of those kept back."""
+    """Limits libraries' lines, by logger and place: lets a few pass, then one in a while with the number of suppressed
+    lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,6 +46,6 @@ def set_up(level: str = "INFO") -> None:
 
 
 def quiet() -> None:
-    """Silence libraries whose errors our own code tells."""
+    """Silence libraries whose errors our own code reports."""
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)

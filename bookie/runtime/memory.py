@@ -1,8 +1,8 @@
 """Gives back to the system the memory that a burst of work left behind.
 
-What entries took stays with the C library when they are gone, in pieces between others that live: 68 of 111 MB, seen
-after adds. To give it back while work goes on would be paid with every page that is then taken anew, so it is done when
-a burst has passed. Linux with glibc; elsewhere nothing happens.
+The C library keeps the memory of freed entries, in pieces between live ones: 68 of 111 MB, seen after adds. Giving it
+back during work would cost a page fault for every page that is then taken anew, so it happens after a burst. Linux with
+glibc; elsewhere nothing happens.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _NO_LIMIT = 1 << 60  # version 1 says so by a number near the end of all numbers
 
 
 def limit_bytes(paths: Sequence[str] = _LIMITS) -> int | None:
-    """What this container may use; None: no limit, or nobody says."""
+    """Return how much memory this container may use; None when there is no limit, or none can be read."""
     for path in paths:
         try:
             text = Path(path).read_text(encoding="ascii").strip()
@@ -37,14 +37,14 @@ def limit_bytes(paths: Sequence[str] = _LIMITS) -> int | None:
 
 
 class Tide:
-    """When to give back. Pure: it is told the CPU seconds that the process has used, at each look."""
+    """Decides when to give memory back. Pure: each look passes in the CPU seconds that the process has used."""
 
     def __init__(self, cpu_s: float) -> None:
         self._cpu_s = cpu_s
         self._returned_at_s = cpu_s
 
     def has_ebbed(self, cpu_s: float) -> bool:
-        """True when there was work since the last return, and is none now."""
+        """Return True when the process has worked since the last return of memory, and is idle now."""
         used_s, self._cpu_s = cpu_s - self._cpu_s, cpu_s
         if used_s >= LOOK_S * IDLE_SHARE or cpu_s - self._returned_at_s < BURST_S:
             return False
@@ -53,7 +53,7 @@ class Tide:
 
 
 class _MemoryWatch:
-    """Looks every `LOOK_S`, on a loop."""
+    """Looks at the process every `LOOK_S`, on a loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, give_back: Callable[[], object]) -> None:
         self._loop = loop
@@ -72,7 +72,7 @@ class _MemoryWatch:
 
 @contextlib.asynccontextmanager
 async def returned_when_idle() -> AsyncIterator[None]:
-    """Look after this process's memory on the running loop, until the context is left."""
+    """Give this process's memory back when it is idle, on the running loop, until the context is left."""
     give_back = _giver()
     if give_back is None:
         yield
@@ -85,7 +85,8 @@ async def returned_when_idle() -> AsyncIterator[None]:
 
 
 def _giver() -> Callable[[], object] | None:
-    """malloc_trim(0): free pages anywhere in the heap go back, some milliseconds for a hundred MB."""
+    """Return a function that calls malloc_trim(0), if there is one: free pages anywhere in the heap go back, some
+    milliseconds for a hundred MB."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):

@@ -1,7 +1,7 @@
 """Reads the settings of the metadata store's security, and the files that they name.
 
-Names are Java's where Java has settings; ZooKeeper's system properties (`zookeeper.client.secure`, ...) are other names
-of ours.
+Names are Java's where Java has settings; ZooKeeper's system properties (`zookeeper.client.secure`, ...) are aliases of
+our settings.
 """
 
 import os
@@ -18,7 +18,7 @@ _TYPES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 
 def security(settings: Settings) -> MetadataSecurity:
-    """Raises BadInput naming the setting or the file."""
+    """Return the security of the metadata store. Raises BadInput naming the setting or the file."""
     user, password = _sasl(settings)
     return MetadataSecurity(
         sasl_user=user,
@@ -30,8 +30,8 @@ def security(settings: Settings) -> MetadataSecurity:
 
 
 def read(path: str) -> MetadataSecurity:
-    """Read a properties file, for a program without the settings of a bookie: a bookie's own file may be given, and
-    what is not about the metadata store is passed over. Raises BadInput."""
+    """Read a properties file, for a program without the settings of a bookie. A bookie's own file will do: settings
+    that are not about the metadata store are ignored. Raises BadInput."""
     values = default_values()
     take(values, properties.read(path))
     settings = Settings(values, {})
@@ -41,7 +41,8 @@ def read(path: str) -> MetadataSecurity:
 
 
 def _sasl(settings: Settings) -> tuple[str, Secret]:
-    """User and password for SASL, as Java: a process that has the section uses it, whatever else is set."""
+    """Return user and password for SASL. As in Java, a process that has the JAAS section uses it, whatever else is
+    set."""
     path, section = settings.text("zkJaasFile") or settings.text("saslJaasFile"), settings.text("zkJaasSectionName")
     wanted = bool(settings.text("zkJaasFile")) or not settings.values["zkJaasSectionName"].is_default
     if not path:

@@ -53,7 +53,7 @@ def _cumulative(item: Histogram) -> Iterator[tuple[str, float]]:
 
 
 def page(telemetry: Telemetry) -> Handler:
-    """A handler that answers `GET /metrics`, and names that path to a caller that asks for another."""
+    """Return a handler that answers `GET /metrics`; for another path it names this one to the caller."""
     registry = CollectorRegistry()
     registry.register(_Collector(telemetry))
     ProcessCollector(registry=registry)
@@ -68,6 +68,6 @@ def page(telemetry: Telemetry) -> Handler:
 
 @contextlib.asynccontextmanager
 async def serve(telemetry: Telemetry, address: Address, doors: Doors | None = None) -> AsyncIterator[int]:
-    """Serve `/metrics` at `address`; give the port. Raises RefusedToStart when it is in use."""
+    """Serve `/metrics` at `address`; give its port. Raises RefusedToStart when it is in use."""
     async with http.serve(page(telemetry), address, doors) as port:
         yield port

@@ -1,4 +1,4 @@
-"""What the kernel says about the file system under a directory: statfs and /proc/self/mountinfo. Writes nothing.
+"""Asks the kernel about the file system under a directory: statfs and /proc/self/mountinfo. Writes nothing.
 
 mountinfo(5), fields: id, parent, major:minor, root, mount point, options, tags..., "-", type, source, super options.
 """
@@ -13,12 +13,13 @@ NODE_FILE = "/etc/hosts"
 
 
 def _unescape(field: str) -> str:
-    """mountinfo writes blanks and backslashes as \\ooo."""
+    """Replace \ooo, by which mountinfo writes blanks and backslashes."""
     return field.encode().decode("unicode_escape") if "\\" in field else field
 
 
 def parse(mountinfo: str) -> dict[str, tuple[str, str, str, str]]:
-    """Mount point -> (major:minor, root, type, source); of mounts stacked on one point the last, which is on top."""
+    """Return mount point -> (major:minor, root, type, source); of mounts stacked on one point the last, which is on
+    top."""
     found: dict[str, tuple[str, str, str, str]] = {}
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -35,7 +36,8 @@ def _device_of(path: str) -> str:
 
 
 def facts_of(directory: str) -> Mount:
-    """Facts about `directory`, symbolic links resolved; of its nearest existing parent when it is not there."""
+    """Return facts about `directory`, symbolic links resolved; if it does not exist, about its nearest existing
+    parent."""
     exists = os.path.isdir(directory)
     real = os.path.realpath(directory)
     place = real

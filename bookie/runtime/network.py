@@ -1,6 +1,6 @@
 """TCP as `ports.network`: asyncio protocols as ByteStreams, with backpressure in both directions.
 
-A reader that does not read makes the kernel's buffers fill, and then the sender waits: nothing here grows for ever.
+When a reader does not read, the kernel's buffers fill and the sender waits: nothing here grows for ever.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _FAREWELL_TURNS = 3
 
 
 class _Live:
-    """The streams that the kernel knows, and how many bytes they hold that their owners have not read."""
+    """The open streams, and how many bytes they hold that their owners have not read."""
 
     __slots__ = ("ahead_bytes", "is_tight", "streams")
 
@@ -44,7 +44,7 @@ class _Live:
         self.is_tight = False
 
     def tighten(self) -> None:
-        """Stop reading from every stream whose owner does not wait for bytes: too many bytes wait."""
+        """Stop reading from every stream whose owner does not wait for bytes: too many bytes are buffered."""
         self.is_tight = True
         for stream in self.streams:
             stream.hold()
@@ -61,7 +61,7 @@ class _Stream(asyncio.Protocol):
         *,
         dialled: Address | None = None,
     ) -> None:
-        """`live`: where it is as long as the kernel knows it."""
+        """`live`: the set that holds this stream until its connection is lost."""
         self.peer = "?"
         self._clock = clock
         self._live = live
@@ -184,7 +184,7 @@ class _Stream(asyncio.Protocol):
             self._wake()
 
     def abort(self) -> None:
-        """Close without waiting for the other side: TLS would say good-bye first."""
+        """Close without waiting for the other side; an orderly close would first send TLS's close message."""
         self._is_over = True
         self._forget_chunks()
         self._transport.abort()
@@ -258,7 +258,7 @@ class _Listener:
         self._tasks: dict[asyncio.Task[None], _Stream] = {}
 
     def accept(self, stream: _Stream) -> None:
-        """Begin the life of one connection."""
+        """Start the task of one accepted connection."""
         coroutine = self._serve(stream)
         task = asyncio.get_running_loop().create_task(coroutine, name=f"connection {stream.peer}")
         self._tasks[task] = stream
@@ -294,7 +294,7 @@ class TcpNetwork:
         self._live = _Live()
 
     async def close(self) -> None:
-        """End every connection that is still there, those that linger too: a loop that closes wants none."""
+        """End every connection that is still open, also those that linger: the loop is closing."""
         for stream in list(self._live.streams):
             stream.abort()
         for _ in range(_FAREWELL_TURNS):
@@ -333,7 +333,7 @@ class TcpNetwork:
 
 
 def _reason(error: OSError) -> str:
-    """What OpenSSL has to say, without its source lines."""
+    """Return OpenSSL's reason, without its source lines."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the other side's certificate: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
@@ -342,7 +342,7 @@ def _reason(error: OSError) -> str:
 
 
 def refused(address: Address, error: OSError) -> errors.RefusedToStart:
-    """One sentence on why nobody can listen at `address`."""
+    """Return one sentence on why this process cannot listen at `address`."""
     if error.errno == errno.EADDRINUSE:
         why = "the port is in use: stop the other process, or choose another port"
     elif error.errno == errno.EACCES:

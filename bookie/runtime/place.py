@@ -1,7 +1,7 @@
 """Asks the system about a configured directory, or a port, before the bookie begins anything.
 
-Looks only: makes nothing, writes nothing, lets go at once of what it holds for the question. A disk that answers with
-an error says nothing about the settings: that is left to the boot, which knows what it means.
+It makes and writes nothing, and releases at once each lock or port that it takes for a question. A disk error says
+nothing about the settings: the boot judges it.
 """
 
 import errno
@@ -25,7 +25,7 @@ _NO_DISK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """One path as the system sees it; the defaults are those of a directory with which nothing is wrong."""
+    """What the system says about one path; the defaults are those of a directory with which nothing is wrong."""
 
     real: str  # links followed
     is_there: bool = True
@@ -39,7 +39,7 @@ class PathFacts:
 
 
 def look(path: str, *, inside: str, lock: str) -> PathFacts:
-    """Look at the directory `path`; what a bookie has there is in the directory `inside`, with its `lock`."""
+    """Look at the directory `path`; a bookie keeps its files in the directory `inside` there, with its `lock`."""
     real = os.path.realpath(path)
     try:
         is_there = _is_directory_there(path)
@@ -69,7 +69,7 @@ def look(path: str, *, inside: str, lock: str) -> PathFacts:
 
 
 def _is_directory_there(path: str) -> bool:
-    """Raises OSError when something else is there, or in the way."""
+    """Return whether the directory exists. Raises OSError when something else is there, or in the way."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -84,7 +84,8 @@ def _may_write(path: str) -> bool:
 
 
 def _is_held(path: str) -> bool:
-    """Ask for a shared lock, so that two processes that ask at the same time do not see each other."""
+    """Return whether another process holds the lock. Asks for a shared lock, so that two processes that ask at the same
+    time do not hinder each other."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -99,7 +100,8 @@ def _is_held(path: str) -> bool:
 
 
 def why_not_to_listen(address: Address) -> str:
-    """Why nobody can listen at `address` now, as one sentence; "" when one can, or would be given any free port."""
+    """Return why this process cannot listen at `address` now, as one sentence; "" when it can, or when any free port
+    will do."""
     if address.port == 0:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Properties files, as Java's bk_server.conf: `name=value` lines, `#` comments, `\\` at the end to go on."""
+"""Reads properties files like Java's bk_server.conf: `name=value` lines, `#` comments, `\\` at the end to go on."""
 
 import re
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def read(path: str) -> list[tuple[str, str, str]]:
 
 
 def _text(path: str) -> str:
-    """What is in the file, without the mark that editors of another system put before a text. Raises BadInput."""
+    """Return the text of the file, without a byte order mark. Raises BadInput."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -60,7 +60,7 @@ def _text(path: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, without comments and blank ones; those that end in a backslash are joined."""
+    """Yield lines with their numbers, without comments and blank ones; join those that end in a backslash."""
     began, held = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()

@@ -1,4 +1,4 @@
-"""Threads that read from one directory's disk. What is asked for in one turn of the loop goes to them in shares.
+"""Threads that read from one directory's disk. The reads of one turn of the loop go to them in shares.
 
 A hop to a thread and back costs the loop about 25 µs, a read of a cached page 1 µs and of a flash disk 100 µs: so a hop
 carries many reads, and there are as many threads as keep the disk busy while one of them waits.
@@ -22,7 +22,7 @@ Read = Callable[[Sequence[Span]], list[bytes]]
 
 
 class _Batch:
-    """What one caller asked for: a column for the answers, and how many of them are still missing."""
+    """The reads of one caller: a column for the answers, and how many of them are still missing."""
 
     __slots__ = ("found", "future", "left", "read", "spans")
 
@@ -49,7 +49,7 @@ class _Done(NamedTuple):
 
 
 class ReadPool:
-    """Its threads begin with the first read and end with `stop`."""
+    """Reads in threads, which start with the first read and end with `stop`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -58,7 +58,8 @@ class ReadPool:
         self._waiting: list[_Batch] = []
 
     async def read(self, read: Read, spans: Sequence[Span]) -> list[bytes]:
-        """`read(spans)`, at least one, by the threads, each with a part of them; raises what any part raised.
+        """Run `read(spans)`, with at least one span, in the threads, each with a part of the spans; raises the error of
+        any part. Cancelling the caller does not stop a read that has begun.
 
         Cancelling the caller does not stop a read that was begun.
         """
@@ -99,7 +100,7 @@ class ReadPool:
 
 
 def _cut(batches: Sequence[_Batch], count: int) -> list[list[_Part]]:
-    """The spans of all batches, in order, in shares of `count`."""
+    """Yield the spans of all batches, in order, in shares of `count`."""
     shares: list[list[_Part]] = []
     room = 0
     for batch in batches:

@@ -1,12 +1,13 @@
-"""`OrderedStore` on RocksDB, through rocksdict in raw mode. No write-ahead log: durable at `flush`, and only then.
+"""`OrderedStore` on RocksDB, through rocksdict in raw mode. It has no write-ahead log: only `flush` makes writes
+durable.
 
 One column family, hence one sequence of memtables: a background flush can make a prefix of the writes durable, never a
 later one without the earlier (the port promises that). Small on purpose: an idle bookie holds a few MiB here.
 rocksdict raises plain `Exception` with RocksDB's text; it is translated here, once, by that text.
 
-When no descriptor is left, RocksDB takes a flush for a failed disk, for ever (seen). So what is written since the last
-flush is kept here too; when there are descriptors again the database is closed, opened, and given that, in one batch:
-as after a crash of it alone, and nothing is missing.
+When no descriptor is left, RocksDB takes a flush for a failed disk, for ever (seen). So this module also keeps what was
+written since the last flush. When there are descriptors again, it closes and opens the database and writes all of that
+in one batch: as if only the database had crashed, and nothing is missing.
 """
 
 import contextlib
@@ -79,7 +80,7 @@ def _translate(directory: str, error: Exception, *, is_write: bool) -> errors.Bo
 
 
 class _Range(NamedTuple):
-    """All keys from `start` to `end` (exclusive) are to go."""
+    """The deletion of all keys from `start` to `end` (exclusive)."""
 
     start: bytes
     end: bytes
@@ -103,7 +104,7 @@ def _put_into(rocks: rocksdict.WriteBatch, change: _Change) -> None:
 
 
 def _has_descriptors(count: int) -> bool:
-    """Are so many descriptors free just now?"""
+    """Return True when so many descriptors are free just now."""
     held: list[int] = []
     try:
         for _ in range(count):
@@ -167,7 +168,8 @@ class RocksStore:
         return translated
 
     def _open_anew_if_stuck(self) -> None:
-        """In one step that no read can come between; the loop waits for it, some tens of milliseconds, once.
+        """Close and open a database that is stuck, and write again what was not flushed. It blocks the loop for some
+        tens of milliseconds, so that no read comes between.
 
         CRASH: only what had been flushed is on the disk, or a prefix of what follows; all of that is in the batch.
         """
@@ -190,8 +192,9 @@ class RocksStore:
         self._is_stuck = False
 
     def _check_rest(self) -> None:
-        """After a full disk RocksDB resumes by itself, every 5 s, once 8 MiB are free; but only while nobody writes or
-        flushes (seen: half a second between attempts, and it never did). What it could not flush it still holds."""
+        """Raise while RocksDB must rest after a full disk. It resumes by itself, tried every 5 s, once 8 MiB are free;
+        but only while nobody writes or flushes (seen: half a second between attempts, and it never did). It still holds
+        what it could not flush."""
         if self._rests_until_s and time.monotonic() < self._rests_until_s:
             raise errors.DiskFull(
                 f"{self._directory}: no space was left for the index a moment ago; the bookie tries again by itself"
@@ -215,8 +218,8 @@ class RocksStore:
         return self._pairs(self._cursor(start), end)
 
     def _cursor(self, key: bytes) -> rocksdict.RdictIter:
-        """A cursor at the first key >= `key`; it sees the moment it was made. No bounds are given to RocksDB: through
-        rocksdict they are not kept alive as long as the cursor, which then ends anywhere (seen: 459 of 10,000)."""
+        """Return a cursor at the first key >= `key`; it sees the database as it was when the cursor was made. RocksDB
+        gets no bounds: rocksdict frees them before the cursor, which then ends anywhere (seen: 459 of 10,000)."""
         try:
             cursor = self._database.iter()
             cursor.seek(key)
@@ -284,7 +287,8 @@ class RocksStores:
     """Opens databases by directory."""
 
     async def open(self, directory: str) -> RocksStore:
-        """Open or create, durably named. Raises RefusedToStart (open elsewhere), CorruptFile, StorageFailed."""
+        """Open the database, or create it with a durable name. Raises RefusedToStart (open elsewhere), CorruptFile,
+        StorageFailed."""
         worker = Worker(f"index {directory}")
         try:
             database = await worker.call(_open, directory)
@@ -294,7 +298,7 @@ class RocksStores:
         return RocksStore(directory, database, worker)
 
     async def open_read_only(self, directory: str) -> RocksStore:
-        """Open what a stopped process left. Raises FileMissing, CorruptFile, StorageFailed."""
+        """Open the database of a stopped process. Raises FileMissing, CorruptFile, StorageFailed."""
         view = tempfile.TemporaryDirectory(prefix="bookie-index-")
         worker = Worker(f"index {directory}")
         try:

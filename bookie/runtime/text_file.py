@@ -6,7 +6,7 @@ from bookie.base import errors
 
 
 def read(path: str, named_by: str = "") -> str:
-    """The text at `path`. Raises BadInput that begins with `named_by` and the path."""
+    """Return the text at `path`. Raises BadInput that begins with `named_by` and the path."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

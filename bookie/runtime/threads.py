@@ -1,4 +1,4 @@
-"""Threads that do blocking calls for the loop, one call after the other. The only threads the product makes for disks.
+"""Threads that do blocking calls for the loop, one call after the other.
 
 A hop costs about 25 µs, so callers hop once per group of work, never per entry.
 """

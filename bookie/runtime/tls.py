@@ -1,8 +1,8 @@
-"""`ports.tls` on Python's `ssl`: contexts made of the files' newest contents.
+"""Implements `ports.tls` on Python's `ssl`: makes contexts from the files' newest contents.
 
-Each handshake looks whether a file has changed (a `stat` each, nothing beside a handshake) and then loads anew; what
-cannot be loaded, half-written files for one, is told once and the former keys stay in use. Connections that are
-open keep what they agreed on. Keys go to OpenSSL through memory, never through a file of ours.
+Each handshake looks whether a file has changed (a `stat` each, nothing beside a handshake) and then loads anew; files
+that cannot be loaded, such as half-written ones, are reported once, and the former keys stay in use. Connections that
+are open keep what they agreed on. Keys go to OpenSSL through memory, never through a file of ours.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class SslTls:
     """`ports.tls.Tls`."""
 
     def __init__(self, options: TlsOptions, *, is_server: bool) -> None:
-        """Load at once. Raises BadInput."""
+        """Load the files at once. Raises BadInput."""
         self.options = options
         self.is_server = is_server
         if is_server and not options.key_store:
@@ -45,7 +45,7 @@ class SslTls:
         self._refused_stamp: _Stamp | None = None
 
     def context(self) -> ssl.SSLContext:
-        """What the next handshake uses."""
+        """Return the context for the next handshake."""
         stamp = self._stamp_now()
         if stamp not in (self._stamp, self._refused_stamp):
             try:
@@ -60,7 +60,7 @@ class SslTls:
         return self._context
 
     def _stamp_now(self) -> _Stamp:
-        """Changes whenever a file does: Kubernetes swaps a link, others write or rename."""
+        """Return a value that changes whenever a file does: Kubernetes swaps a link, others write or rename."""
         stamp = []
         for path in self.options.files:
             try:
@@ -73,7 +73,7 @@ class SslTls:
 
 
 def make_context(options: TlsOptions, material: Material, *, is_server: bool) -> ssl.SSLContext:
-    """Raises BadInput when OpenSSL cannot use the material."""
+    """Return a context with the material. Raises BadInput when OpenSSL cannot use the material."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT)
     versions = [_VERSIONS[name] for name in options.protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
@@ -105,7 +105,7 @@ def make_context(options: TlsOptions, material: Material, *, is_server: bool) ->
 
 @contextlib.contextmanager
 def _path_of(data: bytes) -> Iterator[str]:
-    """A path under which `ssl` finds `data`, which stays in memory."""
+    """Give a path under which `ssl` finds `data`, which stays in memory."""
     descriptor = os.memfd_create("bookie-tls", os.MFD_CLOEXEC)
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -116,7 +116,7 @@ def _path_of(data: bytes) -> Iterator[str]:
 
 
 def openssl_cipher(name: str) -> str:
-    """OpenSSL's name of a TLS 1.2 cipher suite that has its Java name; other names pass unchanged.
+    """Return OpenSSL's name for the Java name of a TLS 1.2 cipher suite; other names pass unchanged.
 
     TLS 1.3 suites are not chosen one by one: OpenSSL's three are all sound.
     """
@@ -132,7 +132,8 @@ def openssl_cipher(name: str) -> str:
 
 
 def certificate_of(subject: object) -> Certificate | None:
-    """The identity in `getpeercert()`, which is None or empty when none was shown or none was asked for."""
+    """Return the identity in `getpeercert()`, which is None or empty when the peer showed none or was asked for
+    none."""
     if not isinstance(subject, dict) or not subject:
         return None
     names: list[tuple[str, str]] = [pair for group in subject.get("subject", ()) for pair in group]

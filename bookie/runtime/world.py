@@ -19,8 +19,8 @@ async def open_world(
 ) -> AsyncIterator[World]:
     """Give the real world, on the running loop. Threads and connections begin when they are first needed.
 
-    What the node opened through it (files, sessions, listeners) the node closes; connections and disk threads that are
-    left over end here.
+    The node closes the files, sessions and listeners that it opened; connections and disk threads that are left over
+    end here.
     """
     clock = SystemClock()
     disk = SystemDisk()
@@ -41,7 +41,7 @@ async def open_world(
 
 
 class _RocksStores:
-    """RocksDB, imported when an index is opened: it comes with the extra `bookie`, which clients need not have."""
+    """RocksDB, imported when an index is opened: it comes with the extra `bookie`, which clients need not install."""
 
     async def open(self, directory: str) -> OrderedStore:
         from bookie.runtime.rocksdb import RocksStores

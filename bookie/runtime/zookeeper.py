@@ -7,8 +7,8 @@ would otherwise hold it for as long as the servers are away. Translation of answ
     lost connection, lost session or deadline passed   a write: OutcomeUnknown     a read: MetadataError, SessionLost
     no connection when the call begins                 wait for one until the deadline, then MetadataError: nothing sent
 
-Never: a blind repetition of a write; nor a read that sees less than an earlier one of this process saw, also across
-sessions. Rule: spec/metadata.md#M40.
+Never: a blind repetition of a write; nor a read that sees an older state than an earlier read of this process, also
+across sessions. Rule: spec/metadata.md#M40.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class ZooKeeperStores:
 
 
 class ZooKeeperStore:
-    """One session (`ports.metadata_store.MetadataStore`); after a lost one, the next begins by itself."""
+    """One session (`ports.metadata_store.MetadataStore`); after a lost session, the next one begins by itself."""
 
     def __init__(self, hosts: str, session_timeout_ms: int, security: MetadataSecurity | None = None) -> None:
         self._hosts = hosts
@@ -107,7 +107,8 @@ class ZooKeeperStore:
         self.kazoo.add_listener(self._on_kazoo_state)
 
     async def open(self) -> None:
-        """Wait for the first connection that takes us for who we say we are. A refusal is told at once."""
+        """Wait for the first connection to a server that accepts our identity. Raises at once when a server refuses
+        it."""
         self.kazoo.start_async()
         try:
             async with asyncio.timeout(self._deadline_s):
@@ -136,7 +137,7 @@ class ZooKeeperStore:
 
     @property
     def session_id(self) -> int:
-        """The id of the current session; while it is suspended too, for its ephemeral nodes still stand."""
+        """Return the id of the current session, also while it is suspended, for its ephemeral nodes still stand."""
         return self._session_id
 
     @property
@@ -200,37 +201,38 @@ class ZooKeeperStore:
         return transaction
 
     def _acl(self, path: str) -> list[Any] | None:
-        """Ours alone, or None: everybody's, as what Java leaves open whatever is set (spec/metadata.md#M2)."""
+        """Return the ACL for a new node: ours alone, or None (everybody's), as Java leaves some nodes open whatever is
+        set (spec/metadata.md#M2)."""
         return CREATOR_ALL_ACL if self._security.creator_acl and not _ALWAYS_OPEN.search(path) else None
 
     async def acl(self, path: str) -> list[str]:
-        """Who may do what with a node, as `scheme:id:rights` in ZooKeeper's letters. Raises NodeMissing,
-        MetadataDenied: who may neither read nor administer it does not learn this either."""
+        """Return who may do what with a node, as `scheme:id:rights` in ZooKeeper's letters. Raises NodeMissing, and
+        MetadataDenied for a client that may neither read nor administer the node."""
         found, _ = await self._read(f"reading the ACL of {path}", lambda: self.kazoo.get_acls_async(path))
         return [f"{acl.id.scheme}:{acl.id.id}:{_rights(acl.perms)}" for acl in found]
 
     def is_as_made(self, path: str, acl: Sequence[str]) -> bool:
-        """Is it the ACL that `path` would get if it were made now, by us? ZooKeeper may know us by a certificate
-        besides, and adds that."""
+        """Return True for the ACL that `path` would get if we made it now. ZooKeeper may also know us by a certificate,
+        and then adds that."""
         if self._acl(path) is None:
             return list(acl) == [_EVERYBODY]
         return _EVERYBODY not in acl and all(f"{name}:cdrwa" in acl for name in self.names)
 
     @property
     def creates_owned(self) -> bool:
-        """True when what we make belongs to us alone."""
+        """Return True when the nodes that we make belong to us alone."""
         return self._security.creator_acl
 
     @property
     def names(self) -> list[str]:
-        """How ACLs name us, as `scheme:id`."""
+        """Return how ACLs name us, as `scheme:id`."""
         names = [f"sasl:{self._security.sasl_user}"] if self._security.sasl_user else []
         if self._security.digest:
             names.append(f"digest:{make_digest_acl_credential(*self._security.digest.reveal().split(':', 1))}")
         return names
 
     async def take(self, path: str) -> None:
-        """Give a node the ACL that it would have if it were made now, by us. Raises as `acl`."""
+        """Give a node the ACL that it would have if we made it now. Raises as `acl`."""
         acl = self._acl(path) or OPEN_ACL_UNSAFE
         await self._write(f"writing the ACL of {path}", lambda: self.kazoo.set_acls_async(path, acl))
 
@@ -276,7 +278,7 @@ class ZooKeeperStore:
     # ---- the bridge between kazoo's threads and the loop -------------------------------------------------------------
 
     def on_loop(self, call: Callable[..., None], *args: Any) -> None:
-        """Run `call` on our loop; from any thread. Dropped when the loop has ended, with everything else of ours."""
+        """Run `call` on our loop; from any thread. When the loop has ended, drop the call."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call, *args)
 
@@ -355,7 +357,7 @@ def _rights(perms: int) -> str:
 
 
 class _ZooKeeperWatch:
-    """A watch that is set again after each event, before its owner is told: so nothing is missed in between."""
+    """A watch that is set again after each event, before its owner hears of the event: so no change is missed."""
 
     def __init__(self, store: ZooKeeperStore, path: str, on_change: Callable[[], None]) -> None:
         self._store = store
@@ -365,13 +367,13 @@ class _ZooKeeperWatch:
         self.cancelled = False
 
     def arm(self) -> None:
-        """Ask for events of data, existence and children. Lost requests are made up for at the next connection."""
+        """Ask for events of data, existence and children. After a lost request, ask again at the next connection."""
         if not self.cancelled:
             self._store.kazoo.exists_async(self._path, watch=self._on_event)
             self._store.kazoo.get_children_async(self._path, watch=self._on_event)
 
     def fire(self) -> None:
-        """Something may have changed: tell the owner once, however often this is called until then."""
+        """Tell the owner, once, that something may have changed, however often this is called until then."""
         if not self.cancelled and not self._is_due:
             self._is_due = True
             self._store.on_loop(self._tell)
@@ -391,7 +393,7 @@ _NOT_TO_BLAME = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency
 
 
 def _translated(error: Exception, what: str, *, wrote: bool) -> errors.MetadataError:
-    """The one place where kazoo's exceptions become ours."""
+    """Return our exception for one of kazoo's. No other function translates them."""
     match error:
         case kazoo_errors.NoNodeError():
             return errors.NodeMissing(f"{what}: there is no such node")

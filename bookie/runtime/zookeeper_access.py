@@ -1,9 +1,9 @@
 """How kazoo reaches a ZooKeeper that asks who we are: TLS by our own contexts, SASL DIGEST-MD5 by our own exchange.
 
 kazoo's SASL needs a library that nobody keeps, and gives up for good at the first refusal; its TLS knows PEM files only
-and reads them for ever anew. Here a refusal is told once, kept for whoever asks meanwhile (`trouble`), and tried again
-like a lost connection: a password that is corrected in ZooKeeper needs no restart here. All of it runs in kazoo's
-connection thread. Rules: SaslClientCallbackHandler, ZooKeeperSaslClient and SecurityUtils of ZooKeeper.
+and reads them for ever anew. Here a refusal is logged once, kept as `trouble` for later errors, and tried again like a
+lost connection: a password that is corrected in ZooKeeper needs no restart here. All of it runs in kazoo's connection
+thread. Rules: SaslClientCallbackHandler, ZooKeeperSaslClient and SecurityUtils of ZooKeeper.
 """
 
 import logging
@@ -31,16 +31,17 @@ _NONCE_SIZE = 16
 
 
 class Kazoo(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """A session that follows a lost one begins only at a server that knows at least what this client has seen.
+    """A kazoo client whose next session, after a lost one, begins only at a server that is as new as what this client
+    has seen.
 
-    kazoo forgets that with the session. Then a `sync` in one session said nothing about a read in the next, which a
-    server that lags behind may answer: a ledger that is being recovered would still look OPEN, one made just now as if
-    it had been deleted.
+    kazoo itself forgets with the session how far that was. Then a server that lags behind could answer a read of the
+    next session, although a `sync` came before: a ledger that is being recovered would still look OPEN, and a new one
+    deleted.
     """
 
     def __init__(self, security: MetadataSecurity, on_trouble: Callable[[str], None], **options: Any) -> None:
-        """`on_trouble`: why a server did not take us, "" once one did; from kazoo's thread. Raises BadInput when keys
-        cannot be used."""
+        """`on_trouble`: gets the reason why a server refused us, "" once one accepts us; called from kazoo's thread.
+        Raises BadInput when keys cannot be used."""
         tls = None if security.tls is None else SslTls(security.tls, is_server=False)
         digest = security.digest.reveal()
         super().__init__(
@@ -78,7 +79,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         self._on_trouble = on_trouble
 
     def create_connection(self, address: Any, hostname: str, timeout: float, **_: Any) -> socket.socket:
-        """A connection to one server, encrypted if that is wanted. Raises OSError; what TLS says is told."""
+        """Return a connection to one server, encrypted if that is wanted. Raises OSError; reports TLS errors."""
         plain = socket.create_connection(address, timeout)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -96,7 +97,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class _Access:
-    """SASL on one client's connections, one after the other."""
+    """Does SASL on one client's connections, one after the other."""
 
     def __init__(self, connection: Any, security: MetadataSecurity, on_trouble: Callable[[str], None]) -> None:
         self._connection = connection
@@ -105,7 +106,8 @@ class _Access:
         self._on_trouble = on_trouble
 
     def authenticate(self, host: str, timeout_s: float) -> None:
-        """In the place of kazoo's. Raises ConnectionDropped: the next server, or the next attempt."""
+        """Do the SASL exchange in place of kazoo's. Raises ConnectionDropped: then kazoo tries the next server, or
+        again."""
         nonce = secrets.token_hex(_NONCE_SIZE)
         client = sasl.DigestClient(self._user, self._password, nonce, digest_uri=_DIGEST_URI, server="ZooKeeper")
         payload: bytes | None = client.first()
