@@ -1,4 +1,4 @@
-"""A node's clock: it drifts, it starts anywhere, and its wall time jumps."""
+"""A node's clock: it drifts, starts at any time, and its wall time jumps."""
 
 from dataclasses import dataclass
 

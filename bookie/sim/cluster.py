@@ -1,7 +1,7 @@
 """SimCluster: bookies, clients and a metadata store in one process, all of them the product's own classes, unmodified.
 
 The director (a test, a workload) steers: it starts and crashes nodes, holds links, awaits what clients do. It touches
-nodes only from outside, as a person with a power switch would, and asks bookies only what the admin service offers.
+nodes only from outside, as a person with a power switch would, and calls nothing of a bookie but its admin service.
 """
 
 import asyncio
@@ -42,7 +42,8 @@ PORT = 3181
 
 @dataclass(frozen=True)
 class SimSettings:
-    """What a test may say about its cluster. Defaults: no data in the journal (as the demo), act on your own."""
+    """What a test may choose for its cluster. Defaults: no data in the journal (as in the demo), and bookies that
+    repair themselves without a grant."""
 
     bookies: int = 3
     directories: int = 1  # of each role
@@ -84,7 +85,7 @@ class BookieNode:
         self.ended: BaseException | None = None  # why the last process ended by itself, if it did with an error
 
     def options(self) -> ServerOptions:
-        """The options of every start: they do not change over a bookie's lives."""
+        """Return the options with which every process of this bookie starts: they never change."""
         settings = self.settings
         return ServerOptions(
             bookie_id=BookieId(self.name),
@@ -141,7 +142,7 @@ class BookieNode:
         task.add_done_callback(self._on_exit, context=self.simulation.loop.director.context)
 
     def _on_exit(self, task: "asyncio.Task[None]") -> None:
-        """The process returned by itself; the machine stays."""
+        """Note that the process returned by itself; the machine stays."""
         if not task.cancelled() and task.exception() is not None:
             self.simulation.violation(f"{self.machine} died of {task.exception()!r}")
         self.process = None
@@ -165,19 +166,19 @@ class BookieNode:
         self.node.end(how)
 
     def stop(self) -> None:
-        """Ask it to stop in order; `SimCluster.until` it `is_running` no more."""
+        """Ask the process to stop in order; to wait for it, `SimCluster.until` it `is_running` no more."""
         assert self.process is not None
         self.process.request_stop()
 
     def wipe(self, *volumes: str) -> None:
-        """Lose volumes (all by default) while the process is down; empty ones are mounted in their places."""
+        """Lose volumes (all by default) while the process is down, and mount empty ones in their places."""
         assert not self.is_running, f"{self.machine} uses its volumes"
         for path in volumes or self.volumes:
             self.node.image.wipe(path)
         self.simulation.event(self.machine, "wipe", " ".join(volumes or self.volumes))
 
     async def report(self) -> StorageReport:
-        """What its admin service says. Raises NodeCrashed when it is down."""
+        """Return the report of the bookie's admin service. Raises NodeCrashed when it is down."""
         if self.process is None:
             raise NodeCrashed(self.machine)
         return await self.node.do(self.process.admin.storage_report(fresh=True))
@@ -202,7 +203,7 @@ class BookieNode:
 
 
 class ClientNode:
-    """One client process on a machine of its own. Call it with a coroutine of the client: `await c1(c1.client.…)`."""
+    """One client process on its own machine. Call it with a coroutine of the client: `await c1(c1.client.…)`."""
 
     def __init__(self, simulation: Simulation, name: str, options: dict[str, Any]) -> None:
         self.simulation = simulation
@@ -237,12 +238,12 @@ class ClientNode:
         return await self.node.do(work)
 
     def crash(self) -> None:
-        """The application is gone: its ledgers stay open, its connections break."""
+        """Kill the application: its ledgers stay open, its connections break."""
         self.node.end(ProcessEnd.KILL)
 
 
 def _forget(task: "asyncio.Task[None]") -> None:
-    """A client's session ended: killed, or given up by itself; whoever calls it next is told."""
+    """Note that a client's session ended, by a kill or by itself; the next call to it raises."""
     if not task.cancelled():
         task.exception()
 
@@ -313,12 +314,13 @@ class SimCluster:
         admin.end(ProcessEnd.EXIT)
 
     def twin(self, name: str) -> BookieNode:
-        """A second machine for the bookie `name`, with empty volumes; not started. Two processes of one id may run."""
+        """Return a second machine for the bookie `name`, with empty volumes; not started. Two processes of one id may
+        run."""
         self._twins += 1
         return BookieNode(self.simulation, name, self.settings, machine=f"{name}{TWIN}{self._twins}")
 
     async def client(self, name: str) -> ClientNode:
-        """A new client process on the machine `name`; the machine may have had one before."""
+        """Return a new client process on the machine `name`; the machine may have had one before."""
         client = ClientNode(self.simulation, name, self.settings.client)
         await client.start()
         self.clients[name] = client
@@ -329,7 +331,7 @@ class SimCluster:
         await self.simulation.until(condition, what, timeout_s=timeout_s)
 
     async def until_ready(self, *names: str, timeout_s: float = 120.0) -> None:
-        """Until these bookies (all by default) serve. Raises Defect at once when one of them gave up."""
+        """Wait until these bookies (all by default) serve. Raises Defect at once when one of them gave up."""
         wanted = [self.bookies[name] for name in names or self.bookies]
 
         def all_ready() -> bool:
@@ -341,7 +343,7 @@ class SimCluster:
         await self.until(all_ready, "bookies ready: " + " ".join(bookie.name for bookie in wanted), timeout_s=timeout_s)
 
     async def until_repaired(self, *names: str, timeout_s: float = 600.0) -> None:
-        """Until these bookies serve and have nothing left to repair."""
+        """Wait until these bookies serve and have nothing left to repair."""
         wanted = [self.bookies[name] for name in names or self.bookies]
         await self.until(
             lambda: all(bookie.state in (State.SERVING, State.READ_ONLY) for bookie in wanted),
@@ -352,14 +354,14 @@ class SimCluster:
     # ---- faults ---------------------------------------------------------------------------------------------------
 
     def hold(self, source: str, target: str) -> None:
-        """Nothing gets from one machine to another until `release`."""
+        """Hold all bytes from one machine to another until `release`."""
         self.simulation.fabric.hold(source, target)
 
     def release(self, source: str, target: str) -> None:
         self.simulation.fabric.release(source, target)
 
     def partition(self, one: str, other: str) -> None:
-        """Hold what the two machines send each other, both ways."""
+        """Hold all bytes between the two machines, both ways."""
         self.hold(one, other)
         self.hold(other, one)
 

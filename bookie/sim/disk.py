@@ -63,7 +63,7 @@ class SimDisk:
         self.on_crash: Callable[[], None] = life.check
 
     async def wait(self, latency_ns: int) -> None:
-        """Take the time of one operation."""
+        """Suspend for the time of one operation."""
         self.life.check()
         self.operations += 1
         if self.operations == self.crash_at_operation:
@@ -76,7 +76,7 @@ class SimDisk:
         self.life.check()
 
     def next_write(self, path: str) -> WriteFault | None:
-        """Count one write, sync or change of names; how it is to fail, None when it is not."""
+        """Count one write, sync or change of names; return how it should fail, None when it should succeed."""
         faults = self.faults
         if faults.fails_path not in path:
             return None
@@ -86,7 +86,7 @@ class SimDisk:
         return None
 
     def write_names(self, path: str) -> None:
-        """One change of names. Raises what the real disk would (`runtime.disk`)."""
+        """Count one change of names. Raises what the real disk would (`runtime.disk`)."""
         fault = self.next_write(path)
         if fault is WriteFault.FULL:
             raise errors.DiskFull(f"{path}: no space left (simulated)")
@@ -229,7 +229,7 @@ class SimDisk:
     # ---- paths ----------------------------------------------------------------------------------------------------
 
     def find_dir(self, path: str) -> DirImage | None:
-        """The directory of that name; for ports that keep something of their own in directories."""
+        """Return the directory of that name; for ports that keep files of their own in directories."""
         node = self._find(path)
         return node if isinstance(node, DirImage) else None
 
@@ -258,7 +258,8 @@ def _parts(path: str, mount_point: str) -> list[str]:
 
 
 class SimLock:
-    """bookie.ports.disk.Lock. It goes with the process: `SimDisk` is one process's port, and so is its list."""
+    """bookie.ports.disk.Lock. It ends with the process: a `SimDisk` serves one process, and so does its list of
+    locks."""
 
     def __init__(self, disk: SimDisk, path: str) -> None:
         self._disk = disk
@@ -271,7 +272,7 @@ class SimLock:
 
 
 class SimFile:
-    """bookie.ports.disk.File: one handle. The image is shared with other handles of the same file."""
+    """bookie.ports.disk.File: one handle. Other handles of the same file share its image."""
 
     def __init__(self, disk: SimDisk, path: str, image: FileImage, *, in_blocks: bool) -> None:
         self.path = path
@@ -326,7 +327,7 @@ class SimFile:
         return data
 
     async def pread_many(self, spans: Sequence[Span]) -> list[bytes]:
-        """Each takes the time of its own read; they are under way together, as in the threads of a real disk."""
+        """Read all spans at the same time, as the threads of a real disk do; each read takes its own time."""
         self._check_open()
         await self._disk.wait(self._disk.faults.write_latency_ns)
         self._check_open()

@@ -1,7 +1,7 @@
-"""What a machine's disks hold: files and names, each with what is durable and what a power cut may still take.
+"""Holds the content of a machine's disks: files and names, and for each what is durable and what a power cut may lose.
 
-This outlives processes: `SimDisk` (one process's port) works on it, and `Image.power_cut` decides the fate of what was
-not synced. Nothing here suspends. The contract it plays against: bookie/ports/disk.py.
+An image outlives processes: `SimDisk` (one process's port) works on it, and `Image.power_cut` decides what becomes of
+unsynced data. Nothing here suspends. It stands for the disks of the contract in bookie/ports/disk.py.
 """
 
 import enum
@@ -41,7 +41,8 @@ class FileImage:
     settled: int = 0  # writes that are pending no longer; `settled + len(pending)` is a position in the history
 
     def write(self, offset: int, data: bytes) -> None:
-        """Write now, durable later. Grows the file, with zeros when `offset` is beyond its end."""
+        """Write so that readers see it now; a later sync makes it durable. Grows the file, with zeros when `offset` is
+        beyond its end."""
         self.volume.take(max(0, offset + len(data) - len(self.data)))
         _apply(self.data, (offset, data))
         self.pending.append((offset, data))
@@ -52,7 +53,7 @@ class FileImage:
         self.pending.append((-1 - size, b""))
 
     def make_durable(self, position: int) -> None:
-        """Every write before `position` of the history has reached the disk."""
+        """Note that every write before `position` of the history has reached the disk."""
         count = max(0, position - self.settled)
         for write in self.pending[:count]:
             _apply(self.durable, write)
@@ -60,7 +61,7 @@ class FileImage:
         self.settled += count
 
     def settle(self, random_: random.Random) -> Fate:
-        """Decide what of the unsynced writes the disk holds; nothing is pending afterwards."""
+        """Decide which unsynced writes the disk keeps; nothing is pending afterwards."""
         fate = random_.choice(list(Fate))
         count = len(self.pending)
         whole = {Fate.KEPT: count, Fate.PREFIX: random_.randint(0, count)}.get(fate, 0)
@@ -131,7 +132,7 @@ class StoreImage:
         self.batches.append(batch)
 
     def make_durable(self, position: int) -> None:
-        """Every batch before `position` of the history has reached the disk."""
+        """Note that every batch before `position` of the history has reached the disk."""
         count = max(0, position - self.settled)
         for batch in self.batches[:count]:
             apply_batch(self.durable, batch)
@@ -139,7 +140,8 @@ class StoreImage:
         self.settled += count
 
     def process_ended(self, random_: random.Random, *, keeps_prefix: bool) -> None:
-        """RocksDB without a log may have flushed a memtable by itself: then whole early batches survive."""
+        """Keep a random prefix of the unflushed batches: RocksDB without a log may have flushed a memtable by
+        itself."""
         if keeps_prefix and random_.random() < 0.5:
             self.make_durable(self.settled + random_.randint(0, len(self.batches)))
         self.settled += len(self.batches)
@@ -171,12 +173,12 @@ class DirImage:
     store: StoreImage | None = None
 
     def change(self, lost: str, found: str, node: "FileImage | DirImage | None") -> None:
-        """One atomic change of names: `lost` disappears, `found` names `node`. Either may be ""."""
+        """Make one atomic change of names: `lost` disappears, `found` names `node`. Either may be ""."""
         _rename(self.names, (lost, found, node))
         self.pending.append((lost, found, node))
 
     def make_durable(self, position: int) -> None:
-        """Every change before `position` of the history has reached the disk."""
+        """Note that every change before `position` of the history has reached the disk."""
         count = max(0, position - self.settled)
         for change in self.pending[:count]:
             _rename(self.durable, change)
@@ -184,7 +186,7 @@ class DirImage:
         self.settled += count
 
     def power_cut(self, random_: random.Random) -> None:
-        """Unsynced names are kept up to some point in time, or one by one: file systems do either."""
+        """Keep unsynced names up to some point in time, or one by one: file systems do either."""
         one_by_one = random_.random() < 0.5
         survivors = random_.randint(0, len(self.pending))
         for index, change in enumerate(self.pending):
@@ -197,7 +199,7 @@ class DirImage:
             node.power_cut(random_)
 
     def stores(self) -> Iterator[StoreImage]:
-        """All ordered stores at or below this directory."""
+        """Return all ordered stores at or below this directory."""
         if self.store is not None:
             yield self.store
         for node in self.names.values():
@@ -205,7 +207,7 @@ class DirImage:
                 yield from node.stores()
 
     def files(self, path: str) -> Iterator[tuple[str, FileImage]]:
-        """All files below, with their full paths, in order of path."""
+        """Yield all files below with their full paths, in order of path."""
         for name in sorted(self.names):
             node = self.names[name]
             if isinstance(node, DirImage):
@@ -260,7 +262,7 @@ class Image:
         return VolumeImage(path, f"8:{self._made}", f"{self.machine}-{self._made:04x}", total_bytes)
 
     def volume_of(self, path: str) -> VolumeImage:
-        """The mounted volume that holds `path`."""
+        """Return the mounted volume that holds `path`."""
         best = self.system
         for mount_point, volume in self.volumes.items():
             is_below = path == mount_point or path.startswith(mount_point + "/")
@@ -269,24 +271,26 @@ class Image:
         return best
 
     def wipe(self, path: str) -> None:
-        """The volume is gone; an empty one is mounted in its place. Only while no process uses it."""
+        """Replace the volume by an empty one, mounted in the same place. Only while no process uses it."""
         self.add_volume(path, total_bytes=self.volumes[path].total_bytes)
 
     def process_ended(self, random_: random.Random, *, keeps_prefix: bool) -> None:
-        """Kill -9 or exit: files stay as they are, unsynced or not; ordered stores lose what was not flushed."""
+        """End a process by kill -9 or exit: files stay as they are, synced or not; ordered stores lose unflushed
+        writes."""
         for volume in (self.system, *self.volumes.values()):
             for store in volume.root.stores():
                 store.process_ended(random_, keeps_prefix=keeps_prefix)
 
     def power_cut(self, random_: random.Random, *, keeps_prefix: bool) -> None:
-        """Everything that was not synced meets its fate."""
+        """Decide for all unsynced data whether it survives the power cut."""
         self.process_ended(random_, keeps_prefix=keeps_prefix)
         for volume in (self.system, *self.volumes.values()):
             volume.root.power_cut(random_)
             volume.used_bytes = sum(len(file.data) for _, file in volume.root.files(volume.path))
 
     def rot(self, random_: random.Random, path_part: str) -> str | None:
-        """Flip one bit of one durable byte in a file whose path contains `path_part`; the path and offset, or None."""
+        """Flip one bit of one durable byte in a file whose path contains `path_part`; return the path and offset, or
+        None without such a file."""
         found = [
             (path, file)
             for volume in self.volumes.values()

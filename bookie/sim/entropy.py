@@ -1,4 +1,4 @@
-"""The node's randomness: a generator of its own, so that one node's draws never shift another's."""
+"""A node's random numbers: each node has a generator, so that one node's draws never shift another's."""
 
 import random
 from collections.abc import MutableSequence

@@ -1,8 +1,8 @@
 """Draws from the seed which faults exist in a run and how often; and keeps the atlas of survivable damage.
 
-A run in which everything fails a little meets few deep combinations; a run in which three faults exist and the others
-do not meets them all. The atlas keeps injected damage within what the replication protocol survives, so that whatever a
-run then reports is a defect of ours.
+A run in which every fault is rare meets few deep combinations; a run with only three kinds of faults meets all of
+theirs. The atlas keeps injected damage within what the replication protocol survives, so that every violation that a
+run reports is a defect of ours.
 """
 
 import random
@@ -31,7 +31,7 @@ class Dials:
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """What may happen in one run, by default nothing. Percentages are chances per tick of the fault injector."""
+    """Which faults may happen in one run, by default none. Percentages are chances per tick of the fault injector."""
 
     power_cut_percent: int = 0
     kill_percent: int = 0
@@ -55,12 +55,12 @@ class Swarm:
     has_twins: bool = False  # bookies are made again elsewhere while their old processes live
 
     def facts(self) -> str:
-        """The faults that exist, for the first line of a trace."""
+        """Return the faults that exist, for the first line of a trace."""
         return " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__ if getattr(self, name))
 
 
 def draw(random_: random.Random) -> Swarm:
-    """Each fault exists in half of the runs; its intensity is drawn too."""
+    """Draw the faults of a run: each exists in half of the runs, with an intensity that is drawn too."""
 
     def maybe(low: int, high: int, chance: float = 0.5) -> int:
         exists = random_.random() < chance
@@ -96,7 +96,7 @@ def draw(random_: random.Random) -> Swarm:
 
 
 def accidents(random_: random.Random) -> Swarm:
-    """The faults that BP-46 is about, and no others: bookies and volumes lost, messages late, applications gone."""
+    """Draw only the faults that BP-46 is about: bookies and volumes lost, messages late, applications gone."""
     return Swarm(
         power_cut_percent=random_.randint(0, 10),
         kill_percent=random_.randint(5, 25),
@@ -107,7 +107,7 @@ def accidents(random_: random.Random) -> Swarm:
 
 
 def dials(swarm: Swarm, seed: int | str) -> Dials:
-    """The dials that `swarm` asks for; each node's disk and clock is its own."""
+    """Return the dials that `swarm` asks for; those of each node's disk and clock are drawn apart."""
 
     def disk(name: str) -> DiskFaults:
         random_ = random.Random(f"{seed} disk {name}")
@@ -147,7 +147,7 @@ def dials(swarm: Swarm, seed: int | str) -> Dials:
 
 
 class Atlas:
-    """Permits one bookie at a time to lose data, unsynced or all of it, until that bookie reports to be repaired.
+    """Permits one bookie at a time to lose data, unsynced or all of it, until that bookie reports that it is repaired.
 
     Argument: with an ack quorum of A every acknowledged entry is on A bookies; one of them losing it leaves A - 1 >= 1
     copies, and the next may lose its own only after the first has copied everything back. Clean power cuts in journal

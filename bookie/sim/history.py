@@ -1,7 +1,7 @@
 """Remembers what the metadata store held at each commit, for sessions whose server lags behind, as followers do.
 
-A session's reads never go back, see its own writes and whatever a watch told it of; anything else may be old, until a
-`sync`. Pure.
+A session's reads never go back in time, and see its own writes and each change that a watch told it of; all other data
+may be old, until a `sync`. Pure.
 """
 
 from bisect import bisect_right
@@ -12,7 +12,7 @@ from bookie.sim.znodes import Tree
 
 
 class TreeHistory:
-    """The past of one tree. `note` every path at every commit that touched it."""
+    """The past of one tree. Call `note` for every path at every commit that touched it."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -20,7 +20,7 @@ class TreeHistory:
         self._times: list[tuple[int, int]] = [(0, 0)]  # (true time in ns, commits until then)
 
     def note(self, path: str, now_ns: int) -> None:
-        """`path` was changed by the commit that is under way."""
+        """Note that the commit under way changed `path`."""
         commit = self._tree.commits
         node = self._tree.nodes.get(path)
         stored = None if node is None else self._tree.get(path)
@@ -32,7 +32,7 @@ class TreeHistory:
             self._times.append((now_ns, commit))
 
     def forget_after(self, commits: int) -> None:
-        """A transaction failed: what it touched never was."""
+        """Forget what a failed transaction noted."""
         for path in list(self._states):
             states = self._states[path]
             while states and states[-1][0] > commits:
@@ -41,18 +41,18 @@ class TreeHistory:
             self._times.pop()
 
     def commits_at(self, true_ns: int) -> int:
-        """How many commits there were by then."""
+        """Return how many commits there were by then."""
         return self._times[max(0, bisect_right(self._times, (true_ns, 1 << 62)) - 1)][1]
 
     def get(self, path: str, commits: int) -> Stored:
-        """The node as it was after so many commits. Raises NodeMissing."""
+        """Return the node as it was after so many commits. Raises NodeMissing."""
         stored = self._at(path, commits)[0]
         if stored is None:
             raise errors.NodeMissing(f"{path} does not exist")
         return stored
 
     def children(self, path: str, commits: int) -> list[str]:
-        """The names below the node as they were after so many commits. Raises NodeMissing."""
+        """Return the names below the node as they were after so many commits. Raises NodeMissing."""
         self.get(path, commits)
         return list(self._at(path, commits)[1])
 

@@ -1,7 +1,7 @@
 """The fault injector of one run: breaks things at random, as often as the swarm says, within the atlas.
 
-It acts as misfortune does, from outside: power, kills, links, volumes, sessions. Everything it breaks it mends later,
-and `heal` mends the rest.
+It acts only from outside: on power, processes, links, volumes and sessions. It mends later what it breaks, and `heal`
+mends the rest.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ HELD_S_MAX = 20.0
 
 
 class Injector:
-    """One task of the director. `down_max`: how many bookies may be down at the same time."""
+    """Injects faults as a task of the director. `down_max`: how many bookies may be down at the same time."""
 
     def __init__(self, cluster: SimCluster, swarm: Swarm, random_: random.Random, *, down_max: int) -> None:
         self.cluster = cluster
@@ -94,8 +94,8 @@ class Injector:
         return bookie.name in self._calm_at or any(full[1] in volumes for full in self._room_at)
 
     def make_room(self, now: float = float("inf")) -> None:
-        """Give their size back to the volumes that were filled until `now`, by default to all of them: before a volume
-        is replaced, since the new one gets the size of the old one."""
+        """Give the volumes whose fill ends by `now`, by default all filled ones, their size back. Called before a
+        volume is replaced, since the new one gets the size of the old one."""
         for full in [full for full in self._room_at if full[0] <= now]:
             self._room_at.remove(full)
             full[1].total_bytes = full[2]
@@ -150,7 +150,8 @@ class Injector:
             self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
 
     def _fail_syncs(self, now: float) -> None:
-        """Every sync of one bookie fails for a while: the next one stops it, unclean, and it is restarted later."""
+        """Let every sync of one bookie fail for a while: the next one stops the bookie, unclean, and it is restarted
+        later."""
         victim = self._victim(loses_data=True)
         if victim is not None:
             self.counts["sync failure"] += 1
@@ -158,7 +159,7 @@ class Injector:
             victim.node.disk_faults.sync_fails_per_million = 1_000_000
 
     def _fill(self, now: float) -> None:
-        """A volume has room for a few more entries only, for a while. The bookie may turn read-only, or stop."""
+        """Leave a volume room for a few more entries only, for a while. The bookie may turn read-only, or stop."""
         victim = self._victim(loses_data=True)
         if victim is not None:
             volume = victim.node.image.volumes[self.random.choice(victim.volumes)]
@@ -177,7 +178,7 @@ class Injector:
             self.atlas.lost(victim.name, for_good=True)
 
     def _victim(self, *, loses_data: bool) -> BookieNode | None:
-        """A running bookie that may be taken down now; None when the atlas says no."""
+        """Return a running bookie that may be taken down now; None when the atlas forbids it."""
         bookies = list(self.cluster.bookies.values())
         if sum(not bookie.is_running for bookie in bookies) >= self.down_max:
             return None

@@ -1,8 +1,8 @@
 """A deterministic asyncio event loop: virtual time, many simulated processes, one seed.
 
 Every process of the simulation is a `SimProcess`. A life has a ready queue of its own: callbacks run first-in-first-out
-within a life, as asyncio promises, and in seeded random order between lives. Which life a callback belongs to is
-carried by a context variable, so tasks that a task starts belong to the same life without anybody saying so.
+within a life, as asyncio promises, and in seeded random order between lives. A context variable carries the life of a
+callback, so that a task that another task starts belongs to the same life.
 
 Time stands still while anything can run, then jumps to the next timer. Killing a life drops its queue and timers and
 keeps its tasks referenced (the graveyard): if they were collected, `finally` blocks of a machine without power would
@@ -39,11 +39,11 @@ BURIAL_TRIES = 16
 
 
 class NodeIsDown(BaseException):
-    """Raised by every port of a life that has ended. Not an Exception: product code must not handle it."""
+    """Every port of a life that has ended raises this. Not an Exception: product code must not handle it."""
 
 
 class SimStuck(Exception):
-    """The simulation cannot go on: nothing can ever run again, or one instant never ends, or time is up."""
+    """The simulation cannot go on: nothing can ever run again, or one instant never ends, or the time is used up."""
 
 
 class SimProcess:
@@ -72,7 +72,8 @@ LIFE: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("bookie
 
 
 class SimHandle(asyncio.Handle):
-    """A callback that waits for its turn in the queue of its life. Fills the stock slots itself: a hot path."""
+    """A callback that waits for its turn in the queue of its life. It sets the slots of the stock class by itself: a
+    hot path."""
 
     __slots__ = ("life",)
     _callback: Any
@@ -146,13 +147,13 @@ class SimLoop(_Base):
     # ---- lives ----------------------------------------------------------------------------------------------------
 
     def begin_life(self, name: str) -> SimProcess:
-        """A new process. Start its main task with `spawn`."""
+        """Make a new process. Start its main task with `spawn`."""
         life = SimProcess(name)
         self._lives.append(life)
         return life
 
     def spawn(self, life: SimProcess, coroutine: Coroutine[Any, Any, T], name: str = "") -> "asyncio.Task[T]":
-        """Run `coroutine` as a task of `life`, whoever calls."""
+        """Run `coroutine` as a task of `life`, whatever life calls this."""
         if life.is_dead:
             coroutine.close()
             raise NodeIsDown(life.name)
@@ -173,14 +174,14 @@ class SimLoop(_Base):
             callback()
 
     def pause_life(self, life: SimProcess) -> None:
-        """Stop `life` as SIGSTOP does: what is meant for it waits; time, disks and the network go on."""
+        """Stop `life` as SIGSTOP does: its callbacks wait; time, disks and the network go on."""
         if not life.is_dead and not life.is_paused:
             if life.ready:
                 self._runnable.remove(life)
             life.is_paused = True
 
     def resume_life(self, life: SimProcess) -> None:
-        """Let it go on, with all that waited."""
+        """Let `life` go on, and run the callbacks that waited."""
         if not life.is_dead and life.is_paused:
             life.is_paused = False
             if life.ready:
@@ -215,7 +216,7 @@ class SimLoop(_Base):
                 gc.enable()
 
     def _run_instant(self, until: "asyncio.Task[Any]") -> None:
-        """Run everything that can run at this moment; seeded choice between lives, one callback at a time."""
+        """Run everything that can run at this moment: choose between lives by the seed, one callback at a time."""
         runnable = self._runnable
         draw = self._random.random
         steps_max = self.steps + STEPS_PER_INSTANT_MAX
@@ -271,12 +272,12 @@ class SimLoop(_Base):
     # ---- what asyncio asks of a loop --------------------------------------------------------------------------------
 
     def time(self) -> float:
-        """Seconds of true simulated time; nodes with a wrong clock see another one through their Clock port."""
+        """Return seconds of true simulated time; nodes with a wrong clock see another time through their Clock port."""
         return self._now_ns / NS_PER_S
 
     @property
     def now_ns(self) -> int:
-        """Nanoseconds of true simulated time."""
+        """Return nanoseconds of true simulated time."""
         return self._now_ns
 
     def call_soon(  # type: ignore[override]
@@ -305,7 +306,7 @@ class SimLoop(_Base):
     def call_at_ns(
         self, when_ns: int, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> SimTimer:
-        """`call_at` in nanoseconds of true simulated time."""
+        """Do `call_at` in nanoseconds of true simulated time."""
         if context is None:
             context = contextvars.copy_context()
         life = context.get(LIFE) or self.director
@@ -348,7 +349,7 @@ class SimLoop(_Base):
         return task
 
     async def sleep_ns(self, delay_ns: int) -> None:
-        """Suspend for `delay_ns` of true time; zero lets everything else that is ready go first."""
+        """Suspend for `delay_ns` of true time; with zero, all else that is ready runs first."""
         future = self.create_future()
         if delay_ns <= 0:
             self.call_soon(_wake, future)
@@ -357,7 +358,7 @@ class SimLoop(_Base):
         await future
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """An error that nobody handled: a defect. It is kept, and whoever runs the simulation reports it."""
+        """Keep an error that nobody handled, as a defect: the caller of `run` reports it."""
         error = context.get("exception")
         if self._is_closed or isinstance(error, NodeIsDown):
             return

@@ -1,8 +1,8 @@
-"""The metadata store between simulated machines: sessions that expire, answers that get lost, watches that are late.
+"""The metadata store as simulated machines see it: sessions expire, answers get lost, watches fire late.
 
 `Keeper` is the service: one tree, always up, reached over the fabric's links to the host "zk". `SimMetadataStore` is
-one session of one process. A request that was sent and not answered raises OutcomeUnknown, done or not. With
-`lag_ns` a session's reads may be so old (`bookie.sim.history`), until it asks for a `sync`.
+one session of one process. A request that was sent and not answered raises OutcomeUnknown, done or not. A session's
+reads may be `lag_ns` old (`bookie.sim.history`), until it asks for a `sync`.
 """
 
 import random
@@ -36,7 +36,7 @@ class MetadataFaults:
 
 
 class Keeper:
-    """The service. `on_event(node, what, facts)` goes to the trace."""
+    """The metadata service. `on_event(node, what, facts)` goes to the trace."""
 
     def __init__(
         self,
@@ -66,7 +66,8 @@ class Keeper:
         return self._next_session
 
     def end_session(self, session_id: int) -> None:
-        """Closed or expired: its ephemeral nodes go at once. A living process learns it with its next pulse."""
+        """End a session that was closed or expired: its ephemeral nodes go at once. A living process learns it with its
+        next pulse."""
         if self.sessions.pop(session_id, None) is not None:
             self.on_event(KEEPER_HOST, "session ended", f"id={session_id:x}")
             self.tree.delete_owned_by(session_id)
@@ -141,7 +142,7 @@ class SimMetadataStore:
         await self._call(self._catch_up)
 
     def _seen(self) -> "Tree | _View":
-        """What the server of this session holds at this moment."""
+        """Return the tree that this session's server holds at this moment, which may be an old view of it."""
         keeper = self._keeper
         if keeper.history is None:
             return keeper.tree
@@ -150,7 +151,7 @@ class SimMetadataStore:
         return _View(keeper.history, self._commits)
 
     def _catch_up(self) -> None:
-        """Whatever was committed until now is seen by every later read of this session."""
+        """Let every later read of this session see all commits until now."""
         self._commits = self._keeper.tree.commits
 
     # ---- changes --------------------------------------------------------------------------------------------------
@@ -216,7 +217,8 @@ class SimMetadataStore:
     # ---- calls ----------------------------------------------------------------------------------------------------
 
     async def _call(self, action: Callable[[], T]) -> T:
-        """There, and back. Raises MetadataError when the service cannot be reached before the session times out."""
+        """Send the request, do `action`, bring the answer back. Raises MetadataError when the service cannot be reached
+        before the session times out."""
         deadline_ns = self._loop.now_ns + self._timeout_ns
         await self._travel("_arrives_ns", deadline_ns, errors.MetadataError("the metadata store did not answer"))
         try:
@@ -255,7 +257,8 @@ class SimMetadataStore:
         return answer
 
     async def _travel(self, lane: str, deadline_ns: int, late: errors.MetadataError) -> None:
-        """One way, behind everything this session sent before. Raises `late` at the deadline."""
+        """Wait for a message to travel one way, behind everything this session sent before. Raises `late` at the
+        deadline."""
         self._life.check()
         if self._is_closed:
             raise errors.SessionLost("the session is closed")
@@ -277,7 +280,8 @@ class SimMetadataStore:
     # ---- the life of a session --------------------------------------------------------------------------------------
 
     def _schedule_pulse(self) -> None:
-        """A third of the time-out, as ZooKeeper pings. Runs in the network, for it outlives the process."""
+        """Send the next pulse after a third of the time-out, as ZooKeeper pings. Runs in the network, since it outlives
+        the process."""
         at_ns = self._loop.now_ns + self._timeout_ns // 3
         self._loop.call_at_ns(at_ns, self._pulse, context=self._loop.director.context)
 

@@ -1,4 +1,4 @@
-"""The network between simulated machines: ordered bytes that are late, cut into any chunks, held back or broken off.
+"""The network between simulated machines: it delivers bytes in order, but late, in any chunks, held back or broken off.
 
 `Fabric` is the network itself; `SimNetwork` is one process's port to it. A one-way partition holds bytes back (TCP
 sends again); a reset breaks a connection for both sides; a machine without power is silent until it is back.
@@ -56,7 +56,7 @@ class Fabric:
     # ---- faults ---------------------------------------------------------------------------------------------------
 
     def hold(self, source: str, target: str) -> None:
-        """Nothing gets from `source` to `target` until `release`; calls nest."""
+        """Hold all bytes from `source` to `target` until `release`; calls nest."""
         self._held[source, target] = self._held.get((source, target), 0) + 1
         self.on_event(source, "hold", f"to={target}")
 
@@ -77,11 +77,12 @@ class Fabric:
                 stream.break_both()
 
     def power_off(self, host: str) -> None:
-        """The machine is gone without a word: what is under way to or from it waits or is lost."""
+        """Take the machine away without a word: bytes under way to or from it wait or are lost."""
         self._powerless[host] = True
 
     def power_on(self, host: str) -> None:
-        """It is back, and remembers no connection: the other ends learn it when they next send, here at once."""
+        """Bring the machine back without its connections: in reality the other ends learn that when they next send,
+        here at once."""
         self._powerless.pop(host, None)
         self.reset(host)
 
@@ -98,10 +99,10 @@ class Tap:
     """Sees every byte where a listening process reads and writes it: for checkers that decode the protocol."""
 
     def received(self, stream: "SimStream", data: bytes) -> None:
-        """The process of the listening side was given `data`."""
+        """Hear that the process of the listening side was given `data`."""
 
     def sent(self, stream: "SimStream", data: bytes) -> None:
-        """The process of the listening side wrote `data`."""
+        """Hear that the process of the listening side wrote `data`."""
 
 
 class SimStream:
@@ -317,7 +318,7 @@ class SimListener:
             stream.close_now()
 
     def stop(self) -> None:
-        """Accept no more."""
+        """Accept no more connections."""
         if self._fabric.listeners.get(self.address) is self:
             del self._fabric.listeners[self.address]
 
@@ -367,11 +368,12 @@ class SimNetwork:
         return listener
 
     def load_tls(self, options: TlsOptions, *, is_server: bool) -> Tls:
-        """Refused: the wiretap's checkers read what travels, and encryption adds no fault that a stream has not."""
+        """Refuse TLS: the wiretap's checkers read the bytes on the wire, and encryption adds no fault that a stream
+        lacks."""
         raise errors.BadInput("the simulated network has no TLS: leave the TLS options out of a simulation")
 
     def process_ended(self, *, silently: bool) -> None:
-        """The process is gone. `silently`: nobody closed its connections (the power is off)."""
+        """End the connections of a process that is gone. `silently`: nobody closes them (the power is off)."""
         for listener in self._listeners:
             listener.stop()
         if not silently:

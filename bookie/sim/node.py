@@ -1,4 +1,4 @@
-"""A whole simulated world and its machines: what a cluster, or a test of one storage engine, is put together from.
+"""The parts of a simulated world and its machines, for a whole cluster, or for a test of one storage engine.
 
 `Simulation` owns the loop, the network, the metadata service, the trace and each random stream of one seed. A `SimNode`
 is a machine: its disks and its clock outlive its processes; each process gets a new `World` and a new `SimProcess`.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class NodeCrashed(Exception):
-    """What the director awaited on a node will never come: the node's process is gone."""
+    """The node's process is gone, so that the director awaits its result in vain."""
 
 
 class Defect(Exception):
@@ -69,19 +69,20 @@ class Simulation:
         self.violations: list[str] = []
 
     def random(self, purpose: str) -> random.Random:
-        """A stream of its own for each purpose, so that one more draw here moves nothing there."""
+        """Return the random stream of `purpose`: one for each, so that one more draw for a purpose moves no draw of
+        another."""
         return random.Random(f"{self.seed} {purpose}")
 
     def event(self, node: str, what: str, facts: str = "") -> None:
         self.trace.event(self.loop.now_ns, node, what, facts)
 
     def violation(self, text: str) -> None:
-        """Something broke a promise. The run goes on; `run` raises at its end."""
+        """Note a broken promise. The run goes on; `run` raises at its end."""
         self.violations.append(f"at {self.loop.time():.6f} s: {text}")
         self.event("director", "violation", text)
 
     def node(self, name: str, volumes: tuple[str, ...] = ("/data",)) -> "SimNode":
-        """The machine of that name, built on first use."""
+        """Return the machine of that name, built on first use."""
         if name not in self.nodes:
             self.nodes[name] = SimNode(self, name, volumes)
         return self.nodes[name]
@@ -95,7 +96,8 @@ class Simulation:
             await self.loop.sleep_ns(10_000_000)
 
     def run(self, story: Coroutine[Any, Any, T], *, time_limit_s: float = 3600.0) -> T:
-        """Run one story to its end and let everything go. Raises Defect for what the checkers or nobody handled."""
+        """Run one story to its end and close everything. Raises Defect for violations that checkers found and for
+        errors that nobody handled."""
         logger, handler = logging.getLogger("bookie"), _NoteHandler(self)
         level = logger.level
         if self.trace.keep:
@@ -116,7 +118,8 @@ class Simulation:
             raise Defect(f"seed {self.seed}: " + "; ".join(found[:10]))
 
     def digest(self) -> str:
-        """Equal for two runs exactly when they did the same: events, scheduling and all random draws of the loop."""
+        """Return a digest, equal for two runs exactly when they did the same: events, scheduling and all random draws
+        of the loop."""
         return f"{self.trace.digest()}-{self.loop.fingerprint:012x}-{self.loop.steps}"
 
 
@@ -173,7 +176,7 @@ class SimNode:
         return self.world
 
     def end(self, how: ProcessEnd = ProcessEnd.KILL) -> None:
-        """End the process. Callable from anywhere, also from the middle of one of its own disk operations."""
+        """End the process. Any code may call this, also in the middle of one of the process's disk operations."""
         if self.life is None:
             return
         life, self.life = self.life, None
@@ -192,13 +195,13 @@ class SimNode:
         self._calls.clear()
 
     def pause(self) -> None:
-        """SIGSTOP: the process stands still until `resume`; its connections stay, its sessions end."""
+        """Pause the process as SIGSTOP does, until `resume`; its connections stay, its sessions end."""
         assert self.life is not None, f"{self.name} does not run"
         self.simulation.event(self.name, "pause")
         self.simulation.loop.pause_life(self.life)
 
     def resume(self) -> None:
-        """SIGCONT; nothing if it does not run any more."""
+        """Let a paused process go on, as SIGCONT does; do nothing if it has ended."""
         if self.life is not None:
             self.simulation.event(self.name, "resume")
             self.simulation.loop.resume_life(self.life)

@@ -1,8 +1,8 @@
-"""Checks the promises of the replication protocol as things happen, as one observer of a whole cluster.
+"""Checks the promises of the replication protocol during a run, as one observer of a whole cluster.
 
-Facts come from outside the product: what applications were told (`acknowledged`, `read`, `confirmed`), what the
-metadata store holds (`metadata_changed`). Rules: spec/bp46.md#S1 to S6, S14, S16; each broken one is reported
-once per ledger. Pure: facts in, violations out through `report`.
+Its facts come from outside the product: from the applications (`acknowledged`, `read`, `confirmed`) and the metadata
+store (`metadata_changed`). Rules: spec/bp46.md#S1 to S6, S14, S16; each broken one is reported once per ledger. Pure:
+facts in, violations out through `report`.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class Oracle:
     # ---- what applications were told --------------------------------------------------------------------------------
 
     def acknowledged(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> None:
-        """A writer was told that its entry will be readable for ever (spec/bp46.md#S1)."""
+        """Note that a writer's entry was acknowledged: it must be readable for ever (spec/bp46.md#S1)."""
         history = self.history(ledger_id)
         self.entries_acknowledged += 1
         if entry_id in history.acknowledged:
@@ -63,7 +63,7 @@ class Oracle:
         self._compare(history, entry_id)
 
     def read(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> None:
-        """A reader was given an entry within its confirmed range (spec/bp46.md#S3, S5)."""
+        """Check an entry that a reader got within its confirmed range (spec/bp46.md#S3, S5)."""
         history = self.history(ledger_id)
         self.entries_read += 1
         found = digest(payload)
@@ -80,7 +80,7 @@ class Oracle:
             self._report(f"S2: ledger {history.ledger_id} entry {entry_id} is not what was acknowledged")
 
     def confirmed(self, ledger_id: LedgerId, entry_id: EntryId, previous: EntryId) -> None:
-        """One reader was told this LAC after `previous`: its own never goes back."""
+        """Check the LAC that one reader got after `previous`: a reader's LAC never goes back."""
         if entry_id < previous:
             self._report(f"LAC: a reader of ledger {ledger_id} was told {entry_id} after {previous}")
         history = self.history(ledger_id)
@@ -91,7 +91,7 @@ class Oracle:
     # ---- what the metadata store holds ------------------------------------------------------------------------------
 
     def metadata_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
-        """The stored metadata of a ledger is now this; None: deleted."""
+        """Check a ledger's metadata, which was just stored; None: deleted."""
         history = self.history(ledger_id)
         if metadata is None:
             return
@@ -128,7 +128,7 @@ class Oracle:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def verified(self, ledger_id: LedgerId, entries: dict[EntryId, bytes]) -> None:
-        """A last reader read the whole closed ledger; `entries` is all it got (spec/bp46.md#S2, S3, S5)."""
+        """Check what a last reader of the whole closed ledger got: `entries` (spec/bp46.md#S2, S3, S5)."""
         history = self.history(ledger_id)
         assert history.closed is not None, f"ledger {ledger_id} was verified before it was closed"
         for entry_id, payload in entries.items():
@@ -144,12 +144,12 @@ class Oracle:
             self._report(f"S3: ledger {ledger_id} entries {_runs(sorted(gone))} were read before and are gone")
 
     def unreadable(self, ledger_id: LedgerId, reason: str) -> None:
-        """The last reader could not read a ledger although enough is alive (spec/bp46.md#L1)."""
+        """Report that the last reader could not read a ledger although enough bookies are alive (spec/bp46.md#L1)."""
         self._report(f"L1: ledger {ledger_id} cannot be read to its end: {reason}")
 
 
 def _runs(entries: list[EntryId]) -> str:
-    """'0-4 7' for people."""
+    """Return runs of entries as '0-4 7', for people."""
     runs: list[list[int]] = []
     for entry in entries:
         if runs and runs[-1][1] + 1 == entry:

@@ -1,4 +1,4 @@
-"""The ordered store of one simulated process: everything after the last flush is lost when the process ends."""
+"""The ordered store of one simulated process: all writes after the last flush are lost when the process ends."""
 
 import bisect
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,8 @@ class SimOrderedStore:
         return self._image
 
     def _next_write(self) -> None:
-        """Raises what the real store would (`runtime.rocksdb`): it survives a full disk, and nothing else."""
+        """Count one write. Raises what the real store would (`runtime.rocksdb`): it survives a full disk, and no other
+        error."""
         fault = self._disk.next_write(self._directory)
         if fault is WriteFault.FULL:
             raise errors.DiskFull(f"{self._directory}: no space left for the index (simulated)")

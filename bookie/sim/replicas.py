@@ -20,7 +20,7 @@ class EntryHolder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Promise:
-    """From `first` to `last`, inclusive, every entry whose write set has `bookie`."""
+    """The promise that `bookie` holds every entry from `first` to `last`, inclusive, whose write set names it."""
 
     ledger_id: LedgerId
     bookie: BookieId
@@ -43,7 +43,7 @@ class Replicas:
         self._promises: list[_Promise] = []
 
     def metadata_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
-        """The stored metadata of a ledger is now this; None: deleted."""
+        """Take the ledger's metadata, which was just stored; None: deleted. Check each bookie that it newly names."""
         before = self._metadata.pop(ledger_id, None)
         if metadata is None:
             return

@@ -1,9 +1,9 @@
-"""Auto-recovery as Java's workers do it: what dead bookies held is copied to others, and those are named.
+"""Auto-recovery as Java's workers do it: copies the entries of dead bookies to others, and names those in the metadata.
 
-Adds are recovery adds that are not urgent; nobody is asked which life of a bookie took them, nothing is forced, and the
-metadata is changed by compare-and-set alone (spec/wire.md#W68; spec/metadata.md#M32). So a bookie must not lose a
-copy between taking it and being named in the metadata. One that loses its volumes meanwhile loses the copy and is named
-all the same. No bookie of ours can prevent that, hence no simulation has both.
+It sends recovery adds that are not urgent, asks no bookie which life took them, forces nothing, and changes the
+metadata by compare-and-set alone (spec/wire.md#W68; spec/metadata.md#M32). So a bookie must not lose a copy between
+taking it and being named in the metadata. A bookie that loses its volumes meanwhile loses the copy and is named all the
+same. No bookie of ours can prevent that, hence no simulation has both a replicator and lost volumes.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _PAUSE_S_MAX = 1.5
 
 
 class Replicator:
-    """Replicates as one worker, until `stop`. `counts`: fragments that were moved, and what went wrong."""
+    """Replicates as one worker, until `stop`. `counts`: fragments that were moved, and errors met."""
 
     def __init__(self, cluster: SimCluster, random_: random.Random) -> None:
         self.counts: Counter[str] = Counter()

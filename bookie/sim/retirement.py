@@ -1,4 +1,5 @@
-"""Retires bookies while everything else goes on: empties them while they serve, or stops, empties, forgets and wipes.
+"""Retires bookies while everything else goes on: empties them while they serve, or stops, empties, forgets and wipes
+them.
 
 A bookie that was stopped comes back under its id with empty volumes, as a new one. What its evacuation did not copy to
 others is lost for good, and the oracle misses it. Meanwhile bookies throw away, as
@@ -33,7 +34,7 @@ _SURPLUS_EVERY_S = 0.3
 
 
 class Retirements:
-    """Retires bookies one after the other, until `stop`. `counts`: how they ended, by what was tried."""
+    """Retires one bookie after the other, until `stop`. `counts`: how each retirement ended, by kind."""
 
     def __init__(self, cluster: SimCluster, injector: Injector, random_: random.Random) -> None:
         self.counts: Counter[str] = Counter()
@@ -52,7 +53,8 @@ class Retirements:
         self._tasks.append(loop.create_task(self._collect(), name="surplus"))
 
     async def stop(self, *, timeout_s: float) -> None:
-        """Let the one that is on its way end, and everybody be up again. Raises Defect when that takes too long."""
+        """Finish the retirement under way, and wait until all bookies are up again. Raises Defect when that takes too
+        long."""
         self._is_stopping = True
         await ended(self._tasks, timeout_s=timeout_s)
 
@@ -79,7 +81,7 @@ class Retirements:
             self._client.crash()
 
     async def _retire(self, bookie: BookieNode) -> bool:
-        """True when it was wiped. It is up again in any case."""
+        """Retire one bookie; return True when it was wiped. It is up again in any case."""
         self._injector.left_alone.append(bookie.name)
         try:
             if bookie.process is not None:
@@ -105,7 +107,7 @@ class Retirements:
         return any(f"{parent(ROOT)}/{bookie.name}" in nodes for parent in (paths.available, paths.readonly))
 
     async def _is_emptied(self, bookie: BookieNode) -> bool:
-        """True when no ledger names it any more. An evacuation that is cut off is begun again."""
+        """Empty a bookie; return True when no ledger names it any more. An interrupted evacuation begins again."""
         for _ in range(_ROUNDS):
             try:
                 client = await self._connected()
@@ -120,7 +122,7 @@ class Retirements:
         return False
 
     async def _forget(self, bookie: BookieNode) -> None:
-        """Delete its cookie: it comes back as a new one."""
+        """Delete the bookie's cookie, so that it comes back as a new one."""
         path = paths.cookie(ROOT, BookieId(bookie.name))
         while True:  # half forgotten, it could not come back
             try:
@@ -132,7 +134,8 @@ class Retirements:
                 await asyncio.sleep(1)
 
     def _lose_session_soon(self, client: ClientNode) -> None:
-        """Its locks go in the middle of its work, and it hears of that only some time later."""
+        """End the client's session soon, in the middle of its work: its locks go, and it hears of that only some time
+        later."""
         simulation = self._cluster.simulation
         session_id = client.client.shared.ledgers.store.session_id
         at_ns = simulation.loop.now_ns + self._random.randrange(2 * NS_PER_S)
@@ -176,7 +179,8 @@ async def _empty(client: ClientNode, bookie_id: BookieId, bytes_per_s: int | Non
 
 
 async def collect_surplus(store: MetadataStore, bookie: BookieNode) -> int:
-    """What Java's bookie does to closed ledgers that do not name it (ScanAndCompareGarbageCollector); how many went."""
+    """Delete entries of closed ledgers that do not name the bookie, as Java's bookie does
+    (ScanAndCompareGarbageCollector); return how many ledgers went."""
     ledgers = LedgerStore(store, ROOT)
     held = entry_store(bookie)
     removed = 0
@@ -217,5 +221,5 @@ def _is_surplus(metadata: LedgerMetadata | None, bookie: BookieNode) -> bool:
 
 
 def entry_store(bookie: BookieNode) -> EntryStore | None:
-    """The store of its running process, once that may serve."""
+    """Return the store of the bookie's running process, once it may serve."""
     return None if bookie.process is None else bookie.process.boot.store

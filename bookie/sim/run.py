@@ -1,4 +1,4 @@
-"""One seed, one run: draw the faults, the cluster and the workload; break things; heal; demand everything back.
+"""Runs one seed: draw the faults, the cluster and the workload; inject the faults; heal; read every entry back.
 
 safety under faults ──► heal ──► liveness: all bookies repaired ──► every ledger read from first entry to last
 """
@@ -22,7 +22,7 @@ FAULTS_S = 30.0
 
 @dataclass
 class SeedOutcome:
-    """What one seed did. `defect` None: every promise held."""
+    """The result of one seed. `defect` None: every promise held."""
 
     seed: int
     digest: str
@@ -37,7 +37,7 @@ class SeedOutcome:
     trace: list[str]
 
     def line(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         broke = " ".join(f"{name}:{count}" for name, count in sorted(self.broke.items())) or "nothing"
         return (
             f"seed {self.seed:#x} {'DEFECT' if self.defect else 'ok'} {self.virtual_s:.0f} s"
@@ -60,7 +60,7 @@ def run_seed(
     replicating: bool = False,
     doubling: bool = False,
 ) -> SeedOutcome:
-    """Run one seed to its end. Never raises for what the run found: that is in the outcome.
+    """Run one seed to its end. Never raises for a defect of the run: the outcome has it.
 
     `accidents`: a small cluster without journaled data under the faults of BP-46 only: a missing guard shows soon.
     `demanding`: applications that speak version 2, defer syncs, force, and want confirmed entries.
@@ -131,7 +131,7 @@ def _settings(draws: random.Random, bookies: int, *, accidents: bool) -> SimSett
 
 
 class Actor(Protocol):
-    """Somebody who acts beside the workload and the injector. `counts`: what it did, for the summary."""
+    """A task that acts beside the workload and the injector. `counts`: its actions, for the summary."""
 
     counts: Counter[str]
 
@@ -145,7 +145,7 @@ class Actor(Protocol):
 async def _story(
     cluster: SimCluster, load: workload.Workload, injector: Injector, actors: Sequence[Actor], faults_s: float
 ) -> None:
-    """Faults, then calm, then everything back."""
+    """Run the faults, then calm, then read every entry back."""
     load.start()
     for actor in actors:
         actor.start()

@@ -1,4 +1,4 @@
-"""What happened, in order: an event log, its digest for the determinism check, and a table by node to read.
+"""The events of a run, in order: a log, its digest for the determinism check, and a table by node for people.
 
 Events count towards the digest; notes (log lines of the product) are for people only.
 """
@@ -39,14 +39,14 @@ class Trace:
         self._hash = hashlib.blake2b(digest_size=12)
 
     def event(self, at_ns: int, node: str, what: str, facts: str = "") -> None:
-        """Something that every run of this seed must repeat exactly. `facts` must not depend on the hash seed."""
+        """Add an event that every run of this seed must repeat exactly. `facts` must not depend on the hash seed."""
         self.count += 1
         self._hash.update(f"{at_ns} {node} {what} {facts}\n".encode())
         if self.keep:
             self.events.append(TraceEvent(at_ns, node, f"{what} {facts}".rstrip(), MARKS.get(what, "*")))
 
     def note(self, at_ns: int, node: str, text: str) -> None:
-        """Something for the reader only."""
+        """Add a note for the reader; it does not count towards the digest."""
         if self.keep:
             self.events.append(TraceEvent(at_ns, node, text, "·"))
 
@@ -54,7 +54,7 @@ class Trace:
         return self._hash.hexdigest()
 
     def table(self) -> list[str]:
-        """One line per event: time, node, one lane per node with the event's mark in it, text."""
+        """Return one line per event: time, node, one lane per node with the event's mark in it, text."""
         nodes = sorted(dict.fromkeys(event.node for event in self.events))
         width = max((len(node) for node in nodes), default=4)
         lines = [f"{'seconds':>12}  {'node':<{width}}  lanes: " + " ".join(nodes)]

@@ -1,7 +1,8 @@
 """Starts second processes of a bookie id: a bookie is thought dead, cut off or stopped, and made anew elsewhere, empty.
 
-The old process comes back whenever it likes. In the end one of the two is the bookie; the other has stopped by itself,
-and what the old one acknowledged in between is the oracle's to miss. An episode counts as a loss of the old one's data.
+The old process comes back whenever it likes. In the end one of the two is the bookie, and the other has stopped by
+itself; the oracle finds out if an entry that the old one acknowledged in between is lost. An episode counts as a loss
+of the old one's data.
 """
 
 import asyncio
@@ -84,7 +85,7 @@ class Twins:
         await self._settle(old, new, life)
 
     async def _settle(self, old: BookieNode, new: BookieNode, life: int) -> None:
-        """Until one of them has stopped. Raises Defect when both go on although the new one is the bookie."""
+        """Wait until one of the two has stopped. Raises Defect when both go on although the new one is the bookie."""
         loop = self._cluster.simulation.loop
         deadline = loop.time() + _SETTLE_S_MAX
         while True:
@@ -105,7 +106,7 @@ class Twins:
             stays.start()
 
     def _holds(self, bookie: BookieNode) -> bool:
-        """True while the metadata store holds the sign of this very process."""
+        """Return True while the metadata store holds the registration of this very process."""
         node = self._cluster.simulation.keeper.tree.nodes.get(paths.process(ROOT, BookieId(bookie.name)))
         assert bookie.process is not None
         record = bookie.process.boot.record

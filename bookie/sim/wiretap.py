@@ -1,4 +1,4 @@
-"""Decodes what bookies say on the wire, and compares it with what they said before (spec/bp46.md#S7, S8).
+"""Decodes the answers of bookies on the wire, and compares them with earlier ones (spec/bp46.md#S7, S8).
 
 The first: a bookie that answered a fencing request accepts no normal add of that ledger that arrives later, in no later
 life. The second: a bookie that acknowledged an entry never denies having it while that could decide anything: while the
@@ -50,7 +50,7 @@ class _TappedConnection:
 
 @dataclass(slots=True)
 class _Bookie:
-    """What one bookie identity said, over all its lives."""
+    """The answers of one bookie id, over all its lives."""
 
     acknowledged: dict[tuple[LedgerId, EntryId], None] = field(default_factory=dict)
     fenced: dict[LedgerId, int] = field(default_factory=dict)  # ledger -> the moment of the answer
@@ -120,7 +120,8 @@ class Wiretap(Tap):
     def _on_disk(
         bookie: _Bookie, conversation: _TappedConnection, ledger_id: LedgerId, *, before: int = 0, last: int = -1
     ) -> None:
-        """What was answered before that moment, and every entry up to `last`, is said to be on disk."""
+        """Note that the bookie says to have on disk what it answered before that moment, and every entry up to
+        `last`."""
         for (ledger, entry_id), answered in list(conversation.deferred.items()):
             if ledger == ledger_id and (answered < before or entry_id <= last):
                 bookie.acknowledged[ledger, entry_id] = None

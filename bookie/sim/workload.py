@@ -1,6 +1,6 @@
-"""Random applications of a cluster: writers, readers and recoverers, each in a process of its own, told to the oracle.
+"""Random applications of a cluster: writers, readers and recoverers, each in its own process, reporting to the oracle.
 
-An application goes on after every operating error: it gives up the ledger and takes another. The oracle tells what an
+An application goes on after every operating error: it gives up the ledger and takes another. The oracle reports what an
 application must never see. Writers close some ledgers, leave some open, and are killed over some by the fault injector.
 """
 
@@ -60,14 +60,14 @@ def draw(random_: random.Random, *, bookies: int) -> WorkloadShape:
 
 
 def demanding(random_: random.Random, plan: WorkloadShape) -> WorkloadShape:
-    """A plan with what an application may ask for besides."""
+    """Return the plan with further demands that an application may make."""
     return dataclasses.replace(
         plan, deferred_percent=random_.choice((0, 40, 80)), confirmed_percent=random_.choice((0, 20))
     )
 
 
 def client_options(random_: random.Random) -> dict[str, Any]:
-    """Settings of clients that most applications leave alone."""
+    """Draw settings of clients that most applications leave alone."""
     return {
         "protocol_version": random_.choice((2, 3, 3)),
         "delay_ensemble_change": random_.random() < 0.3,
@@ -78,7 +78,7 @@ def client_options(random_: random.Random) -> dict[str, Any]:
 
 
 class Workload:
-    """Runs until `stop`."""
+    """The applications of one run, from `start` until `stop`."""
 
     def __init__(self, cluster: SimCluster, plan: WorkloadShape) -> None:
         self.cluster = cluster
@@ -138,7 +138,7 @@ class Application:
     # ---- writing --------------------------------------------------------------------------------------------------
 
     async def write(self, process: ClientNode) -> None:
-        """One ledger from its creation to its end."""
+        """Write one ledger, from its creation to its end."""
         plan = self.workload.plan
         can_defer = plan.ensemble_size == plan.write_quorum and process.options.protocol_version == 3
         is_deferred = can_defer and self.durability.randrange(100) < plan.deferred_percent
@@ -184,7 +184,7 @@ class Application:
             window.release()
 
     def forced(self, writer: LedgerWriter, unforced: dict[EntryId, bytes], last: EntryId) -> None:
-        """Tell the oracle what a force acknowledged: with deferred sync only that is a promise."""
+        """Tell the oracle which entries a force acknowledged: with deferred sync only a force promises anything."""
         for entry_id in [entry_id for entry_id in unforced if entry_id <= last]:
             self.oracle.acknowledged(writer.id, entry_id, unforced.pop(entry_id))
 
@@ -212,7 +212,7 @@ class Application:
             await reader.close()
 
     async def recover(self, process: ClientNode) -> None:
-        """Take a ledger over, written to or not, and read all of it."""
+        """Recover a ledger, written to or not, and read all of it."""
         if not self.workload.ledgers:
             await self.pause()
             return
@@ -228,8 +228,8 @@ class Application:
 
 
 async def verify(cluster: SimCluster, ledgers: list[LedgerId], *, timeout_s: float = 300.0) -> None:
-    """When all is well again: every ledger can be opened and read from its first entry to its last (spec/bp46.md#S2,
-    S5, L1)."""
+    """After the faults, check that every ledger can be opened and read from its first entry to its last
+    (spec/bp46.md#S2, S5, L1)."""
     loop = cluster.simulation.loop
     verifier = await cluster.client("verifier")
     for ledger_id in ledgers:

@@ -40,7 +40,7 @@ class Tree:
         return sorted(self._node(path).children)
 
     def create(self, path: str, data: bytes, *, now_ms: int, owner: int, sequential: bool, parents: bool) -> str:
-        """Return the path made. Raises NodeExists, NodeMissing."""
+        """Create a node and return its path. Raises NodeExists, NodeMissing."""
         assert path.startswith("/"), f"bad path {path!r}"
         assert sequential or not path.endswith("/"), f"bad path {path!r}"
         parent_path, name = _split(path)
@@ -78,7 +78,7 @@ class Tree:
         self._committed(path, parent_path)
 
     def transact(self, ops: Sequence[Op], *, now_ms: int, owner: int) -> None:
-        """All or nothing: what the first failing operation raises is raised, and nothing has changed."""
+        """Apply all of `ops`, or none: raises the error of the first one that fails, and then nothing has changed."""
         undo: list[Callable[[], None]] = []
         try:
             for op in ops:
@@ -89,7 +89,7 @@ class Tree:
             raise
 
     def _apply(self, op: Op, now_ms: int, owner: int) -> Callable[[], None]:
-        """Apply one operation; returns what takes it back."""
+        """Apply one operation; return the function that undoes it."""
         match op:
             case CheckOp(path, version):
                 self._checked(path, version)
