@@ -13,7 +13,7 @@ NODE_FILE = "/etc/hosts"
 
 
 def _unescape(field: str) -> str:
-    """Replace \ooo, by which mountinfo writes blanks and backslashes."""
+    r"""Replace \ooo, by which mountinfo writes blanks and backslashes."""
     return field.encode().decode("unicode_escape") if "\\" in field else field
 
 
