@@ -23,8 +23,7 @@ assert COUNT == 8 * _PRESENT_SIZE
 
 
 def pack(entry_ids: Sequence[EntryId], locations: Sequence[bytes], row: bytes | None) -> bytes:
-    """Return the row with these entries, ascending ids of one block, added to `row`, the block's present row in the
-    index."""
+    """Return the block's row: `row`, as the index has it, with these entries (ascending ids of one block) added."""
     if len(entry_ids) == COUNT:
         return b"".join((_ALL, *locations))
     slots = dict(_slots(row)) if row is not None else {}

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 class StorageHealth:
-    """Tells whether the store accepts adds. The hot path asks `is_refusing` only: False means that the add may go
-    on."""
+    """Tells whether the store accepts adds. The hot path asks `is_refusing` alone:
+    False means that the add may go on."""
 
     def __init__(
         self,

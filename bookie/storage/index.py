@@ -76,8 +76,8 @@ def _after_entries(ledger_id: LedgerId) -> bytes:
 
 
 class Use(NamedTuple):
-    """What was written of one ledger to one log: the bytes, and a range (inclusive) that contains all its entries
-    there.
+    """What was written of one ledger to one log:
+    the bytes, and a range (inclusive) that contains all its entries there.
 
     An upper bound: what was rewritten elsewhere since is counted still."""
 
@@ -209,8 +209,7 @@ class Index:
     def locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
     ) -> Iterator[tuple[EntryId, Location]]:
-        """Yield the indexed entries of a ledger from `first` to `last` (inclusive), ascending, as they are at this
-        call."""
+        """Yield a ledger's indexed entries from `first` to `last` (inclusive), ascending, as they are at this call."""
         pairs = self.store.range(block_key(ledger_id, first), block_key(ledger_id, last) + b"\0")
         return (found for pair in pairs for found in self._locations_in(ledger_id, pair, first, last))
 

@@ -34,8 +34,7 @@ KIND_NAMES = {
 
 
 class Damage(NamedTuple):
-    """Bytes that fail their check. `is_tail`: a crash leaves the end of a file like this; no client got an ack for
-    these bytes."""
+    """Bytes that fail their check. `is_tail`: a crash leaves a file's end like this; no client got an ack for them."""
 
     path: str
     offset: int
@@ -187,8 +186,8 @@ class IndexView:
         return partition_module.stored_marks(self._index)
 
     def shape(self) -> tuple[int, int, int] | None:
-        """Return (number of this ledger directory from 0, ledger directories, journal directories): the settings of its
-        making."""
+        """Return what it was made for:
+        (number of this ledger directory from 0, ledger directories, journal directories)."""
         return partition_module.stored_shape(self._index)
 
 

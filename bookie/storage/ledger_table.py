@@ -1,5 +1,5 @@
-"""The ledgers of one directory: some in memory, all others in the index. Bounded, and keeps every fact until it is
-saved.
+"""The ledgers of one directory: some in memory, all others in the index.
+Bounded, and keeps every fact until it is saved.
 
 A ledger of which something cannot be read or contradicts itself is quarantined: its state is lost, so it never says no
 and takes no add; what is here of it is still read. The integrity check ends that, as any limbo, once all of it is here.
@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 
 class LedgerTable:
-    """The table. `dirty` holds every ledger whose row in the index is older than memory; only a durable checkpoint
-    empties it."""
+    """The table. `dirty` holds each ledger whose row in the index is older than memory, until
+    a checkpoint is durable."""
 
     def __init__(self, index: Index, *, cached_max: int) -> None:
         self.known: dict[LedgerId, Ledger] = {}
@@ -60,8 +60,7 @@ class LedgerTable:
         )
 
     def may_be_here(self, ledger_id: LedgerId) -> bool:
-        """Return True when the ledger is here, or a crash would bring it back because its deletion is not durable
-        yet."""
+        """Return True when the ledger is here, or a crash would bring it back: its deletion is not durable."""
         return ledger_id in self.deleted or ledger_id in self.deleting or self.is_here(ledger_id)
 
     def create(self, ledger_id: LedgerId, master_key: bytes) -> Ledger:

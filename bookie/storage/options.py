@@ -109,8 +109,8 @@ class StorageOptions:
 
     @property
     def pressure_bytes_max(self) -> int:
-        """Return the bytes in one generation above which adds are refused with TooManyRequests: the disk is too slow
-        for them."""
+        """Return the bytes in one generation above which adds are refused with TooManyRequests:
+        the disk is too slow."""
         return 2 * self.write_cache_bytes_max
 
     @property

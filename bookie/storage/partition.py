@@ -71,8 +71,7 @@ class Partition:
         return body
 
     def held(self, ledger_id: LedgerId) -> list[Mapping[EntryId, bytes]]:
-        """Return the entries of a ledger in the generations, the newest generation first; look at them before any
-        await."""
+        """Return a ledger's entries in the generations, the newest generation first; look at them before any await."""
         flushing = self.flushing.ledgers.get(ledger_id) if self.flushing is not None else None
         return [entries for entries in (self.active.ledgers.get(ledger_id), flushing) if entries]
 
@@ -102,8 +101,8 @@ class Partition:
         return self.flushing is None and not self.active.ledgers and not table.dirty and not table.deleted
 
     def rotate(self, marks: tuple[JournalPosition, ...]) -> None:
-        """Begin a checkpoint. `marks`: journal positions; every record before them is in memory now, or checkpointed
-        already.
+        """Begin a checkpoint. `marks`: journal positions;
+        every record before them is in memory now, or checkpointed already.
 
         One synchronous step: an add puts its entry in the cache and its record in the journal in one step too, so
         whatever was synced before this moment is in this generation or already in the index.
@@ -132,8 +131,8 @@ class Partition:
         self.table.delete(ledger_id)
 
     def _quarantine(self, ledger_id: LedgerId, reason: str) -> None:
-        """Quarantine a ledger of which the index cannot read a row; write that first, as the row may be replaced
-        next."""
+        """Quarantine a ledger with a row that the index cannot read;
+        write that first, as the row may be replaced next."""
         ledger = self.table.quarantine(ledger_id, reason)
         if ledger is not None:
             self.index.put_many(self.table.rows_of([ledger]))
@@ -144,8 +143,7 @@ class Partition:
         return self.flushing_log if self.flushing is not None else self.writer.first_open_id
 
     def is_current(self, place: EntryPlace) -> bool:
-        """Return True when the entry's location is still this one: the entry is neither deleted nor in a newer
-        place."""
+        """Return True when the entry's location is still this one: it is not deleted, nor moved to a newer place."""
         ledger_id, entry_id, location = place
         return (
             self.table.is_here(ledger_id)

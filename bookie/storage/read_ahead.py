@@ -193,8 +193,7 @@ class DiskReadAhead:
         self._stats.read_ahead_entries += len(places) - 1
 
     def _places(self, place: EntryPlace, window_bytes: int) -> list[EntryPlace]:
-        """Return `place` and the entries after it in its ledger and its log, as far as one read of `window_bytes`
-        reaches."""
+        """Return `place` and those after it in its ledger and its log, as far as one read of `window_bytes` reaches."""
         ledger_id, entry_id, location = place
         places = [place]
         end, end_max = end_of(location), location.offset + window_bytes

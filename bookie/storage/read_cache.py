@@ -36,8 +36,8 @@ class _Segment:
 
 
 class ReadCache:
-    """Holds at most `size_bytes_max` of entries (0: none), by ledger and id. `epoch` changes with each `forget` and
-    `drop`."""
+    """Holds at most `size_bytes_max` of entries (0: none), by ledger and id.
+    Each `forget` and `drop` changes `epoch`."""
 
     def __init__(self, size_bytes_max: int) -> None:
         self.epoch = 0
@@ -119,8 +119,8 @@ class SequentialReaders:
         return min(self._window_bytes_max, max(WINDOW_BYTES_MIN, 2 * window_bytes))
 
     def expected(self, ledger_id: LedgerId) -> EntryId:
-        """Return the entry that a client reading in order asks for next; far below every entry when nobody has read
-        here."""
+        """Return the entry that a client reading in order asks for next;
+        far below every entry when nobody read here."""
         return self._next.get(ledger_id, _NOBODY)[0]
 
     def moved(self, ledger_id: LedgerId, last: EntryId, window_bytes: int) -> None:

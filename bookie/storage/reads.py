@@ -161,8 +161,8 @@ class EntryReads:
         return places, len(entry_ids)
 
     def _has_moved(self, partition: Partition, place: EntryPlace) -> bool:
-        """Return True when an entry's log may have been removed while we waited for it (compaction): ask the index
-        again."""
+        """Return True when an entry's log may be gone since we began to wait for it (compaction):
+        ask the index again."""
         return partition.index.locate(place.ledger_id, place.entry_id) != place.location
 
     async def _read_disk(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> None:
@@ -229,8 +229,8 @@ class EntryReads:
             raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
 
     def _missing(self, ledger_id: LedgerId, entry_id: EntryId) -> BookieError:
-        """Return the error for an entry that is not here: a proof of absence only when nothing can be lost (BP-46,
-        "responses")."""
+        """Return the error for an entry that is not here:
+        a proof of absence only when nothing can be lost (BP-46, "responses")."""
         if self.is_in_doubt(ledger_id):
             return errors.UnknownLedgerState(f"entry {entry_id} of ledger {ledger_id} is not here, or was lost")
         return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger_id} is not here")
@@ -299,8 +299,8 @@ def _first_of(held: Sequence[Mapping[EntryId, bytes]], entry_id: EntryId) -> byt
 
 
 async def _ascending(ids: list[EntryId]) -> list[EntryId]:
-    """Return `ids` sorted, duplicates kept. Sorts in pieces: some hundred thousand at once would block the loop for 0.2
-    s."""
+    """Return `ids` sorted, duplicates kept. Sorts in pieces:
+    some hundred thousand at once would block the loop too long."""
     chunks = []
     for start in range(0, len(ids), _SORT_COUNT):
         chunks.append(sorted(ids[start : start + _SORT_COUNT]))
@@ -313,8 +313,7 @@ async def _ascending(ids: list[EntryId]) -> list[EntryId]:
 
 
 async def _take_all(runs: list[IdRange], indexed: list[EntryId], cached: list[EntryId], take: TakeRanges) -> None:
-    """Append the entries of both ascending lists to `runs`, and give `take` all runs but the last, which may still
-    grow."""
+    """Append the entries of both ascending lists to `runs`; give `take` all runs but the last, which may still grow."""
     merged = heapq.merge(indexed, cached)
     while piece := list(itertools.islice(merged, _PIECE_COUNT)):
         _extend(runs, piece)

@@ -48,8 +48,7 @@ class _Pass:
 
 
 class Scrubber:
-    """Checks all entries, again and again. One task runs it (`run`); anybody may `request` a pass or ask for a
-    `report`."""
+    """Checks all entries, again and again. One task runs it (`run`); anybody may call `request` and `report`."""
 
     def __init__(
         self, partitions: Iterable[Partition], stats: StorageStats, options: ScrubOptions, clock: Clock

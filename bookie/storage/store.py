@@ -32,8 +32,8 @@ __all__ = ["Completion", "EntryStore", "LedgerFacts"]
 
 
 class EntryStore:
-    """The storage engine. `restart.open_store` builds it. Owns one task per journal and one for checkpoints until
-    `close`."""
+    """The storage engine, built by `restart.open_store`.
+    Owns one task per journal and one for checkpoints until `close`."""
 
     def __init__(
         self,
@@ -158,8 +158,8 @@ class EntryStore:
         return self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
 
     def _relieve(self, partition: Partition) -> None:
-        """Relieve a filling write cache: ask for a checkpoint; when that is too slow, stop reading sockets, then refuse
-        adds."""
+        """Relieve a filling write cache: ask for a checkpoint;
+        if that is too slow, stop reading sockets, then refuse adds."""
         if partition.active.size_bytes > self._pressure_bytes_max:
             raise errors.TooManyRequests("the write cache is full: the ledger disk does not keep up")
         if partition.flushing is None:
@@ -171,8 +171,8 @@ class EntryStore:
     # ---- fences and LACs -------------------------------------------------------------------------------------------
 
     def fence(self, ledger_id: LedgerId, master_key: bytes, done: Completion) -> None:
-        """Refuse normal adds to the ledger from now on; call `done` once that is durable, also for a ledger already
-        fenced.
+        """Refuse normal adds to the ledger from now on;
+        call `done` once that is durable, also for a ledger already fenced.
 
         A ledger never seen is made, with the key that the fence record carries, so that replay fences it too
         (spec/storage.md#E2). Raises Unauthorized, BadRequest, UnknownLedgerState, StorageFailed; BookieReadOnly only
@@ -260,8 +260,8 @@ class EntryStore:
         return await self._reads.read(ledger_id, entry_id)
 
     def read_run_nowait(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | None]:
-        """Return the bytes of entries that our memory or the page cache has. None: `read_many` has them, or says why
-        not."""
+        """Return the entries' bytes where our memory or the page cache has them. None:
+        `read_many` has them, or says why not."""
         return self._reads.read_run_nowait(ledger_id, entry_ids)
 
     async def read_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | BookieError]:
@@ -282,8 +282,8 @@ class EntryStore:
         return self._reads.has_entry(ledger_id, entry_id)
 
     async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
-        """Return True when the entry is here and its bytes pass their check. Raises StorageFailed when the disk cannot
-        tell."""
+        """Return True when the entry is here and its bytes pass their check.
+        Raises StorageFailed when the disk fails."""
         return await self._reads.check_entry(ledger_id, entry_id)
 
     async def entry_ranges(self, ledger_id: LedgerId) -> list[IdRange]:
@@ -299,8 +299,8 @@ class EntryStore:
         await self._reads.whole_list(ledger_id, take)
 
     def is_in_doubt(self, ledger_id: LedgerId) -> bool:
-        """Return True while a "no", a "nothing new" or a list of the ledger's entries may be untrue. All paths ask
-        this."""
+        """Return True while a "no", a "nothing new" or a list of the ledger's entries may be untrue.
+        Every path asks this."""
         return self._reads.is_in_doubt(ledger_id)
 
     def ledgers(self) -> AsyncGenerator[LedgerId, None]:
@@ -310,8 +310,8 @@ class EntryStore:
 
     @property
     def is_doubtful(self) -> bool:
-        """True: nothing is proven yet, so every "no" must be "unknown" (integrity sets it until its marks are
-        durable)."""
+        """True: nothing is proven yet, so every "no" must be "unknown" (set by integrity until
+        its marks are durable)."""
         return self._reads.is_doubtful
 
     @is_doubtful.setter
@@ -326,8 +326,8 @@ class EntryStore:
         return None if ledger is None else ledger.facts()
 
     async def protect(self, wanted: Iterable[tuple[LedgerId, bool, bool, bytes | None]], *, epoch: int = 0) -> None:
-        """Fence and put in limbo, in bulk: (ledger, fence, limbo, master key or None). Durable on return
-        (spec/storage.md#E5).
+        """Fence and put in limbo, in bulk: (ledger, fence, limbo, master key or None).
+        Durable on return (spec/storage.md#E5).
 
         The fence is of the kind "lost its state" (`LedgerFacts.is_state_lost`). `epoch` is kept beside each limbo mark
         that is set. Bits are only ever added here. Ledgers never seen are made; a key that is known already is kept.
@@ -494,8 +494,8 @@ class EntryStore:
             )
 
     async def close(self) -> bool:
-        """Flush and close. Return True when everything ever accepted is durable, so that the DIRTY marker may be
-        removed."""
+        """Flush and close. Return True when everything ever accepted is durable:
+        the DIRTY marker may be removed then."""
         self._health.stop()
         checkpoints, *journals = self._tasks
         for journal in self._journals:
@@ -564,8 +564,8 @@ class EntryStore:
         return ledger
 
     def _find_for_copy(self, partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
-        """Do as `_find_or_create`. For a quarantined ledger, take the key that comes with a verified copy for the right
-        one."""
+        """Do as `_find_or_create`. For a quarantined ledger the key that comes with a verified
+        copy is the right one."""
         ledger = partition.table.find(ledger_id)
         if ledger is not None and ledger_id in partition.table.quarantined and not ledger.allows(master_key):
             limits.check_master_key(ledger_id, master_key)

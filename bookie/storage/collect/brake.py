@@ -68,8 +68,8 @@ class Window:
 
     @classmethod
     def load(cls, data: bytes | None, now_ns: int) -> Self:
-        """Load the bytes that `dump` wrote; None: nothing was collected yet. The newest hour begins again now. Raises
-        CorruptFile."""
+        """Load what `dump` wrote; None: nothing was collected yet. The newest hour begins again now.
+        Raises CorruptFile."""
         if data is None:
             return cls(now_ns)
         if len(data) != _HOURS * _COUNT.size:
@@ -85,8 +85,8 @@ class Ruling(NamedTuple):
 
 
 def rule(found: Amount, held: Amount, collected: Amount, options: BrakeOptions) -> Ruling:
-    """Decide whether `found`, ledgers that the metadata store no longer has, may be collected without a person's
-    consent.
+    """Decide whether `found`, ledgers that the metadata store no longer has, may be collected
+    without a person's consent.
 
     `held`: all that is here, `found` included; `collected`: in the day that ends now. A few ledgers (`ledgers_min`)
     pass a day whatever their share; for more than those the share counts in ledgers and in bytes.

@@ -47,8 +47,8 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class _DeletedLedgers:
-    """The ledgers of one directory that the metadata store no longer has: eight bytes each, for there may be
-    millions."""
+    """The ledgers of one directory that the metadata store no longer has:
+    eight bytes each, as there may be millions."""
 
     partition: Partition
     ledger_ids: "array[int]"
@@ -106,8 +106,7 @@ async def collect(
 
 
 class _Asking:
-    """Asks the metadata store about single ledgers during one run. A question without an answer keeps that ledger
-    only."""
+    """Asks the metadata store about single ledgers during one run. No answer about a ledger keeps that ledger alone."""
 
     def __init__(self, store: EntryStore, is_absent: IsAbsent, undecided: Undecided) -> None:
         self.store = store

@@ -1,5 +1,4 @@
-"""Keeps what a bookie collected in the last day in the index of each ledger directory, so that restarts do not reset
-it."""
+"""Keeps what a bookie collected in the last day in the index of each ledger directory: restarts do not reset it."""
 
 import logging
 from collections.abc import Sequence

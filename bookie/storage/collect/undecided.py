@@ -50,8 +50,8 @@ class Undecided:
         self._cases.pop(ledger_id, None)
 
     def failed(self, ledger_id: LedgerId, reason: str) -> bool:
-        """Note that the store gave no answer about the ledger. Return True when the whole store seems silent: the run
-        must end."""
+        """Note that the store gave no answer about the ledger. Return True when the run must end:
+        the store seems silent."""
         case = self._cases.setdefault(ledger_id, _Case(reason))
         case.reason = reason
         case.pause_runs = min(PAUSE_RUNS_MAX, 1 << min(case.failures, 10))

@@ -1,2 +1,2 @@
-"""Entry logs: the files that hold entries. Checkpoints write them sorted; reads go by location; a log is dropped
-whole."""
+"""Entry logs: the files that hold entries. Checkpoints write them sorted; reads go by location;
+a log goes as a whole."""

@@ -91,8 +91,7 @@ def _bodies(data: bytes, start: int, places: Sequence[EntryPlace]) -> list[bytes
 
 
 class EntryLogs:
-    """Reads entry logs. Keeps at most `FILES_MAX` handles open besides those of logs being written. No id is used
-    twice."""
+    """Reads entry logs. Keeps at most `FILES_MAX` handles open, besides logs being written. Uses no id twice."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self.disk = disk

@@ -1,2 +1,1 @@
-"""The journal: keeps every acknowledged record until a checkpoint covers it. Written in groups, with one sync per
-group."""
+"""The journal: keeps every acknowledged record until a checkpoint covers it. Written in groups, one sync per group."""

@@ -83,8 +83,8 @@ class GroupPacker:
         return group
 
     def cut(self, next_seed: int | None = None) -> Group:
-        """Take the pending group, padded. With `next_seed` the next group opens a new file, else it follows this
-        one."""
+        """Take the pending group, padded.
+        With `next_seed` the next group opens a new file, else it follows in this file."""
         group = self.pad()
         if next_seed is None:
             self.pending = Group(group.end)

@@ -1,5 +1,4 @@
-"""Checks that a journal still holds the records that a mark proves were there. Reads only; the replay judges the
-rest."""
+"""Checks that a journal still holds the records that a mark proves were there. Reads only; the replay judges them."""
 
 from bookie.base import errors
 from bookie.ports.disk import Disk

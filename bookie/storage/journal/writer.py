@@ -96,8 +96,8 @@ class JournalWriter:
             self._wake.set()
 
     def after_pending(self, done: Completion) -> bool:
-        """Call `done` once everything put so far is durable. Return False when it is already: `done` is then not
-        called."""
+        """Call `done` once everything put so far is durable.
+        Return False, and never call `done`, when it is already."""
         if self._batcher.pending.count:
             self._batcher.pending.completions.append(done)
         elif self._in_flight is not None:
@@ -141,8 +141,8 @@ class JournalWriter:
         return group, header
 
     async def _write_patiently(self, group: Group) -> None:
-        """Write a group. When descriptors or memory are short, none of it was written: wait and try again; its callers
-        wait too."""
+        """Write a group. While descriptors or memory are short, nothing of it is written:
+        wait, callers too, and try again."""
         is_told = False
         while True:
             try:
