@@ -1,4 +1,4 @@
-"""BP-46: a bookie that may have lost data. What a boot may conclude, and how what was lost comes back.
+"""BP-46: decides what a bookie that may have lost data can conclude at a boot, and brings the lost entries back.
 
 What may go wrong. The replication protocol believes a bookie in two things (`bookie.quorum`): once it answered a fence
 it takes no normal add of that ledger any more, and what it acknowledged it has. A bookie that lost its disks, or got

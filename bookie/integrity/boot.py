@@ -1,4 +1,5 @@
-"""The boot of a bookie: nothing is served, registered or written before its answer. The order, and why it is safe:
+"""The boot of a bookie: it serves, registers and writes nothing before the boot has decided.
+The order, and why it is safe:
 
     look ──► may go on ──► CLAIM: record and sign, once no other process has them; look again if we waited
       │        HEALTHY ───────────── open ──────────────── next sentinels ─► record CAS ─► DIRTY ─► serve
@@ -88,7 +89,7 @@ class Boot:
     # ---- the order of things -----------------------------------------------------------------------------------------
 
     async def run(self, metadata: MetadataStore, *, on_state: Callable[[State], None], fail: Fail) -> EntryStore:
-        """Wait until this bookie may serve, and return its store, protected and open. May take for ever.
+        """Wait until this bookie may serve, then return its store, protected and open. May wait for ever.
 
         Raises RefusedToStart (no cluster, another process of this id), CorruptFile, StorageFailed.
         """
@@ -141,7 +142,7 @@ class Boot:
         )
 
     async def _claim(self, seen: Inspection) -> Inspection:
-        """Be the one process of this id, or raise VersionConflict. What was seen still holds on return.
+        """Become the one process of this id, or raise VersionConflict. On return the facts seen before are still true.
 
         CRASH: nothing was written but the claim, and its sign goes with our session: the next boot finds what this one
         found. An earlier process, which stops at the claim, does so without a flush: its disks may be ours by now. What
@@ -160,7 +161,7 @@ class Boot:
         return now
 
     async def _new_incarnation(self, seen: Inspection, grant_id: str, fail: Fail) -> EntryStore:
-        """Empty volumes become this bookie's: its first incarnation, or the next after a loss."""
+        """Make empty volumes this bookie's: begin its first incarnation, or the next one after a loss."""
         before = seen.identity.record
         record = IncarnationRecord(
             instance_id=seen.identity.instance_id,
@@ -195,7 +196,7 @@ class Boot:
         return store
 
     async def _same_incarnation(self, seen: Inspection, fail: Fail) -> EntryStore:
-        """The volumes are those of the current incarnation: whole, unclean, or stamped only in part."""
+        """Go on with volumes of the current incarnation: whole, unclean, or stamped only in part."""
         before = seen.identity.record
         assert before is not None, "no verdict goes on with an incarnation that has no record"
         assert self._identities is not None
@@ -227,7 +228,8 @@ class Boot:
 
     @contextlib.asynccontextmanager
     async def _opened(self, fail: Fail, *, accept_loss: bool, must_exist: bool) -> AsyncIterator[EntryStore]:
-        """Open the store, which doubts everything then; let go of it without a flush when the body fails."""
+        """Open the store, which answers "unknown" instead of "no" at first;
+        abandon it without a flush when the body fails."""
         self._phase.enter(State.REPLAYING)
         store = await restart.open_store(
             self._storage, self._world, fail=fail, accept_loss=accept_loss, must_exist=must_exist
@@ -271,18 +273,18 @@ class Boot:
     # ---- beside serving ----------------------------------------------------------------------------------------------
 
     async def hold(self) -> None:
-        """Return never; raise RefusedToStart once another process has taken this identity over."""
+        """Never return; raise RefusedToStart once another process has taken this identity over."""
         assert self._identities is not None
         assert self.record is not None
         await self._identities.hold(self.record)
 
     async def while_held(self) -> Sequence[CheckOp]:
-        """Wait until this process is known to be the bookie (`hold`); return checks that make a transaction need it."""
+        """Wait until this process is known to be the bookie (`hold`); return checks that a transaction needs it."""
         assert self._identities is not None
         return await self._identities.while_held()
 
     async def repair(self, store: EntryStore, metadata: MetadataStore) -> None:
-        """Phase two; returns when nothing is left to repair. Run it beside serving: recoveries talk to us too."""
+        """Run phase two until nothing is left to repair. Run it beside serving: recoveries need our answers too."""
         note = await notes.read(self._world.disk, self._volumes)
         assert self._ledgers is not None
         async with contextlib.AsyncExitStack() as stack:
@@ -309,32 +311,33 @@ class Boot:
         self.progress.enter("done")
 
     async def ended_well(self) -> None:
-        """The store was closed and said that everything is durable."""
+        """Record that the store was closed and reported everything durable."""
         await dirs.clear_dirty(self._world.disk, self._storage)
 
     # ---- what others ask ---------------------------------------------------------------------------------------------
 
     async def report(self, *, fresh: bool = False) -> StorageReport:
-        """Integrity's part of the storage report; the server fills in what it knows (data port, version, mode)."""
+        """Return integrity's part of the storage report; the server adds the rest (data port, version, mode)."""
         async with self._telling_of_data():
             return await self._gate.report(fresh=fresh)
 
     @contextlib.asynccontextmanager
     async def _telling_of_data(self) -> AsyncIterator[None]:
-        """Where there is no cluster, raise what names the data on our disks: a bookie with data is never new."""
+        """Where there is no cluster, raise an error that names the data on our disks:
+        a bookie with data is never new."""
         try:
             yield
         except errors.NoCluster as error:
             raise await volumes.told_of_data(self._world, self._storage, self._uri, error) from None
 
     async def members(self) -> tuple[Member, ...]:
-        """Every bookie that the metadata store knows of. Raises MetadataError."""
+        """Return every bookie that the metadata store knows. Raises MetadataError."""
         if self._metadata is None:
             raise errors.MetadataError("this bookie has no session with the metadata store yet")
         return await members.members(self._metadata, self._uri.root)
 
     async def grant(self, grant: Grant) -> None:
-        """Accept, or raise GrantRefused. Accepted is not finished."""
+        """Accept the grant, or raise GrantRefused. Returning means accepted, not finished."""
         await self._gate.grant(grant)
 
 

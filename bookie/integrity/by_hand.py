@@ -1,4 +1,5 @@
-"""A person's repair of a stopped bookie's identity: a boot up to the point where it would serve, and no further.
+"""Repairs a stopped bookie's identity for a person:
+boots up to the point where the bookie would serve, and stops there.
 
 The marks of phase one are made durable, then the cookie is replaced and the volumes are stamped (BP-46: the fix that a
 person can run). Phase two follows when the bookie is started. It is the boot itself that does it, and the grant is
@@ -21,7 +22,7 @@ FIXABLE = (Verdict.LOST, Verdict.RESUME)
 
 
 async def fix(boot: Boot, metadata: MetadataStore, grant: Grant | None) -> None:
-    """Bring the bookie of `boot` (whose options wait for a grant) to where it may be started.
+    """Repair the identity of the bookie of `boot` (whose options wait for a grant), so that it may be started.
 
     `grant` None: only to finish what was begun (RESUME). Raises GrantRefused, RefusedToStart, StorageFailed. Cut at any
     point, it may be run again.
@@ -36,7 +37,7 @@ async def fix(boot: Boot, metadata: MetadataStore, grant: Grant | None) -> None:
 
 
 class _BootByHand:
-    """The boot, and beside it the task that gives the grant; each waits for news of the other."""
+    """Runs the boot and, beside it, the task that gives the grant; each waits for the other's progress."""
 
     def __init__(self) -> None:
         self.failure: BookieError | None = None
@@ -50,7 +51,7 @@ class _BootByHand:
         return store
 
     async def give(self, boot: Boot, grant: Grant | None) -> None:
-        """Give the grant once it is waited for; raise GrantRefused when the boot then waits again."""
+        """Give the grant once the boot waits for it; raise GrantRefused when the boot waits again afterwards."""
         if grant is not None:
             await self._news.wait()
             if self._is_over:

@@ -1,4 +1,4 @@
-"""Fetch the entries of one ledger that this bookie should hold and does not: verified, from whichever peer has them.
+"""Fetches and verifies the entries of one ledger that this bookie should hold and lacks, from any peer that has them.
 
 An entry is stored only after its digest and its ids were checked with what the metadata holds (spec/bp46.md#R21): a
 corrupt peer costs one more question and spreads nothing. Nothing here clears a mark or decides an end.
@@ -34,7 +34,7 @@ _STRETCHES_AT_ONCE = 512
 
 
 class Peers(Protocol):
-    """One bookie's stored bytes of one entry, unverified (`client.bookies.BookieClient`)."""
+    """Gives another bookie's stored bytes of one entry, unverified (`client.bookies.BookieClient`)."""
 
     async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes: ...
 
@@ -51,7 +51,7 @@ class EntriesUnavailable(BookieError):
 
 @dataclass(slots=True)
 class _Attempt:
-    """What one call of `copy` met. `is_over`: a peer did not answer, so more questions are of no use now."""
+    """What one call of `copy` met. `is_over`: a peer did not answer, so further questions are useless now."""
 
     copied: int = 0
     failures: int = 0
@@ -60,7 +60,7 @@ class _Attempt:
 
 
 class Copier:
-    """Copies for one repair; remembers which peers fail."""
+    """Copies entries during one repair; remembers which peers fail."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Copier:
         self._reached: dict[LedgerId, EntryId] = {}  # where a ledger that is too long for one attempt goes on
 
     async def copy(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> int:
-        """Copy what is missing of the sealed fragments; return how many entries. Not durable before `flush`.
+        """Copy the missing entries of the sealed fragments; return how many. Not durable before `flush`.
 
         Raises EntriesUnavailable after all others were copied; peers that do not answer end it at once, and so does a
         long row of entries that nobody has: a record may name more of them than anybody can ask for. Nothing is taken
@@ -115,8 +115,8 @@ class Copier:
     async def _copy_from(
         self, opener: "_Opener", entries: Iterator[EntryId], attempt: "_Attempt", highest: EntryId
     ) -> EntryId | None:
-        """Copy until the end (None) or until too many in a row failed, more of them up to `highest`: then where to go
-        on."""
+        """Copy to the end and return None; or return where to go on, when too many entries in a row failed. Up to
+        `highest` more of them may fail."""
         row = 0
         while not attempt.is_over and (batch := list(itertools.islice(entries, self._concurrency))):
             if row >= (_ROW_MAX_TO_HIGHEST if batch[0] <= highest else _ROW_MAX):
@@ -133,8 +133,8 @@ class Copier:
         return None
 
     async def _wanted(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> tuple[list[Stretch], int]:
-        """Return what to fetch, ascending, and how many entries: at most one stretch per run that we hold, or per
-        entry that cannot be read."""
+        """Return the stretches to fetch, ascending, and their count of entries: at most one stretch per run that we
+        hold, or per entry that cannot be read."""
         try:
             runs = await self._store.entry_ranges(ledger_id)
         except errors.NoSuchLedger:
@@ -154,14 +154,14 @@ class Copier:
         return wanted, count
 
     async def _unreadable(self, ledger_id: LedgerId, held: Stretch) -> AsyncIterator[EntryId]:
-        """Entries that the index has and the disk has not (spec/bp46.md#R22)."""
+        """Yield the entries that the index has and whose bytes on disk are missing or bad (spec/bp46.md#R22)."""
         for entry_id in held.share.entries(held.first, held.last):
             if not await self._store.check_entry(ledger_id, entry_id):
                 yield entry_id
 
     async def _highest(self, opener: "_Opener") -> EntryId:
-        """The highest entry that any other bookie of the ledger shows us now; -1: none. It says how long to go on
-        asking, never that an entry is absent."""
+        """Return the highest entry that any other bookie of the ledger reports now; -1: none. It limits how long to go
+        on asking; it never proves an entry absent."""
         peers = {peer for segment in opener.metadata.segments for peer in segment.bookies if peer != self._me}
         highest = INVALID_ENTRY_ID
         for peer in sorted(peers)[:_ASKED_FOR_HIGHEST_MAX]:
@@ -173,7 +173,7 @@ class Copier:
         return highest
 
     async def _copy_one(self, opener: "_Opener", entry_id: EntryId) -> tuple[str, bool] | None:
-        """Copy one entry. Return None when that is done; else why not, and whether the reason may pass."""
+        """Copy one entry. Return None on success; else the reason, and whether the reason may pass."""
         said: list[str] = []
         is_passing = False
         ledger_id = opener.ledger_id
@@ -208,7 +208,7 @@ class Copier:
 
 
 class _Opener:
-    """Checks entries of one ledger. A ledger from before 4.2 has no password in its metadata: then ids alone."""
+    """Verifies entries of one ledger. Metadata from before 4.2 has no password: then only the ids are checked."""
 
     def __init__(self, ledger_id: LedgerId, metadata: LedgerMetadata, known_key: bytes) -> None:
         self.ledger_id = ledger_id
@@ -220,14 +220,14 @@ class _Opener:
             self.master_key = digest.master_key(metadata.password)
 
     def check(self, body: bytes, entry_id: EntryId) -> None:
-        """Raises DigestMismatch."""
+        """Verify one entry. Raises DigestMismatch."""
         if self._digest is not None:
             self._digest.open(body, self.ledger_id, entry_id)
         elif len(body) < entry.HEADER_SIZE or entry.unpack_ids(body) != (self.ledger_id, entry_id):
             raise errors.DigestMismatch(f"ledger {self.ledger_id} entry {entry_id}: the answer holds another entry")
 
     def entry_of(self, body: bytes) -> EntryId:
-        """The id of an entry of this ledger. Raises DigestMismatch."""
+        """Return the entry's id after checking its ledger. Raises DigestMismatch."""
         if self._digest is not None:
             return self._digest.open(body, self.ledger_id, None)[0].entry_id
         if len(body) < entry.HEADER_SIZE or entry.unpack_ids(body)[0] != self.ledger_id:

@@ -1,4 +1,4 @@
-"""One hash over everything that a grant relies on. Pure.
+"""Hashes everything that a grant relies on into one value. Pure.
 
 Two looks at the same situation give the same hash; anything relevant that changed gives another, so that an approval of
 yesterday's situation does not fit today's (spec/operator.md#K5). Not in it: sentences, free space, ledger counts, time.
@@ -22,7 +22,7 @@ def digest(
     record: IncarnationRecord | None,
     volumes: tuple[VolumeReport, ...],
 ) -> str:
-    """Sixty-four hex digits."""
+    """Return the hash as 64 hex digits."""
     facts = {
         "bookie": bookie_id,
         "pod": pod_uid,

@@ -1,4 +1,4 @@
-"""The gate of a boot: look until the verdict, or a grant, allows to go on; answer those who ask meanwhile.
+"""Holds a boot back until the verdict, or a grant, allows it to go on; answers questions meanwhile.
 
 Waiting is alive and harmless: nothing is written, the storage report is readable, and every look is a fresh one. A
 grant is accepted only for what a fresh inspection shows, and looked at once more before it is acted on.
@@ -30,7 +30,7 @@ CAPABILITIES = ("limbo", "regeneration", "partial-loss", "live-writers")
 
 
 class BootPhase:
-    """Which part of the boot's order has been reached; every change is told once."""
+    """The steps of a boot, in order; every change is reported once."""
 
     def __init__(self, progress: BootProgress) -> None:
         self.state = State.STARTING
@@ -75,8 +75,8 @@ class BootGate:
         self._poke = asyncio.Event()
 
     async def until_allowed(self) -> tuple[Inspection, str]:
-        """Wait, perhaps for ever, until the boot may go on. Return what was seen, and what allows a new incarnation
-        ("": none begins)."""
+        """Wait, perhaps for ever, until the boot may go on. Return what was seen, and the id of what allows
+        a new incarnation ("": none begins)."""
         while True:
             self._poke.clear()
             seen = await self._look()
@@ -95,23 +95,24 @@ class BootGate:
             await self._pause()
 
     def passed(self, record: IncarnationRecord) -> None:
-        """The boot is done: `record` is ours and current. What was seen before is history."""
+        """End the boot: `record` is ours and current. Forget what was seen before."""
         self._served = record
         self._seen = None
 
     @property
     def granted_by(self) -> str:
-        """Who allowed the incarnation that begins now; "" when nobody had to."""
+        """Return who allowed the incarnation that begins now; "" when nobody needed to."""
         if self._granted is not None:
             return self._granted.given_by or f"not proven: {self._granted.issued_by}"
         return "" if self._options.waits_for_grant else "the bookie itself (regeneration=local)"
 
     def epoch_seen(self, record: IncarnationRecord | None) -> int:
-        """The highest operator epoch that ever gave us a grant, in this life or an earlier one."""
+        """Return the highest operator epoch that ever gave us a grant, in this process or an earlier one."""
         return max(self._operator_epoch, credible_epoch(record.operator_epoch) if record else 0)
 
     async def grant(self, grant: Grant) -> None:
-        """Accept, or raise GrantRefused. The same grant again is fine: its sender may not have heard the answer."""
+        """Accept the grant, or raise GrantRefused. Accepts the same grant again:
+        its sender may have missed the answer."""
         received_ns = self._world.clock.monotonic_ns()
         if grant.grant_id and grant.grant_id == self._grant_id():
             return
@@ -141,7 +142,7 @@ class BootGate:
         self._poke.set()
 
     async def report(self, *, fresh: bool) -> StorageReport:
-        """Report what this bookie sees of itself: the newest inspection, or another one now."""
+        """Report what this bookie sees of itself: by the newest inspection, or by a new one."""
         is_reachable = self.inspector is not None and self._retry.is_reachable
         if is_reachable and (fresh or self._seen is None):
             await self._look()
@@ -181,7 +182,7 @@ class BootGate:
         )
 
     def _take_grant(self, seen: Inspection) -> Grant | None:
-        """The accepted grant, if it still fits what was seen this moment."""
+        """Return the accepted grant, if it still fits what was seen just now."""
         granted = self._granted
         if granted is None:
             return None
@@ -193,7 +194,7 @@ class BootGate:
         return granted
 
     def _grant_id(self) -> str:
-        """The grant in force or last used; "" when there is none."""
+        """Return the id of the grant in force or last used; "" when there is none."""
         if self._granted is not None:
             return self._granted.grant_id
         return self._served.grant_id if self._served is not None else ""
@@ -206,7 +207,7 @@ class BootGate:
         return self._seen
 
     async def _pause(self) -> None:
-        """Wait until the next look is due, or a grant has come."""
+        """Wait until the next look is due, or a grant has arrived."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.inspect_interval_ms / 1000):
                 await self._poke.wait()

@@ -1,4 +1,5 @@
-"""The sign of one process: while it stands, its maker is this bookie, and no other process can become it.
+"""The node in the metadata store that marks one process as this bookie:
+while it exists, no other process can take over.
 
 An ephemeral node, one for each bookie id, held from before serving until the end. It is made only in a transaction that
 
@@ -22,7 +23,7 @@ SETTLE_MS = 100  # between looks at a change whose answer was lost, or at what i
 
 
 class IdHolder:
-    """The sign of one bookie id, as one process sees it."""
+    """The node of one bookie id, as one process uses it."""
 
     def __init__(
         self, store: MetadataStore, root: str, bookie_id: BookieId, retry: MetadataRetry, *, boot_id: str
@@ -36,14 +37,14 @@ class IdHolder:
 
     @property
     def nobody_registered(self) -> tuple[Op, ...]:
-        """Part of a transaction, fails it with NodeExists when a process is registered under this id at that moment.
+        """Return operations by which a transaction fails with NodeExists if a process is registered under this id.
 
         There is no other way to ask for absence: what is made here is removed in the same transaction.
         """
         return tuple(op for path in self._registrations for op in (CreateOp(path, b""), DeleteOp(path, ANY_VERSION)))
 
     async def taking(self) -> tuple[Op, ...]:
-        """The part of a claim that makes the sign, or finds the one that an earlier claim of ours made."""
+        """Return the operations of a claim: they make our node, or check the one that our earlier claim made."""
         found = await self._get(self.path)
         is_ours = found is not None and (found.data, found.owner) == (self._sign, self._store.session_id)
         sign = self.check if is_ours else CreateOp(self.path, self._sign, ephemeral=True)
@@ -58,7 +59,7 @@ class IdHolder:
         return ""
 
     async def take_back(self, provided: CheckOp) -> bool:
-        """Make the sign again if it went with a session of ours. `provided`: the record as we know it.
+        """Make the node again if it ended with a session of ours. `provided`: the record as we know it.
 
         False: another process holds it, or the record was changed. Waits for the metadata store as long as it takes.
         """
@@ -83,13 +84,13 @@ class IdHolder:
                 await self._retry.pause(SETTLE_MS)
 
     async def is_another(self) -> bool:
-        """Return True when another process holds the sign."""
+        """Return True when another process holds the node."""
         found = await self._get(self.path)
         return found is not None and found.data != self._sign
 
     async def let_go(self) -> None:
-        """Remove the sign if it is ours: this process will not be the bookie now. Best effort: it goes with our
-        session."""
+        """Remove the node if it is ours, as this process will not be the bookie now. Best effort:
+        it ends with our session anyway."""
         found = await self._get(self.path)
         if found is not None and found.data == self._sign:
             with contextlib.suppress(errors.MetadataError):

@@ -1,4 +1,4 @@
-"""Cookie and incarnation record in the metadata store: who this bookie is, and which incarnation it is in.
+"""Cookie and incarnation record in the metadata store: which bookie this is, and in which incarnation.
 
 Changed by compare-and-set only, cookie and record in one transaction: that commit is where a new incarnation begins
 (spec/operator.md#K8). The record carries the random id of the process that wrote it, so that a lost answer can be
@@ -33,7 +33,7 @@ _CLAIM_POLL_MS = 250  # while another process stands in the way
 
 @dataclass(frozen=True, slots=True)
 class StoredIdentity:
-    """What the store says. Versions are ABSENT where there is no node.
+    """What the metadata store holds. Versions are ABSENT where there is no node.
 
     `record` None: no incarnation of this bookie in this cluster. One left by an earlier cluster in the same place
     (metaformat does not know it) counts as none, but keeps its version; so does the claim of a first one not yet begun.
@@ -51,12 +51,12 @@ class StoredIdentity:
 
 
 class IdentityStore:
-    """The two nodes of one bookie, and the sign of this process beside them."""
+    """Reads and writes the two nodes of one bookie, and the node that marks this process as that bookie."""
 
     def __init__(
         self, store: MetadataStore, root: str, bookie_id: BookieId, retry: MetadataRetry, clock: Clock, *, boot_id: str
     ) -> None:
-        """`boot_id`: random, of this process."""
+        """`boot_id`: random, drawn by this process."""
         self.holder = IdHolder(store, root, bookie_id, retry, boot_id=boot_id)
         self._record_version = ABSENT  # at which `hold` last saw the record as ours
         self.held = asyncio.Event()  # the record and the sign are ours, as far as `hold` knows
@@ -70,7 +70,7 @@ class IdentityStore:
         self._record_path = paths.incarnation(root, bookie_id)
 
     async def read(self) -> StoredIdentity:
-        """Linearizable: a sync goes first. Raises RefusedToStart when there is no cluster here."""
+        """Read both nodes, linearizably: after a sync. Raises RefusedToStart when there is no cluster here."""
         read = self._retry.read
         await read(lambda: self._store.sync(self._root))
         instance_id = await read(lambda: cluster.instance_id(self._store, self._root))
@@ -90,12 +90,13 @@ class IdentityStore:
         )
 
     async def position(self) -> Stored | None:
-        """Return how far this bookie told that its journals reached; None: it never did. `read` has synced before."""
+        """Return how far our journals reached by the last report; None when there was none.
+        `read` has synced before."""
         path = paths.position(self._root, self._bookie_id)
         return await self._retry.read(lambda: find(self._store, path))
 
     async def claim(self, seen: StoredIdentity, *, wait_ms: int) -> tuple[StoredIdentity, bool]:
-        """Become the one process of this id: our sign is made and our id is written into the record, all or nothing.
+        """Become the one process of this id: make our node and write our boot id into the record, in one transaction.
 
         From then on the process that wrote the record before, if it lives, knows that it is this bookie no more: the
         record is not its own. What others copied here for that process can no longer be published either, as
@@ -134,7 +135,7 @@ class IdentityStore:
             await self._retry.pause(_CLAIM_POLL_MS if reason else SETTLE_MS)
 
     def _claim_of(self, seen: StoredIdentity) -> bytes:
-        """The record as it stood, with our id in it. Older versions compare that id too, and know no other sign."""
+        """Return the record as it stood, with our boot id in it: older versions compare that id alone."""
         none = IncarnationRecord(seen.instance_id, _NOT_BEGUN, BootEpoch(0))
         return cookie.dump_incarnation(dataclasses.replace(seen.record or none, boot_id=self._boot_id))
 
@@ -144,7 +145,8 @@ class IdentityStore:
         )
 
     async def begin_incarnation(self, seen: StoredIdentity, new_cookie: Cookie, record: IncarnationRecord) -> None:
-        """Cookie and record, both as they were `seen` since our claim, become the new ones: all or nothing, durably.
+        """Replace cookie and record, both unchanged since our claim (`seen`), by the new ones in
+        one durable transaction.
 
         Only while our sign stands and nobody is registered under this id: what another acknowledges now is not among
         the marks. Raises VersionConflict when somebody else acted since.
@@ -165,7 +167,7 @@ class IdentityStore:
         )
 
     async def hold(self, record: IncarnationRecord) -> None:
-        """Return never; raise RefusedToStart once another process is this bookie.
+        """Never return; raise RefusedToStart once another process is this bookie.
 
         That is so when the record is no longer the one this process wrote. A sign that went with our session is made
         again, and we go on: as long as nobody claimed the record, nobody was this bookie meanwhile.
@@ -200,12 +202,12 @@ class IdentityStore:
         )
 
     async def while_held(self) -> Sequence[CheckOp]:
-        """Wait until `hold` has found the record and our sign; return checks that make a transaction need both."""
+        """Wait until `hold` has found the record and our node; return checks that make a transaction require both."""
         await self.held.wait()
         return CheckOp(self._record_path, self._record_version), self.holder.check
 
     async def _commit(self, ops: Sequence[Op], seen: StoredIdentity, record: IncarnationRecord) -> None:
-        """`ops`, one of which changes the record, while our sign stands."""
+        """Commit `ops`, one of which changes the record, on condition that our node exists."""
         while True:
             try:
                 await self._store.transact((self.holder.check, *ops))

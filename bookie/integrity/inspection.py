@@ -1,4 +1,4 @@
-"""One look at everything a boot decides on: metadata store, volumes, marker. Writes nothing, anywhere.
+"""Looks once at everything a boot decides on: metadata store, volumes, marker. Writes nothing, anywhere.
 
 Used by the boot itself, by the storage report, and again at the moment a grant arrives: the three see the same thing.
 """
@@ -42,7 +42,7 @@ class Inspection:
 
 
 class BookieInspector:
-    """Looks at one bookie."""
+    """Inspects one bookie."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class BookieInspector:
         self._named: tuple[int, tuple[int, int]] | None = None  # until when, (ledgers, naming us)
 
     async def look(self, *, is_serving: bool = False) -> Inspection:
-        """Waits for the metadata store as long as it takes. Raises RefusedToStart, StorageFailed.
+        """Inspect; wait for the metadata store as long as it takes. Raises RefusedToStart, StorageFailed.
 
         `is_serving`: the marker on disk is this process's own and says nothing about the past.
         """
@@ -110,7 +110,8 @@ class BookieInspector:
         )
 
     async def _is_set_back(self, identity: StoredIdentity) -> bool:
-        """The position is read before the disk is: another process of this id may still be going on."""
+        """Return True when a journal ends before the reported position. Reads the position before the disk: another
+        process of this id may still advance it."""
         stored = await self._identities.position()
         return await dirs.is_set_back(self._world.disk, self._storage) or await position.is_behind(
             self._world, self._storage, stored, identity.record

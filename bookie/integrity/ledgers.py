@@ -1,4 +1,5 @@
-"""What one ledger needs from a bookie that may have lost data: marks, then steps until nothing is missing. Pure.
+"""Decides for one ledger what a bookie that may have lost data must do:
+marks, then steps until nothing is missing. Pure.
 
 The marks (phase one), by what the metadata store says *after* the loss:
 
@@ -27,7 +28,7 @@ from bookie.quorum.shares import Share, Stretch
 
 
 class Loss(enum.Enum):
-    """What may be gone."""
+    """Which data may be lost."""
 
     UNFLUSHED = "unflushed"  # a crash without a journal of entries: entries, but no fence (fences are journaled)
     VOLUMES = "volumes"  # disks: anything
@@ -42,7 +43,7 @@ class LedgerMarks:
 def marks(
     metadata: LedgerMetadata, me: BookieId, loss: Loss, *, guard_fence: bool = True, guard_limbo: bool = True
 ) -> LedgerMarks:
-    """The marks for one ledger. The guards are off only in simulation."""
+    """Return the marks for one ledger. Only the simulation switches guards off."""
     is_named = metadata.names(me)
     is_open = metadata.state is LedgerState.OPEN
     may_hold = is_named or metadata.state is LedgerState.IN_RECOVERY
@@ -55,7 +56,8 @@ def marks(
 
 
 def unreadable_marks(data: bytes, me: BookieId) -> LedgerMarks:
-    """The marks for a record that cannot be read. All formats hold bookie ids as they are: without ours, no limbo.
+    """Return the marks for a record that cannot be read. All formats store bookie ids as text:
+    without our id in it, no limbo.
 
     The fence costs nothing: no client can use such a ledger either.
     """
@@ -72,7 +74,8 @@ class Step(enum.Enum):
 
 
 def next_step(metadata: LedgerMetadata | None, me: BookieId, *, may_have_writer: bool) -> Step:
-    """`metadata` None: deleted. `may_have_writer`: somebody may be writing it still (only asked when OPEN).
+    """Return the next step. `metadata` None: deleted. `may_have_writer`:
+    a writer may still be alive (used only when OPEN).
 
     A fragment is sealed when the ledger is closed or a later segment begins: then its end is decided, without any
     answer of ours (spec/bp46.md#S9). While a ledger is being recovered, nobody but that recovery knows whom it will
@@ -91,26 +94,27 @@ def next_step(metadata: LedgerMetadata | None, me: BookieId, *, may_have_writer:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How long a writer has shown no sign of life: its last confirmed entry and the metadata's version stood still."""
+    """How long a writer has shown no sign of life:
+    neither its last confirmed entry nor the metadata's version changed."""
 
     since_ns: int
     last_confirmed: EntryId
     version: int
 
     def seen(self, now_ns: int, last_confirmed: EntryId, version: int) -> "Silence":
-        """After another look."""
+        """Return the silence after another look."""
         if (last_confirmed, version) == (self.last_confirmed, self.version):
             return self
         return Silence(now_ns, last_confirmed, version)
 
     def is_over(self, now_ns: int, *, grace_ns: int) -> bool:
-        """True when the writer may be taken for dead."""
+        """Return True when the writer may be taken for dead."""
         return now_ns - self.since_ns >= grace_ns
 
 
 def stretches(metadata: LedgerMetadata, me: BookieId, runs: Sequence[IdRange]) -> Iterator[tuple[Stretch, bool]]:
-    """Our share of every sealed segment that names us, ascending, cut where `runs` (inclusive, ascending) begin and
-    end; True: it lies in one of them. An unsealed last segment gives none.
+    """Yield our share of every sealed segment that names us, ascending, split where `runs` (inclusive, ascending) begin
+    and end, with True for a stretch inside a run. An unsealed last segment yields none.
 
     Each costs the same, and some have no entry of ours: a caller can pause between any two of them.
     """
@@ -131,7 +135,7 @@ def stretches(metadata: LedgerMetadata, me: BookieId, runs: Sequence[IdRange]) -
 
 
 def sources(metadata: LedgerMetadata, me: BookieId, entry_id: EntryId, failed: dict[BookieId, int]) -> list[BookieId]:
-    """The bookies to ask for an entry: its write set without us, least failed first, then spread by entry id."""
+    """Return the bookies to ask for an entry: its write set without us, least failed first, then spread by entry id."""
     peers = [bookie for bookie in metadata.write_set(entry_id) if bookie != me]
     turn = entry_id % len(peers) if peers else 0
     return sorted(peers[turn:] + peers[:turn], key=lambda bookie: failed.get(bookie, 0))

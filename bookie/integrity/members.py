@@ -1,4 +1,4 @@
-"""Every bookie that the metadata store knows of: by its cookie, by its registration, or by both.
+"""Finds every bookie that the metadata store knows: by its cookie, by its registration, or by both.
 
 The operator, which has no session with the metadata store, asks a bookie for this list before it lets another one go: a
 bookie that no spec names may still hold data. Nothing is changed here.

@@ -1,4 +1,5 @@
-"""Waiting out a metadata store that does not answer. A boot cannot go on without it, and must not give up either."""
+"""Repeats reads until the metadata store answers.
+A boot cannot go on without an answer, and must not give up either."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -17,14 +18,14 @@ _DELAY_MS_MAX = 5_000
 
 
 class MetadataRetry:
-    """Repeats reads until they are answered. `is_reachable` says how the last one went."""
+    """Repeats reads until they are answered. `is_reachable` says whether the last one was."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.is_reachable = True
 
     async def read(self, call: Callable[[], Awaitable[T]]) -> T:
-        """`call()`, again and again while the store does not answer. A true refusal (no such node) is raised.
+        """Return `call()`; repeat it while the store does not answer. Raises a true refusal (no such node).
 
         Only for calls that change nothing: a write whose answer was lost must be looked at, not repeated.
         """

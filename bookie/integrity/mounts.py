@@ -1,4 +1,4 @@
-"""Mount proof: what the kernel says about a directory -> is the configured volume really there? Pure.
+"""Mount proof: decides by the kernel's facts about a directory whether the configured volume is really there. Pure.
 
 The naive test ("a mount point, and not the root's device") is useless inside a pod: where a volume is missing, kubelet
 bind-mounts the empty host directory, which is a mount point too. Rule: spec/operator.md#K1.
@@ -16,7 +16,8 @@ _EMPTY_DIR = "kubernetes.io~empty-dir"
 
 
 def prove(mount: Mount, *, checks: bool, shared_ok: bool, pod_uid: str) -> MountReport:
-    """The report on one volume. `checks` False: there is no kubelet here. `shared_ok`: may lie on the node's disk."""
+    """Return the report on one volume. `checks` False: there is no kubelet here. `shared_ok`:
+    may lie on the node's disk."""
     proof, reason = _judge(mount, shared_ok=shared_ok, pod_uid=pod_uid) if checks else (MountProof.UNCHECKED, "")
     if not checks and not mount.exists:
         reason = "the directory does not exist yet"
@@ -35,7 +36,7 @@ def prove(mount: Mount, *, checks: bool, shared_ok: bool, pod_uid: str) -> Mount
 
 
 def unsettled(report: MountReport) -> MountReport:
-    """Two looks that differ prove nothing."""
+    """Return the report when two looks differ: they prove nothing."""
     return MountReport(MountProof.SUSPECT, reason=f"{report.root or 'the mount'} changed between two looks")
 
 

@@ -1,4 +1,4 @@
-"""The note that a repair is due: a small file on each volume, from before phase one until the end of phase two.
+"""The note that a repair is due: a small file on each volume, written before phase one and removed after phase two.
 
     <directory>/REPAIR    JSON: why, since which boot, and whether what is on disk must be read to be believed
 
@@ -16,7 +16,7 @@ from bookie.ports.disk import Disk, replace_durably
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """`verify`: a part of the disks was lost and another kept, so an index entry proves nothing (spec/bp46.md#T15)."""
+    """What to repair. `verify`: part of the disks was lost, so an index entry proves nothing (spec/bp46.md#T15)."""
 
     reason: str
     boot_epoch: int
@@ -24,7 +24,7 @@ class Note:
 
 
 async def write(disk: Disk, volumes: tuple[ConfiguredVolume, ...], note: Note) -> None:
-    """Make the note durable on every volume; what an earlier note asks to verify is verified still."""
+    """Make the note durable on every volume; keep the `verify` of an earlier note."""
     before = await read(disk, volumes)
     if before is not None and before.verify:
         note = Note(note.reason, note.boot_epoch, verify=True)
@@ -33,7 +33,7 @@ async def write(disk: Disk, volumes: tuple[ConfiguredVolume, ...], note: Note) -
 
 
 async def read(disk: Disk, volumes: tuple[ConfiguredVolume, ...]) -> Note | None:
-    """The most careful of the notes there are; None when no repair is due. One that cannot be read asks for all."""
+    """Return the most careful of all notes; None: no repair is due. A note that cannot be read asks for everything."""
     found: list[Note] = []
     for volume in volumes:
         try:

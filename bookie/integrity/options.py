@@ -1,4 +1,4 @@
-"""IntegrityOptions: what a bookie that lost data may do by itself, and how hard it works to get it back."""
+"""IntegrityOptions: what a bookie that lost data may do by itself, and how fast it repairs."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,9 @@ KUBERNETES, NONE = "kubernetes", "none"
 
 @dataclass(frozen=True, slots=True)
 class IntegrityOptions:
-    """`regeneration`: who allows empty volumes to take over an existing identity. "gated": the operator, by its gates;
-    "manual": a person; for the bookie both mean that it waits for a grant. "local": it acts itself (development).
+    """Options of integrity. `regeneration`: who lets empty volumes take over an existing identity: "gated": the
+    operator, by its gates; "manual": a person (the bookie waits for a grant in both cases); "local": the bookie itself
+    (development).
 
     `volume_proof` "none": mounts are not checked, as where there is no kubelet. `shared_filesystem_ok`: configured
     directories that may lie on the node's own disk.

@@ -1,4 +1,4 @@
-"""Phase one: look at every ledger and make the marks durable, before the cookie is touched and anything is served.
+"""Phase one: looks at every ledger and makes the marks durable, before the cookie changes and before the bookie serves.
 
 Returns only when every mark is on disk (spec/storage.md#E5; CONFORMANCE.md#B33, B34). May be repeated at any time:
 marks are only ever added.
@@ -36,7 +36,8 @@ async def run(
     *,
     epoch: BootEpoch,
 ) -> None:
-    """Fence and put in limbo, durably, what `integrity.ledgers.marks` says. `epoch` is kept beside each limbo mark."""
+    """Fence and put in limbo, durably, the ledgers that `integrity.ledgers.marks` names.
+    Each limbo mark keeps `epoch`."""
     progress.enter("one")
     waiting: list[MarkToSet] = []
     async for batch in scan(ledgers, retry, concurrency=options.scan_concurrency):

@@ -1,4 +1,4 @@
-"""Phase two, beside serving: every ledger in limbo is recovered if it must be, copied, flushed, cleared, flushed.
+"""Phase two, beside serving: recover every ledger in limbo if needed, copy, flush, clear its mark, flush.
 
 The limbo marks on disk are the work list, so it is resumable from any cut. Per ledger: metadata is read afresh; its
 end is decided without any answer of ours (spec/bp46.md#S9); what is missing is fetched and verified; only when that is
@@ -48,10 +48,10 @@ _WRITER_POLL_MS = 1_000
 
 
 class Opener(Protocol):
-    """What a repair asks of a client about whole ledgers."""
+    """The client operations on whole ledgers that a repair needs."""
 
     async def recover(self, ledger_id: LedgerId) -> None:
-        """Decide the ledger's end; returns when it is closed. Raises BookieError."""
+        """Recover the ledger; return when it is closed. Raises BookieError."""
         ...
 
     async def last_confirmed(self, ledger_id: LedgerId) -> EntryId:
@@ -60,7 +60,7 @@ class Opener(Protocol):
 
 
 class ClientOpener:
-    """`Opener` by the client library, with the password that the metadata holds."""
+    """Implements `Opener` by the client library, with the password from the metadata."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -79,7 +79,7 @@ class ClientOpener:
 
 @dataclass(slots=True)
 class _Work:
-    """One ledger in limbo."""
+    """The state of one ledger in limbo."""
 
     due_ns: int = 0
     failures: int = 0
@@ -88,7 +88,7 @@ class _Work:
 
 
 class LimboRepair:
-    """One run over all marks. `run` returns when none is left."""
+    """Repairs all ledgers in limbo. `run` returns when none is left."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class LimboRepair:
         self._work: dict[LedgerId, _Work] = {}
 
     async def run(self) -> None:
-        """Repair until no ledger is in limbo and that is durable."""
+        """Repair until no ledger is in limbo, durably."""
         async with contextlib.aclosing(self._store.ledgers()) as ledgers:
             self._work = {ledger_id: _Work() async for ledger_id in ledgers if self._is_limbo(ledger_id)}
         progress = self._progress
@@ -164,8 +164,8 @@ class LimboRepair:
         return whole
 
     async def _clear(self, whole: list[LedgerId]) -> None:
-        """CRASH: entries are durable before their mark is cleared, and the cleared mark before the ledger counts as
-        done. Cut in between, the mark stands, and the next run finds nothing missing."""
+        """Clear the marks. CRASH: entries are durable before their mark is cleared, and the cleared mark before the
+        ledger counts as done. After a power cut in between, the mark stands, and the next run finds nothing missing."""
         if not whole:
             return
         await self._store.flush()
@@ -186,7 +186,8 @@ class LimboRepair:
         self._progress.notify()
 
     async def _repair(self, ledger_id: LedgerId) -> bool:
-        """One attempt at one ledger. True when nothing of it is missing; else it is tried again later."""
+        """Try once to repair one ledger. Return True when nothing of it is missing;
+        else the caller tries again later."""
         work = self._work[ledger_id]
         try:
             metadata, version = await self._metadata(ledger_id)
@@ -216,7 +217,7 @@ class LimboRepair:
         return True
 
     async def _metadata(self, ledger_id: LedgerId) -> tuple[LedgerMetadata | None, int]:
-        """Read the ledger's metadata as it is now; None when the ledger is deleted. Raises BadInput."""
+        """Read the ledger's present metadata; None when the ledger is deleted. Raises BadInput."""
         await self._retry.read(lambda: self._ledgers.store.sync(self._ledgers.path(ledger_id)))
         try:
             return await self._retry.read(lambda: self._ledgers.get(ledger_id))

@@ -1,4 +1,4 @@
-"""Tells the metadata store how far journals and entry logs reached, and asks at the next boot whether they still do.
+"""Reports to the metadata store how far journals and entry logs reached, and checks that at the next boot.
 
     sync of a group, of a checkpoint's logs ──► position, at most once a second ──► the next boot compares
 
@@ -36,8 +36,8 @@ _RENEW_NS = 10 * NS_PER_S
 async def is_behind(
     world: World, storage: StorageOptions, stored: Stored | None, record: IncarnationRecord | None
 ) -> bool:
-    """True when a journal or a ledger directory holds less than this incarnation told. A position that cannot be read
-    tells nothing."""
+    """Return True when a journal or a ledger directory holds less than this incarnation reported. An unreadable
+    report proves nothing."""
     if stored is None or record is None:
         return False
     try:
@@ -57,7 +57,7 @@ async def is_behind(
 
 
 class PositionKeeper:
-    """Tells the position, as one task beside serving."""
+    """Reports the position, as one task beside serving."""
 
     def __init__(
         self, store: EntryStore, metadata: MetadataStore, root: str, bookie_id: BookieId, record: IncarnationRecord
@@ -69,7 +69,7 @@ class PositionKeeper:
         self._told_ns = 0
 
     async def run(self, clock: Clock) -> None:
-        """Tell the position whenever it is due, until cancelled."""
+        """Report the position whenever it is due, until cancelled."""
         while True:
             now_ns = clock.monotonic_ns()
             journals = tuple((mark.file_id, mark.offset) for mark in self._store.journaled)
@@ -89,7 +89,7 @@ class PositionKeeper:
         return position != self._told and now_ns - self._told_ns >= _RENEW_NS
 
     async def _tell(self, position: Position) -> None:
-        """Raises MetadataError; then it may be told or not, and is told again."""
+        """Report the position. Raises MetadataError: the write may have happened, and is repeated."""
         data = dump_position(position)
         try:
             stored = await self._metadata.get(self._path)

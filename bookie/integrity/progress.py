@@ -1,4 +1,4 @@
-"""How far the repair is: counters that the phases advance and the admin service shows."""
+"""Counts the progress of the repair: the phases advance the counters, the admin service shows them."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ class BootProgress:
         self.is_done = False
 
     def enter(self, phase: str) -> None:
-        """A phase begins: "one", "cookie", "two" or "done"."""
+        """Enter a phase: "one", "cookie", "two" or "done"."""
         if phase == "one":
             self._phase_one_began_ns = self._clock.monotonic_ns()
             self.scanned = self.total = self.member = self.fenced = self.limbo = 0
@@ -57,14 +57,14 @@ class BootProgress:
         self.notify()
 
     def end_phase_one(self) -> None:
-        """The marks are durable."""
+        """Note that the marks are durable."""
         self.phase_one_ms = self._phase_one_so_far_ms()
         self._phase_one_began_ns = 0
         self.pending = self.limbo
         self.notify()
 
     def copied(self, size: int) -> None:
-        """One entry of `size` bytes was fetched, verified and stored."""
+        """Count one entry of `size` bytes that was fetched, verified and stored."""
         now_ns = self._clock.monotonic_ns()
         if not self._samples or now_ns - self._samples[-1][0] >= _SAMPLE_NS:
             self._samples.append((now_ns, self.bytes_copied))
@@ -72,7 +72,7 @@ class BootProgress:
         self.bytes_copied += size
 
     def notify(self) -> None:
-        """Wake the watchers: there is something that they should see at once."""
+        """Wake the watchers to look at once."""
         self._changed.set()
 
     def snapshot(self, state: State) -> RepairStatus:
@@ -101,7 +101,7 @@ class BootProgress:
         )
 
     async def watch(self, state: Callable[[], State], interval_ms: int) -> AsyncIterator[RepairStatus]:
-        """A snapshot now, at each change, and at least every `interval_ms`, until the repair is done."""
+        """Yield a snapshot now, at each change, and at least every `interval_ms`, until the repair is done."""
         while True:
             self._changed.clear()
             status = self.snapshot(state())

@@ -1,4 +1,4 @@
-"""Read the metadata of every ledger of the cluster: bounded in flight and in memory, and once begun, never incomplete.
+"""Reads the metadata of every ledger of the cluster, with bounds in flight and in memory; a result is never incomplete.
 
 Before the first read stands a `sync`, so that everything committed before this bookie came back is seen; a ledger made
 later cannot have lost anything here, since nothing is served yet (spec/bp46.md#R7). A deleted ledger is skipped; one
@@ -19,7 +19,7 @@ from bookie.metadata.ledger import LedgerMetadata
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """One ledger. `metadata` None: it cannot be read; then `data` is what stands there."""
+    """The metadata of one ledger. `metadata` None: it cannot be parsed; then `data` is the stored bytes."""
 
     ledger_id: LedgerId
     metadata: LedgerMetadata | None

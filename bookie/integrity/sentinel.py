@@ -1,4 +1,4 @@
-"""The sentinel: a small file on each volume that says whose it is, and of which incarnation. Codec only.
+"""The sentinel: a small file on each volume that names its bookie and incarnation. Codec only.
 
     <directory>/BOOKIE    one JSON object, one line, with a check over the rest
 
@@ -29,7 +29,7 @@ def dump(mark: Sentinel) -> bytes:
 
 
 def load(data: bytes) -> Sentinel:
-    """Raises BadInput: torn, rotten, or of a format from the future."""
+    """Load a sentinel. Raises BadInput: torn, rotten, or of a future format."""
     try:
         fields = json.loads(data)
         check = fields.pop("check")

@@ -1,4 +1,4 @@
-"""Writing on volumes: sentinels and directory cookies, each replaced whole and durable on return.
+"""Writes sentinels and directory cookies on volumes, each replaced whole and durable on return.
 
 The sentinel goes first on a fresh volume and last on a finished one: a volume without one is never taken for ours, and
 one that says "regenerating" never for whole.
@@ -41,7 +41,7 @@ async def write_sentinels(
 
 
 async def write_cookies(disk: Disk, volumes: tuple[ConfiguredVolume, ...], seen: Inspection) -> None:
-    """`current/VERSION` on every volume, the bytes that stand in the metadata store."""
+    """Write `current/VERSION` on every volume: the cookie's bytes as the metadata store holds them."""
     data = cookie.dump_cookie(seen.master)
     for volume in volumes:
         await disk.make_dir(dirs.current(volume.path))

@@ -1,4 +1,4 @@
-"""Several coroutines side by side, as one call: their results in order, or one plain error."""
+"""Runs several coroutines side by side as one call: returns their results in order, or raises one plain error."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run all; when one fails, the others are cancelled and its error is raised as it is, not in a group."""
+    """Run all; when one fails, cancel the others and raise its error as it is, not in a group."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in work]

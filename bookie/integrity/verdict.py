@@ -21,7 +21,7 @@ _WORST_CONTENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a verdict stands on.
+    """All facts that decide a verdict.
 
     `cookie_problem`: why the stored cookie cannot be ours as configured ("" when it can, or is absent).
     `ledgers_naming_me`: UNCOUNTED until somebody looked. `lost_writes`: the last stop was not clean, and that boot did
@@ -39,7 +39,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`verdict` None: a fact is missing that can still be had (the count of ledgers naming this bookie)."""
+    """The outcome. `verdict` None: a fact is still missing (the count of ledgers that name this bookie)."""
 
     verdict: Verdict | None
     reason: str
@@ -51,7 +51,7 @@ class Decision:
 
 
 def decide(facts: Facts) -> Decision:
-    """The verdict, and one readable sentence why."""
+    """Return the verdict, and one readable sentence with the reason."""
     return _mounts(facts) or _bad_contents(facts) or _cookie(facts) or _incarnation(facts)
 
 
@@ -104,7 +104,7 @@ def _cookie(facts: Facts) -> Decision | None:
 
 
 def _incarnation(facts: Facts) -> Decision:
-    """The cookie stands, the mounts are proven, and every volume is empty, valid or half regenerated."""
+    """Decide where the cookie stands, the mounts are proven, and every volume is empty, valid or half regenerated."""
     begun = [volume for volume in facts.volumes if volume.contents is Contents.REGENERATING]
     empty = tuple(volume.name for volume in facts.volumes if volume.contents is Contents.EMPTY)
     if empty:
@@ -127,7 +127,7 @@ def _incarnation(facts: Facts) -> Decision:
 
 
 def _is_committed(volume: VolumeReport, record: IncarnationRecord | None) -> bool:
-    """Did this volume's regeneration reach the metadata store, the linearization point?"""
+    """Return True when this volume's regeneration reached the metadata store, the linearization point."""
     mark = volume.sentinel
     assert mark is not None, "a regenerating volume has a sentinel"
     return record is not None and (mark.incarnation, mark.grant_id) == (record.incarnation, record.grant_id)

@@ -1,4 +1,4 @@
-"""Look at every configured volume. Reads only: before the verdict not one byte is written (spec/operator.md#K4).
+"""Looks at every configured volume. Only reads: before the verdict no byte is written (spec/operator.md#K4).
 
 What is looked at: the mount, the sentinel, the directory cookie (`current/VERSION`), and whether anything is there at
 all. `lost+found` and our own half-written sentinel do not count. What it means together is `verdict`'s business.
@@ -38,7 +38,8 @@ class ConfiguredVolume:
 
 @dataclass(frozen=True, slots=True)
 class VolumeExpectation:
-    """What a volume of ours must agree with. `record` None: the metadata store knows no incarnation of this bookie."""
+    """The facts that a volume of ours must agree with. `record` None:
+    the metadata store knows no incarnation of this bookie."""
 
     bookie_id: BookieId
     instance_id: str
@@ -47,7 +48,7 @@ class VolumeExpectation:
 
 
 def configured(options: StorageOptions) -> tuple[ConfiguredVolume, ...]:
-    """Every directory once, in the order of Java's cookie check: journals, ledgers, indexes."""
+    """Return every directory once, in the order of Java's cookie check: journals, ledgers, indexes."""
     roles = ((JOURNAL, options.journal_dirs), (LEDGERS, options.ledger_dirs), (INDEX, options.index_dirs))
     volumes: dict[str, ConfiguredVolume] = {}
     for role, directories in roles:
@@ -59,7 +60,8 @@ def configured(options: StorageOptions) -> tuple[ConfiguredVolume, ...]:
 async def inspect(
     world: World, storage: StorageOptions, options: IntegrityOptions, expected: VolumeExpectation
 ) -> tuple[VolumeReport, ...]:
-    """Reports on all configured volumes, in their order. Raises StorageFailed when a volume cannot be read."""
+    """Return the reports on all configured volumes, in their order.
+    Raises StorageFailed when a volume cannot be read."""
     volumes = configured(storage)
     proofs = [await _mount(world, volume, options) for volume in volumes]
     if options.volume_proof == KUBERNETES and options.mount_settle_ms:
@@ -72,8 +74,8 @@ async def inspect(
 async def told_of_data(
     world: World, storage: StorageOptions, uri: MetadataUri, error: errors.NoCluster
 ) -> errors.RefusedToStart:
-    """Return what a bookie with data says where there is no cluster: what its disks hold, and what to try. A bookie
-    without data says `error`, which advises to make a cluster."""
+    """Return the error of a bookie without a cluster: when it has data, what its disks hold and what to try; else
+    `error`, which advises to make a cluster."""
     for volume in configured(storage):
         if holds := await _what_it_holds(world, volume):
             return errors.RefusedToStart(
@@ -96,7 +98,7 @@ async def _what_it_holds(world: World, volume: ConfiguredVolume) -> str:
 
 
 async def _names_in(world: World, volume: ConfiguredVolume) -> list[str]:
-    """Return what is on the volume; nothing where there is only what a start makes before it looks."""
+    """Return the names on the volume; none when there is only what a start makes before it looks."""
     names = [name for name in await world.disk.list(volume.path) if name not in _NOT_CONTENT]
     is_empty = names == ["current"] and not await world.disk.list(f"{volume.path}/current")
     return [] if is_empty else names
@@ -149,7 +151,7 @@ async def _contents(
 
 
 async def _cookie(world: World, volume: ConfiguredVolume) -> Cookie | str:
-    """The directory cookie, or why there is none."""
+    """Return the directory cookie, or the reason why there is none."""
     try:
         return cookie.load_cookie(await world.disk.read(f"{volume.path}/{COOKIE_FILE}"))
     except errors.FileMissing:
@@ -172,7 +174,7 @@ def _without_sentinel(names: list[str], found: Cookie | str, expected: VolumeExp
 def judge_sentinel(
     volume: ConfiguredVolume, mark: Sentinel, found: Cookie | str, expected: VolumeExpectation
 ) -> tuple[Contents, str]:
-    """Judge what a readable sentinel, the directory cookie and the metadata store say together. Pure."""
+    """Decide what a readable sentinel, the directory cookie and the metadata store prove together. Pure."""
     if (mark.bookie_id, mark.instance_id) != (expected.bookie_id, expected.instance_id):
         return Contents.FOREIGN, _foreign(mark.bookie_id, mark.instance_id, expected)
     if (mark.role, mark.volume) != (volume.role, volume.name):
@@ -206,7 +208,7 @@ def judge_sentinel(
 
 
 def _foreign(bookie_id: BookieId, instance_id: str, expected: VolumeExpectation) -> str:
-    """Say whose volume it is, and what may have happened. It never advises to make a cluster: data is here."""
+    """Say whose volume it is, and what may have happened. Never advises to make a cluster: the volume holds data."""
     whose = f"a volume of bookie {bookie_id}, cluster {instance_id or '(none)'}"
     if instance_id != expected.instance_id:
         return (
