@@ -195,15 +195,18 @@ def judge_sentinel(
     if record is None:
         return Contents.VALID, "the metadata store knows no incarnation of this bookie"
     if mark.incarnation < record.incarnation:
-        return Contents.STALE, f"of incarnation {mark.incarnation}, the current one is {record.incarnation}"
+        return Contents.STALE, f"it is of incarnation {mark.incarnation}, the current one is {record.incarnation}"
     # The sentinel is written before the store is told, so it may be ahead by the one boot that was not told.
     if mark.incarnation > record.incarnation or mark.boot_epoch > record.boot_epoch + 1:
         return Contents.UNKNOWN, (
-            f"of incarnation {mark.incarnation}, boot {mark.boot_epoch}; the metadata store is behind it "
+            f"it is of incarnation {mark.incarnation}, boot {mark.boot_epoch}; the metadata store is behind it "
             f"({record.incarnation}, {record.boot_epoch}): was it restored from a backup?"
         )
     if mark.boot_epoch < record.boot_epoch:
-        return Contents.STALE, f"of boot {mark.boot_epoch}, the last one was {record.boot_epoch}: it went back in time"
+        return (
+            Contents.STALE,
+            f"it is of boot {mark.boot_epoch}, the last was {record.boot_epoch}: it went back in time",
+        )
     return Contents.VALID, ""
 
 
@@ -225,4 +228,4 @@ def _judge_regenerating(incarnation: int, grant_id: str, record: IncarnationReco
         return Contents.REGENERATING, f"a regeneration under grant {grant_id} began and did not reach the cookie"
     if record is not None and incarnation == current and grant_id == record.grant_id:
         return Contents.REGENERATING, f"the regeneration under grant {grant_id} reached the cookie and was interrupted"
-    return Contents.STALE, f"of a regeneration under grant {grant_id} (incarnation {incarnation}) that was overtaken"
+    return Contents.STALE, f"its regeneration (grant {grant_id}, incarnation {incarnation}) was overtaken by another"

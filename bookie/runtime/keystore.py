@@ -74,7 +74,9 @@ def _read_pem(setting: str, path: str) -> bytes:
     """Return the text of the file. Refuse an empty one: OpenSSL would take it, and then fail in each handshake."""
     text = _read(setting, path)
     if b"-----BEGIN " not in text:
-        raise errors.BadInput(f"{setting} {path} holds nothing in PEM form (no -----BEGIN): another file, or type?")
+        raise errors.BadInput(
+            f"{setting} {path} holds nothing in PEM form (no -----BEGIN): correct the file, or its type"
+        )
     return text
 
 

@@ -47,7 +47,7 @@ def _sasl(settings: Settings) -> tuple[str, Secret]:
     wanted = bool(settings.text("zkJaasFile")) or not settings.values["zkJaasSectionName"].is_default
     if not path:
         if wanted:
-            raise BadInput("zkJaasSectionName without zkJaasFile or saslJaasFile: name the file that has the section")
+            raise BadInput("zkJaasSectionName needs zkJaasFile or saslJaasFile: set it to the file with that section")
         return "", Secret("")
     options = jaas.read_section(path, section, must_exist=wanted)
     if not options and not wanted:

@@ -32,7 +32,7 @@ def find(settings: Settings, user: str) -> Iterator[str]:
             " over HTTP: take it out, and let callers from elsewhere show a certificate (httpServerTlsEnable=true)"
         )
     if settings.is_true("httpServerTlsEnable") and not settings.text("adminTlsDirectory"):
-        yield "httpServerTlsEnable=true needs adminTlsDirectory: its certificates are those shown and obeyed"
+        yield "httpServerTlsEnable=true needs adminTlsDirectory: HTTP shows and checks the certificates in it"
     advertised = settings.text("advertisedAddress").strip()
     if advertised and not _is_host(advertised):
         yield f"advertisedAddress is {advertised!r}, not a host's name or address (its port is bookiePort)"

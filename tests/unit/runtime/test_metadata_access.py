@@ -80,7 +80,7 @@ def test_zookeeper_s_names_for_tls(folder: Path) -> None:
     ("text", "told"),
     [
         ("zkEnableSecurity=true", "zkEnableSecurity=true without a user"),
-        ("zkJaasSectionName=Mine", "zkJaasSectionName without zkJaasFile"),
+        ("zkJaasSectionName=Mine", "zkJaasSectionName needs zkJaasFile"),
         ("saslJaasFile=@/jaas.conf\nzkJaasSectionName=Nobody", "has no section Nobody"),
         ("zkJaasFile=@/jaas.conf\nzkJaasSectionName=Kerberos", "no username and no password"),
         ("zkJaasFile=@/none", "none cannot be read"),
