@@ -4,14 +4,12 @@ As Java's `initnewcluster`: root, available, available/readonly and INSTANCEID i
 change to a cluster that exists. Rules: spec/metadata.md#M5, M6.
 """
 
-import contextlib
-
 from bookie.base import errors
 from bookie.client.ledgers import LedgerStore
 from bookie.metadata import paths
 from bookie.metadata.paths import LayoutKind, MetadataUri
 from bookie.ports.entropy import Entropy
-from bookie.ports.metadata_store import CreateOp, MetadataStore, find_data
+from bookie.ports.metadata_store import CreateOp, MetadataStore, create_if_missing, find_data
 
 _ATTEMPTS = 10  # after lost answers
 
@@ -22,7 +20,7 @@ async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
     made = _new_instance_id(entropy)
     parent = parsed.root.rsplit("/", 1)[0]
     if parent:
-        await _create_if_missing(store, parent, b"")
+        await create_if_missing(store, parent)
     ops = [
         CreateOp(parsed.root, b""),
         CreateOp(paths.available(parsed.root), b""),
@@ -98,7 +96,7 @@ async def open_layout(store: MetadataStore, uri: MetadataUri, *, is_new: bool = 
                     f"{path} is gone from the metadata store, and ledgers are there: restore that record (of another "
                     f"cluster of the same kind, or from a backup); {wanted.value} is no more than a guess"
                 )
-            await _create_if_missing(store, path, paths.dump_layout(wanted))
+            await create_if_missing(store, path, paths.dump_layout(wanted))
         except errors.NodeMissing:
             raise _no_cluster(uri.root) from None
     else:
@@ -131,8 +129,3 @@ def _new_instance_id(entropy: Entropy) -> str:
     token[8] = token[8] & 0x3F | 0x80
     text = token.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-async def _create_if_missing(store: MetadataStore, path: str, data: bytes) -> None:
-    with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):  # the caller reads what stands there
-        await store.create(path, data)

@@ -14,7 +14,16 @@ from bookie.client import arguments
 from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.metadata.paths import LayoutKind
-from bookie.ports.metadata_store import ANY_VERSION, CheckOp, MetadataStore, PutOp, Stored, find, find_children
+from bookie.ports.metadata_store import (
+    ANY_VERSION,
+    CheckOp,
+    MetadataStore,
+    PutOp,
+    Stored,
+    create_if_missing,
+    find,
+    find_children,
+)
 
 LEGACY_ID_END = 10**10  # ten digits
 _CREATE_ATTEMPTS = 20
@@ -162,7 +171,7 @@ class LedgerStore:
             counter = await self._count(f"{base}/ID-")
             if counter < paths.SHORT_ID_END:
                 return LedgerId(counter)
-            await self._create_quietly(paths.idgen_long(self.root))
+            await create_if_missing(self.store, paths.idgen_long(self.root), parents=True)
         return await self._next_long_id()
 
     async def stored(self, ledger_id: LedgerId) -> Stored:
@@ -195,7 +204,7 @@ class LedgerStore:
                 counter = await self._count(f"{base}/HOB-{high:010d}/ID-")
                 if counter < paths.SHORT_ID_END:
                     return LedgerId(high << 32 | counter)
-            await self._create_quietly(f"{base}/HOB-{high + 1:010d}")
+            await create_if_missing(self.store, f"{base}/HOB-{high + 1:010d}", parents=True)
             for old in sorted(names)[: -(_HOB_KEPT - 1)]:
                 with contextlib.suppress(errors.MetadataError):  # housekeeping only
                     await self.store.delete(f"{base}/{old}", 0)
@@ -211,7 +220,3 @@ class LedgerStore:
                 await self.store.delete(path)
             return int(path[len(prefix) :])
         raise errors.OutcomeUnknown(f"making {prefix}: the metadata store gave no answer: look, then try again")
-
-    async def _create_quietly(self, path: str) -> None:
-        with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):  # the caller looks again
-            await self.store.create(path, b"", parents=True)

@@ -70,10 +70,6 @@ class File(Protocol):
         """Write all buffers at the end; return the offset of the first byte. Not durable before `sync`."""
         ...
 
-    async def pwrite(self, offset: int, data: Buffer) -> None:
-        """Overwrite at `offset` (the file grows when needed). Not durable before `sync`."""
-        ...
-
     async def pread(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
         ...

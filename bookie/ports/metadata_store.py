@@ -4,6 +4,7 @@ Promised: per path, linearizable compare-and-set; ephemeral nodes die with the s
 (`OutcomeUnknown` means that the change may have happened); that every change is reported (watches coalesce).
 """
 
+import contextlib
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -176,6 +177,12 @@ async def find_children(store: MetadataStore, path: str) -> list[str]:
         return await store.children(path)
     except errors.NodeMissing:
         return []
+
+
+async def create_if_missing(store: MetadataStore, path: str, data: bytes = b"", *, parents: bool = False) -> None:
+    """Create the node at `path` if there is none. Whether it happened may be unknown: the caller looks again."""
+    with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):
+        await store.create(path, data, parents=parents)
 
 
 class MetadataStores(Protocol):

@@ -73,9 +73,6 @@ class SystemFile:
     async def append_and_sync(self, buffers: Sequence[Buffer]) -> int:
         return await self._writer.call(self._append_and_sync, buffers)
 
-    async def pwrite(self, offset: int, data: Buffer) -> None:
-        await self._writer.call(self._pwrite, offset, data)
-
     async def sync(self) -> None:
         await self._writer.call(self._sync_and_rest)
 
@@ -127,10 +124,6 @@ class SystemFile:
         start = self._append(buffers)
         self._sync()
         return start
-
-    def _pwrite(self, offset: int, data: Buffer) -> None:
-        assert self._blocks is None, f"{self.path}: whole blocks at its end"
-        self._write_at(offset, [data])
 
     def _write_at(self, offset: int, buffers: Sequence[Buffer]) -> None:
         self._check()

@@ -110,7 +110,7 @@ class _Access:
         again."""
         nonce = secrets.token_hex(_NONCE_SIZE)
         client = sasl.DigestClient(self._user, self._password, nonce, digest_uri=_DIGEST_URI, server="ZooKeeper")
-        payload: bytes | None = client.first()
+        payload: bytes | None = b""  # the exchange begins with an empty message of the client
         try:
             for xid in range(1, 4):
                 answer = self._ask(xid, payload or b"", timeout_s)

@@ -317,11 +317,6 @@ class SimFile:
         await self._disk.wait(self._disk.faults.write_latency_ns)
         return offset
 
-    async def pwrite(self, offset: int, data: Buffer) -> None:
-        self._check()
-        self._write(offset, bytes(data))
-        await self._disk.wait(self._disk.faults.write_latency_ns)
-
     async def pread(self, offset: int, size: int) -> bytes:
         (data,) = await self.pread_many([(offset, size)])
         return data

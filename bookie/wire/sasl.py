@@ -95,10 +95,6 @@ class DigestClient:
         self._server = server
         self._rspauth: str | None = None
 
-    def first(self) -> bytes:
-        """Return the message that begins the exchange."""
-        return b""
-
     def answer(self, payload: bytes) -> bytes | None:
         """Return the answer to the bookie's message; None when the exchange is over. Raises Unauthorized."""
         given = _parse(payload, _CHALLENGE_SIZE_MAX)

@@ -138,17 +138,6 @@ async def many_buffers_are_appended_whole(bench: Bench) -> None:
     await file.close()
 
 
-async def pwrite_overwrites_and_grows_with_zeros_between(bench: Bench) -> None:
-    file = await bench.world.disk.open(f"{bench.directory}/f", create=True)
-    await file.append([b"aaaa"])
-    await file.pwrite(1, b"bb")
-    await file.pwrite(6, b"c")
-    assert file.size == 7
-    assert await file.pread(0, 7) == b"abba\0\0c"
-    assert await file.append([b"d"]) == 7
-    await file.close()
-
-
 async def a_file_in_blocks_is_appended_to_in_whole_blocks_and_read_as_any_other(bench: Bench) -> None:
     disk = bench.world.disk
     blocks = [bytes([number % 251]) * 1000 + b"x" for number in range(4096)]
@@ -278,12 +267,11 @@ async def what_was_synced_survives_a_power_cut(bench: Bench) -> None:
     file = await disk.open(path, create=True)
     await disk.sync_dir(bench.directory)
     await file.append([b"a" * 5000])
-    await file.pwrite(100, b"b" * 100)
     await file.sync()
     await file.append([b"c" * 5000])
     after = bench.power_cut().disk
     content = await after.read(path)
-    assert content[:5000] == b"a" * 100 + b"b" * 100 + b"a" * 4800
+    assert content[:5000] == b"a" * 5000
 
 
 async def a_synced_rename_survives_a_power_cut(bench: Bench) -> None:
@@ -295,7 +283,6 @@ async def a_synced_rename_survives_a_power_cut(bench: Bench) -> None:
 DISK: list[Examination] = [
     appended_buffers_are_one_run_of_bytes_at_the_returned_offset,
     many_buffers_are_appended_whole,
-    pwrite_overwrites_and_grows_with_zeros_between,
     a_file_in_blocks_is_appended_to_in_whole_blocks_and_read_as_any_other,
     reads_are_short_only_at_the_end_of_the_file,
     truncate_cuts_and_the_next_append_follows,

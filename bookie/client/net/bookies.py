@@ -98,22 +98,14 @@ class BookieClient:
         """Have the bookie put on disk all entries of the ledger that it acknowledged."""
         await self._call(bookie_id, messages.ForceRequest(0, v3.VERSION, arguments.ledger_id(ledger_id)))
 
-    async def list_entries(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int]]:
-        """Return the entries that the bookie holds, as runs (first, last), inclusive. Raises RequestTimedOut for a Java
-        bookie on DbLedgerStorage, which never answers (spec/wire.md#W15)."""
-        return availability.decode(await self._list(bookie_id, ledger_id))
-
     async def list_groups(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int, int, int]]:
         """Return the entries that the bookie holds, in groups as sent: (first start, last start, size, period), period
-        0 for a single run."""
-        return availability.decode_groups(await self._list(bookie_id, ledger_id))
-
-    async def _list(self, bookie_id: BookieId, ledger_id: LedgerId) -> bytes:
-        response = await self._call(
-            bookie_id, messages.ListEntriesRequest(0, v3.VERSION, arguments.ledger_id(ledger_id))
-        )
+        0 for a single run. Raises RequestTimedOut for a Java bookie on DbLedgerStorage, which never answers
+        (spec/wire.md#W15)."""
+        request = messages.ListEntriesRequest(0, v3.VERSION, arguments.ledger_id(ledger_id))
+        response = await self._call(bookie_id, request)
         assert isinstance(response, messages.ListEntriesResponse)
-        return response.availability or b""
+        return availability.decode_groups(response.availability or b"")
 
     async def info(self, bookie_id: BookieId) -> tuple[int, int]:
         """Return the total and the free bytes of the bookie's ledger disks."""

@@ -17,7 +17,7 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
 from bookie.metadata import paths, repair
-from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore
+from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore, create_if_missing
 
 _ATTEMPTS = 5
 _GIVE_BACK_ATTEMPTS = 2  # each may take as long as a session does to end
@@ -66,8 +66,7 @@ class ReplicationLock:
                 return
             except errors.NodeMissing:
                 for path in (self.path, self.sign):
-                    with contextlib.suppress(errors.NodeExists, errors.OutcomeUnknown):
-                        await self._store.create(path.rpartition("/")[0], b"", parents=True)
+                    await create_if_missing(self._store, path.rpartition("/")[0], parents=True)
                 continue
             except (errors.NodeExists, errors.OutcomeUnknown):
                 pass

@@ -173,8 +173,6 @@ async def test_what_is_no_whole_block_is_a_mistake_of_ours(disk: SystemDisk, *, 
     file = await begin(disk, tmp_path)
     with pytest.raises(AssertionError, match="no whole blocks"):
         await file.append([b"x" * (BLOCK_BYTES + 1)])
-    with pytest.raises(AssertionError, match="whole blocks at its end"):
-        await file.pwrite(0, b"x")
 
 
 def test_a_file_that_was_synced_for_longer_needs_one_descriptor(tmp_path: Path) -> None:
