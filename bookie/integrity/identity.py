@@ -90,8 +90,7 @@ class IdentityStore:
         )
 
     async def position(self) -> Stored | None:
-        """Return how far our journals reached by the last report; None when there was none.
-        `read` has synced before."""
+        """Return the record of how far our disks reached; None: there is none. `read` has synced before."""
         path = paths.position(self._root, self._bookie_id)
         return await self._retry.read(lambda: find(self._store, path))
 

@@ -110,7 +110,7 @@ class BookieInspector:
         )
 
     async def _is_set_back(self, identity: StoredIdentity) -> bool:
-        """Return True when a journal ends before the reported position. Reads the position before the disk: another
+        """Return True when the disks hold less than the reported position. Reads the position before the disks: another
         process of this id may still advance it."""
         stored = await self._identities.position()
         return await dirs.is_set_back(self._world.disk, self._storage) or await position.is_behind(
