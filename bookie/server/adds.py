@@ -54,11 +54,11 @@ class Adds:
         self._know_lives: set[Replier] = set()
 
     def knows_lives(self, replier: Replier) -> None:
-        """This client was told which life it speaks to, because it asked."""
+        """Note that this client asked for our life and was told: its deferred adds may be answered early."""
         self._know_lives.add(replier)
 
     def forget(self, replier: Replier) -> None:
-        """A connection is gone."""
+        """Forget a connection that is closed."""
         self._know_lives.discard(replier)
 
     def run(self, run: AddRun, to: Replier) -> None:
@@ -80,7 +80,8 @@ class Adds:
             to.reply(AddRunResponse(run.version, _EOK, run, self._sync_cursors.last(run.ledger_id)))
 
     def _keep(self, run: AddRun, size: int, to: Replier, done: _Done) -> bool:
-        """Hand `run` to the store, which calls `done`. False: it was taken in parts, or not at all, and answered."""
+        """Hand `run` to the store, which calls `done`.
+        Return False when the store refused the run, or got its adds one by one instead."""
         count = len(run.bodies)
         try:
             limits.check_master_key(run.master_key)
@@ -120,7 +121,7 @@ class Adds:
     # ---- what the store says -----------------------------------------------------------------------------------------
 
     def _done(self, run: AddRun, size: int, to: Replier, began_ns: int, then: _Done, error: BookieError | None) -> None:
-        """A completion of the store: `then` says what the client is told."""
+        """Complete `run` for the store: `then` answers the client."""
         try:
             then(run, to, error)
         except Exception as failure:
@@ -141,14 +142,15 @@ class Adds:
         self._added(run, to, error, last_synced)
 
     def _synced(self, run: AddRun, to: Replier, error: BookieError | None) -> None:
-        """The adds of `run`, which were answered already, are on disk now. Until now they took room, so that a client
-        that waits for nothing cannot fill the journal. After an error they are in memory only, and `force` fails until
-        a checkpoint has them."""
+        """Note that the adds of `run`, answered already, are on disk. Until now they counted as in flight, so that a
+        client that waits for no answer cannot fill the journal. After an error they are in memory only, and `force`
+        fails until a checkpoint has written them."""
         if error is None:
             self._sync_cursors.synced(run)
 
     def _refuse(self, run: AddRun, to: Replier, error: BookieError) -> None:
-        """A writer dies of EFENCED and EUA only; it survives EIO by an ensemble change (spec/wire.md#W18)."""
+        """Answer with the error. EIO stands for unknown state: a writer survives it by an ensemble change, and ends
+        only at EFENCED and EUA (spec/wire.md#W18)."""
         status = Status.EIO if isinstance(error, errors.UnknownLedgerState) else error.status
         self._metrics.errors[status] += len(run.bodies)
         to.reply(AddRunResponse(run.version, status, run))

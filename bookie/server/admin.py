@@ -1,4 +1,4 @@
-"""The answers of the admin service as plain calls; the gRPC shell is `runtime.admin`. Knows the node's state."""
+"""Answers the admin service's questions as plain calls; `runtime.admin` is the gRPC shell. Knows the node's state."""
 
 import asyncio
 import dataclasses
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class NodeAdmin:
-    """`ports.admin.Admin` for one bookie, answering from the first second of its life.
+    """`ports.admin.Admin` for one bookie; answers from the first second of the process.
 
     `store` is set while the data port is open; `registered` says while it is whether clients can find us.
     """
@@ -41,7 +41,7 @@ class NodeAdmin:
     def __init__(
         self, boot: Boot, world: World, *, force_read_only: bool = False, mode_dirs: Sequence[str] = ()
     ) -> None:
-        """`mode_dirs`: where a mode that is set by hand is kept; none: it ends with the process."""
+        """`mode_dirs`: where a mode set by hand is stored; none: it ends with the process."""
         self.store: EntryStore | None = None
         self.collection: Collection | None = None  # once nothing is left to repair
         self.scrubber: Scrubber | None = None
@@ -55,7 +55,7 @@ class NodeAdmin:
 
     @property
     def state(self) -> State:
-        """The phase of boot or stop; while serving, what clients and operators can expect of us."""
+        """Return the phase of boot or stop; while serving, what clients and operators can expect of this bookie."""
         if self.store is None or self._phase is State.STOPPING:
             return self._phase
         if not self._boot.progress.is_done:
@@ -64,12 +64,12 @@ class NodeAdmin:
 
     @property
     def is_read_only(self) -> bool:
-        """True when adds are refused: by hand, by settings or by a full disk."""
+        """Return True when adds are refused: by hand, by settings or by a full disk."""
         return self.store is not None and self.store.is_read_only
 
     @property
     def garbage_held(self) -> tuple[int, int] | None:
-        """Ledgers and bytes that the brake on mass deletion kept when it was last looked; None: not yet."""
+        """Return the ledgers and bytes that the brake on mass deletion kept in the last run; None before the first."""
         return None if self.collection is None else self.collection.held
 
     def usage(self) -> Usage:
@@ -77,13 +77,14 @@ class NodeAdmin:
         return Usage(0, 0) if self.store is None else self.store.usage()
 
     def enter(self, phase: State) -> None:
-        """Boot or stop moved on."""
+        """Note that boot or stop has entered the next phase."""
         if phase is not self._phase:
             self._phase = phase
             log.info("state=%s", phase.value)
 
     def is_healthy(self, question: Health) -> bool:
-        """A bookie that waits or is held is alive and must not be restarted: it is only not ready."""
+        """Answer a health probe. A bookie that waits or is held is alive and must not be restarted:
+        it is only not ready."""
         match question:
             case Health.PROCESS:
                 return True
@@ -127,7 +128,7 @@ class NodeAdmin:
         return self.state
 
     async def prepare_shutdown(self) -> str:
-        """Refuse adds and flush, so that the process can then be ended at any moment without loss or replay."""
+        """Refuse adds and flush, so that the process may be ended at any moment without loss or replay."""
         store = self._open_store()
         store.set_read_only(True)
         await store.flush()

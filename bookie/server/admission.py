@@ -1,4 +1,4 @@
-"""When to stop reading sockets: a budget of bytes that were taken in and not yet answered.
+"""Decides when to stop reading sockets: a budget of request bytes that were received and not yet answered.
 
 A bookie that cannot keep up lets TCP slow its clients down. An early ETOOMANYREQUESTS would make the Java writer
 replace this bookie (spec/wire.md#W45), so refusing is the storage engine's last resort, not ours.
@@ -13,7 +13,7 @@ REQUEST_OVERHEAD_BYTES = 512
 
 
 class Admission:
-    """Counts what is in flight over all connections. Full above the limit, open again below half of it."""
+    """Counts what is in flight over all connections. Full above the limit; has room again below half of it."""
 
     __slots__ = ("_limit_bytes", "_reopen_bytes", "in_flight_bytes", "is_full")
 

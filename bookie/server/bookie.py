@@ -1,4 +1,4 @@
-"""Bookie(options, world): one node, from its first second to its last. The composition root of a node.
+"""Bookie(options, world): one node, from its first second to its last. Builds and connects all parts of the node.
 
 The order of a life: metadata store, integrity (is this still the bookie that the cluster knows?), storage, data port,
 registration, repair beside serving; and the same backwards. Nothing is served before integrity said so. The first
@@ -59,7 +59,7 @@ _LEASE_POLL_NS = 100 * NS_PER_MS
 
 
 class Bookie:
-    """`admin` answers for it (`ports.admin.Admin`). `ready` is set once it is registered and serves.
+    """One bookie. `admin` answers for it (`ports.admin.Admin`). `ready` is set once it is registered and serves.
 
     Raises BadInput when the keys that its options name cannot be used.
     """
@@ -84,7 +84,8 @@ class Bookie:
     # ---- life -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Live until `request_stop` or a fatal error, which is raised. Cancellation is a crash: nothing is flushed."""
+        """Run until `request_stop` or a fatal error, which is raised. Cancellation acts as a crash:
+        nothing is flushed."""
         async with asyncio.TaskGroup() as group:
             life = group.create_task(self._supervise(self._live), name=f"bookie {self.options.bookie_id}")
             await self._stop.wait()
@@ -95,26 +96,26 @@ class Bookie:
         log.info("stopped bookie_id=%s", self.options.bookie_id)
 
     def request_stop(self) -> None:
-        """Flush, end the session and return from `run`; at once and from anywhere on the loop."""
+        """Ask `run` to flush, end the session and return. Callable at once, from anywhere on the loop."""
         self._stop.set()
 
     def fail(self, error: BaseException) -> None:
-        """Stop the node: something is broken that this process must not outlive. The first reason counts."""
+        """Stop the node, which an error has left unable to go on. The first reason counts."""
         if self._failure is None:
             self._failure = error
             log.error("node stops bookie_id=%s reason=%s", self.options.bookie_id, error)
         self._stop.set()
 
     def uncaught(self, error: BaseException) -> None:
-        """Handle an error that reached the loop itself, of a callback or a task that nobody waits for. It ends the node
-        when it passed through storage or integrity; an error that a library met with a client does not."""
+        """Report an error that reached the loop from a callback or a task that nobody awaits. Stop the node when it
+        passed through storage or integrity, not when a library met it with a client."""
         if isinstance(error, Exception):
             self.doors.failed("loop", error)
         if not isinstance(error, Exception) or is_of_our_state(error, anywhere=True):
             self.fail(error)
 
     async def _supervise(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run one part of the node; an error of it stops the node. Cancelled before its first step, it does nothing."""
+        """Run one part of the node; stop the node at its error. When cancelled before its first step, do nothing."""
         try:
             await work()
         except Exception as error:
@@ -134,7 +135,7 @@ class Bookie:
                 await asyncio.Event().wait()
 
     async def _connect(self) -> MetadataStore:
-        """Reach the metadata store, with patience: it may be starting beside us."""
+        """Connect to the metadata store, patiently: it may be starting at the same time."""
         clock = self.world.clock
         deadline_ns = clock.monotonic_ns() + self.options.metadata_patience_ms * NS_PER_MS
         log.info(
@@ -152,7 +153,8 @@ class Bookie:
                 await clock.sleep_until(clock.monotonic_ns() + _CONNECT_RETRY_NS)
 
     async def _connect_once(self, deadline_ns: int) -> MetadataStore:
-        """One attempt, for a session time-out and our patience at most; a store that is there has a second."""
+        """Try to connect once, until our patience ends but for a second at least;
+        a session time-out ends the try too."""
         uri, patience_ms = self.options.metadata_uri, self.options.metadata_patience_ms
         left_ns = max(deadline_ns - self.world.clock.monotonic_ns(), _CONNECT_RETRY_NS)
         try:
@@ -163,7 +165,7 @@ class Bookie:
             raise errors.MetadataError(text) from None
 
     async def _close_store(self, store: EntryStore) -> None:
-        """Flush for the last time. Only a verified flush may record that this life ended well.
+        """Flush for the last time. Record that this process ended well only after a verified flush.
 
         Whatever ends this node, entries that only its memory holds must not go with it, above all where many bookies
         end for one reason (an outage of the metadata store, one request sent to all of them). Only storage that has
@@ -183,7 +185,7 @@ class Bookie:
         log.warning("the last flush did not finish; the next start will replay bookie_id=%s", self.options.bookie_id)
 
     async def _end_session(self, metadata: MetadataStore) -> None:
-        """End our session, so that our registration goes at once, not with the time-out. May be called twice."""
+        """End our session, so that our registration ends at once, not with the time-out. May be called twice."""
         try:
             async with asyncio.timeout(_END_SESSION_S):
                 await metadata.close()
@@ -195,7 +197,7 @@ class Bookie:
 
     @contextlib.asynccontextmanager
     async def _serving(self, store: EntryStore, metadata: MetadataStore) -> AsyncIterator[None]:
-        """Open the data port, register, repair; close the port on the way out, before anything is flushed."""
+        """Open the data port, register, repair; at the end close the port before anything is flushed."""
         options, admission, boundary = self.options, Admission(), Boundary(self.doors)
         self.connections = connections = Connections(options.budgets, self.world.clock, self.doors)
         readers = Readers(
@@ -297,7 +299,7 @@ class Bookie:
         await leases.keep(self._lease, metadata, root, self.world.clock, self.boot.while_held)
 
     async def _while_it_may_serve(self) -> Sequence[CheckOp]:
-        """Wait until the lease stands: a registered bookie must answer, so clients must not find us before."""
+        """Wait until the lease is valid: a registered bookie must answer, so we register only then."""
         clock = self.world.clock
         while True:
             checks = await self.boot.while_held()
@@ -306,7 +308,7 @@ class Bookie:
             await clock.sleep_until(clock.monotonic_ns() + _LEASE_POLL_NS)
 
     async def _follow_mode(self, store: EntryStore, registrar: Registration) -> None:
-        """Announce what we are: ready once registered, read-only while the store refuses adds."""
+        """Announce our mode: ready once registered, read-only while the store refuses adds."""
         clock = self.world.clock
         await registrar.registered.wait()
         self.ready.set()
@@ -323,7 +325,7 @@ class Bookie:
         await keeper.run(self.world.clock)
 
     async def _repair(self, store: EntryStore, metadata: MetadataStore) -> None:
-        """Get back what was lost; then what turns out to be lost while we serve."""
+        """Repair what was lost; afterwards what is found lost while we serve."""
         clock = self.world.clock
         while True:
             await self.boot.repair(store, metadata)
@@ -331,8 +333,8 @@ class Bookie:
                 await clock.sleep_until(clock.monotonic_ns() + _QUARANTINE_INTERVAL_NS)
 
     async def _keep_up(self, store: EntryStore, metadata: MetadataStore) -> None:
-        """Collect deleted ledgers for the rest of this life. This does not wait for the repair: a ledger that cannot
-        be repaired is kept, and keeps no other from going."""
+        """Collect deleted ledgers until the process ends. Does not wait for the repair: a ledger that cannot be
+        repaired is kept, and does not stop the collection of others."""
         assert self.boot.record is not None
         retry = MetadataRetry(self.world.clock)
         uri = paths.parse_uri(self.options.metadata_uri)

@@ -1,4 +1,4 @@
-"""The boundary of a request: whatever serving it raises becomes EIO for its client, a counter and a line.
+"""The boundary of a request: an error raised in serving it becomes EIO for its client, a counter and a log line.
 
 Every callback that a request leaves behind (a completion of the store, a read that waits for the disk, a timer) goes
 through here, because what a callback raises would else meet who calls it: the journal's task, a reader, the loop. Must
@@ -27,18 +27,18 @@ class Requester(Protocol):
     def reply(self, response: Outgoing) -> None: ...
 
     def slow_reads_began(self, count: int) -> None:
-        """The client waits for `count` more answers; one that waits for many must not ask for more."""
+        """Note that the client waits for `count` more answers; a client that waits for many must not ask for more."""
         ...
 
     def slow_reads_ended(self, count: int) -> None: ...
 
     def break_off(self) -> None:
-        """End the connection: no answer can be made, and the client must not wait for one."""
+        """Close the connection: no answer can be packed, and the client must not wait for one."""
         ...
 
 
 class Boundary:
-    """Runs the callbacks of all requests, and stops what they raise."""
+    """Runs the callbacks of all requests and catches what they raise."""
 
     def __init__(self, doors: Doors) -> None:
         self._doors = doors
@@ -53,7 +53,8 @@ class Boundary:
             to.break_off()
 
     def completion(self, request: R, to: T, then: Callable[[R, T, BookieError | None], None]) -> Completion:
-        """Return what the store is to call once `request` is done: `then(request, to, error)`, inside the boundary.
+        """Return the callback for the store once `request` is done;
+        it calls `then(request, to, error)` inside the boundary.
 
         Once the store has taken it, call `to.slow_reads_began(1)`: a client that waits for nothing must not fill the
         journal."""
@@ -70,7 +71,7 @@ class Boundary:
             to.slow_reads_ended(1)
 
     def callback(self, request: R, to: T, then: Callable[[R, T, bool], None]) -> Callable[[R, bool], None]:
-        """Return what a wait is to call at its end: `then(request, to, flag)`."""
+        """Return the callback for the end of a long poll; it calls `then(request, to, flag)` inside the boundary."""
         return partial(self._call, to, then)
 
     def _call(self, to: T, then: Callable[[R, T, bool], None], request: R, flag: bool) -> None:

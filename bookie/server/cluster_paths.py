@@ -1,4 +1,4 @@
-"""The admin paths of Java's bookie about the whole cluster, answered from the metadata store.
+"""Answers the admin paths of Java's bookie that concern the whole cluster, from the metadata store.
 
     GET      /api/v1/ledger/list                              every id; print_metadata=true [page=N, a hundred each]
     GET      /api/v1/ledger/metadata?ledger_id=N
@@ -38,8 +38,8 @@ _DIGESTS: dict[int, str] = {kind: "MAC" if kind is DigestType.HMAC else kind.nam
 
 
 class ClusterPaths:
-    """`store` gives the session to ask through; it should not be the bookie's own, which a long list would keep busy.
-    `uri`: which cluster."""
+    """Answers those paths. `store` returns the session to read through; not the bookie's own, which a long list would
+    keep busy. `uri`: which cluster."""
 
     def __init__(self, store: Callable[[], Awaitable[MetadataStore]], uri: str) -> None:
         self._store = store
@@ -170,7 +170,7 @@ class ClusterPaths:
 
 
 async def _page(ledgers: LedgerStore, page: int | None) -> AsyncIterator[LedgerId]:
-    """Yield all ids, or those of one page."""
+    """Yield the ids of one page, or all."""
     first = 0 if page is None else (page - 1) * LEDGERS_PER_PAGE
     place = 0
     async for ledger_id in ledgers.iterate():
@@ -201,7 +201,7 @@ def _number(request: HttpRequest, name: str) -> int:
 
 
 def facts_of(ledger_id: LedgerId, metadata: LedgerMetadata) -> dict[str, Any]:
-    """Return what Java shows of a LedgerMetadata, without its password."""
+    """Return the fields that Java shows of a LedgerMetadata, without its password."""
     return {
         "ledgerId": ledger_id,
         "metadataFormatVersion": metadata.format_version,

@@ -1,4 +1,4 @@
-"""When garbage is collected and logs are compacted: at intervals, and when a person asks.
+"""Decides when to collect garbage and compact logs: at intervals, and when a person asks.
 
 There is no "delete ledger" request: a bookie learns that a ledger is gone from the metadata store alone
 (spec/metadata.md#M10, M38). So it must be the store of our own cluster that says it, after a sync, and not an emptied
@@ -35,7 +35,7 @@ UNDECIDED_SHOWN_MAX = 100  # admin.proto, GarbageReport.undecided
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A run that somebody waits for (`Collection.collect_now`)."""
+    """A run that a person asked for and waits for (`Collection.collect_now`)."""
 
     compaction: Compaction
     released: int
@@ -44,7 +44,7 @@ class _Asked:
 
 
 class Collection:
-    """The collector's and the compactor's driver for one bookie: one run at a time, by the task of `run`.
+    """Runs collector and compactor of one bookie: one run at a time, in the task of `run`.
 
     What ends a run ends the node only when it is fatal: the next run tries again.
     """
@@ -71,11 +71,11 @@ class Collection:
 
     @property
     def held(self) -> Amount | None:
-        """Ledgers and bytes that the brake held in the last run; None before the first run."""
+        """Return the ledgers and bytes that the brake kept in the last run; None before the first run."""
         return None if self._last is None else self._last.held
 
     def samples(self) -> Iterator[Sample]:
-        """What the brake lets go and what it holds, for metrics."""
+        """Yield what was collected in the last day and what the brake kept, for metrics."""
         day = self._counts.total()
         texts = [("gc_day_ledgers", "Ledgers", day.ledgers), ("gc_day_bytes", "Bytes of ledgers", day.size_bytes)]
         for name, what, value in texts:
@@ -91,7 +91,8 @@ class Collection:
     async def collect_now(
         self, compaction: Compaction, *, released: int = 0, looks_only: bool = False
     ) -> GarbageReport:
-        """Run once, beginning after this call, whatever the intervals say. Raises what ended it, or TooManyRequests.
+        """Wait for one run that begins after this call, whatever the intervals say.
+        Raises the error that ended it, or TooManyRequests.
 
         `released`: so many ledgers may go beyond the brake, in this run alone. `looks_only`: nothing goes.
         """
@@ -103,7 +104,8 @@ class Collection:
         return await answer
 
     async def run(self) -> None:
-        """Wait an interval, collect, and again. A run that cannot be sure is given up, and the next one tries."""
+        """Wait an interval, collect, and again. When the store gives no sure answer, give the run up;
+        the next one tries again."""
         try:
             while True:
                 try:
@@ -118,7 +120,7 @@ class Collection:
                 _tell_of_the_end(self._asked.get_nowait().answer)
 
     async def _turn(self) -> None:
-        """Collect, then compact: also after a failed collection, as compaction asks the metadata store nothing."""
+        """Collect, then compact, even after a failed collection: compaction asks the metadata store nothing."""
         for what, work in (("garbage collection", self._collect), ("compaction", self._compactor.run)):
             try:
                 _tell(await work())
@@ -159,7 +161,7 @@ class Collection:
         return found
 
     async def _is_absent(self, ledger_id: LedgerId) -> bool:
-        """True only when our own cluster's store, brought up to date, has no such ledger. Raises MetadataError."""
+        """Return True only when our own cluster's store, after a sync, has no such ledger. Raises MetadataError."""
         path = self._ledgers.path(ledger_id)
         if await find(self._ledgers.store, path) is not None:
             return False

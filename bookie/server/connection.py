@@ -1,4 +1,4 @@
-"""One client connection: a task that reads, and one write per turn of the loop for all answers of that turn.
+"""Serves one client connection: one task reads, and one write per loop turn sends all answers of that turn.
 
 No task and no write per entry: the requests of a chunk are handled in one go, and the completions of one group commit
 become one write. Must never hold a rule of the protocol; those are in `wire.session` and `processor`.
@@ -52,7 +52,7 @@ def _weight(request: Incoming) -> int:
 
 
 class Backpressure:
-    """Closed while the bookie has taken in more than it may: connections wait here before they read on."""
+    """Stops reading while the bookie has taken in more than it may: connections wait here before they read on."""
 
     def __init__(self, admission: Admission, store: EntryStore) -> None:
         self._admission = admission
@@ -60,7 +60,7 @@ class Backpressure:
         self._room = asyncio.Event()
 
     def open(self) -> None:
-        """There is room again for what is in flight."""
+        """Let the waiting connections read on: there is room again for requests in flight."""
         self._room.set()
 
     @property
@@ -94,7 +94,7 @@ class ServerConnection:
         security: Security | None = None,
         may_answer: Callable[[], bool] | None = None,
     ) -> None:
-        """`may_answer`: asked before answers leave; None: always (docs/INTEGRITY.md, the lease)."""
+        """`may_answer`: called before answers are sent; None: always allowed (docs/INTEGRITY.md, the lease)."""
         self._stream = stream
         self._doors = doors
         self._connections = connections
@@ -133,7 +133,7 @@ class ServerConnection:
         stream.on_room = self._on_room
 
     async def run(self) -> None:
-        """Serve until the client goes, the stream breaks or the client says something that is no request."""
+        """Serve until the client closes, the stream breaks or the client sends something that is no request."""
         self._metrics.connections += 1
         self._metrics.connections_total += 1
         self._connections.join(self)
@@ -185,8 +185,8 @@ class ServerConnection:
             await self._backpressure.wait()
 
     async def _take(self, incoming: list[Incoming]) -> None:
-        """Handle one part of a chunk. A chunk of tiny requests is a second of work: the other connections have their
-        turns in between, by the weight of all parts and chunks together, as each may weigh less than a turn."""
+        """Handle one part of a chunk. A chunk of tiny requests can take a second: let other connections run in between,
+        by the work of all parts and chunks together, as each alone may be less than a turn's."""
         for request in incoming:
             if type(request) is StartTlsRequest and self._tls is not None:
                 self._check_nothing_follows(request, incoming[-1])
@@ -210,7 +210,7 @@ class ServerConnection:
             raise errors.BookieUnavailable("the client is gone")
 
     async def _claim(self, needed_bytes: int) -> None:
-        """Ask for the room of the frame that has begun; give back the room of the one before."""
+        """Reserve room for the frame that has begun; release the room of the frame before."""
         if not needed_bytes and not self._claimed_bytes:
             return
         self._claimed_bytes = needed_bytes
@@ -235,7 +235,7 @@ class ServerConnection:
         return self._written_bytes - self._stream.unsent_bytes
 
     async def _catch_up(self) -> None:
-        """Let the client take what it asked for before it asks for more."""
+        """Wait until the client has taken the answers it asked for before it may ask for more."""
         self._flush()
         while self._slow_reads > _SLOW_READS_MAX // 2:
             if not self._is_open:
@@ -263,7 +263,8 @@ class ServerConnection:
         self._is_tls_wanted = True
 
     def _check_nothing_follows(self, request: StartTlsRequest, last: Incoming) -> None:
-        """Plain bytes behind START_TLS may be anybody's: were they kept, they would count as the client's own."""
+        """Refuse plain bytes behind START_TLS:
+        anybody may have inserted them, and they would count as the client's own."""
         if last is not request or not self._session.is_between_frames:
             raise errors.BadInput("the client sent plain bytes behind START_TLS")
 
@@ -286,7 +287,7 @@ class ServerConnection:
             self._guard.encrypted(certificate)
 
     async def _wait_turn(self) -> None:
-        """Wait until a password may be looked at: longer, where many from this address were wrong."""
+        """Wait until a password may be checked: longer after many wrong ones from this address."""
         assert self._wrong_passwords is not None
         clock = self._processor.clock
         now_ns = clock.monotonic_ns()
@@ -297,7 +298,7 @@ class ServerConnection:
             await clock.sleep_until(at_ns)
 
     def _passed(self) -> None:
-        """The client has proven who it is."""
+        """Let the client do everything: it has proven its identity."""
         assert self._proof_timer is not None
         self._proof_timer.cancel()
         self._guard = None
@@ -305,7 +306,7 @@ class ServerConnection:
         self._session.frames.limit_bytes = self._frame_bytes_max
 
     def _proof_is_late(self) -> None:
-        """End the connection of a client that has not proven in time who it is."""
+        """Close the connection of a client that has not proven its identity in time."""
         try:
             self._metrics.refused_clients += 1
             self._doors.refused("proof", f"the client did not prove who it is within {_PROOF_S_MAX:.0f} s", self.peer)
@@ -341,7 +342,7 @@ class ServerConnection:
         self._stream.close()
 
     def _on_room(self) -> None:
-        """The stream takes bytes again, or is over: then nothing more is read for a client that is gone."""
+        """Handle that the stream takes bytes again, or is closed: a closed one reads nothing more."""
         if not self._stream.is_over:
             self._processor.resume(self)
         elif self._is_open:
@@ -351,7 +352,7 @@ class ServerConnection:
             self._caught_up.set()
 
     def _flush_soon(self) -> None:
-        """The end of a turn; called by the loop."""
+        """Write the answers of this turn at its end; the loop calls this."""
         try:
             self._flush()
             if self._slow_reads:

@@ -1,4 +1,4 @@
-"""All client connections of one bookie: how many there may be, how much they may hold, and which is closed first.
+"""All client connections of one bookie: limits their number and what they hold, and chooses the one to close first.
 
 One address has half of them at most, so that it cannot shut out the others. At the bound the oldest goes that has said
 nothing, of the address with most of those; where all have spoken, the newest is refused, in words. Connections that
@@ -22,14 +22,14 @@ SILENT_NS = 30 * NS_PER_S
 
 
 class Guest(FrameHolder, Debtor, Protocol):
-    """One connection, as it is judged here."""
+    """One connection, as this module sees it."""
 
     peer: str
     has_spoken: bool  # a whole request came, from somebody who has proven who he is where that is wanted
 
 
 class Connections:
-    """Kept by the bookie; `look` must be called a few times a second (`run`)."""
+    """The open connections. `look` must be called a few times a second, as `run` does."""
 
     def __init__(self, budgets: Budgets, clock: Clock, doors: Doors) -> None:
         self.max = budgets.connections
@@ -42,7 +42,8 @@ class Connections:
         self._silent: dict[str, dict[Guest, None]] = {}  # those that have said nothing, by address, the oldest first
 
     def why_not(self, peer: str) -> str | None:
-        """Return why no connection from `peer` is taken now; None when one is. A silent one may be closed for it."""
+        """Return why a connection from `peer` is refused now; None when it may join.
+        May close a silent one to make room."""
         host = host_of(peer)
         if self._of_host.get(host, 0) >= max(1, self.max // 2) and not self._end_silent(host):
             return f"half of the {self.max} possible connections are from this address"
@@ -79,7 +80,7 @@ class Connections:
         return max(self._silent, key=lambda host: len(self._silent[host]), default="")
 
     def _end_silent(self, host: str) -> bool:
-        """Give the place of the oldest silent connection from `host` to another; False: there is none."""
+        """Close the oldest silent connection from `host` to make room; return False when there is none."""
         guest = next(iter(self._silent.get(host, ())), None)
         if guest is None:
             return False
@@ -88,7 +89,7 @@ class Connections:
         return True
 
     def look(self) -> None:
-        """Cut off clients that are late with a frame, take no answers, or have said nothing."""
+        """Close connections that are late with a frame, take no answers, or have sent nothing."""
         now_ns = self._clock.monotonic_ns()
         try:
             self.unfinished.look(now_ns)
@@ -107,7 +108,7 @@ class Connections:
                 excess -= 1
 
     async def run(self, *then: Callable[[], None]) -> None:
-        """Look, and call `then`, until cancelled."""
+        """Call `look`, then `then`, again and again until cancelled."""
         while True:
             await self._clock.sleep_until(self._clock.monotonic_ns() + LOOK_NS)
             self.look()
@@ -125,5 +126,5 @@ class Connections:
 
 
 def host_of(peer: str) -> str:
-    """The address in `peer`, without its port."""
+    """Return the address in `peer`, without its port."""
     return peer.rpartition(":")[0]

@@ -1,4 +1,4 @@
-"""Counts and logs the errors that ended at a door of this node; those of our own state end the node as well."""
+"""Counts and logs the errors that boundaries of this node caught; an error in our own state stops the node as well."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ _OWN_STATE = ("bookie.storage", "bookie.integrity")
 
 
 class NodeDoors:
-    """Implements `ports.doors.Doors`. `fail` ends the node, in order."""
+    """Implements `ports.doors.Doors`. `fail` stops the node in order."""
 
     def __init__(self, clock: Clock, fail: Callable[[BaseException], None]) -> None:
         self._clock = clock
@@ -26,7 +26,8 @@ class NodeDoors:
         self._refused: dict[str, int] = {}
 
     def failed(self, door: str, error: Exception, peer: str = "") -> None:
-        """See ports.doors. A broken invariant of our own state ends the node: it must not go on from there."""
+        """See ports.doors. Stops the node when an invariant of our own state is broken:
+        it must not go on from there."""
         self._failed[door] = self._failed.get(door, 0) + 1
         kept_back = self._lines.take(f"{door} {type(error).__name__}", self._clock.monotonic_ns())
         if kept_back is not None:
@@ -43,7 +44,7 @@ class NodeDoors:
             log.warning("refused door=%s peer=%s reason=%s more_before=%d", door, peer, reason, kept_back)
 
     def tell_rest(self) -> None:
-        """Log how many lines were kept back in floods that are over; call it now and then."""
+        """Log how many lines were suppressed in floods that are over; call it now and then."""
         for kind, count in self._lines.due(self._clock.monotonic_ns()).items():
             log.warning("lines kept back door=%s count=%d", kind, count)
 
@@ -57,7 +58,8 @@ class NodeDoors:
 
 
 def is_of_our_state(error: BaseException, *, anywhere: bool = False) -> bool:
-    """True for a broken assumption about what this node keeps: an assert of the storage engine or of integrity.
+    """Return True for a failed assert of the storage engine or of integrity:
+    an assumption about our own data is broken.
 
     `anywhere`: for what reached the loop, where any error that passed through them counts: their work was cut off.
     """

@@ -1,4 +1,4 @@
-"""One connection whose client has not proven who it is: which requests it may send, and how others are answered.
+"""Guards a connection whose client has not proven its identity: which requests it may send, and what others get.
 
     v3 AUTH, our plugin              the plugin's answer; EUA and the end when it fails
     v2 AUTH, our plugin              the plugin's answer; the end when it fails
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Guard:
-    """`on_pass` is called once, when the connection may do everything."""
+    """The guard of one connection. Calls `on_pass` once, when the client may do everything."""
 
     def __init__(self, security: Security, peer: str, on_pass: Callable[[], None]) -> None:
         self.user: str | None = None
@@ -38,11 +38,12 @@ class Guard:
         self._exchange: Exchange | None = None
 
     def looks_at(self, request: Incoming) -> bool:
-        """True when `request` would have a password looked at: not the first message of an exchange, which has none."""
+        """Return True when `request` makes us check a password:
+        not for the first message of an exchange, which has none."""
         return self._exchange is not None and isinstance(request, AuthRequest) and self._is_ours(request)
 
     def handle(self, request: Incoming, to: Replier) -> None:
-        """Answer one request. Raises Unauthorized when the connection must end; what it is to read is queued."""
+        """Answer one request. Raises Unauthorized when the connection must close; its last answer is queued then."""
         if isinstance(request, StartTlsRequest):
             to.start_tls(request)
         elif isinstance(request, AuthRequest) and self._is_ours(request):
@@ -52,7 +53,7 @@ class Guard:
             to.reply(refusal(request, Status.EUA))
 
     def encrypted(self, certificate: Certificate | None) -> None:
-        """TLS has begun; `certificate` is the client's, verified."""
+        """Note that TLS has begun; `certificate` is the client's, verified."""
         self._needs_tls = False
         if self._authentication is not None and self.user is None:
             self.user = self._authentication.of_certificate(certificate)
@@ -62,7 +63,7 @@ class Guard:
         self._pass()
 
     def _is_ours(self, request: AuthRequest) -> bool:
-        """True for an AUTH of our plugin. Where TLS is wanted, no password is asked for before it."""
+        """Return True for an AUTH of our plugin. Where TLS is required, no password is accepted before it."""
         if self._authentication is None or self._needs_tls:
             return False
         return request.plugin == self._authentication.plugin

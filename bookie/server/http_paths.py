@@ -1,4 +1,4 @@
-"""The admin paths of Java's bookie that people's probes and scripts ask for, answered by one of ours.
+"""Answers the admin paths of Java's bookie that probes and scripts use.
 
     GET      /heartbeat                      "OK"
     GET      /metrics                        Prometheus
@@ -35,7 +35,7 @@ _BODY_SHOWN = 200
 
 
 class HttpPaths:
-    """`settings`: as they may be shown."""
+    """Answers those paths. `settings`: without secrets."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class HttpPaths:
         self._paths = dict.fromkeys(path for _, path in self._answers)
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
-        """Answer one request. Never raises for what was asked; the status says it."""
+        """Answer one request. Never raises for a bad request; the status reports it."""
         method = "GET" if request.method == "HEAD" else request.method
         path = request.path.rstrip("/") or "/"
         if path not in self._paths:

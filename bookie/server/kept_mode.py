@@ -1,4 +1,5 @@
-"""Read-only by hand, for longer than one process: a marker on the ledger directories (persistBookieStatusEnabled).
+"""Keeps a read-only mode set by hand beyond the process: a marker on the ledger directories
+(persistBookieStatusEnabled).
 
     <ledger dir>/current/READ_ONLY      it is there while somebody wants this bookie read-only
 

@@ -1,4 +1,4 @@
-"""The lease: answers are given only while the metadata store cannot have given our identity to another process.
+"""The lease: we answer only while the metadata store cannot have given our identity to another process.
 
 Off by default: with it a bookie that cannot reach the metadata store falls silent within a session time-out; without
 it clients, who know its address, go on. It is for clients that do not ask who is registered, Java's (docs/INTEGRITY.md
@@ -31,7 +31,7 @@ ROUNDS = 6
 
 
 class ServingLease:
-    """The rule: facts in, `is_valid` out. Times are of the monotonic clock."""
+    """Decides whether answers are allowed: facts in, `is_valid` out. Times are of the monotonic clock."""
 
     def __init__(self) -> None:
         self._sent_ns: int | None = None  # of the last round that was answered
@@ -42,13 +42,13 @@ class ServingLease:
         return now_ns < self._until_ns
 
     def heard(self, sent_ns: int, *, timeout_ns: int) -> None:
-        """A round that was sent at `sent_ns`, in the session of the one before it, was answered."""
+        """Note that a round sent at `sent_ns` was answered, in the same session as the round before."""
         if self._sent_ns is not None:
             self._until_ns = self._sent_ns + timeout_ns * (100 - DRIFT_PERCENT) // 100
         self._sent_ns = sent_ns
 
     def ended(self) -> None:
-        """The session is over: whatever it promised is void."""
+        """Note that the session is over: the lease ends."""
         self._sent_ns = None
         self._until_ns = 0
 

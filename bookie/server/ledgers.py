@@ -1,4 +1,4 @@
-"""Long polls: which clients wait for a ledger's LAC to move (spec/wire.md#W34). Nothing here is durable.
+"""Long polls: the clients that wait for a ledger's LAC to advance (spec/wire.md#W34). Nothing here is durable.
 
 A wait ends when the LAC passes the one the client knows, when the ledger is fenced, at its time-out, or with its
 connection. A time-out is no error: the answer says where the LAC stands.
@@ -25,7 +25,7 @@ POLLS_OF_ONE_MAX = 10_000
 
 @dataclass(slots=True, eq=False)
 class _Poll:
-    """One client that waits."""
+    """One waiting client."""
 
     request: ReadRequest
     previous_lac: int
@@ -36,14 +36,14 @@ class _Poll:
 
 @dataclass(slots=True, eq=False)
 class _Waits:
-    """The polls of one ledger, and what ends its watch: however many wait, the store calls one."""
+    """The polls of one ledger, and the function that ends their one watch at the store."""
 
     unwatch: Callable[[], None]
     polls: dict[_Poll, None] = field(default_factory=dict)
 
 
 class LongPolls:
-    """All waiting long polls of one bookie. Callbacks only; it owns no task. `on_end` raises nothing."""
+    """All waiting long polls of one bookie. Uses callbacks only and owns no task. `on_end` must not raise."""
 
     def __init__(self, watch_lac: WatchLac) -> None:
         self._watch_lac = watch_lac
@@ -73,13 +73,13 @@ class LongPolls:
         poll.timer = asyncio.get_running_loop().call_later(delay_s, self._end, poll, False)
 
     def wake(self, ledger_id: LedgerId) -> None:
-        """End all waits for one ledger: it was fenced."""
+        """End all waits for one ledger, because it was fenced."""
         waits = self._waiting.get(ledger_id)
         for poll in () if waits is None else list(waits.polls):
             self._end(poll, False)
 
     def forget(self, owner: object) -> None:
-        """Drop the waits of a connection that is gone."""
+        """Drop the waits of a closed connection."""
         for poll in list(self._of_owner.get(owner, ())):
             self._remove(poll)
 

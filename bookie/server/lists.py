@@ -1,4 +1,4 @@
-"""Lists of entries: walks of a ledger's whole index, few at a time and beside all other reads.
+"""Lists a ledger's entries by walking its whole index: a few walks at a time, beside all other reads.
 
 A client whose ledger has many scattered entries can ask for long lists: they must cost other clients neither readers
 nor memory. A list is made in the form it is sent in, and one that does not fit a frame is refused, never cut:
@@ -33,7 +33,7 @@ FRAME_REST_BYTES: Final = 1 * KIB
 
 
 def listers(boundary: Boundary, unsent: Unsent) -> Readers:
-    """Make the workers that walk for lists."""
+    """Make the readers that walk for lists."""
     return Readers(
         boundary,
         unsent,
@@ -47,7 +47,7 @@ def listers(boundary: Boundary, unsent: Unsent) -> Readers:
 
 
 class _ClientGone(Exception):
-    """The client that asked for a list is gone."""
+    """The client that asked for a list has closed its connection."""
 
 
 class Lists:
@@ -60,7 +60,7 @@ class Lists:
         self._metrics = metrics
 
     def entries(self, request: ListEntriesRequest, to: Replier) -> None:
-        """Answer when a lister has time; ETOOMANYREQUESTS where too many wait."""
+        """Answer once a lister is free; ETOOMANYREQUESTS when too many requests wait."""
         self._metrics.other_requests += 1
         to.slow_reads_began(1)
         if not self._listers.submit(request, to, self._walk):

@@ -48,7 +48,7 @@ class ServerMetrics:
     errors: dict[Status, int] = field(default_factory=lambda: dict.fromkeys((status for status in Status if status), 0))
 
     def samples(self) -> Iterator[Sample | Histogram]:
-        """The whole table."""
+        """Yield all counters."""
         counters = (
             ("adds", self.adds, "Add requests."),
             ("add_bytes", self.add_bytes, "Bytes of entries in add requests."),

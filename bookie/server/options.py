@@ -1,4 +1,4 @@
-"""ServerOptions: what one bookie process is told. Validated together; reads no file and no environment."""
+"""ServerOptions: the settings of one bookie process. Validated together; reads no file and no environment."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class ServerOptions:
             raise errors.BadInput("server options: " + "; ".join(problems))
 
     def client_options(self) -> ClientOptions:
-        """Return how this bookie itself reads from the others."""
+        """Return the options with which this bookie reads from other bookies."""
         security = self.security
         return ClientOptions(
             self.metadata_uri,

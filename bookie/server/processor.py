@@ -95,7 +95,7 @@ class Processor:
         }
 
     def handle(self, request: Incoming, to: Replier) -> None:
-        """Answer `request` through `to.reply`, now or later, exactly once; the adds of a run may be told apart.
+        """Answer `request` through `to.reply`, now or later, exactly once; the adds of a run may get separate answers.
 
         Raises BadInput where its version has no answer: the connection must be closed.
         """
@@ -107,17 +107,17 @@ class Processor:
             self._boundary.failed("request", error, request, to)
 
     def resume(self, replier: Replier) -> None:
-        """A client takes answers again."""
+        """Go on with the reads of a client that takes answers again."""
         self._readers.resume(replier)
         self._listers.resume(replier)
 
     def look(self) -> None:
-        """To be called a few times a second: see `Readers.look`."""
+        """See `Readers.look`. Must be called a few times a second."""
         self._readers.look()
         self._listers.look()
 
     def forget(self, replier: Replier) -> None:
-        """A connection is gone: nobody waits for its long polls and reads any more."""
+        """Drop the long polls and reads of a closed connection."""
         self._reads.forget(replier)
         self._adds.forget(replier)
         self._readers.forget(replier)
@@ -192,7 +192,8 @@ class Processor:
         )
 
     def _auth(self, request: AuthRequest, to: Replier) -> None:
-        """Authentication is off: a client that sees this name considers itself authenticated (spec/wire.md#W38)."""
+        """Answer AUTH while authentication is off: a client that sees this plugin name considers itself authenticated
+        (spec/wire.md#W38)."""
         limits.check_auth(request)
         to.reply(AuthResponse(request.txn, request.version, _EOK, codes.AUTH_DISABLED_PLUGIN, b""))
 

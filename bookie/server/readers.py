@@ -1,4 +1,4 @@
-"""Reads that must wait for the disk: a few workers for all clients, no task per request, and a lane for each client.
+"""Runs reads that must wait for the disk: a few workers for all clients, no task per request, a queue per client.
 
 A lane's next read begins when its client takes answers. Addresses take turns, and so do the clients at one: a client
 that asks for much and takes nothing holds up itself alone, and costs no more than its first few answers.
@@ -27,16 +27,16 @@ LARGE_BYTES = 512 * KIB
 
 
 class Reader(Requester, Protocol):
-    """A client that asked for something on the disk."""
+    """A client with reads that wait for the disk."""
 
     @property
     def queued_bytes(self) -> int:
-        """Answers of this turn."""
+        """Return the bytes of answers queued in this turn."""
         ...
 
     @property
     def takes_answers(self) -> bool:
-        """False while the client has not taken its answers; `Readers.resume` is called when it has."""
+        """Return False while the client has not taken its answers; `Readers.resume` is called when it has."""
         ...
 
 
@@ -46,7 +46,7 @@ Work = Callable[[Any, Any], Awaitable[bool]]
 
 @dataclass(slots=True, eq=False)
 class _Address:
-    """Where clients come from: what they all have, and their lanes that may begin."""
+    """The address of clients: its count of jobs, and its lanes that may begin."""
 
     ready: deque["_Lane"] = field(default_factory=deque)  # each once at most
     is_queued: bool = False
@@ -56,7 +56,7 @@ class _Address:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """The reads of one client, in the order they came."""
+    """The reads of one client, in the order they arrived."""
 
     to: Reader
     address: _Address
@@ -67,7 +67,7 @@ class _Lane:
 
 
 class Readers:
-    """Runs jobs, those of one client in the order they came."""
+    """Runs jobs; those of one client begin in the order they arrived."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class Readers:
         address_width: int = READERS,
         address_max: int = QUEUE_MAX,
     ) -> None:
-        """`at_once`: jobs that run at a time, `width_max` of one client, `address_width` of one address; `lane_max`:
-        that wait for one client; `address_max`: of one address, whether they wait or run."""
+        """Limits: `at_once` jobs run at a time, `width_max` of one client, `address_width` of one address; `lane_max`
+        jobs of one client wait; `address_max` jobs of one address wait or run."""
         self.count = 0  # jobs that wait or run
         self._unsent = unsent
         self._is_held_up = False  # until all clients together took enough
@@ -98,7 +98,7 @@ class Readers:
         self._ready: asyncio.Queue[_Address] = asyncio.Queue()  # each once at most
 
     def submit(self, request: Incoming, to: Reader, work: Work) -> bool:
-        """Queue `work(request, to)`; False when too many wait (it was not taken)."""
+        """Queue `work(request, to)`; return False, and queue nothing, when too many wait."""
         lane = self._lanes.get(to)
         address = lane.address if lane is not None else self._addresses.get(host_of(to.peer)) or _Address()
         if self.count >= self._queue_max or address.count >= self._address_max:
@@ -113,17 +113,17 @@ class Readers:
         return True
 
     def resume(self, to: Reader) -> None:
-        """Go on with a client's lane: it takes answers again."""
+        """Go on with the lane of a client that takes answers again."""
         lane = self._lanes.get(to)
         if lane is not None:
             self._offer(lane)
 
     def is_waited_for(self, to: Reader) -> bool:
-        """Return False once the client is gone: a long job asks this between its pieces, and ends."""
+        """Return False once the client is gone: a long job asks between its pieces, and ends then."""
         return to in self._lanes
 
     def forget(self, to: Reader) -> None:
-        """Drop the lane of a client that is gone; the reads that wait in it are not made."""
+        """Drop the lane of a client that is gone, with the reads that wait in it."""
         lane = self._lanes.pop(to, None)
         if lane is not None:
             self._count(lane, -len(lane.jobs))
@@ -156,18 +156,18 @@ class Readers:
 
     @property
     def is_held_up(self) -> bool:
-        """True while no answer of any size is to be made: all clients together have too much unsent."""
+        """Return True while no answer may be made: all clients together have too many unsent bytes."""
         return self._unsent.is_full
 
     def look(self) -> None:
-        """Go on, if all clients were held up and need not be any more. To be called a few times a second."""
+        """Go on when all clients were held up and need not be any more. Must be called a few times a second."""
         if self._is_held_up and not self._unsent.is_full:
             self._is_held_up = False
             for lane in list(self._lanes.values()):
                 self._offer(lane)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run jobs until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._at_once):
                 group.create_task(self._work(), name=f"reader {number}")
@@ -188,7 +188,7 @@ class Readers:
                 self._offer_address(address)
 
     async def _do(self, lane: _Lane, request: Incoming, work: Work) -> None:
-        """One job, or a piece of it; whatever it raises ends here."""
+        """Run one job, or a piece of it; catch whatever it raises."""
         is_done = True
         try:
             is_done = await work(request, lane.to)

@@ -1,4 +1,4 @@
-"""Every kind of read: plain, fencing, long poll, batch (spec/wire.md#W9, W29 to W37; spec/bp46.md#R15).
+"""Answers every kind of read: plain, fencing, long poll, batch (spec/wire.md#W9, W29 to W37; spec/bp46.md#R15).
 
 What is in memory is answered at once; what is on disk goes through `Readers`. A present entry is EOK in limbo on every
 path, an absent one is never "no" there: that is the store's decision, and nothing here may soften it.
@@ -44,12 +44,12 @@ _RUN_BYTES_MAX = 1 * MIB
 
 
 class Replier(Reader, Protocol):
-    """One connection, which takes answers; once it is closed it drops them."""
+    """One connection that takes answers; once closed it drops them."""
 
     def reply(self, response: Outgoing) -> None: ...
 
     def start_tls(self, request: StartTlsRequest) -> None:
-        """Answer, and encrypt what follows."""
+        """Send the answer, then encrypt all that follows."""
         ...
 
 
@@ -67,7 +67,7 @@ class Reads:
         self._polls = LongPolls(store.watch_lac)
 
     def forget(self, replier: Replier) -> None:
-        """A connection is gone: nobody waits for its long polls any more."""
+        """Drop the long polls of a closed connection."""
         self._polls.forget(replier)
 
     def read(self, request: ReadRequest, to: Replier) -> None:
@@ -83,7 +83,7 @@ class Reads:
     # ---- plain reads of one ledger
 
     def run(self, run: ReadRun, to: Replier) -> None:
-        """Answer with one write the entries that are in memory; the others wait for the disk together."""
+        """Answer with one write the entries that are in memory; queue the others together for the disk."""
         self._metrics.reads += len(run.txns)
         if self._readers.is_held_up:
             self._submit_run(run, to)
@@ -117,7 +117,7 @@ class Reads:
             self._refuse(ReadRequest(txn, run.version, run.ledger_id, entry_id), to, busy, entry_id)
 
     async def _run_from_disk(self, run: ReadRun, to: Replier) -> bool:
-        """Answer with one write the entries that one hop to the disk brings; the rest of a large run waits its turn.
+        """Answer with one write the entries that one hop to the disk brings; queue the rest of a large run again.
 
         Entries that are answered leave `run`.
         """
@@ -155,7 +155,7 @@ class Reads:
     # ---- one entry
 
     def _entry(self, request: ReadRequest, to: Replier, entry_id: EntryId, lac_update_ms: int | None = None) -> None:
-        """Answer with one entry; -1 is the highest, and is echoed as -1 (spec/wire.md#W8)."""
+        """Answer with one entry; -1 is the highest, and the answer echoes -1 (spec/wire.md#W8)."""
         try:
             body = self._store.read_nowait(request.ledger_id, entry_id)
         except BookieError as error:
@@ -170,7 +170,8 @@ class Reads:
                 self._refuse(request, to, errors.TooManyRequests(_BUSY), entry_id)
 
     def submit(self, request: R, to: Replier, work: Callable[[R, Replier], Awaitable[None]]) -> bool:
-        """Answer `request` by `work` when a reader has time and the client takes answers; False: too many wait."""
+        """Answer `request` by `work` when a reader is free and the client takes answers;
+        return False when too many wait."""
         to.slow_reads_began(1)
         if self._readers.submit(request, to, partial(self._slowly, work)):
             return True
@@ -204,7 +205,7 @@ class Reads:
         to.reply(ReadResponse(*ids, body, lac, lac_update_ms))
 
     def _confirmed(self, ledger_id: LedgerId) -> int | None:
-        """The LAC to tell; None when there is none, or the ledger went while its entry was on the way."""
+        """Return the LAC to report; None when there is none, or the ledger was deleted during the read."""
         try:
             lac = self._store.last_confirmed(ledger_id)
         except BookieError:
@@ -231,7 +232,8 @@ class Reads:
         to.slow_reads_began(1)
 
     def _fenced(self, request: ReadRequest, to: Replier, error: BookieError | None) -> None:
-        """The fence is durable: only now may any answer leave, "no such entry" included (spec/bp46.md#R16)."""
+        """Answer a fencing read after its fence is durable; before that no answer may leave, not even "no such entry"
+        (spec/bp46.md#R16)."""
         if error is not None:
             self._refuse(request, to, error, request.entry_id)
             return
@@ -255,7 +257,7 @@ class Reads:
             self._poll_ended(request, to, False)
 
     def _poll_ended(self, request: ReadRequest, to: Replier, is_lac_update: bool) -> None:
-        """Rule: spec/wire.md#W34. A time-out is no error: it tells where the LAC is."""
+        """Answer a long poll that ended. A time-out is no error: the answer reports the LAC. Rule: spec/wire.md#W34."""
         updated_ms = self._clock.wall_ms() if is_lac_update else None
         if not request.is_piggyback:
             self._entry(request, to, request.entry_id, updated_ms)
@@ -286,7 +288,7 @@ class Reads:
     # ---- batches (v2)
 
     def batch(self, request: BatchReadRequest, to: Replier) -> None:
-        """Answer with consecutive entries, as many as fit and are here; the first one decides about errors."""
+        """Answer with consecutive entries, as many as are here and fit; the first one decides about errors."""
         self._metrics.reads += 1
         try:
             if request.entry_id < 0:

@@ -1,4 +1,4 @@
-"""Our record in the metadata store: under `available` while writable, under `available/readonly` otherwise.
+"""Our registration in the metadata store: under `available` while writable, under `available/readonly` otherwise.
 
 It is ephemeral: it says "alive", and dies with our session. When a session was lost the record is made again in the
 mode of the moment, and only while this process is known to be the bookie: it follows the sign of `integrity.holder`, in
@@ -28,7 +28,7 @@ _EXPIRY_SLACK_MS = 10_000
 
 
 class Registration:
-    """Keeps one bookie registered. `run` owns the work; the rest tells it what is wanted."""
+    """Keeps one bookie registered. `run` does the work; the other methods tell it what is wanted."""
 
     def __init__(
         self,
@@ -42,7 +42,8 @@ class Registration:
         session_timeout_ms: int,
         while_held: Callable[[], Awaitable[Sequence[CheckOp]]],
     ) -> None:
-        """`while_held`: waits until this process may be the bookie; what stands exactly as long as it is."""
+        """`while_held`: waits until this process may be the bookie, and returns checks that hold
+        exactly as long as it is."""
         self._store = store
         self._while_held = while_held
         self._bookie_id = bookie_id
@@ -58,13 +59,14 @@ class Registration:
         self.registered = asyncio.Event()
 
     def set_read_only(self, is_read_only: bool) -> None:
-        """Move the record; takes effect soon."""
+        """Ask for the record to be moved; `run` does so soon."""
         if is_read_only != self._is_read_only:
             self._is_read_only = is_read_only
             self._changed.set()
 
     async def run(self) -> None:
-        """Register, and stay registered until cancelled. Raises RefusedToStart when the id belongs to another."""
+        """Register, and stay registered until cancelled.
+        Raises RefusedToStart when the id belongs to another bookie."""
         unsubscribe = self._store.on_session(self._on_session)
         try:
             while True:
@@ -96,7 +98,7 @@ class Registration:
                 return
 
     async def _register(self, deadline_ns: int, *, is_read_only: bool) -> None:
-        """Make the wanted record, then remove the other: a moment in both lists is alive to every client."""
+        """Make the wanted record, then remove the other: clients take a bookie in both lists for alive."""
         if is_read_only:
             with contextlib.suppress(errors.NodeExists):
                 await self._store.create(self._readonly_parent, b"", parents=True)

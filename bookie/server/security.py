@@ -1,4 +1,4 @@
-"""Who may use the data port: which proof a bookie wants, and the state of one connection that has not given it yet.
+"""Who may use the data port: the proof that a bookie requires, and the state of a connection before it has given one.
 
     none          everybody; AUTH is answered "AuthDisabledPlugin", as Java does
     certificate   whose TLS certificate has an authorized role or name (Java: BookieAuthZFactory)
@@ -84,7 +84,7 @@ class Exchange(Protocol):
 
 
 class Authentication(Protocol):
-    """One way of proving who one is."""
+    """One way to prove an identity."""
 
     plugin: str  # AuthMessage.authPluginName
     needs_certificate: bool  # one that does not suffice is worth a line in the log
@@ -115,7 +115,8 @@ class ByPassword:
 
 
 class ByCertificate:
-    """The role or the name in the client's certificate, which TLS has verified. Its clients send no AUTH."""
+    """Proves identity by the role or name in the client's certificate, which TLS has verified.
+    Such clients send no AUTH."""
 
     plugin = "BookieAuthZFactory"
     needs_certificate = True
@@ -144,7 +145,8 @@ class _NoExchange:
 
 
 def role_of(certificate: Certificate) -> str | None:
-    """The first role in the units: "0:ROLE,ROLE;1:CLUSTER" (CertUtils.getRolesFromOU looks at one unit; we at all)."""
+    """Return the first role in the units:
+    "0:ROLE,ROLE;1:CLUSTER" (Java's CertUtils.getRolesFromOU looks at one unit, we look at all)."""
     for unit in certificate.organizational_units:
         for part in unit.split(";"):
             code, separator, names = part.partition(":")
@@ -155,7 +157,7 @@ def role_of(certificate: Certificate) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The options, loaded: what every connection of one bookie shares."""
+    """The options, loaded: all connections of one bookie share them."""
 
     tls: Tls | None = None
     needs_tls: bool = False
@@ -164,7 +166,7 @@ class Security:
 
     @property
     def is_open(self) -> bool:
-        """True when a connection may do everything from its first byte."""
+        """Return True when a connection may do everything from its first byte."""
         return self.authentication is None and not self.needs_tls
 
 

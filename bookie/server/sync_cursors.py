@@ -1,4 +1,5 @@
-"""What a bookie says of its own disk in answers to deferred adds: LastAddSynced, one cursor per ledger (BP-14).
+"""Tells in answers to deferred adds how far a ledger is on this bookie's disk:
+LastAddSynced, one cursor per ledger (BP-14).
 
 Whatever sync covered an entry moves the cursor (CONFORMANCE.md#D20), and so does the LAC that an entry brings along
 (CONFORMANCE.md#D21). A new life of the bookie, and a ledger that was not written to for long, begin anew: a cursor may
@@ -20,14 +21,14 @@ class SyncCursors:
     """The sync cursors of all ledgers with deferred adds."""
 
     def __init__(self, *, is_journaled: bool) -> None:
-        """`is_journaled` False: entries do not go into the journal, so that what a store calls done is in memory only,
-        and nothing but the LAC is known to be on a disk."""
+        """`is_journaled` False: entries bypass the journal, so a completed add is in memory only, and only the entries
+        up to the LAC are known to be on disk."""
         self._is_journaled = is_journaled
         self._cursors: dict[LedgerId, SyncCursor] = {}
 
     def begun(self, run: AddRun) -> None:
-        """The adds of `run` came. Those that a cursor has already may have other bytes now: of a ledger that was made
-        again under an id that was deleted, or of a writer that sends them once more."""
+        """Note that the adds of `run` arrived. When the cursor has some of their ids already, begin a new one: they may
+        have other bytes now (an id used again after a deletion, or a writer that sends again)."""
         cursor = self._cursors.get(run.ledger_id)
         if cursor is not None and (first := min(run.entry_ids)) <= cursor.last:
             self._cursors[run.ledger_id] = cursor = SyncCursor()
@@ -39,7 +40,8 @@ class SyncCursors:
         return INVALID_ENTRY_ID if cursor is None else cursor.last
 
     def synced(self, run: AddRun) -> EntryId:
-        """The store is done with the adds of `run`; return up to where their ledger is on disk, without a gap."""
+        """Note that the store has completed the adds of `run`;
+        return up to where their ledger is on disk without a gap."""
         cursor = self._cursors.get(run.ledger_id)
         if cursor is None:
             if len(self._cursors) >= LEDGERS_MAX:

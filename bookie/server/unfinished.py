@@ -1,4 +1,4 @@
-"""Frames that have begun and are not whole: how much of them may be in memory, who waits, and who is cut off.
+"""Bounds the memory of frames that have begun and are not complete: which connections wait, and which are closed.
 
 A small frame is let in at once. A large one asks for its whole size before more of it is read, and waits in line where
 that is not free: TCP holds its sender up, and memory stays bounded however many send at once. What does not come to its
@@ -26,7 +26,7 @@ class FrameHolder(Protocol):
     """A connection with an unfinished frame."""
 
     def cut(self, reason: str) -> None:
-        """End it; it calls `Unfinished.leave` on its way."""
+        """Close the connection; it calls `Unfinished.leave` while closing."""
         ...
 
 
@@ -53,8 +53,8 @@ class Unfinished:
     def claim(
         self, holder: FrameHolder, needed_bytes: int, held_bytes: int, now_ns: int
     ) -> "asyncio.Future[None] | None":
-        """`holder` has the beginning of a frame of `needed_bytes` (0: of none any more). What is returned must be
-        awaited before more of it is read."""
+        """Note that `holder` has the beginning of a frame of `needed_bytes` (0: no frame any more). The caller must
+        await the result before it reads more of the frame."""
         self.leave(holder)
         if not needed_bytes:
             return None
@@ -72,7 +72,7 @@ class Unfinished:
         return claim.room
 
     def leave(self, holder: FrameHolder) -> None:
-        """The frame is whole, or its connection is gone."""
+        """Release the frame: it is complete, or its connection is closed."""
         claim = self._claims.pop(holder, None)
         if claim is None:
             return
@@ -84,7 +84,7 @@ class Unfinished:
             self._let_in()
 
     def look(self, now_ns: int) -> None:
-        """Cut off what is late. To be called a few times a second."""
+        """Close connections that are late with a frame. Must be called a few times a second."""
         for holder in list(self._late(now_ns)):
             if not self._is_tight and now_ns - self._claims[holder].began_ns <= DEADLINE_NS:
                 return  # the oldest made enough room
@@ -96,7 +96,8 @@ class Unfinished:
         return bool(self._waiting) or self.used_bytes > self._limit_bytes
 
     def _late(self, now_ns: int) -> Iterator[FrameHolder]:
-        """Connections whose frames could be whole by now, the oldest first. One that waits for room is not read."""
+        """Yield connections whose frames had time enough to be complete, oldest first;
+        one that waits for room has longer."""
         for holder, claim in self._claims.items():
             if now_ns - claim.began_ns <= CONTENDED_NS:
                 return
@@ -104,7 +105,7 @@ class Unfinished:
                 yield holder
 
     def _fits(self, claim: _Claim) -> bool:
-        """True when there is room for the frame; one that is larger than the limit gets in alone."""
+        """Return True when there is room for the frame; a frame larger than the limit is let in alone."""
         return not self.used_bytes or self.used_bytes + claim.needed_bytes <= self._limit_bytes
 
     def _let_in(self) -> None:

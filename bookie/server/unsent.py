@@ -1,4 +1,4 @@
-"""Answers that their clients have not taken: how much there may be, and which client is cut off when it is more.
+"""Bounds the answers that clients have not taken: how many bytes in all, and which client is closed above that.
 
 Each connection has a bound of its own (`connection`). Where all of them together are too many, the bookie reads no
 more from clients that have not taken their answers, and after a moment cuts off those that take none. Pure.
@@ -22,7 +22,7 @@ class Debtor(Protocol):
 
     @property
     def taken_bytes(self) -> int:
-        """What its client has taken, ever."""
+        """Return the bytes that the client has taken since it connected."""
         ...
 
     def cut(self, reason: str) -> None: ...
@@ -38,7 +38,7 @@ class _Debt:
 
 
 class Unsent:
-    """The answers of all connections that wait to be taken."""
+    """The untaken answers of all connections."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.total_bytes = 0
@@ -50,7 +50,7 @@ class Unsent:
         return self.total_bytes > self._limit_bytes
 
     def note(self, debtor: Debtor, size: int) -> None:
-        """Note that `size` bytes of answers are not taken by `debtor` now."""
+        """Note that `debtor` has `size` bytes of untaken answers now."""
         debt = self._debts.get(debtor)
         if debt is None:
             if size:
@@ -63,7 +63,7 @@ class Unsent:
             del self._debts[debtor]
 
     def look(self, now_ns: int) -> None:
-        """Ask all debtors anew, and cut off those that take nothing while there is too much."""
+        """Measure all debtors again; while the total is too large, close those that take nothing."""
         for debtor in list(self._debts):
             self.note(debtor, debtor.untaken_bytes)
         for debtor, debt in list(self._debts.items()):

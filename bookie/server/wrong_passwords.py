@@ -1,4 +1,4 @@
-"""How fast passwords may be tried from one address. Pure.
+"""Limits how fast passwords may be tried from one address. Pure.
 
 The first few mistakes are free (a client with an old password tries again and again). After them each attempt of that
 address, from any client, waits its turn: twice as long after each further mistake. Other addresses notice nothing. A
@@ -20,7 +20,7 @@ HOSTS_MAX = 4096
 
 @dataclass(slots=True)
 class _Record:
-    """The mistakes of one address."""
+    """The wrong attempts of one address."""
 
     erred_ns: int
     next_ns: int
@@ -28,13 +28,13 @@ class _Record:
 
 
 class WrongPasswords:
-    """Mistakes by address."""
+    """Wrong attempts by address."""
 
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}  # the one that erred last is last
 
     def attempt(self, host: str, now_ns: int) -> int:
-        """An attempt from `host` came; return the instant (ns) at which it may be looked at, `now_ns` or later."""
+        """Register an attempt from `host`; return the instant (ns) at which to check it, `now_ns` or later."""
         record = self._records.get(host)
         if record is None:
             return now_ns
@@ -46,7 +46,7 @@ class WrongPasswords:
         return at_ns
 
     def failed(self, host: str, now_ns: int) -> None:
-        """Count an attempt that was wrong."""
+        """Count a wrong attempt."""
         record = self._records.pop(host, None)
         if record is None:
             record = _Record(now_ns, now_ns)
