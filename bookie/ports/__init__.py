@@ -1,4 +1,4 @@
-"""The outside world, as interfaces. Implemented twice: `bookie.runtime` (real) and `bookie.sim` (simulated).
+"""The outside world as interfaces. Each is implemented twice: by `bookie.runtime` (real) and `bookie.sim` (simulated).
 
 `World` is everything outside that one node is given when it is constructed. Product code reaches the world through
 it and in no other way (import contracts 4 and 5).
@@ -26,7 +26,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All outside things of one node. Ports promise what their modules say, and nothing more."""
+    """The ports of one node. They promise what their modules say, and nothing more."""
 
     clock: Clock
     disk: Disk

@@ -1,4 +1,4 @@
-"""The questions of the admin service to a node, and the answers, as bookies, commands and the operator share them.
+"""The admin service's questions to a node, and the answers: shared by bookies, commands and the operator.
 
 Values mirror `bookie/rpc/admin.proto`, field for field and word for word (a member's value is its name there);
 `bookie.rpc.encoding` alone translates. UNSPECIFIED stands for a word that the peer does not have, or that we do not
@@ -50,7 +50,7 @@ class Verdict(enum.Enum):
 
     @property
     def is_held(self) -> bool:
-        """True when the boot waits for a person: not one byte is written."""
+        """Return True when the boot waits for a person: no byte is written meanwhile."""
         return self in HELD
 
 
@@ -114,7 +114,7 @@ class MountReport:
 
 @dataclass(frozen=True, slots=True)
 class Sentinel:
-    """The small file that says whose volume this is, and of which incarnation (spec/operator.md#K3)."""
+    """The small file that names the bookie and incarnation of a volume (spec/operator.md#K3)."""
 
     instance_id: str
     bookie_id: BookieId
@@ -138,7 +138,7 @@ class VolumeReport:
 
     @property
     def why(self) -> str:
-        """The reason for the report: of the volume's contents, else of its mount; "" when there is none."""
+        """Return the reason for the report: of the volume's contents, else of its mount; "" when there is none."""
         return self.reason or self.mount.reason
 
 
@@ -198,7 +198,7 @@ def credible_epoch(epoch: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One bookie in the metadata store. `bookie_id`: the text there, unchecked; a stranger may have written it."""
+    """One bookie in the metadata store. `bookie_id`: the stored text, unchecked; a stranger may have written it."""
 
     bookie_id: str
     has_cookie: bool
@@ -208,8 +208,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """`issued_by`: the name that the caller gives itself. `given_by`: the name that it has proven to the bookie's
-    port."""
+    """`issued_by`: the name that the caller gives itself. `given_by`:
+    the name that it has proven to the bookie's port."""
 
     grant_id: str
     bookie_id: BookieId
@@ -246,7 +246,7 @@ class RepairStatus:
 
 
 class Compaction(enum.Enum):
-    """What a run of garbage collection rewrites besides: logs of which little is live (minor), or less than most."""
+    """What a run of garbage collection compacts: logs of which little is live (minor), or less than most (major)."""
 
     NONE = "none"
     MINOR = "minor"
@@ -255,7 +255,7 @@ class Compaction(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GarbageReport:
-    """What one run of garbage collection did. `refused`: why nothing was compacted, "" when it was tried."""
+    """What one run of garbage collection did. `refused`: why nothing was compacted, "" when compaction was tried."""
 
     ledgers_seen: int = 0
     ledgers_deleted: int = 0
@@ -284,7 +284,8 @@ class GarbageReport:
 
 @dataclass(frozen=True, slots=True)
 class BadEntry:
-    """An entry whose bytes do not check, and where they are. It answers an I/O error until it is copied back."""
+    """An entry whose bytes fail their check, and its location.
+    Reads of it answer an I/O error until it is copied back."""
 
     ledger_id: LedgerId
     entry_id: EntryId
@@ -295,7 +296,7 @@ class BadEntry:
 
 @dataclass(frozen=True, slots=True)
 class ScrubReport:
-    """The background check of entries. `ledger_id`, `entry_id`: how far it is in its ledger directory."""
+    """What the background check of entries found. `ledger_id`, `entry_id`: how far it is in its ledger directory."""
 
     is_running: bool
     passes_done: int
@@ -308,7 +309,7 @@ class ScrubReport:
 
 
 class Health(enum.Enum):
-    """The three questions a probe may ask. Value = the name in the gRPC health protocol."""
+    """The three questions a probe may ask. Value: the name in the gRPC health protocol."""
 
     PROCESS = "process"  # the loop turns: otherwise restart the process
     STORAGE = "storage"  # volumes are proven, storage is open: data could be read
@@ -316,7 +317,7 @@ class Health(enum.Enum):
 
 
 class Admin(Protocol):
-    """One node's answers. All but `grant` are safe at any time."""
+    """The answers of one node. All calls but `grant` are safe at any time."""
 
     def is_healthy(self, question: Health) -> bool:
         """Answer at once, from the node's memory."""
@@ -325,31 +326,31 @@ class Admin(Protocol):
     async def storage_report(self, *, fresh: bool = False) -> StorageReport: ...
 
     async def members(self) -> tuple[Member, ...]:
-        """Every bookie of the cluster's metadata store. Raises MetadataError while the store does not answer."""
+        """Return every bookie in the cluster's metadata store. Raises MetadataError while the store does not answer."""
         ...
 
     async def grant(self, grant: Grant) -> None:
-        """Accept or raise GrantRefused with a stable reason. Returning means accepted, not finished."""
+        """Accept the grant, or raise GrantRefused with a stable reason. Returning means accepted, not finished."""
         ...
 
     def repair_status(self, interval_ms: int) -> AsyncIterator[RepairStatus]:
-        """Now, at each change, and at least every `interval_ms`, until the repair is done."""
+        """Yield the progress now, at each change, and at least every `interval_ms`, until the repair is done."""
         ...
 
     async def set_read_only(self, read_only: bool) -> State: ...
 
     async def prepare_shutdown(self) -> str:
-        """Flush; refuse adds from now on. Returns a sentence; raises when the flush failed."""
+        """Flush, and refuse adds from now on. Return a sentence; raises when the flush failed."""
         ...
 
     async def flush(self) -> None:
-        """A checkpoint that begins now; durable on return. Raises DiskFull (may be tried again), StorageFailed."""
+        """Run a checkpoint now; durable on return. Raises DiskFull (may be tried again), StorageFailed."""
         ...
 
     async def collect_garbage(
         self, compaction: Compaction, *, released: int = 0, looks_only: bool = False
     ) -> GarbageReport:
-        """A run of garbage collection now, and a compaction if one is named; may take long.
+        """Run garbage collection now, and a compaction if one is named; may take long.
 
         `released`: so many ledgers may go beyond the brake, in this run alone: a person looked. `looks_only`: nothing
         goes.
@@ -359,9 +360,10 @@ class Admin(Protocol):
         ...
 
     async def scrub(self) -> None:
-        """Check every entry from the beginning, in the background, at the configured rate. Raises StorageFailed."""
+        """Start a check of every entry from the beginning, in the background, at the configured rate.
+        Raises StorageFailed."""
         ...
 
     def scrub_report(self) -> ScrubReport:
-        """What the background check knows. Raises StorageFailed while the storage is not open."""
+        """Return what the background check found. Raises StorageFailed while the storage is not open."""
         ...

@@ -7,11 +7,11 @@ class Clock(Protocol):
     """Monotonic time never goes back. Wall time may jump, and nodes disagree about it."""
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds since an arbitrary start; comparable within one process life only."""
+        """Return nanoseconds since an arbitrary start; comparable within one process only."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch: for people and for `lacUpdateTimestamp`, never for a decision."""
+        """Return milliseconds since the epoch: for people and for `lacUpdateTimestamp`, never for a decision."""
         ...
 
     async def sleep_until(self, deadline_ns: int) -> None:

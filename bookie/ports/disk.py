@@ -1,4 +1,4 @@
-"""Files, with the durability contract in words.
+"""Files, and what their calls promise about durability.
 
 Promised: what returned before a successful `File.sync` survives a power cut. Deliberately not promised: that
 anything else survives; the order of unsynced writes; a new, renamed or removed name before `Disk.sync_dir` of its
@@ -27,13 +27,13 @@ class Usage:
 
     @property
     def used_share(self) -> float:
-        """From 0, empty, to 1; 0 also for a file system without a size."""
+        """Return the used share, from 0 (empty) to 1; 0 also for a file system without a size."""
         return 1 - self.free_bytes / self.total_bytes if self.total_bytes else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """What the kernel says about one directory (statfs and /proc/self/mountinfo); nothing is concluded here.
+    """The kernel's facts about one directory (statfs and /proc/self/mountinfo), without a conclusion.
 
     `root` is mountinfo's root field: "/" for a file system of its own, a path for a bind mount of a directory.
     `shares_node_disk`: the device equals that of the files which kubelet itself mounts (/etc/hosts).
@@ -52,7 +52,7 @@ class Mount:
 
 
 def bytes_to_block(size: int) -> int:
-    """How many bytes `size` lacks to a whole number of blocks."""
+    """Return how many bytes `size` lacks to a whole number of blocks."""
     return -size % BLOCK_BYTES
 
 
@@ -63,7 +63,7 @@ class File(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes, counting what was appended through this handle but is not yet durable."""
+        """Return the bytes, including those appended through this handle that are not yet durable."""
         ...
 
     async def append(self, buffers: Sequence[Buffer]) -> int:
@@ -71,20 +71,20 @@ class File(Protocol):
         ...
 
     async def pread(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Read up to `size` bytes; fewer only at the end of the file."""
         ...
 
     async def pread_many(self, spans: Sequence[Span]) -> list[bytes]:
-        """`pread` of each, in the order asked; what goes wrong with one of them is raised. (In the real world one hop
-        to the disk's threads for all.)"""
+        """Do `pread` for each, in the order asked; raise the error of any.
+        (In the real world one hop to the disk's threads for all.)"""
         ...
 
     def pread_nowait(self, offset: int, size: int) -> bytes | None:
-        """Read without waiting for the disk: None when it would have to wait."""
+        """Read without waiting for the disk; return None when the read would have to wait."""
         ...
 
     async def append_and_sync(self, buffers: Sequence[Buffer]) -> int:
-        """`append` then `sync`, as one step. (In the real world one hop to the disk's thread.)"""
+        """Do `append` and `sync` in one step. (In the real world one hop to the disk's thread.)"""
         ...
 
     async def sync(self) -> None:
@@ -104,7 +104,7 @@ class Lock(Protocol):
     """A held lock file."""
 
     def release(self) -> None:
-        """Let another take it. The file stays."""
+        """Release the lock; the file stays."""
         ...
 
 
@@ -120,7 +120,7 @@ class Disk(Protocol):
         read_only: bool = False,
         in_blocks: bool = False,
     ) -> File:
-        """Open for reading and appending. `create` makes it if missing; `exclusive` refuses an existing one;
+        """Open for reading and appending. `create`: make a missing file; `exclusive`: refuse an existing one;
         `read_only`: for reading alone, also where nothing may be written.
 
         `in_blocks`: whoever appends gives whole blocks (`BLOCK_BYTES`) each time, so no block that was synced is ever
@@ -129,25 +129,25 @@ class Disk(Protocol):
         ...
 
     async def read(self, path: str) -> bytes:
-        """The whole file. Raises FileMissing."""
+        """Return the whole file. Raises FileMissing."""
         ...
 
     async def exists(self, path: str) -> bool: ...
 
     async def list(self, directory: str) -> list[str]:
-        """Names in `directory`, sorted; [] when there is no such directory."""
+        """Return the names in `directory`, sorted; [] when there is no such directory."""
         ...
 
     async def make_dir(self, path: str) -> None:
-        """Make `path` and its parents; fine if they exist. Durable after `sync_dir` of each parent."""
+        """Make `path` and its parents; existing ones are no error. Durable after `sync_dir` of each parent."""
         ...
 
     async def rename(self, source: str, target: str) -> None:
-        """Atomically replace `target`; durable after `sync_dir`."""
+        """Replace `target` atomically; durable after `sync_dir`."""
         ...
 
     async def remove(self, path: str) -> None:
-        """Remove one file; fine if it is not there."""
+        """Remove one file; a missing one is no error."""
         ...
 
     async def sync_dir(self, directory: str) -> None:
@@ -155,7 +155,7 @@ class Disk(Protocol):
         ...
 
     async def lock(self, path: str) -> Lock:
-        """Take the lock file `path` (made if missing) for this process; it goes with the process, however it ends.
+        """Lock the file `path` (made if missing) for this process; the lock ends with the process, however it ends.
 
         Raises RefusedToStart, naming the path, when another process (or opener) holds it.
         """
@@ -164,7 +164,7 @@ class Disk(Protocol):
     async def usage(self, directory: str) -> Usage: ...
 
     async def mount(self, directory: str) -> Mount:
-        """Facts about the file system under `directory`; never writes."""
+        """Return facts about the file system under `directory`; writes nothing."""
         ...
 
 

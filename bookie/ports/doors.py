@@ -9,14 +9,14 @@ from typing import Protocol
 
 
 class Doors(Protocol):
-    """One node has one; every boundary of the node reports to it."""
+    """Takes the error reports of all boundaries of one node."""
 
     def failed(self, door: str, error: Exception, peer: str = "") -> None:
-        """Report an error of ours that a request caused. Never raises."""
+        """Report an error of ours that a stranger's request caused. Never raises."""
         ...
 
     def refused(self, door: str, reason: object, peer: str = "") -> None:
-        """Report a stranger that was turned away, or sent bytes that nobody can answer."""
+        """Report a stranger that was refused, or that sent bytes without a possible answer."""
         ...
 
 

@@ -5,10 +5,10 @@ from typing import Any, Protocol
 
 
 class Entropy(Protocol):
-    """Seeded in simulation, the operating system's outside."""
+    """Random numbers: from a seed in the simulation, from the operating system otherwise."""
 
     def randrange(self, stop: int) -> int:
-        """A number in 0..stop-1; `stop` > 0."""
+        """Return a number in 0..stop-1; `stop` > 0."""
         ...
 
     def shuffle(self, items: MutableSequence[Any]) -> None:
@@ -16,5 +16,5 @@ class Entropy(Protocol):
         ...
 
     def token(self, size: int) -> bytes:
-        """`size` random bytes."""
+        """Return `size` random bytes."""
         ...

@@ -19,7 +19,7 @@ ANY_VERSION = -1
 
 @dataclass(frozen=True, slots=True)
 class MetadataSecurity:
-    """Our user at the metadata store, the encryption on the way, and the access rights of the nodes that we make.
+    """How we use the metadata store: our user, TLS, and the access rights of the nodes that we make.
 
     `sasl_user`, `sasl_password`: SASL DIGEST-MD5, as Java's JAAS section "Client". `digest`: USER:PASSWORD of
     ZooKeeper's own scheme "digest"; ZooKeeper checks it only against ACLs. `creator_acl`: only our user may read or
@@ -45,7 +45,7 @@ class MetadataSecurity:
 
     @property
     def is_somebody(self) -> bool:
-        """True when we tell the store who we are."""
+        """Return True when we name a user to the store."""
         return bool(self.sasl_user or self.digest)
 
 
@@ -106,11 +106,11 @@ class MetadataStore(Protocol):
 
     @property
     def session_timeout_ms(self) -> int:
-        """What the servers granted, which may be less than what was asked for."""
+        """Return the time-out that the servers granted, which may be less than was asked for."""
         ...
 
     async def get(self, path: str) -> Stored:
-        """Raises NodeMissing."""
+        """Return the node at `path`. Raises NodeMissing."""
         ...
 
     async def create(
@@ -123,23 +123,23 @@ class MetadataStore(Protocol):
         ...
 
     async def put(self, path: str, data: bytes, version: int) -> int:
-        """Compare and set; return the new version. Raises VersionConflict, NodeMissing, OutcomeUnknown."""
+        """Write if the version matches; return the new version. Raises VersionConflict, NodeMissing, OutcomeUnknown."""
         ...
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Raises VersionConflict, NodeMissing, OutcomeUnknown, MetadataError (has children)."""
+        """Delete the node. Raises VersionConflict, NodeMissing, OutcomeUnknown, MetadataError (has children)."""
         ...
 
     async def children(self, path: str) -> list[str]:
-        """Names, sorted. Raises NodeMissing."""
+        """Return the names below `path`, sorted. Raises NodeMissing."""
         ...
 
     async def sync(self, path: str) -> None:
-        """Wait until reads see every change that was committed before this call."""
+        """Wait until reads see every change committed before this call."""
         ...
 
     async def transact(self, ops: Sequence[Op]) -> None:
-        """All or nothing. Raises the first failed operation's error, OutcomeUnknown."""
+        """Apply all operations or none. Raises the first failed operation's error, OutcomeUnknown."""
         ...
 
     def watch(self, path: str, on_change: Callable[[], None]) -> Callable[[], None]:
@@ -152,7 +152,7 @@ class MetadataStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the session: ephemeral nodes go at once."""
+        """End the session; its ephemeral nodes vanish at once."""
         ...
 
 
@@ -171,8 +171,8 @@ async def find_data(store: MetadataStore, path: str) -> bytes | None:
 
 
 async def find_children(store: MetadataStore, path: str) -> list[str]:
-    """Return the names below `path`; none when there is no such node. Raises MetadataError when the store does not
-    say."""
+    """Return the names below `path`; none when there is no such node.
+    Raises MetadataError when the store does not say."""
     try:
         return await store.children(path)
     except errors.NodeMissing:

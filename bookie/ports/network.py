@@ -1,4 +1,4 @@
-"""Ordered bytes between nodes.
+"""Ordered streams of bytes between nodes.
 
 Promised: bytes arrive in order, unchanged, at most once. Not promised: that they arrive, that the other side learns of
 our close, or that chunks keep their borders.
@@ -28,21 +28,21 @@ class ByteStream(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """True once the stream is closed or broken: `write` then does nothing."""
+        """Return True once the stream is closed or broken: `write` then does nothing."""
         ...
 
     @property
     def is_stuffed(self) -> bool:
-        """True while the outgoing queue is above its bound: the other side does not read."""
+        """Return True while the outgoing queue is above its bound: the other side does not read."""
         ...
 
     @property
     def unsent_bytes(self) -> int:
-        """Size of the outgoing queue."""
+        """Return the bytes in the outgoing queue."""
         ...
 
     async def read(self) -> Buffer:
-        """The next bytes, at least one; b"" at the end. The caller owns the buffer."""
+        """Return the next bytes, at least one; b"" at the end. The caller owns the buffer."""
         ...
 
     def write(self, buffers: Sequence[Buffer]) -> None:
@@ -54,7 +54,8 @@ class ByteStream(Protocol):
         ...
 
     async def start_tls(self, tls: Tls, deadline_ns: int) -> Certificate | None:
-        """Encrypt everything from here on, once both sides agreed; the other side's certificate, if it showed one.
+        """Encrypt everything from here on, once both sides agreed;
+        return the other side's certificate, if it showed one.
 
         What was queued leaves in plain. Call it between two frames, with no `read` waiting: raises BadInput when plain
         bytes came after the last read (somebody may have put them there), BookieUnavailable when no handshake
@@ -71,7 +72,7 @@ class Listener(Protocol):
     port: int
 
     async def close(self) -> None:
-        """Stop accepting and close the connections it accepted."""
+        """Stop accepting, and close the accepted connections."""
         ...
 
 

@@ -32,21 +32,21 @@ class OrderedStore(Protocol):
         ...
 
     def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        """`write` of one `PutRow` per (key, value), without an object per pair: the hot path of a checkpoint."""
+        """Write one `PutRow` per (key, value), without an object per pair: for the hot path of a checkpoint."""
         ...
 
     def get(self, key: bytes) -> bytes | None: ...
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """In the order asked."""
+        """Return the values in the order of the keys."""
         ...
 
     def range(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs with start <= key < end, ascending; a snapshot of the moment of the call."""
+        """Yield pairs with start <= key < end, ascending; a snapshot of the moment of the call."""
         ...
 
     def last_in(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
-        """The greatest pair with start <= key < end."""
+        """Return the greatest pair with start <= key < end."""
         ...
 
     def delete_range(self, start: bytes, end: bytes) -> None:
@@ -54,8 +54,8 @@ class OrderedStore(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Make all earlier writes durable. Raises DiskFull, OutOfResources, or DiskFailed: then nothing is known, and
-        the node stops."""
+        """Make all earlier writes durable. Raises DiskFull, OutOfResources, or DiskFailed: then the state of the disk
+        is unknown, and the node stops."""
         ...
 
     async def close(self) -> None:
@@ -67,11 +67,11 @@ class OrderedStores(Protocol):
     """Opens stores by directory."""
 
     async def open(self, directory: str) -> OrderedStore:
-        """Open or create. One opener at a time. Raises CorruptFile, StorageFailed."""
+        """Open or create a store. Only one may have it open. Raises CorruptFile, StorageFailed."""
         ...
 
     async def open_read_only(self, directory: str) -> OrderedStore:
-        """Open what a stopped process left, without changing a byte of it; writing to it is an error of ours.
+        """Open what a stopped process left, without changing a byte of it; a write to it is a programming error.
 
         Raises FileMissing, CorruptFile, StorageFailed.
         """

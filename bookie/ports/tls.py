@@ -1,4 +1,4 @@
-"""Encryption of a byte stream, as the product sees it: the files of the keys, and the proven name of the other side.
+"""Encryption of a byte stream: the key files, and the proven name of the other side.
 
 `TlsOptions` names files and never holds a secret; `Network.load_tls` makes a `Tls` of it, which `ByteStream.start_tls`
 uses. Only the runtime reads the files.
@@ -54,20 +54,20 @@ class TlsOptions:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Every file that is read."""
+        """Return every file that is read."""
         named = (self.key_store, self.certificate, self.key_password_file, self.trust_store, self.trust_password_file)
         return tuple(path for path in named if path)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Who the other side proved to be: the subject of its certificate, which our trust store vouches for."""
+    """The identity that the other side proved: the subject of its certificate, which our trust store vouches for."""
 
     common_name: str
     organizational_units: tuple[str, ...] = ()
 
 
 class Tls(Protocol):
-    """Keys and trust, loaded. A later handshake uses what the files say then, without a restart."""
+    """Loaded keys and trust. A later handshake uses the files as they are then, without a restart."""
 
     is_server: bool
