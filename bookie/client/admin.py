@@ -77,7 +77,7 @@ class ClusterAdmin:
     async def snapshot(
         self, ledger_ids: Iterable[LedgerId] | None = None, *, unreadable: dict[LedgerId, str] | None = None
     ) -> AsyncIterator[tuple[LedgerId, LedgerMetadata, int]]:
-        """(id, metadata, version) of the given ledgers, or of all, in their order, read many at a time.
+        """Yield (id, metadata, version) of the given ledgers, or of all, in their order, reading many at a time.
 
         A ledger that does not exist is left out. The records are not of one moment: each is as it was when it was read.
         `unreadable` gets the reason for each record that cannot be read; without it such a record raises BadInput

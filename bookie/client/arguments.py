@@ -57,7 +57,7 @@ def master_key(value: object, name: str) -> bytes:
 
 
 def whole(value: object, name: str, *, low: int, high: int) -> int:
-    """A whole number from `low` to `high`, both included; numpy's will do, too."""
+    """Return a whole number from `low` to `high`, both included; takes numpy's numbers, too."""
     try:
         if isinstance(value, bool):
             raise TypeError

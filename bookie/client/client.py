@@ -205,7 +205,7 @@ class Client:
         return metadata
 
     async def ledgers(self) -> AsyncIterator[LedgerId]:
-        """The ids of all ledgers, ascending."""
+        """Yield the ids of all ledgers, ascending."""
         async for ledger_id in self.shared.ledgers.iterate():
             yield ledger_id
 

@@ -83,7 +83,7 @@ class ClientOptions:
 
     @property
     def long_poll_wait_ms(self) -> int:
-        """How long bookies are asked to hold a question for the next entry."""
+        """Return how long bookies are asked to hold a question for the next entry."""
         return self.long_poll_ms or max(1, min(LONG_POLL_MS, self.request_timeout_ms * 3 // 5))
 
     def _problem(self, name: str) -> str | None:

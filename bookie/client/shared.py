@@ -22,7 +22,7 @@ from bookie.wire.digest import Digest, DigestType
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """One per client; handles keep a reference."""
+    """What all parts of one client share; handles keep a reference to it."""
 
     options: ClientOptions
     world: World

@@ -1,4 +1,4 @@
-"""The wing that reaches bookies: which there are, a connection to each, questions out and answers in.
+"""This package reaches bookies: it knows which there are, connects to each, sends questions and matches the answers.
 
 Theory of operation
 -------------------

@@ -39,7 +39,7 @@ class Call:
     __slots__ = ("context", "expected", "expires", "frame", "is_over", "key", "on_answer", "timeout_ms")
 
     def __init__(self, request: Request, version: int, on_answer: OnAnswer, context: Any, timeout_ms: int) -> None:
-        """`request.txn` is set and unique in this client."""
+        """Make a call. `request.txn` is set already, and unique in this client."""
         self.frame: list[Buffer] = v3.pack_request(request) if version == v3.VERSION else v2.pack_request(request)
         self.key = key_of(request, version)
         self.expected = RESPONSE_OF[type(request)]
@@ -54,14 +54,14 @@ class AddOwner(Protocol):
     """The sender of adds: it is called on the loop with their outcome. `origin`: the link that the adds went over."""
 
     def on_acks(self, origin: object, adds: list[Any]) -> None:
-        """The bookie acknowledged these adds."""
+        """Hear that the bookie acknowledged these adds."""
 
     def on_synced(self, origin: object, last_synced: EntryId) -> None:
-        """The bookie says that it has the ledger on disk up to here (BP-14; only ledgers with deferred sync)."""
+        """Hear that the bookie has the ledger on disk up to `last_synced` (BP-14; only ledgers with deferred sync)."""
 
     def on_failed(self, origin: object, error: BookieError) -> None:
-        """An add of this owner failed there, or got no answer in time. The connection forgets the owner's other adds:
-        their outcome is unknown."""
+        """Hear that an add of this owner failed at the bookie, or got no answer in time. The connection forgets the
+        owner's other adds: their outcome is unknown."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class AddBatch:
 
 
 def version_for(request: Request, preferred: int) -> int:
-    """The encoding in which a client that prefers `preferred` sends `request`."""
+    """Return the encoding in which a client that prefers `preferred` sends `request`."""
     match request:
         case messages.BatchReadRequest():
             return v2.VERSION
@@ -87,7 +87,8 @@ def version_for(request: Request, preferred: int) -> int:
 
 
 def key_of(message: Request | Response, version: int) -> Key:
-    """The key of a request, and of an answer to it. `message` is one that a client sends, or the answer to one."""
+    """Return the key of a request, which the answer to it has too. `message` is one that a client sends, or the answer
+    to one."""
     if version == v3.VERSION:
         return message.txn
     match message:

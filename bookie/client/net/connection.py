@@ -66,7 +66,7 @@ class Connection:
     def __init__(
         self, bookie_id: BookieId, stream: ByteStream, frame_limit_bytes: int, *, version: int, origin: object = None
     ) -> None:
-        """The owners of adds get `origin` with every answer."""
+        """`origin`: what the owners of adds get with every answer."""
         self.version = version
         self.answered = False  # at least one answer came: the other side is a bookie and lives
         self._bookie_id = bookie_id

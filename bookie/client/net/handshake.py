@@ -32,7 +32,7 @@ class Handshake:
     """The keys and the password of one client, loaded."""
 
     def __init__(self, options: ClientOptions, world: World) -> None:
-        """Raises BadInput when keys cannot be used."""
+        """Load the keys. Raises BadInput when they cannot be used."""
         self._world = world
         self._user = options.sasl_user
         self._password = options.sasl_password

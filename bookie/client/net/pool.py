@@ -42,7 +42,7 @@ class ConnectionPool:
         watcher.on_replaced = self._replaced
 
     def _replaced(self, bookie_id: BookieId) -> None:
-        """Another process registered as `bookie_id`: drop all connections to the earlier process, whose answers no
+        """When another process registered as `bookie_id`, drop all connections to the earlier process, whose answers no
         longer count."""
         log.info("another process registered, connections to the earlier one end bookie_id=%s", bookie_id)
         for link in list(self._links.values()):
@@ -88,8 +88,8 @@ class ConnectionPool:
         return self.now_ns() < self._quarantined_until_ns.get(bookie_id, 0)
 
     def batches_failed(self, bookie_id: BookieId) -> None:
-        """The bookie closed the connection at a batch read: send it none for a while. An older bookie always will; any
-        other may have broken by chance."""
+        """When a bookie closed the connection at a batch read, send it none for a while. An older bookie always closes
+        it; with any other the connection may have broken by chance."""
         self._no_batches_until_ns[bookie_id] = self.now_ns() + NO_BATCHES_MS * NS_PER_MS
 
     def takes_batches(self, bookie_id: BookieId) -> bool:

@@ -54,7 +54,8 @@ class BookieWatcher:
         known_locations: Mapping[str, str],
         rack_mapping_path: str,
     ) -> None:
-        """`known_locations` and the record at `rack_mapping_path` (Pulsar's; "": none) win over registered zones."""
+        """`known_locations` and the record at `rack_mapping_path` (Pulsar's; "": no record) win over registered
+        zones."""
         self._store = store
         self._clock = clock
         self._lists = ((paths.available(root), False), (paths.readonly(root), True))  # whether they are read-only

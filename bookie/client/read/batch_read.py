@@ -50,14 +50,14 @@ class BatchRead:
         self.shared.pool.send(self.bookie_id, request, self._on_answer, None)
 
     def nudge(self) -> None:
-        """The bookie is silent: give up on it, and have readers ask it last from now on."""
+        """Give up on a silent bookie, and have readers ask it last from now on."""
         if not self.is_done:
             error = errors.RequestTimedOut(f"bookie {self.bookie_id} is slow to answer reads")
             self.shared.pool.quarantine(self.bookie_id, error)
             self._end(error)
 
     def cancel(self) -> None:
-        """The reader stopped: drop a late answer."""
+        """Drop a late answer: the reader stopped."""
         self.is_done = True
 
     def _on_answer(self, context: None, response: Response | None, error: BookieError | None) -> None:

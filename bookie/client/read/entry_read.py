@@ -83,7 +83,7 @@ class EntryRead:
 
     @property
     def entries(self) -> "Sequence[Entry]":
-        """The entry in a list, or none; as `BatchRead.entries`."""
+        """Return the entry in a list, or an empty list; as `BatchRead.entries`."""
         return () if self.entry is None else (self.entry,)
 
     @property
@@ -103,7 +103,7 @@ class EntryRead:
             self._ask()
 
     def cancel(self) -> None:
-        """The reader stopped: drop late answers."""
+        """Drop late answers: the reader stopped."""
         if not self.is_done:
             self.error = errors.BookieUnavailable("the read was given up")
 

@@ -63,7 +63,7 @@ class LedgerReader:
 
     @property
     def last_confirmed(self) -> EntryId:
-        """The highest entry known to be confirmed; of a closed ledger its last. -1 when there is none."""
+        """Return the highest entry known to be confirmed; of a closed ledger its last entry. -1 when there is none."""
         return self._lac
 
     last_entry = last_confirmed

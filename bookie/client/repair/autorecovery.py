@@ -53,7 +53,7 @@ class AutoRecovery:
         return found
 
     async def auditor(self) -> BookieId | None:
-        """The bookie whose process is the auditor: it has the lowest vote."""
+        """Return the bookie whose process is the auditor: it has the lowest vote."""
         parent = paths.auditor_votes(self._root)
         for name in sorted(await find_children(self._store, parent), key=lambda name: int(name.rpartition("_")[2])):
             data = await find_data(self._store, f"{parent}/{name}")

@@ -58,8 +58,8 @@ class LedgerStillOpen(BookieError):
 
 @dataclass(frozen=True, slots=True)
 class AffectedLedger:
-    """A ledger that names any of the leaving. `must_end`: it would be closed first. `problem`: its record cannot be
-    read, so that it may name them."""
+    """A ledger that names any of the leaving bookies. `must_end`: it would be closed first. `problem`: why its record
+    cannot be read, in which case it may name them."""
 
     ledger_id: LedgerId
     must_end: bool = False

@@ -57,7 +57,8 @@ async def recover(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, 
 
 
 async def _begin(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
-    """OPEN -> IN_RECOVERY; continue a recovery that another client began (CONFORMANCE.md#P25)."""
+    """Move the ledger from OPEN to IN_RECOVERY, or continue a recovery that another client began
+    (CONFORMANCE.md#P25)."""
     for _ in range(CAS_ATTEMPTS):
         metadata, version = await shared.ledgers.get(ledger_id)
         if metadata.state is not LedgerState.OPEN:
@@ -80,8 +81,8 @@ async def _end(
     end: EntryId,
     length: int,
 ) -> tuple[LedgerMetadata, int]:
-    """IN_RECOVERY -> CLOSED with the ensembles of the write-back, in one write; or adopt the end that another client
-    wrote (spec/bp46.md#S6).
+    """Move the ledger from IN_RECOVERY to CLOSED with the ensembles of the write-back, in one write; or adopt the end
+    that another client wrote (spec/bp46.md#S6).
 
     A conflict with metadata that is still IN_RECOVERY comes from a re-replication: then add our last segment, if we
     changed it, to the metadata that stands there.
@@ -135,7 +136,7 @@ class _Attempt:
             raise self.machine.error
 
     async def length(self) -> int:
-        """The ledger's length at its end."""
+        """Return the ledger's length at its end."""
         end = self.machine.end
         assert end is not None
         if not self.machine.is_empty_handed:
@@ -229,7 +230,7 @@ class _Attempt:
         self._advance()
 
     async def _commit(self, lac: EntryId, failed: dict[int, BookieId]) -> tuple[BookieId, ...]:
-        """Ensemble changes of the write-back stay in memory until the ledger is closed (spec/wire.md#W55)."""
+        """Keep the ensemble changes of the write-back in memory until the ledger is closed (spec/wire.md#W55)."""
         bookies = self.metadata.last_segment.bookies
         slots = tuple(ensemble.still_failed(self.metadata, failed))
         replacements = self._shared.replacements(self._schedule, bookies, slots)

@@ -21,7 +21,8 @@ CONCURRENCY = 32
 
 
 class ReplicaCopier:
-    """`entries` and `bytes` count what was copied so far, each copy once. The `leaving` are asked last."""
+    """Copies entries. `entries` and `bytes` count what was copied so far, each copy once. It asks the `leaving` bookies
+    last."""
 
     def __init__(
         self, shared: Shared, bookies: BookieClient, leaving: Collection[BookieId], bytes_per_s: int | None
@@ -79,7 +80,7 @@ class ReplicaCopier:
 
     @contextlib.contextmanager
     def blaming(self, taker: BookieId) -> Iterator[None]:
-        """Quarantine `taker` for an error in the body, so that the next attempt draws another bookie."""
+        """After an error inside the `with` block, quarantine `taker`, so that the next attempt draws another bookie."""
         try:
             yield
         except BookieError as error:

@@ -40,7 +40,7 @@ class ReplicationLock:
 
     @property
     def held(self) -> tuple[CheckOp, ...]:
-        """Checks for a transaction: it fails with NodeMissing unless the lock has been ours without a break."""
+        """Return checks for a transaction: it fails with NodeMissing unless the lock has been ours without a break."""
         return CheckOp(self.sign, ANY_VERSION), CheckOp(self.path, ANY_VERSION)
 
     async def confirm(self) -> None:

@@ -38,23 +38,23 @@ class AcksConfirm:
         return True
 
     def acked(self, seat: Seat, adds: Sequence[Add]) -> None:
-        """Nothing besides what `PendingAdds` counts."""
+        """Do nothing: `PendingAdds` counts the acknowledgements."""
 
     def synced(self, seat: Seat, last_synced: EntryId) -> None:
-        """Nothing: what the bookie acknowledged is on its disk."""
+        """Do nothing: an entry that the bookie acknowledged is on its disk."""
 
     def confirmed(self, adds: Sequence[Add]) -> None:
         for add in adds:
             add.frame = b""
 
     def force(self, wanted: EntryId) -> None:
-        """Nothing: what was acknowledged is on disk."""
+        """Do nothing: every acknowledged entry is on disk."""
 
     def end_by(self, seat: Seat, error: BookieError) -> BookieError | None:
         return None
 
     def left(self, seat: Seat) -> None:
-        """Nothing: `PendingAdds` forgets its acknowledgements."""
+        """Do nothing: `PendingAdds` forgets the bookie's acknowledgements."""
 
     def joined(self, seat: Seat, before: BookieId) -> None:
         missing = self._adds.missing(seat.slot)
@@ -90,4 +90,4 @@ class AcksConfirm:
         )
 
     def give_up(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no entry is kept."""

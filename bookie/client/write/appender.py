@@ -29,7 +29,7 @@ BATCH_BYTES = 128 * KIB
 
 
 class Durability(Protocol):
-    """What acknowledgements prove, and what follows from it when a bookie fails: `AcksConfirm` or `SyncsConfirm`."""
+    """Decides what acknowledgements prove, and what follows when a bookie fails: `AcksConfirm` or `SyncsConfirm`."""
 
     @property
     def is_deferred(self) -> bool:
@@ -37,23 +37,23 @@ class Durability(Protocol):
 
     @property
     def lac(self) -> EntryId:
-        """The highest entry that stays readable for ever."""
+        """Return the highest entry that stays readable for ever."""
 
     @property
     def has_unforced(self) -> bool:
-        """True when an entry was appended that only a force will confirm."""
+        """Return True when an entry was appended that only a force will confirm."""
 
     def may_send(self, seat: Seat) -> bool:
-        """Called before adds are sent. Return False while nobody knows which entries the bookie lacks."""
+        """Return False while it is unknown which entries the bookie lacks. The appender asks before it sends adds."""
 
     def acked(self, seat: Seat, adds: Sequence[Add]) -> None:
-        """The bookie acknowledged these."""
+        """Hear that the bookie acknowledged these adds."""
 
     def synced(self, seat: Seat, last_synced: EntryId) -> None:
-        """The bookie says how far it has the ledger on disk."""
+        """Hear how far the bookie has the ledger on disk."""
 
     def confirmed(self, adds: Sequence[Add]) -> None:
-        """An ack quorum acknowledged these, in order: free their frames, or keep them to be sent again."""
+        """Hear that an ack quorum acknowledged these, in order: free their frames, or keep them to be sent again."""
 
     def force(self, wanted: EntryId) -> None:
         """Have bookies put on disk what they acknowledge, until the LAC is `wanted`."""
@@ -63,20 +63,20 @@ class Durability(Protocol):
         another may take the slot."""
 
     def left(self, seat: Seat) -> None:
-        """The bookie failed, and the handle goes on."""
+        """Hear that the bookie failed, and the handle goes on."""
 
     def joined(self, seat: Seat, before: BookieId) -> None:
-        """A bookie takes the slot of `before`: send it the entries that it lacks."""
+        """Send a bookie that takes the slot of `before` the entries that it lacks."""
 
     def overdue(self, failed: Mapping[int, BookieError], now_ns: int) -> BookieError | None:
         """Return the error that ends the handle because it has waited too long for bookies in the `failed` slots."""
 
     def give_up(self) -> None:
-        """The handle ended: nothing will be sent again."""
+        """Hear that the handle ended: nothing will be sent again."""
 
 
 class Appender:
-    """One ledger's unconfirmed entries on their way to one ensemble. All of it is synchronous."""
+    """One ledger's unconfirmed entries on their way to one ensemble. All its methods are synchronous."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Appender:
         length: int,
         is_recovery: bool = False,
     ) -> None:
-        """`start`: the LAC to begin after; `length`: the ledger's length there."""
+        """Begin after the LAC `start`; `length`: the ledger's length there."""
         self.shared = shared
         self.ledger_id = ledger_id
         self.adds: PendingAdds[Add] = PendingAdds(schedule, start=start, length=length)
@@ -120,12 +120,12 @@ class Appender:
 
     @property
     def lac(self) -> EntryId:
-        """The highest entry that will be readable for ever."""
+        """Return the highest entry that will be readable for ever."""
         return self.durability.lac
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the entries that the appender keeps, since it may have to send them again."""
+        """Return the bytes of the entries that the appender keeps, since it may have to send them again."""
         return self.in_flight_bytes + self.kept_bytes
 
     # ---- the hot path ------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Appender:
         return entry_id
 
     def on_acks(self, origin: object, adds: list[Add]) -> None:
-        """Of `calls.AddOwner`: the bookie at the end of `origin` has `adds`."""
+        """Count the adds that the bookie at the end of `origin` has (`calls.AddOwner`)."""
         seat = self._seat_at.get(origin)
         if seat is None or not seat.is_live:
             return
@@ -168,13 +168,13 @@ class Appender:
             self.confirm(confirmed)
 
     def on_synced(self, origin: object, last_synced: EntryId) -> None:
-        """Of `calls.AddOwner`: the bookie has the ledger on disk up to `last_synced`."""
+        """Note that the bookie has the ledger on disk up to `last_synced` (`calls.AddOwner`)."""
         seat = self._seat_at.get(origin)
         if seat is not None and seat.is_live:
             self.durability.synced(seat, last_synced)
 
     def on_failed(self, origin: object, error: BookieError) -> None:
-        """Of `calls.AddOwner`: the bookie at the end of `origin` failed."""
+        """Fail the seat of the bookie at the end of `origin` (`calls.AddOwner`)."""
         seat = self._seat_at.get(origin)
         if seat is not None:
             seat.fail(error)
@@ -219,7 +219,7 @@ class Appender:
             seat.link.send_adds(batch)
 
     def confirm(self, confirmed: Sequence[Add]) -> None:
-        """These were confirmed, in order: resolve the futures of their callers."""
+        """Resolve the futures of entries that were confirmed, in order."""
         for add in confirmed:
             self.in_flight_bytes -= add.size
             future = add.confirmed
@@ -231,7 +231,7 @@ class Appender:
     # ---- failure -----------------------------------------------------------------------------------------------------
 
     def live_bookies(self, entry_id: EntryId) -> list[BookieId]:
-        """The bookies of the write set of `entry_id` that are not failed."""
+        """Return the bookies of the write set of `entry_id` that have not failed."""
         seats = (self.seats[slot] for slot in self.adds.schedule.write_set(entry_id))
         return [seat.bookie_id for seat in seats if seat.is_live]
 
@@ -240,7 +240,7 @@ class Appender:
         return Seat(self, slot, bookie_id, link, lambda seat, error: self.on_seat_failed(seat, error))
 
     def take_seat(self, slot: int, bookie_id: BookieId) -> None:
-        """`bookie_id` takes `slot`, and gets the entries that it lacks there."""
+        """Let `bookie_id` take `slot`, and send it the entries that it lacks there."""
         self.send_unsent()  # to the bookies that sit there now: the new one gets all unconfirmed entries below
         before = self.seats[slot]
         before.replaced()

@@ -66,7 +66,7 @@ class EnsembleChange:
         appender.on_seat_failed = self.failed
 
     def failed(self, seat: Seat, error: BookieError) -> None:
-        """A bookie failed: replace it, unless the error ends the handle."""
+        """Replace a bookie that failed, unless the error ends the handle."""
         appender = self._appender
         if appender.error is not None:
             return
@@ -105,7 +105,7 @@ class EnsembleChange:
         self._appender.die(error)
 
     async def stop(self, reason: BookieError) -> None:
-        """`die`, and wait until the task ended."""
+        """End the handle as `die` does, and wait until the task ended."""
         self.die(reason)
         task = self._task
         if task is not None and not task.done():
@@ -113,7 +113,7 @@ class EnsembleChange:
             await asyncio.wait([task])
 
     async def _run(self) -> None:
-        """Until the ensemble is whole again or the handle is dead."""
+        """Make attempts until the ensemble is whole again or the handle is dead."""
         appender = self._appender
         end_watch = self._shared.watcher.on_change(self._news.set)
         delay_s = RETRY_MIN_S
@@ -138,8 +138,8 @@ class EnsembleChange:
             end_watch()
 
     async def _breathe(self) -> None:
-        """Attempts begin RETRY_MIN_S apart, also those of different changes: a bookie that is tried again in its own
-        slot may fail at once, again and again (found by the simulator)."""
+        """Wait until RETRY_MIN_S after the last attempt began, also of another change: a bookie that is tried again in
+        its own slot may fail at once, again and again (found by the simulator)."""
         clock = self._shared.world.clock
         await clock.sleep_until(self._next_attempt_ns)
         self._next_attempt_ns = clock.monotonic_ns() + int(RETRY_MIN_S * NS_PER_S)

@@ -33,7 +33,7 @@ class ExplicitLac:
         self._at_last_tick = INVALID_ENTRY_ID
 
     def moved(self) -> None:
-        """The LAC moved."""
+        """Note that the LAC moved."""
         if self._timer is None and self._interval_s:
             self._timer = self._shared.pool.loop.call_later(self._interval_s, self._tick)
 
@@ -43,7 +43,7 @@ class ExplicitLac:
             self._timer = None
 
     def _tick(self) -> None:
-        """Tell the LAC if no entry is on its way to carry it, or if those on their way do not get confirmed."""
+        """Tell the LAC if no entry on its way carries it, or if the entries on their way do not get confirmed."""
         self._timer = None
         appender, lac = self._appender, self._appender.lac
         if appender.error is not None or lac <= self._told:

@@ -53,8 +53,8 @@ class InFlightLimit:
                 self.wake()  # this caller was cancelled, perhaps in its turn: the next one may go on
 
     def wake(self) -> None:
-        """Entries were confirmed: wake as many waiters as there is room for. They push one after the other, in one turn
-        of the loop."""
+        """After entries were confirmed, wake as many waiters as there is room for. They push one after the other, in
+        one turn of the loop."""
         if not self._waiters or self.is_full:
             return
         for waiter in itertools.islice(self._waiters, self._entries_max - len(self._appender.adds)):
@@ -62,7 +62,7 @@ class InFlightLimit:
                 waiter.turn.set_result(None)
 
     def end(self) -> None:
-        """The writer ended: wake all waiters, so that they raise its error."""
+        """Wake all waiters when the writer ended, so that they raise its error."""
         for waiter in self._waiters:
             if not waiter.turn.done():
                 waiter.turn.set_result(None)

@@ -30,7 +30,8 @@ class Add(PendingAdd):
 class Seat:
     """One bookie in one slot. Once it has failed or was replaced, the seat drops its answers.
 
-    `owner`: of the adds that go here. The seat calls `on_failed` once, if the bookie fails before it is replaced.
+    `owner`: the owner of the adds that this seat sends. The seat calls `on_failed` once, if the bookie fails before it
+    is replaced.
     """
 
     owner: AddOwner
@@ -50,14 +51,14 @@ class Seat:
         self.link.on_break(self.fail)
 
     def fail(self, error: BookieError) -> None:
-        """The bookie failed: send it nothing more in this seat, and call `on_failed`."""
+        """Stop sending to a bookie that failed in this seat, and call `on_failed`."""
         if self.is_live:
             self.replaced()
             self.on_failed(self, error)
 
     def replaced(self) -> None:
-        """Another bookie takes the slot: drop the answers that still come. The same bookie may get another seat, and
-        they must not count there."""
+        """When another bookie takes the slot, drop the answers that still come. The same bookie may get another seat,
+        and they must not count there."""
         if self.is_live:
             self.retire()
             self.link.forget_adds(self.owner)

@@ -2,10 +2,10 @@
 
 A bookie acknowledges such adds from memory. So every bookie is asked which life of it answers, before it is sent
 anything; an ack counts for that life only. When a connection breaks, the bookie keeps its seat (there is no ensemble
-change on such a ledger, CONFORMANCE.md#D12), is asked again, and is sent what it lacks: in the same life what it had
-not acknowledged, in another one, or if it does not say (Java's do not), everything beyond its disk. For that, entries
-are kept until they are confirmed; when they fill half the writer's bounds, bookies are told to sync without having been
-asked to.
+change on such a ledger, CONFORMANCE.md#D12), is asked again, and is sent what it lacks: in the same life the entries
+that it had not acknowledged; in another life, or if it does not say its life (Java's do not), all entries that it does
+not have on disk. For that, entries are kept until they are confirmed; when they fill half the writer's bounds, bookies
+are told to sync without having been asked to.
 
 A bookie that does not come back, and one that fails in any other way, ends the writer.
 """
@@ -44,7 +44,7 @@ class SyncsConfirm:
 
     @property
     def lac(self) -> EntryId:
-        """The highest entry that an ack quorum has on disk."""
+        """Return the highest entry that an ack quorum has on disk."""
         return self._syncing.lac
 
     @property
@@ -54,7 +54,7 @@ class SyncsConfirm:
     # ---- acks and forces ---------------------------------------------------------------------------------------------
 
     def acked(self, seat: Seat, adds: Sequence[Add]) -> None:
-        """`seat` has these, perhaps not on disk."""
+        """Note that `seat` has these, perhaps not on disk."""
         for add in adds:
             self._syncing.acked(seat.slot, add.entry_id, add.entry_id)
         self._is_back(seat)
@@ -65,7 +65,7 @@ class SyncsConfirm:
             self._moved()
 
     def confirmed(self, adds: Sequence[Add]) -> None:
-        """An ack quorum has these in memory: a bookie that loses them is sent them again."""
+        """Keep adds that an ack quorum has in memory: a bookie that loses them gets them again."""
         for add in adds:
             if add.entry_id > self.lac:
                 self._unforced.append(add)
@@ -81,8 +81,8 @@ class SyncsConfirm:
             self._force(seat)
 
     def _force(self, seat: Seat) -> None:
-        """A force proves what was acknowledged before it was sent, so that a slow bookie may need several; it has one
-        at a time."""
+        """Send a force to the bookie, one at a time. It makes durable only what was acknowledged before it was sent, so
+        that a slow bookie may need several."""
         syncing = self._syncing
         if not seat.is_live or not seat.takes_adds or seat.is_forcing:
             return
@@ -106,7 +106,7 @@ class SyncsConfirm:
         self._force(seat)
 
     def _moved(self) -> None:
-        """The LAC moved: free what nobody will need again."""
+        """Free the entries that no bookie will need again, after the LAC moved."""
         unforced, lac = self._unforced, self.lac
         while unforced and unforced[0].entry_id <= lac:
             add = unforced.popleft()
@@ -121,19 +121,20 @@ class SyncsConfirm:
     # ---- lives -------------------------------------------------------------------------------------------------------
 
     def may_send(self, seat: Seat) -> bool:
-        """Before the first add, each bookie is asked which life of it answers."""
+        """Return False until the bookie has said which life answers; ask it before the first add."""
         if not seat.is_asked:
             self._ask(seat, self._on_met)
         return seat.takes_adds
 
     def _is_back(self, seat: Seat) -> None:
-        """The bookie did what it was asked for: it is no longer away."""
+        """Note that the bookie did what it was asked: it is no longer away."""
         if not seat.is_back:
             seat.is_back = True
             self._away_since_ns.pop(seat.slot, None)
 
     def end_by(self, seat: Seat, error: BookieError) -> BookieError | None:
-        """A bookie is given time to come back only when its connection broke."""
+        """Return the error that ends the writer, unless only the connection broke: then the bookie gets time to come
+        back."""
         if isinstance(error, errors.LedgerFenced):
             return error
         if isinstance(error, errors.BookieUnavailable):
@@ -145,7 +146,8 @@ class SyncsConfirm:
         self._away_since_ns.setdefault(seat.slot, self._shared.world.clock.monotonic_ns())
 
     def overdue(self, failed: Mapping[int, BookieError], now_ns: int) -> BookieError | None:
-        """When a bookie was away for `ensemble_timeout_ms`, whether the ack quorum can do without it or not."""
+        """Return an error when a bookie was away for `ensemble_timeout_ms`, whether the ack quorum can do without it or
+        not."""
         patience_ns = self._shared.options.ensemble_timeout_ms * NS_PER_MS
         if not any(now_ns - since_ns > patience_ns for since_ns in self._away_since_ns.values()):
             return None
@@ -159,7 +161,7 @@ class SyncsConfirm:
         )
 
     def joined(self, seat: Seat, before: BookieId) -> None:
-        """A bookie takes its own seat again: it is sent nothing before it has said which life it is."""
+        """Let a bookie take its own seat again; it gets nothing before it has said which life answers."""
         seat.takes_adds = False
         seat.is_back = False
         self._ask(seat, self._on_met_again)

@@ -100,22 +100,22 @@ class LedgerWriter:
 
     @property
     def last_confirmed(self) -> EntryId:
-        """The highest entry that stays readable for ever; -1 when there is none."""
+        """Return the highest entry that stays readable for ever; -1 when there is none."""
         return self._appender.lac
 
     @property
     def length(self) -> int:
-        """Payload bytes up to and including `last_confirmed`."""
+        """Return the payload bytes up to and including `last_confirmed`."""
         return self._appender.adds.lac_length
 
     @property
     def metadata(self) -> LedgerMetadata:
-        """As this writer last wrote or read it."""
+        """Return the metadata as this writer last wrote or read it."""
         return self._metadata
 
     @property
     def error(self) -> BookieError | None:
-        """What ended this writer; None while it can append."""
+        """Return the error that ended this writer; None while it can append."""
         return self._appender.error
 
     # ---- appending ---------------------------------------------------------------------------------------------------
