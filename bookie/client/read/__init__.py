@@ -12,11 +12,13 @@ entry that somebody acknowledged.
    reply that fails the check is no answer at all: the next replica is asked, and the damaged one counts as unknown.
 2. *"No such entry" takes every replica.* One that does not know, or is silent, could have it: then the error says that
    and not "no". (Recovery needs fewer denials, WQ-AQ+1, because it fences with each read; see `repair`.)
-3. *Reads end at the LAC*, in a closed ledger at its last entry. Entries beyond it are not confirmed: a recovery may still decide that they are not in the ledger, and a reader would then have seen entries that never were.
+3. *Reads end at the LAC*, in a closed ledger at its last entry. Entries beyond it are not confirmed: a
+   recovery may still decide that they are not in the ledger, and a reader would then have seen what never was.
 4. *Any single LAC may be believed*, because the writer wrote it under its digest, and it only grows: it is a lower
    bound, and the greatest that was heard of counts. The id of the highest entry that a bookie stores is no LAC.
-5. *How far is a ledger confirmed?* To hear of every LAC that an ack quorum knows, the reader needs answers until fewer than AQ bookies are missing in each write set. In other words: with 3/3/2 two of three must answer; every pair
-   that the writer can have told shares a bookie with them.
+5. *How far is a ledger confirmed?* To hear of every LAC that the writer told to an ack quorum, the
+   reader needs answers until fewer than AQ bookies are missing in each write set. In other words: with 3/3/2 two of
+   three must answer; every pair that the writer can have told shares a bookie with them.
 6. *Following a writer* asks bookies to hold the question until there is news. E-AQ+1 that have nothing leave no ack
    quorum that could have something: the round is over, and the next begins with another bookie.
 7. *Slow is treated as lost, for a while.* A replica that is silent for `speculative_read_ms` gets company and is asked

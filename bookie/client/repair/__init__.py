@@ -1,9 +1,10 @@
 """This package repairs ledgers: it recovers those without an end, and moves replicas to other bookies.
 
-Theory of operation ------------------- *Recovery* decides where a ledger ends when its writer is gone, or only seems to
-be. What may go wrong: the writer is alive and goes on adding; bookies are down, or lost entries and do not know it;
-several clients recover at once; any of them dies half-way. All must come to one end, at or after every entry that was
-acknowledged. Hence an order:
+Theory of operation
+-------------------
+*Recovery* decides where a ledger ends when its writer is gone, or only seems to be. What may go wrong: the writer is
+alive and goes on adding; bookies are down, or lost entries and do not know it; several clients recover at once; any of
+them dies half-way. All must come to one end, at or after every entry that was acknowledged. Hence an order:
 
 1. *IN_RECOVERY is written before anybody is fenced.* A writer that wants to change its ensemble sees it and stops; it
    could otherwise escape to bookies that were not fenced.

@@ -27,7 +27,8 @@ client takes the ledger over at any moment and does not ask us.
    `appender` is the line between them; nothing else asks which it is.
 7. *Memory is bounded.* Unconfirmed entries by the limit of the writer, the backlog of one slow bookie by
    `lag_bytes_max`: beyond it that bookie counts as failed. Otherwise one slow bookie could hold all that was ever sent.
-8. *The error of a dead writer does not decide about its entries.* An unconfirmed entry may or may not be in the ledger: recovery decides, and keeps the entries that it finds.
+8. *The error of a dead writer does not decide about its entries.* An unconfirmed entry may or may not be
+   in the ledger: recovery decides, and keeps the entries that it finds.
 
 What it assumes of others: bookies answer an add when it is on disk (without deferred sync) and refuse adds after a
 fence; `net` delivers no answer of a seat that was given up; the metadata store's compare-and-set is one. From the top:
