@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 async def configuration(kubeconfig: str) -> Configuration:
-    """How to reach the API server: the pod's service account, else a kubeconfig."""
+    """Return how to reach the API server: the pod's service account, else a kubeconfig."""
     found = Configuration()
     if kubeconfig:
         await kube_config.load_kube_config(config_file=kubeconfig, client_configuration=found)  # type: ignore[no-untyped-call]
@@ -131,7 +131,7 @@ class _Operator:
         )
 
     def _hindrance(self) -> str:
-        """Why this process can neither lead nor wait for another leader; "" when it can."""
+        """Return why this process can neither lead nor wait for another leader; "" when it can."""
         return self._lease.hindrance or self._blindness or self._queue.hindrance
 
     async def run(self, stop: asyncio.Event) -> int:

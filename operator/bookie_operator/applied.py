@@ -1,9 +1,9 @@
-"""Remembers what came of each apply, so that the operator repeats none in vain.
+"""Remembers the result of each apply, so that the operator repeats none in vain.
 
-An admission policy may rewrite what we apply, or another controller put back what we took away. Applied again it would
-come to the same, pass after pass. So an apply is futile when the object still is what our last apply of the very same
-wishes came to; and when somebody changes it after each apply, the next one waits longer. Memory of this process only: a
-new one applies once and knows again.
+An admission policy may rewrite what we apply, or another controller put back what we took away. Another apply would
+have the same result, pass after pass. So an apply is futile when the object is still as our last apply of the very same
+manifest left it; and when another program changes the object after each apply, the next apply waits longer. Only this
+process remembers it: a new process applies once and then knows again.
 """
 
 from dataclasses import dataclass
@@ -26,20 +26,21 @@ class _Last:
 
 
 class Applied:
-    """The last apply of each child; so there are as many entries as children."""
+    """Remembers the last apply of each child; so there are as many entries as children."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str, str], _Last] = {}
 
     def is_futile(self, desired: Manifest, live: Manifest | None, now_ms: int) -> bool:
-        """True when applying `desired` over `live` would bring nothing, or is contested and has to wait."""
+        """Return True when applying `desired` over `live` would change nothing, or must wait because another program
+        undoes our applies."""
         last = self._last.get(_key(desired))
         if live is None or last is None or last.wishes != _wishes(desired):
             return False
         return _outcome(desired, live) == last.outcome or self.must_wait(desired, now_ms)
 
     def must_wait(self, desired: Manifest, now_ms: int) -> bool:
-        """True while the last apply of these wishes is too fresh; for objects whose live state was not read."""
+        """Return True while the last apply of this manifest is too fresh; for objects whose live state was not read."""
         last = self._last.get(_key(desired))
         return last is not None and last.wishes == _wishes(desired) and now_ms < last.not_before_ms
 

@@ -1,8 +1,8 @@
 """Test hook: the process dies right after its N-th write, as a power cut would have it. Off unless asked for.
 
-`BOOKIE_OPERATOR_CRASH_AFTER=N` counts writes that a heal consists of (children, claim marks, status, grants), not lease
-renewals and events. It strikes once per N and `crash_dir` (a temporary directory that survives a container restart),
-so that the restarted operator can be watched converging. Used by the end-to-end tests; never set in production.
+`BOOKIE_OPERATOR_CRASH_AFTER=N` counts the writes of a heal (children, claim marks, status, grants), not lease renewals
+and events. It ends the process once per N and `crash_dir` (a temporary directory that survives a container restart), so
+that the restarted operator can be watched converging. Used by the end-to-end tests; never set in production.
 """
 
 import logging
@@ -22,7 +22,7 @@ class CrashPoint:
         self._writes = 0
 
     def after_write(self, what: str) -> None:
-        """Count one write that the API server or a bookie has acknowledged, and die if it is the one."""
+        """Count one write that the API server or a bookie has acknowledged; if it is the N-th, end the process."""
         if self._after == 0:
             return
         self._writes += 1

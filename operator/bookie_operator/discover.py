@@ -1,4 +1,4 @@
-"""Which bookies there are: those that the spec asks for, and every other one that an object or a record names.
+"""Finds the bookies of a cluster: those that the spec asks for, and every other one that an object or a record names.
 
 Pure. Never here: a bookie left out because no spec names it. It may hold data, so it counts (decision 0016).
 """
@@ -18,7 +18,7 @@ Claims = Mapping[str, Mapping[str, ClaimFacts]]  # by pod, then by name
 
 
 def claims_by_pod(cluster: Cluster, manifests: Iterable[Manifest]) -> Claims:
-    """The claims of this cluster, also those that a person made by hand, without our labels."""
+    """Return the claims of this cluster, also those that a person made by hand, without our labels."""
     found: dict[str, dict[str, ClaimFacts]] = {}
     for manifest in manifests:
         pod = _pod_of(cluster, manifest)
@@ -47,7 +47,7 @@ def _pod_of(cluster: Cluster, manifest: Manifest) -> str | None:
 
 
 def pools(cluster: Cluster, stateful_sets: Iterable[Manifest], claims: Claims) -> tuple[BookiePool, ...]:
-    """How many bookies each pool has to have, with what was recorded, what runs, and what marked claims there are."""
+    """Return how many bookies each pool must have, by its record, its running pods and its marked claims."""
     held = {pool.name: pool.desired for pool in cluster.status.pools}
 
     def at_least(pool: str, size: int) -> None:
@@ -67,7 +67,8 @@ def pools(cluster: Cluster, stateful_sets: Iterable[Manifest], claims: Claims) -
 def cases(
     cluster: Cluster, wanted: tuple[BookiePool, ...], pods: Mapping[str, PodFacts], claims: Claims
 ) -> tuple[BookieCase, ...]:
-    """One bare case per desired bookie, in the order of pools and ordinals, then one for each other that was found."""
+    """Return one bare case per desired bookie, in the order of pools and ordinals, then one for each other bookie that
+    was found."""
     desired = {
         names.pod(cluster.name, pool.name, ordinal): pool.zone.name if pool.zone is not None else None
         for pool in wanted
@@ -116,10 +117,10 @@ def _case(cluster: Cluster, name: str, zone: str | None, pods: Mapping[str, PodF
 def with_members(
     cluster: Cluster, known: tuple[BookieCase, ...], members: tuple[Member, ...] | None
 ) -> tuple[BookieCase, ...]:
-    """`known` with what the metadata store says of each, and a case for each that only the store knows.
+    """Return `known` with what the metadata store says of each, and a case for each bookie that only the store knows.
 
-    `members` None: nobody read the store, and every bookie that was known stays known. A bookie that is gone from
-    everywhere is listed no longer.
+    `members` None: the store was not read, and every known bookie stays known. A bookie that is gone from everywhere is
+    listed no longer.
     """
     if members is None:
         strangers = tuple(

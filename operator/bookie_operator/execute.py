@@ -1,8 +1,8 @@
 """Carries out one plan: the record, children and marks, the status, grants, then events. One action, one log line.
 
-The order is the safety argument. The disruption budget is closed before anything may follow from a loss; the grant is
-in the stored status before the bookie hears of it; whatever fails stops everything after it that could do harm. Every
-step may be repeated: a crash between any two of them is repaired by the next pass (tests: crash after every write).
+The order is the safety argument. The disruption budget is closed before the operator acts on a loss; the grant is in
+the stored status before the bookie hears of it; a step that fails stops every later step that could do harm. Every step
+may be repeated: a crash between any two of them is repaired by the next pass (tests: crash after every write).
 """
 
 import logging
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class LostLease(BookieError):
-    """This process may no longer act: it ends, and another one takes over."""
+    """This process may no longer act: it ends, and another operator process takes over."""
 
     fatal = True
 
@@ -79,7 +79,7 @@ class Executor:
             await self._recorder.record(cluster.ref, event, now_ms)
 
     async def _remember(self, plan: FleetPlan) -> Obstacle | None:
-        """Write the record first, before the operator does or says anything on the strength of it."""
+        """Write the record before the operator does or says anything that rests on it."""
         cluster, observation = plan.observation.cluster, plan.observation
         wanted = record.config_map(cluster, render.render(plan))
         live = observation.children.get(("ConfigMap", names.record(cluster.name)))
@@ -100,7 +100,7 @@ class Executor:
         return None
 
     async def say(self, cluster: ClusterRef, status: BookieClusterStatus, now_ms: int, *, is_stored: bool) -> None:
-        """End a pass that came to no plan: store `status`, and warn of what it says of the cluster."""
+        """End a pass that has no plan: store `status`, and send the warnings about the cluster in it."""
         if not is_stored:
             await self.write_status(cluster, status)
         for event in warnings.of_cluster(status, now_ms):
@@ -127,7 +127,7 @@ class Executor:
         return str(stored["metadata"].get("resourceVersion", ""))
 
     async def store(self, manifest: Manifest, manager: str) -> None:
-        """Apply something that is no child of one cluster alone: certificates and what vouches for them."""
+        """Apply an object that is no child of one cluster alone: certificates and their authorities."""
         self._check_lease()
         await self._kube.apply(manifest, manager=manager)
         logger.info("done action=apply %s %s for=%s", manifest["kind"], manifest["metadata"]["name"], manager)
@@ -165,7 +165,8 @@ class Executor:
         return isinstance(action, MarkClaim) and self._applied.must_wait(_manifest(seen, action), seen.now_ms)
 
     async def _grant(self, send: SendGrant) -> None:
-        """Send one grant. A lost answer is neither yes nor no: the next pass sees what the bookie did, or repeats."""
+        """Send one grant. A lost answer is neither yes nor no: the next pass sees what the bookie did, or sends it
+        again."""
         self._check_lease()
         try:
             answer = await self._bookies.grant(send.door, send.grant, send.ttl_ms)
@@ -185,7 +186,8 @@ class Executor:
         self._crash.after_write(str(send))
 
     async def _roll(self, namespace: str, action: StopBookie | ResumeBookie) -> None:
-        """Its turn is stored. A bookie that serves goes only after its own word that everything is flushed."""
+        """Stop the bookie whose turn is stored. End a pod that serves only after its bookie said that everything is
+        flushed."""
         self._check_lease()
         try:
             if isinstance(action, ResumeBookie):
@@ -219,7 +221,7 @@ class Executor:
 
 
 def _obstacle(error: KubeError, what: str) -> Obstacle:
-    """A refusal that no repetition changes. Raises `error` when it is another one."""
+    """Return the obstacle for a refusal that no repetition changes. Raises any other `error`."""
     if isinstance(error, KubeForbidden):
         return Obstacle("PermissionMissing", f"could not {what}: {error}")
     if error.is_invalid:
@@ -234,7 +236,7 @@ def _live(seen: Observation, action: Action) -> Manifest | None:
 
 
 def _manifest(seen: Observation, action: Apply | MarkClaim) -> Manifest:
-    """The manifest that `action` applies."""
+    """Return the manifest that `action` applies."""
     if isinstance(action, Apply):
         return action.manifest
     return {
@@ -250,7 +252,7 @@ def _manifest(seen: Observation, action: Apply | MarkClaim) -> Manifest:
 
 
 def _protection(action: Action, stored: Manifest | None) -> Obstacle | None:
-    """An obstacle when the disruption budget is not stored as applied: the operator then sends no grant."""
+    """Return an obstacle when the disruption budget is not stored as applied: the operator then sends no grant."""
     if not isinstance(action, Apply) or action.manifest["kind"] != "PodDisruptionBudget":
         return None
     if stored is not None and common.is_applied({"spec": action.manifest["spec"]}, stored):

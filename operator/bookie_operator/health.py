@@ -1,4 +1,5 @@
-"""Health and metrics of the operator over HTTP: /livez, /readyz, /metrics. Alive means: the loop turns, passes end."""
+"""Health and metrics of the operator over HTTP: /livez, /readyz, /metrics. The operator is alive while its loop runs
+and its passes end."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,10 +11,10 @@ LAG_MAX_S = 10.0
 
 
 class Vitals:
-    """What the process says about itself. `metrics` are callables, read at scrape time."""
+    """The operator's state for health checks and metrics. `metrics` are callables, read at scrape time."""
 
     def __init__(self, metrics: dict[str, tuple[str, Callable[[], float]]], hindrance: Callable[[], str]) -> None:
-        """`hindrance`: why this process cannot do its work now, in a sentence; "" when it can."""
+        """`hindrance`: returns why this process cannot do its work now, in a sentence; "" when it can."""
         self._hindrance = hindrance
         self._beat = asyncio.get_running_loop().time()
         self._registry = CollectorRegistry()
@@ -21,7 +22,7 @@ class Vitals:
             Gauge(f"bookie_operator_{name}", text, registry=self._registry).set_function(read)
 
     async def beat(self) -> None:
-        """Note the time once a second; a blocked loop does not, and /livez says so."""
+        """Note the time, once a second. A blocked loop notes none, and then /livez fails."""
         while True:
             self._beat = asyncio.get_running_loop().time()
             await asyncio.sleep(1)

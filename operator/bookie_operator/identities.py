@@ -4,7 +4,8 @@
     server's      read, renewed, published   in the cluster's namespace, with whom to trust and whom to obey
     client's      made, renewed              in this process's memory
 
-Once a pass, from what is stored; every step may be repeated. A crash after any of them leaves what the next pass needs.
+It runs once a pass, from what is stored; every step may be repeated. After a crash at any step, the next pass finds
+what it needs.
 """
 
 import datetime as dt
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Wallet(Protocol):
-    """Where client certificates are kept: `AdminPorts`."""
+    """The store of client certificates: `AdminPorts`."""
 
     def use(self, uid: str, identity: AdminCredentials) -> None: ...
 

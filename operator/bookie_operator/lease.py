@@ -1,7 +1,8 @@
-"""Leader election on a Lease, by ourselves (spec/operator.md#K30 says why): monotonic time, one owner, numbered terms.
+"""Leader election on a Lease, by our own code (spec/operator.md#K30 says why): monotonic time, one owner, numbered
+terms.
 
 A lease alone is no fencing: a leader that lost it may not have noticed. Each term therefore takes an epoch of each
-cluster, which bookies check (`plan/epoch.py`). What a cluster or a bookie says never changes the lease.
+cluster, which bookies check (`plan/epoch.py`). No word of a cluster or a bookie changes the lease.
 """
 
 import asyncio
@@ -33,14 +34,14 @@ class LeaderLease:
         self._seen: tuple[object, float] | None = None  # another holder's record, and since when it is the same
 
     def is_held(self) -> bool:
-        """True while nobody else can have taken it: renewed less than LEASE_GIVE_UP_S ago."""
+        """Return True while no other process can have taken the lease: renewed less than LEASE_GIVE_UP_S ago."""
         return _now() < self._valid_until
 
     def term(self) -> Term:
         return Term(self._identity, self._term, self.is_held())
 
     async def acquire(self) -> None:
-        """Return when this process has the lease. Waits for ever, also for an API server that does not answer."""
+        """Wait until this process has the lease; for ever, also while the API server does not answer."""
         while True:
             try:
                 is_ours = await self._try()
@@ -54,7 +55,8 @@ class LeaderLease:
             await asyncio.sleep(options.LEASE_RETRY_S)
 
     async def keep(self) -> None:
-        """Renew until it cannot be renewed in time or somebody else has it; then return: the process must end."""
+        """Renew until the lease cannot be renewed in time or another process has it; then return: the process must
+        end."""
         while self.is_held():
             await asyncio.sleep(options.LEASE_RENEW_S)
             try:
@@ -81,7 +83,7 @@ class LeaderLease:
             logger.info("lease not released error=%s", error)
 
     async def _try(self) -> bool:
-        """One attempt to take or renew. Compare-and-set by resourceVersion: a race has one winner."""
+        """Try once to take or renew the lease. Compare-and-set by resourceVersion: a race has one winner."""
         began = _now()
         manifest = await self._kube.get("Lease", self._namespace, self._name)
         if manifest is None:
@@ -105,7 +107,8 @@ class LeaderLease:
         return self._won(began, transitions)
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
-        """Free, our own from a former life of this very pod, or not renewed for its whole duration as we saw it."""
+        """Return True for a lease that is free, our own from a former life of this very pod, or not renewed for its
+        whole duration as we saw it."""
         holder = spec.get("holderIdentity") or ""
         if holder in ("", self._identity):
             return True

@@ -1,4 +1,4 @@
-"""One live look at one cluster. Reads only; nothing from a cache, because a grant may follow from it."""
+"""Looks at one cluster, live. Reads only; nothing from a cache, because a grant may follow from it."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ async def look(
 ) -> Observation:
     """Read everything that a plan for `cluster` may depend on. Raises KubeError when the API server does not answer.
 
-    `record_problem`: why `cluster.status` may lack what the record holds (`resources/record.py`).
+    `record_problem`: why `cluster.status` may lack entries of the record (`resources/record.py`).
     """
     namespace = cluster.namespace
     of_cluster = f"{names.LABEL_CLUSTER}={cluster.name}"
@@ -102,7 +102,7 @@ async def look(
 
 
 def _said(pods: Iterable[Manifest], children: Mapping[tuple[str, str], Manifest]) -> dict[str, str]:
-    """Why the Job that formats the metadata does not end, by its own word and its pods'."""
+    """Return why the Job that formats the metadata does not end, in its own words and its pods'."""
     out = {}
     for (kind, name), live in children.items():
         if kind == "Job":
@@ -116,7 +116,8 @@ def _said(pods: Iterable[Manifest], children: Mapping[tuple[str, str], Manifest]
 async def _failed_creates(
     kube: KubeReader, cluster: Cluster, pools: tuple[BookiePool, ...], pods: Mapping[str, PodFacts]
 ) -> dict[str, str]:
-    """Why a StatefulSet that lacks pods cannot make them (a quota, a policy): the newest word of its controller."""
+    """Return why a StatefulSet that lacks pods cannot make them (a quota, a policy): the newest word of its
+    controller."""
     out = {}
     for pool in pools:
         name = names.stateful_set(cluster.name, pool.name)
@@ -135,7 +136,8 @@ async def _failed_creates(
 def _mounted(
     pods: Iterable[Manifest], revisions: Iterable[Manifest], children: Mapping[tuple[str, str], Manifest]
 ) -> frozenset[str]:
-    """ConfigMaps that somebody may still read: a pod at its next container restart, a StatefulSet in its next pod."""
+    """Return the ConfigMaps that may still be read: by a pod at its next container restart, by a StatefulSet in its
+    next pod."""
     specs = [pod.get("spec") or {} for pod in pods]
     holders = [revision.get("data") or {} for revision in revisions]
     holders += [one for (kind, _), one in children.items() if kind == "StatefulSet"]
@@ -146,9 +148,10 @@ def _mounted(
 async def _members(
     bookies: BookieReader, cluster: Cluster, cases: tuple[BookieCase, ...]
 ) -> tuple[tuple[Member, ...] | None, str]:
-    """Every cookie and registration of this cluster's store, from a bookie that has a session there; or why not.
+    """Return every cookie and registration of this cluster's store, from a bookie that has a session there; or why
+    there is no list.
 
-    One that is in another store than the rest is not asked: its list would be of somebody else's bookies.
+    It does not ask a bookie that is in another store than the rest: that would list the bookies of another cluster.
     """
     problem = "no bookie that has a session with the metadata store answers"
     expected = cluster.spec.metadata_service.expected_instance_id or cluster.status.instance_id
@@ -167,7 +170,7 @@ async def _members(
 
 
 async def _complete(bookies: BookieReader, volumes: "_Volumes", cluster: Cluster, case: BookieCase) -> BookieCase:
-    """`case` with its persistent volumes and what its bookie says."""
+    """Return `case` with its persistent volumes and its bookie's report."""
     report, repair, problem = None, None, ""
     pod = case.pod
     if pod is not None and pod.ip and pod.phase == "Running" and not pod.is_terminating:
@@ -184,7 +187,7 @@ async def _complete(bookies: BookieReader, volumes: "_Volumes", cluster: Cluster
 
 
 async def _look(bookies: BookieReader, door: Door, case: BookieCase) -> StorageReport:
-    """The bookie's report; a fresh inspection where something may be concluded from it."""
+    """Return the bookie's report; have the bookie look at its volumes anew when a conclusion may follow."""
     report = await bookies.report(door, fresh=False)
     is_marked = all(
         volume.claim is not None
@@ -203,7 +206,8 @@ async def _look(bookies: BookieReader, door: Door, case: BookieCase) -> StorageR
 
 
 class _Volumes:
-    """Persistent volumes of one pass. A claim's binding never changes: what we recorded for the same claim holds."""
+    """The persistent volumes of one pass. A claim's binding never changes: what we recorded for the same claim
+    holds."""
 
     def __init__(self, kube: KubeReader) -> None:
         self._kube = kube
@@ -220,7 +224,7 @@ class _Volumes:
         return replace(volume, pv=await self._live(volume), report=reported)
 
     async def can_read(self, claims: discover.Claims) -> bool | None:
-        """Whether the operator may read volumes. None: there is none yet that it could try to read."""
+        """Return whether the operator may read volumes. None: there is no volume yet that it could try to read."""
         bound = (claim.pv_name for found in claims.values() for claim in found.values() if claim.pv_name)
         if not self._has_tried and (name := next(bound, None)) is not None:
             await self._read(name)

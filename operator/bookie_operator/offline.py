@@ -24,7 +24,7 @@ REPORT_KIND = "StorageReport"
 
 
 class Recording:
-    """Recorded objects behind the interfaces of the live ones, as far as they are read."""
+    """Serves recorded objects through the interfaces of the live ones, as far as the operator reads them."""
 
     def __init__(self, documents: Iterable[Manifest]) -> None:
         self._objects: list[Manifest] = []
@@ -60,7 +60,7 @@ class Recording:
             raise BookieUnreachable(f"no StorageReport of {door.address} in the recording") from None
 
     async def members(self, door: Door) -> tuple[Member, ...]:
-        """Those of the recording whose report says that they have a cookie."""
+        """Return the bookies of the recording whose report says that they have a cookie."""
         return tuple(
             Member(report.bookie_id, report.cookie_present, is_registered=report.state.serves)
             for report in self._reports.values()
@@ -86,7 +86,7 @@ def children(documents: Sequence[Manifest], image: str) -> tuple[dict[str, Any],
 
 
 def plan(documents: Sequence[Manifest], image: str, *, now_ms: int = 0) -> FleetPlan:
-    """The plan for the recorded situation, as a new leader would make it at `now_ms` (0: its newest time)."""
+    """Return the plan that a new leader would make for the recorded situation at `now_ms` (0: its newest time)."""
     cluster = _cluster(documents)
     recording = Recording(documents)
     now_ms = now_ms or max((values.parse_time(one.since) for one in cluster.status.bookies), default=0)
@@ -99,7 +99,7 @@ def status(plan: FleetPlan) -> dict[str, object]:
 
 
 def explain(plan: FleetPlan) -> list[str]:
-    """One line per bookie, per closed gate, per action."""
+    """Return one line per bookie, per closed gate, per action."""
     lines = []
     for one in plan.fleet:
         lines.append(f"{one.case.name}: {one.stage.value} ({one.evidence.conclusion.value}/{one.reason}) {one.message}")

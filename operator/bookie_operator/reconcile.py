@@ -32,7 +32,7 @@ class Key:
 
 
 class Reconciler:
-    """Runs passes. A pass learns what the last one did only from what it reads."""
+    """Runs passes. A pass learns what the last one did only from live objects."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Reconciler:
         self._version = version
 
     async def reconcile(self, key: Key) -> int | None:
-        """Milliseconds until the next look; None when there is nothing to look at any more."""
+        """Run one pass; return the milliseconds until the next look, None when the cluster is gone."""
         manifest = await self._kube.get(names.KIND, key.namespace, key.name)
         if manifest is None:
             await self._identities.forget(key.namespace, key.name)
@@ -103,7 +103,8 @@ class Reconciler:
         return plan.requeue_ms
 
     async def _name_conflict(self, manifest: Manifest, cluster: Cluster) -> str:
-        """Why this cluster must not have its names; "" when it may. One that has lived has them already."""
+        """Return why this cluster must not have its names; "" when it may. A cluster that has lived has them
+        already."""
         if cluster.status.instance_id is not None:
             return ""
         try:
@@ -113,7 +114,7 @@ class Reconciler:
             return ""  # the look that follows asks the same, and says that it may not
 
     async def _recalled(self, cluster: Cluster) -> tuple[Cluster, str]:
-        """`cluster` with its status filled up from the record; and why the record could not be read, or ""."""
+        """Return `cluster` with its status completed from the record; and why the record could not be read, or ""."""
         try:
             live = await self._kube.get("ConfigMap", cluster.namespace, names.record(cluster.name))
         except KubeForbidden as error:

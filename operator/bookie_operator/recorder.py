@@ -1,4 +1,4 @@
-"""Events as objects. The name is made from what the event is about, so the same event twice is one object."""
+"""Writes Events as objects. The name is made from the event's content, so that the same event twice is one object."""
 
 import logging
 
@@ -15,7 +15,7 @@ _NOTE_MAX = 1000  # events.k8s.io/v1 allows 1 kB
 
 
 class Recorder:
-    """Best effort: an event that cannot be written is logged, and nothing waits for it."""
+    """Writes Events, best effort: a failed write is logged, and no other work waits for it."""
 
     def __init__(self, kube: Kube, identity: str) -> None:
         self._kube = kube
@@ -40,7 +40,8 @@ class Recorder:
             del self._told[next(iter(self._told))]
 
     def _has_room(self, cluster: ClusterRef, now_ms: int) -> bool:
-        """False when this cluster had its share of the minute; what stands is told in a later pass."""
+        """Return False when this cluster has used up its events of the minute; a later pass sends those that still
+        hold."""
         key, minute = (cluster.namespace, cluster.name), now_ms // 60_000
         began, count = self._windows.get(key, (minute, 0))
         count = count + 1 if began == minute else 1

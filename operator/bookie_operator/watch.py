@@ -26,9 +26,9 @@ _TOKEN_LIFE = dt.timedelta(minutes=5)  # kopf then reads the rotated token again
 def registry(
     enqueue: Callable[[str, str], None], saw_pod: Callable[[dict[str, Any]], None], outside: kopf.ConnectionInfo
 ) -> kopf.OperatorRegistry:
-    """Handlers that call `enqueue(namespace, cluster)`. A cluster's event counts unless only its status changed.
+    """Return handlers that call `enqueue(namespace, cluster)`. A cluster's event counts unless only its status changed.
 
-    `saw_pod`: told of every event of a pod before that, its last state at its deletion included.
+    `saw_pod`: gets every event of a pod before that, its last state at its deletion included.
 
     `outside`: how to reach the API server where there is no service account to read.
     """
@@ -71,7 +71,7 @@ def registry(
 
 
 def settings() -> kopf.OperatorSettings:
-    """kopf's settings; spec/operator.md#K29 says why."""
+    """Return kopf's settings; spec/operator.md#K29 says why."""
     out = kopf.OperatorSettings()
     out.peering.standalone = True
     out.scanning.disabled = True

@@ -22,7 +22,7 @@ STUCK_AFTER = 6
 
 
 class WorkQueue(Generic[K]):
-    """`handle(key)` returns milliseconds until the next look, or None to forget the key."""
+    """Calls `handle(key)`, which returns the milliseconds until the next look, or None to forget the key."""
 
     def __init__(self, handle: Callable[[K], Awaitable[int | None]]) -> None:
         self._handle = handle
@@ -38,7 +38,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def hindrance(self) -> str:
-        """Which key's passes keep failing, and why; "" when none does."""
+        """Return which key's passes keep failing, and why; "" when none does."""
         for key, (count, why) in self._failures.items():
             if count >= STUCK_AFTER:
                 return f"passes over {key} keep failing ({count} in a row): {why}"
@@ -52,7 +52,7 @@ class WorkQueue(Generic[K]):
         self._changed.set()
 
     async def run(self) -> None:
-        """Until cancelled, or until `handle` raises something fatal."""
+        """Run until cancelled, or until `handle` raises something fatal."""
         async with asyncio.TaskGroup() as group:
             while True:
                 self._changed.clear()
@@ -64,7 +64,7 @@ class WorkQueue(Generic[K]):
                     continue
 
     def _start_due(self, group: asyncio.TaskGroup) -> float | None:
-        """Start what is due and free; seconds until the next one is."""
+        """Start what is due and free; return the seconds until the next key is due."""
         now = asyncio.get_running_loop().time()
         for key, due in sorted(self._due.items(), key=lambda item: item[1]):
             if due <= now and key not in self._busy and len(self._busy) < PARALLEL:

@@ -1,4 +1,5 @@
-"""The certificates of the admin ports: an authority per cluster, what it vouches for, and when each is renewed.
+"""The certificates of the admin ports: an authority per cluster, the certificates that it issues, and when each is
+renewed.
 
 Pure: the time comes as an argument, random bytes through a function. Must never log, and never leave an authority's key
 anywhere but in what `authority.dump` returns.

@@ -4,8 +4,8 @@
     generation 2                       |. published . .|--- signs ---------…
                                        ^ RENEW_BEFORE the end of 1
 
-Everybody trusts every generation that has not ended; the newest that was published for PUBLISHED_FOR signs. So whoever
-was last told about the authorities up to PUBLISHED_FOR ago is understood by, and understands, everybody else.
+Everybody trusts every generation that has not ended; the newest that was published for PUBLISHED_FOR signs. So a
+process whose list of authorities is up to PUBLISHED_FOR old trusts all others, and all others trust it.
 """
 
 import datetime as dt
@@ -32,7 +32,7 @@ _SERIAL_SIZE = 16
 
 @dataclass(frozen=True, slots=True)
 class KeyGeneration:
-    """One key of the authority and its certificate. Never shown: the key stands in no repr."""
+    """One key of the authority and its certificate. No repr shows the key."""
 
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
@@ -56,17 +56,18 @@ class Authority:
     generations: tuple[KeyGeneration, ...]
 
     def signing(self, now: dt.datetime) -> KeyGeneration:
-        """The generation that signs now: the newest that was published long enough, else the oldest."""
+        """Return the generation that signs now: the newest that has been published for long enough, else the oldest."""
         known = [one for one in self.generations if one.published + PUBLISHED_FOR <= now]
         return known[-1] if known else self.generations[0]
 
     def bundle(self) -> bytes:
-        """The certificates to trust, PEM."""
+        """Return the certificates to trust, as PEM."""
         return b"".join(_pem(one.certificate) for one in self.generations)
 
 
 def renewed(authority: Authority | None, name: str, now: dt.datetime, token: Token) -> Authority:
-    """`authority` without ended generations, and with the next one when due; the same object if nothing changes."""
+    """Return `authority` without ended generations, and with the next one when due; the same object if nothing
+    changes."""
     former = authority.generations if authority is not None else ()
     # Also what begins later, which a clock that went wrong and was set right has left behind.
     living = tuple(one for one in former if one.certificate.not_valid_before_utc <= now < one.ends)
@@ -76,7 +77,8 @@ def renewed(authority: Authority | None, name: str, now: dt.datetime, token: Tok
 
 
 def new_key(token: Token) -> ec.EllipticCurvePrivateKey:
-    """A key of P-256 from 48 random bytes: sixteen more than it has, so that no key is likelier than another."""
+    """Return a key of P-256 made from 48 random bytes: sixteen more than the key has, so that no key is likelier than
+    another."""
     return ec.derive_private_key(int.from_bytes(token(48), "big") % (_ORDER - 1) + 1, ec.SECP256R1())
 
 
@@ -85,12 +87,12 @@ def new_serial(token: Token) -> int:
 
 
 def dump(authority: Authority) -> bytes:
-    """Key and certificate of each generation, PEM, oldest first."""
+    """Return key and certificate of each generation as PEM, oldest first."""
     return b"".join(key_pem(one.key) + _pem(one.certificate) for one in authority.generations)
 
 
 def load(text: bytes) -> Authority:
-    """The authority that `dump` wrote. Raises BadInput, which never shows the text."""
+    """Return the authority that `dump` wrote. Raises BadInput, which never shows the text."""
     end = b"-----END CERTIFICATE-----"
     try:
         generations = tuple(

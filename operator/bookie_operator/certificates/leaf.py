@@ -1,7 +1,8 @@
-"""What an authority vouches for: the bookies of one cluster as servers, one operator process as a client.
+"""The certificates that an authority issues: to the bookies of one cluster as servers, to one operator process as a
+client.
 
 A certificate says one thing only: a server's is no client's (extended key usage), and names the cluster's uid, so that
-it opens nothing elsewhere.
+no other cluster accepts it.
 """
 
 import datetime as dt
@@ -29,7 +30,7 @@ _COMMON_NAME_MAX = 64  # RFC 5280, ub-common-name
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A certificate and its key, PEM. The key stands in no repr."""
+    """A certificate and its key, as PEM. No repr shows the key."""
 
     certificate: bytes
     key: bytes
@@ -39,12 +40,13 @@ class Leaf:
 
 
 def server_name(uid: str) -> str:
-    """The name that clients demand in the certificate of a cluster's bookies. No DNS has it: clients use addresses."""
+    """Return the name that clients demand in the certificate of a cluster's bookies. No DNS has it: clients use
+    addresses."""
     return f"{uid}.bookies.bookie.dev"
 
 
 def operator_name(uid: str, namespace: str) -> str:
-    """The one identity that the bookies of cluster `uid` obey: the operator of `namespace`, for this cluster."""
+    """Return the one identity that the bookies of cluster `uid` obey: the operator of `namespace`, for this cluster."""
     return f"bookie://cluster/{uid}/operator/{namespace}"
 
 
@@ -53,12 +55,14 @@ def server(authority: Authority, uid: str, now: dt.datetime, token: Token) -> Le
 
 
 def client(authority: Authority, name: str, process: str, now: dt.datetime, token: Token) -> Leaf:
-    """The certificate of one operator process. `name`: from `operator_name`. `process`: what people read in logs."""
+    """Return the certificate of one operator process. `name`: from `operator_name`. `process`: the name that people
+    read in logs."""
     return _leaf(CLIENT, authority, process, x509.UniformResourceIdentifier(name), now, token)
 
 
 def is_due(certificate: bytes, key: bytes, authority: Authority, now: dt.datetime, kind: LeafKind) -> bool:
-    """True when the certificate must be replaced: it ends soon, does not fit its key, or another generation signs."""
+    """Return True when the certificate must be replaced: it ends soon, does not fit its key, or another generation
+    signs."""
     try:
         found = x509.load_pem_x509_certificate(certificate)
         if serialization.load_pem_private_key(key, None).public_key() != found.public_key():

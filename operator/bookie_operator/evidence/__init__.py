@@ -19,9 +19,9 @@ which bookie it holds. The bookie's own report: what it finds on each volume, an
 store, as the bookie reads it: the cookie, and the ledgers that name this bookie. Our record of earlier passes, which
 may be lost. In other words: a claim without our mark is expected to be empty, and a claim with the mark must never be.
 
-**The rule.** "Lost" needs a witness of each kind who says so, and none who contradicts. Whatever is missing makes the
-conclusion Unknown, and whatever contradicts makes it Held; silence is no answer. The conclusion about a bookie is that
-about its worst volume (`bookie`), and the bookie's own verdict can only make it more careful.
+**The rule.** "Lost" needs one witness of each kind that says so, and none that contradicts. A missing witness makes the
+conclusion Unknown, a contradiction makes it Held; silence is no answer. The conclusion about a bookie is that about its
+worst volume (`bookie`), and the bookie's own verdict can only make it more careful.
 
 **What this package assumes of others.** The facts of one case were read live in one pass (`observe`). A claim's uid
 is never used twice. A bookie looks at its volumes anew before it obeys a grant, so that a fact which changes after this
@@ -29,6 +29,6 @@ judgement voids the grant: `Evidence.digest` is over every fact that the proof s
 
 `volume` has the table of conclusions, `bookie` the comparison, `processes` what is known of older processes of one id.
 
-Never here: a guess. "Unknown" is not "absent", an unreachable bookie is not an empty one, and whatever no row of the
+Never here: a guess. "Unknown" is not "absent", an unreachable bookie is not an empty one, and a case that no row of the
 table (spec/operator.md#V1 to V8) names is held for a person.
 """

@@ -1,4 +1,4 @@
-"""The conclusion on one bookie: its volumes together, compared with what the bookie says of itself.
+"""Draws the conclusion on one bookie from all its volumes, and compares it with the bookie's own verdict.
 
 The worst volume decides for the bookie, and Held beats every other conclusion (spec/operator.md#V8). When operator and
 bookie conclude differently, the bookie is Held.
@@ -42,7 +42,7 @@ class Evidence:
 
 
 def weigh(case: BookieCase) -> Evidence:
-    """Evidence about `case`. Without a report of exactly this pod there is none, whatever else is seen."""
+    """Return the evidence about `case`. Without a report of exactly this pod there is none, whatever else is seen."""
     pod, report = case.pod, case.report
     if pod is None:
         return _nothing("PodMissing", f"pod {case.name} does not exist")
@@ -67,7 +67,7 @@ def _nothing(reason: str, message: str) -> Evidence:
 
 
 def _compared(group: Finding, report: StorageReport) -> Finding:
-    """`group`, or something more careful where the bookie's own verdict asks for it."""
+    """Return `group`, or something more careful where the bookie's own verdict asks for it."""
     if group.conclusion is Conclusion.HELD and report.state in _IN_TRANSITION:
         # It acts on its own verdict this moment; cookie and volumes are read one after the other and may not match yet.
         return reasons.finding("InTransition", f"the bookie is {report.state.name}; {group.message}")
@@ -98,7 +98,7 @@ def _compared(group: Finding, report: StorageReport) -> Finding:
 
 
 def _profile(case: BookieCase, findings: tuple[Finding, ...]) -> str:
-    """Which repair the lost roles need (spec/operator.md#V9). For people and for the bookie's log."""
+    """Return which repair the lost roles need (spec/operator.md#V9), for people and for the bookie's log."""
     lost = {one.role for one, finding in zip(case.volumes, findings, strict=True) if _is_lost(finding)}
     if all(_is_lost(finding) for finding in findings):
         return "Full"
@@ -114,7 +114,8 @@ def _is_lost(finding: Finding) -> bool:
 
 
 def _digest(case: BookieCase, report: StorageReport, findings: tuple[Finding, ...]) -> str:
-    """Thirty-two hex digits over every fact of the proof; an approval or grant for yesterday's facts fits no longer."""
+    """Return thirty-two hex digits over every fact of the proof, so that an approval or grant for yesterday's facts
+    fits no longer."""
     facts = {
         "bookie": case.bookie_id,
         "pod": report.pod_uid,

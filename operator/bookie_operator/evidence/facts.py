@@ -16,7 +16,8 @@ LOOK_AGE_MS_MAX = 15 * 60_000
 
 @dataclass(frozen=True, slots=True)
 class ClaimMarks:
-    """The identity record on a claim (annotations). `incarnation` present = the claim was initialised by us."""
+    """The identity record on a claim (annotations). With `incarnation`, the operator has marked the claim as
+    initialised."""
 
     incarnation: int
     bookie_id: str = ""
@@ -67,7 +68,8 @@ class PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """An admin port. `uid`: the cluster whose authority vouches for it; "" = without TLS: it is shown no secret."""
+    """The address of an admin port. `uid`: the cluster whose authority signs the port's certificate; "" = without TLS:
+    the operator sends no secret there."""
 
     address: str
     uid: str = ""
@@ -98,7 +100,8 @@ class VolumeCase:
 
     @property
     def is_initialised(self) -> bool:
-        """True when this claim has held valid data: it has our mark, or had it, by our record (somebody removed it)."""
+        """Return True when this claim has held valid data: it has our mark, or had it by our record (somebody removed
+        it)."""
         if self.claim is None:
             return False
         return self.claim.marks is not None or (
@@ -107,7 +110,7 @@ class VolumeCase:
 
     @property
     def known_fsid(self) -> str:
-        """The file system that this claim had when it was valid; "" when nobody noted it."""
+        """Return the id of the file system that this claim had when it was valid; "" when it was not recorded."""
         if self.claim is not None and self.claim.marks is not None and self.claim.marks.fsid:
             return self.claim.marks.fsid
         if self.recorded is not None and self.claim is not None and self.recorded.pvc_uid == self.claim.uid:
@@ -116,7 +119,7 @@ class VolumeCase:
 
     @property
     def is_replaced(self) -> bool:
-        """True when our record names another claim, or the claim is gone: the old data cannot be behind it."""
+        """Return True when our record names another claim, or the claim is gone: the old data cannot be behind it."""
         if self.recorded is None or self.recorded.incarnation == 0:
             return False
         return self.claim is None or self.claim.uid != self.recorded.pvc_uid

@@ -29,9 +29,10 @@ KEPT_MAX = 16
 
 
 def follow(case: BookieCase, previous: BookieStatus | None, now_ms: int) -> tuple[Process, ...] | None:
-    """Processes that may run now, oldest first: the live pod's, and those of pods that are gone without proof.
+    """Return the processes that may run now, oldest first: the live pod's, and those of pods that are gone without
+    proof of their end.
 
-    None while nothing is remembered and the bookie has not said whether it has lived.
+    None while there is no record and the bookie has not said whether it has lived.
     """
     known = previous.processes if previous is not None else None
     if known is None and case.report is None:
@@ -55,7 +56,7 @@ def follow(case: BookieCase, previous: BookieStatus | None, now_ms: int) -> tupl
 
 
 def is_over(one: Process, nodes: Mapping[str, NodeFacts | None], now_ms: int) -> bool:
-    """True when the node of a pod that is gone proves that the pod's process ended."""
+    """Return True when the node of a pod that is gone proves that the pod's process ended."""
     if not one.node or one.node not in nodes or one.gone_since is None:
         return False
     node = nodes[one.node]
@@ -70,7 +71,7 @@ def is_over(one: Process, nodes: Mapping[str, NodeFacts | None], now_ms: int) ->
 
 
 def doubts(case: BookieCase, processes: tuple[Process, ...] | None) -> tuple[str, ...]:
-    """One sentence for each older process that may still run."""
+    """Return one sentence for each older process that may still run."""
     live = case.pod.uid if case.pod is not None else ""
     found = (Process(pod_uid=UNSEEN),) if processes is None else processes
     return tuple(_doubt(case, one) for one in found if one.pod_uid != live)
@@ -93,15 +94,16 @@ def _doubt(case: BookieCase, one: Process) -> str:
 
 
 def unseen(case: BookieCase) -> str:
-    """The word by which a person confirms that no unseen pod of this bookie runs. It fits this incarnation only."""
+    """Return the word by which a person confirms that no unseen pod of this bookie runs. It fits this incarnation
+    only."""
     return f"{UNSEEN}-{case.name}-{case.report.incarnation if case.report is not None else 0}"
 
 
 def _has_unseen(case: BookieCase, previous: BookieStatus | None) -> bool:
-    """True when a pod of this id may have run while no operator looked.
+    """Return True when a pod of this id may have run while no operator looked.
 
-    Either nothing is remembered of a bookie that has lived and does not serve now; or its pod was replaced while no
-    operator watched, and meanwhile somebody registered: the boot epoch counts registrations.
+    Either there is no record of a bookie that has lived and does not serve now; or its pod was replaced while no
+    operator watched, and some process registered meanwhile: the boot epoch counts registrations.
     """
     report = case.report
     if report is None or report.state.serves:

@@ -1,8 +1,8 @@
-"""The closed list of reasons why a volume or a bookie is judged as it is: one table, in which all else looks. Pure.
+"""The closed list of reasons why a volume or a bookie is judged as it is: one table for all other modules. Pure.
 
 A reason belongs to one conclusion, has one sentence for people, and one event if it holds a bookie. `make crds` copies
-the table into docs/OPERATOR.md. What a bookie holds itself for stands in `bookie.ports.admin: HELD`, and becomes a row
-here by itself.
+the table into docs/OPERATOR.md. The reasons for which a bookie holds itself are in `bookie.ports.admin: HELD`; each
+becomes a row here by itself.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One row. `text`: what is true of "{volume}", or of the bookie. `event`: the warning while it holds a bookie."""
+    """One row. `text`: a sentence about "{volume}", or about the bookie. `event`: the warning while the reason holds a
+    bookie."""
 
     word: str
     conclusion: Conclusion
@@ -105,12 +106,12 @@ assert len(TABLE) == len(_EXPLICIT) + len(_OF_VERDICTS)
 
 
 def finding(word: str, message: str) -> Finding:
-    """The finding for the reason `word`, with a message of the caller's."""
+    """Return the finding for the reason `word`, with a message of the caller's."""
     return Finding(TABLE[word].conclusion, word, message)
 
 
 def page() -> str:
-    """The table as docs/OPERATOR.md shows it."""
+    """Return the table as docs/OPERATOR.md shows it."""
     rows = sorted(TABLE.values(), key=lambda row: list(Conclusion).index(row.conclusion))
     lines = [f"| {row.conclusion.value} | `{row.word}` | {row.text.format(volume='the volume')} |" for row in rows]
     return "\n".join(["| conclusion | reason | what is so |", "|---|---|---|", *lines])

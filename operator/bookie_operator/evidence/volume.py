@@ -1,7 +1,7 @@
-"""The conclusion on one volume: the table of docs/OPERATOR.md, row by row (spec/operator.md#V1 to V8).
+"""Draws the conclusion on one volume: the table of docs/OPERATOR.md, row by row (spec/operator.md#V1 to V8).
 
 Only Healthy, Bootstrap and LostVolume let a program go on. MountMissing and Held wait for a person or for a change of
-the facts; Unknown waits for the facts. What each reason says stands in `reasons`.
+the facts; Unknown waits for the facts. The text of each reason is in `reasons`.
 """
 
 from bookie.ports.admin import Contents, MountProof, StorageReport, VolumeReport
@@ -11,7 +11,8 @@ from bookie_operator.evidence.reasons import Finding
 
 
 def judge(case: VolumeCase, report: StorageReport, *, pod_created_ms: int) -> Finding:
-    """The conclusion on `case`, given the report of the pod that runs on it now. Rules: spec/operator.md#V1 to V8."""
+    """Return the conclusion on `case`, given the report of the pod that runs on it now. Rules: spec/operator.md#V1 to
+    V8."""
     volume = case.report
     if volume is None:
         return _finding("NotReported", case)
@@ -35,7 +36,7 @@ def judge(case: VolumeCase, report: StorageReport, *, pod_created_ms: int) -> Fi
 
 
 def _mount(case: VolumeCase, volume: VolumeReport) -> Finding | None:
-    """A finding unless the mount is proven, or shared where the spec allows that."""
+    """Return a finding unless the mount is proven, or shared where the spec allows that."""
     match volume.mount.proof:
         case MountProof.PROVEN:
             return None
@@ -80,14 +81,16 @@ def _empty(case: VolumeCase, volume: VolumeReport, report: StorageReport, pod_cr
 
 
 def _empty_but_initialised(case: VolumeCase, volume: VolumeReport) -> Finding:
-    """The claim had data. Nothing but a person decides here (rows 9 to 11; localDiskReset: Auto comes later)."""
+    """Judge an empty volume whose claim had data. Only a person decides here (rows 9 to 11; localDiskReset: Auto comes
+    later)."""
     if case.known_fsid in ("", volume.mount.fsid):
         return _finding("WipedInPlace", case, volume.why)
     return _finding("ResetLocalDisk" if case.is_local_disk else "EmptyButInitialized", case, volume.why)
 
 
 def _empty_without_cookie(case: VolumeCase, report: StorageReport) -> Finding:
-    """No cookie is "new" only when no ledger and no record of ours names this bookie (bootstrap double check)."""
+    """Judge an empty volume without a cookie: it is "new" only when no ledger and no record of ours names this bookie
+    (bootstrap double check)."""
     if report.ledgers_naming_me > 0:
         named = f"{report.ledgers_naming_me} ledgers name this bookie, so somebody deleted its cookie"
         return _finding("CookieMissingInMetadata", case, named)
@@ -98,7 +101,8 @@ def _empty_without_cookie(case: VolumeCase, report: StorageReport) -> Finding:
 
 
 def _shared_and_empty(case: VolumeCase) -> Finding:
-    """A directory on the node's disk proves nothing by being empty: the PersistentVolume must be another one."""
+    """Judge an empty directory on the node's disk: being empty proves nothing there; the PersistentVolume must be
+    another one."""
     if case.recorded is None or not case.recorded.pv_uid:
         return _finding("SharedVolumeUnproven", case, "nobody recorded the old one")
     if case.pv is None:

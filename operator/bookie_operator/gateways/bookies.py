@@ -1,4 +1,4 @@
-"""The admin service of a bookie, as the operator needs it: look, look at the repair, grant.
+"""Calls the admin service of a bookie, as far as the operator needs it: look, look at the repair, grant.
 
 One short-lived channel per call: a cached one would remember its back-off while a pod restarts behind the same address.
 Every call has a deadline; whatever fails becomes BookieUnreachable with a sentence, and unreachable is never "empty".
@@ -31,12 +31,12 @@ class BookieUnreachable(BookieError):
 
 
 class BookieReader(Protocol):
-    """What a look asks of bookies."""
+    """The calls by which a look asks bookies."""
 
     async def report(self, door: Door, *, fresh: bool) -> StorageReport: ...
 
     async def members(self, door: Door) -> tuple[Member, ...]:
-        """Every bookie that the metadata store knows, as the bookie behind `door` reads it now."""
+        """Return every bookie that the metadata store knows, as the bookie behind `door` reads it now."""
         ...
 
     async def repair(self, door: Door) -> RepairStatus: ...
@@ -46,16 +46,16 @@ class Bookies(BookieReader, Protocol):
     async def grant(self, door: Door, grant: GrantRecord, ttl_ms: int) -> GrantAnswer: ...
 
     async def prepare_shutdown(self, door: Door) -> tuple[bool, str]:
-        """Refuse adds from now on and flush: (everything is flushed, a sentence)."""
+        """Have the bookie refuse adds from now on and flush; return (everything is flushed, a sentence)."""
         ...
 
     async def resume(self, door: Door) -> None:
-        """Take adds again."""
+        """Have the bookie take adds again."""
         ...
 
 
 class AdminPorts:
-    """Bookies over gRPC: mutual TLS, with an identity per cluster that opens no other cluster's doors."""
+    """Calls bookies over gRPC with mutual TLS; its identity for one cluster is refused by the bookies of any other."""
 
     def __init__(self) -> None:
         self._identities: dict[str, AdminCredentials] = {}
@@ -74,7 +74,8 @@ class AdminPorts:
         return await self._ask(door, calls.members())
 
     async def repair(self, door: Door) -> RepairStatus:
-        """The repair as it stands: the first message of the stream. The later ones are for people who watch."""
+        """Return the present state of the repair: the first message of the stream. The later ones are for people who
+        watch."""
         try:
             async with self._client(door) as bookie:
                 status = await bookie.first(calls.repair_status())

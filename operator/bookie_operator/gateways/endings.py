@@ -1,4 +1,4 @@
-"""Remembers which pods this process saw, and of which of them the kubelet said that they ended.
+"""Remembers which pods this process saw, and for which of them the kubelet reported the end.
 
 A new process remembers nothing. A kubelet that ends a pod for good reports a terminal phase with every container
 terminated, and only then lets the object go. A pod that goes without this report was deleted by force.
@@ -24,7 +24,7 @@ class Endings:
         self._has_ended: dict[str, bool] = {}  # by pod uid, oldest first
 
     def saw(self, pod: Manifest) -> None:
-        """Note an event of a pod, also its deletion. `pod`: its last state."""
+        """Note an event of a pod, also its deletion. `pod`: its state at the event."""
         self.note(pod["metadata"]["uid"], has_ended=facts.has_ended(pod))
 
     def note(self, uid: str, *, has_ended: bool) -> None:
@@ -42,7 +42,7 @@ class Endings:
 async def with_endings(
     kube: KubeReader, endings: Endings, cluster: Cluster, cases: Iterable[BookieCase]
 ) -> tuple[tuple[BookieCase, ...], bool]:
-    """`cases` with what is known of the ends of their older processes; False when Nodes may not be read."""
+    """Return `cases` with the known ends of their older processes; and False when Nodes may not be read."""
     nodes = _Nodes(kube)
     words = cluster.annotations.get(names.CONFIRMED_ENDED, "").split(",")
     confirmed = frozenset(word.strip() for word in words)
@@ -80,7 +80,7 @@ class _Nodes:
         self.is_readable = True
 
     async def read(self, wanted: Iterable[str]) -> dict[str, NodeFacts | None]:
-        """Those of `wanted` that could be read; None where there is no such Node."""
+        """Return those of `wanted` that could be read; None where there is no such Node."""
         for name in sorted(set(wanted) - set(self._found)):
             if self.is_readable:
                 await self._read(name)

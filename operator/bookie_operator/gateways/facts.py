@@ -1,4 +1,5 @@
-"""From raw Kubernetes objects to facts. Annotations and statuses are outside input: what cannot be read is absent."""
+"""Turns raw Kubernetes objects into facts. Annotations and statuses are outside input: unreadable ones count as
+absent."""
 
 from collections.abc import Iterable
 
@@ -46,12 +47,13 @@ def pod(manifest: Manifest) -> PodFacts:
 
 
 def _ready_since_ms(ready: Manifest) -> int | None:
-    """When the pod became ready; None while it is not, or its kubelet does not say since when."""
+    """Return when the pod became ready; None while it is not, or its kubelet does not say since when."""
     return (parse_time_or_0(ready.get("lastTransitionTime")) or None) if ready.get("status") == "True" else None
 
 
 def has_ended(pod: Manifest) -> bool:
-    """True when its kubelet said that this pod is over for good: terminal phase, and every container terminated.
+    """Return True when its kubelet said that this pod has ended for good: terminal phase, and every container
+    terminated.
 
     A phase alone may be another controller's word; a terminated container alone may be started again.
     """
@@ -80,7 +82,8 @@ def node(manifest: Manifest) -> NodeFacts:
 
 
 def config_maps(spec: object) -> set[str]:
-    """Names of the ConfigMaps that a pod of this spec reads, wherever in it they stand (volumes, projected, env)."""
+    """Return the names of the ConfigMaps that a pod of this spec reads, wherever they stand (volumes, projected,
+    env)."""
     if isinstance(spec, list):
         return {name for one in spec for name in config_maps(one)}
     if not isinstance(spec, dict):
@@ -94,7 +97,7 @@ def config_maps(spec: object) -> set[str]:
 
 
 def _problem(status: Manifest, conditions: dict[str, Manifest]) -> str:
-    """What is wrong, in the words of the scheduler or the kubelet; "" while nothing is."""
+    """Return what is wrong with the pod, in the words of the scheduler or the kubelet; "" while nothing is."""
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
         return f"{scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}"
@@ -112,7 +115,7 @@ def _problem(status: Manifest, conditions: dict[str, Manifest]) -> str:
 
 
 def _end(terminated: Manifest) -> str:
-    """How a container ended last: its exit code, and its own last words; "" when it has not."""
+    """Return how a container ended last: its exit code, and its own last words; "" when it has not ended."""
     if terminated.get("exitCode") is None:
         return ""
     words = " ".join(str(terminated.get("message") or terminated.get("reason") or "").split())[-_LAST_WORDS_MAX:]
@@ -120,7 +123,7 @@ def _end(terminated: Manifest) -> str:
 
 
 def job_problem(manifest: Manifest) -> str:
-    """What the Job controller says of a Job that failed or cannot make its pods."""
+    """Return what the Job controller says of a Job that failed or cannot make its pods."""
     for entry in (manifest.get("status") or {}).get("conditions") or ():
         if entry.get("type") in ("Failed", "FailureTarget") and entry.get("status") == "True":
             return f"{entry.get('reason', 'Failed')}: {entry.get('message', '')}"
@@ -135,7 +138,7 @@ def is_of_job(pod: Manifest, job: str) -> bool:
 
 
 def newest_note(events: Iterable[Manifest]) -> str:
-    """The note of the newest event; "" when there is none."""
+    """Return the note of the newest event; "" when there is none."""
 
     def when(event: Manifest) -> str:
         series = event.get("series") or {}
@@ -160,7 +163,8 @@ def claim(manifest: Manifest) -> ClaimFacts:
 
 
 def _marks(annotations: dict[str, str]) -> ClaimMarks | None:
-    """The identity record. A claim with an incarnation that is no number still counts as initialised, to be careful."""
+    """Return the identity record. A claim with an incarnation that is no number still counts as initialised, to be
+    careful."""
     incarnation = annotations.get(names.MARK_INCARNATION)
     if incarnation is None:
         return None

@@ -36,7 +36,7 @@ class KubeError(BookieError):
 
 
 class KubeForbidden(KubeError):
-    """The operator lacks the permission. Repeating the call changes nothing."""
+    """The operator lacks the permission. Another attempt would be refused too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """/apis/apps/v1 -> apps/v1; /api/v1 -> v1."""
+        """Return the apiVersion of a path: /apis/apps/v1 -> apps/v1; /api/v1 -> v1."""
         return self.prefix.removeprefix("/apis/").removeprefix("/api/")
 
 
@@ -71,36 +71,36 @@ RESOURCES: dict[str, Resource] = {
 
 
 class KubeReader(Protocol):
-    """What a look asks of an API server."""
+    """The reads by which a look asks an API server."""
 
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None: ...
 
     async def list(self, kind: str, namespace: str, selector: str = "", *, fields: str = "") -> list[Manifest]:
-        """All of one namespace ("" = of all), items only; by labels (`selector`) and fields."""
+        """List the items of one namespace ("" = of all), selected by labels (`selector`) and fields."""
         ...
 
 
 class Kube(KubeReader, Protocol):
-    """What the operator asks of an API server, writes too."""
+    """Every call that the operator makes to an API server, writes too."""
 
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
-        """Server-side apply, forced. metadata.uid and .resourceVersion in `manifest` are preconditions (409)."""
+        """Apply server-side, with force. metadata.uid and .resourceVersion in `manifest` are preconditions (409)."""
         ...
 
     async def create(self, manifest: Manifest) -> Manifest: ...
 
     async def replace(self, manifest: Manifest) -> Manifest:
-        """PUT with the resourceVersion in `manifest` (409 when it moved)."""
+        """PUT with the resourceVersion in `manifest` as precondition (409 when the object changed)."""
         ...
 
     async def delete(self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str) -> None:
-        """Exactly that object (409 when it is another one or moved), and what it owns before it: it stays, marked as
-        terminating, until those are gone. Absent is done."""
+        """Delete exactly that object (409 when it is another one or changed). The objects that it owns go first: it
+        stays, marked as terminating, until they are gone. An absent object counts as deleted."""
         ...
 
 
 class ApiServer:
-    """The API server, by the transport of kubernetes.aio. Use as an async context manager."""
+    """The API server, reached by the transport of kubernetes.aio. Use as an async context manager."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._client = ApiClient(configuration)
@@ -206,7 +206,7 @@ def _path(kind: str, namespace: str, name: str, subresource: str) -> str:
 
 
 def _message(data: bytes) -> str:
-    """The sentence in a metav1.Status, else the start of whatever came."""
+    """Return the sentence in a metav1.Status, else the start of the data that came."""
     try:
         return str(json.loads(data)["message"])
     except (ValueError, KeyError, TypeError):

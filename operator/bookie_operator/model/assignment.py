@@ -1,7 +1,7 @@
 """How many bookies each pool has: by the pool's name, and never fewer than it already had (decision 0016).
 
-A bookie's id is made of its pool and its number there. So what must never happen: a split that depends on the order of
-`spec.zones`, or one that takes an id away which may hold data, whatever was edited, deleted or applied again.
+A bookie's id is made of its pool and its number there. So the split must never depend on the order of `spec.zones`, and
+never take an id away that may hold data, whatever was edited, deleted or applied again.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ class BookiePool:
 
 
 def assign(spec: BookieClusterSpec, held: Mapping[str, int]) -> tuple[BookiePool, ...]:
-    """The pools of `spec` by name. `held`: how many ids each pool has had; it keeps them. What `spec.replicas` asks for
-    beyond those goes, one by one, to the smallest pool, of equals to the first by name."""
+    """Return the pools of `spec` by name. `held`: how many ids each pool has had; it keeps them. Further bookies of
+    `spec.replicas` go, one by one, to the smallest pool; of equal pools to the first by name."""
     zones = {zone.name: zone for zone in spec.zones} if spec.zones is not None else {names.POOL_DEFAULT: None}
     sizes = {name: min(held.get(name, 0), POOL_SIZE_MAX) for name in sorted(zones)}
     for _ in range(spec.replicas - sum(sizes.values())):

@@ -7,7 +7,7 @@ from pydantic.alias_generators import to_camel
 
 
 def json_name(field: str) -> str:
-    """The Kubernetes spelling of a Python field: pod_uid -> podUID, pv_name -> pvName."""
+    """Return the Kubernetes spelling of a Python field: pod_uid -> podUID, pv_name -> pvName."""
     return re.sub(r"Uid$", "UID", to_camel(field))
 
 
@@ -15,5 +15,5 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=json_name, populate_by_name=True)
 
     def dump(self) -> dict[str, object]:
-        """As JSON values, absent rather than null."""
+        """Return the model as JSON values; a field that is None is absent, not null."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,6 +1,8 @@
-"""The CEL rules again, in Python: an operator under an older CRD must not act on a spec that the newer one refuses.
+"""Checks the CEL rules again, in Python: an operator under an older CRD must not act on a spec that the newer one
+refuses.
 
-Same sentences as `rules.py`. Transition rules are missing here on purpose: only the API server sees both versions.
+The sentences are those of `rules.py`. Transition rules are missing here on purpose: only the API server sees both
+versions.
 """
 
 import re
@@ -16,7 +18,7 @@ _SAID = {rule.name: rule.message for rule in _RULES if rule.name}
 
 
 def problems(spec: BookieClusterSpec, name: str) -> tuple[str, ...]:
-    """One sentence for each rule that `spec` of the cluster `name` breaks; empty when it is good."""
+    """Return one sentence for each rule that `spec` of the cluster `name` breaks; empty when it is good."""
     return (*_broken_name(name), *_broken(spec))
 
 

@@ -14,7 +14,8 @@ from bookie_operator.model.status import BookieClusterStatus
 
 @dataclass(frozen=True, slots=True)
 class ClusterRef:
-    """Which resource, in which version: enough to write its status under a precondition, and events about it."""
+    """A reference to one version of a resource: enough to write its status under a precondition, and events about
+    it."""
 
     namespace: str
     name: str
@@ -65,7 +66,7 @@ def parse(manifest: Mapping[str, Any]) -> Cluster:
 
 
 def ref(manifest: Mapping[str, Any]) -> ClusterRef:
-    """The reference to a resource whose spec may be unusable."""
+    """Return the reference to a resource whose spec may be unusable."""
     metadata = manifest["metadata"]
     return ClusterRef(metadata["namespace"], metadata["name"], metadata.get("uid", ""), metadata["resourceVersion"])
 

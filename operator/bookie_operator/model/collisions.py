@@ -1,4 +1,5 @@
-"""Names that two clusters of one namespace, or two volumes of one cluster, would both give to their objects. Pure.
+"""Finds names that two clusters of one namespace, or two volumes of one cluster, would both give to their objects.
+Pure.
 
     StatefulSet  {cluster}-{zone}                      cluster `a` with zone `x-b`, and cluster `a-x` with zone `b`
     claim        {volume}-{cluster}-{zone}-{number}    volume `v` of cluster `a-b`, and volume `v-a` of cluster `b`
@@ -17,7 +18,7 @@ Manifest = Mapping[str, Any]
 
 
 def within(manifest: Manifest) -> tuple[str, ...]:
-    """One sentence for each name of a claim that two volumes of this one cluster would have."""
+    """Return one sentence for each claim name that two volumes of this one cluster would share."""
     found = Counter(name for _, name in sorted({*_volumes(manifest)}))
     return tuple(
         f"spec.zones and spec.storage: two volumes would have the claim {name}-0: rename a volume or a zone"
@@ -27,7 +28,8 @@ def within(manifest: Manifest) -> tuple[str, ...]:
 
 
 def find(manifest: Manifest, clusters: Iterable[Manifest], claims: Sequence[Manifest]) -> str:
-    """Why the cluster of `manifest` must not begin beside `clusters` and `claims` of its namespace; "" when it may.
+    """Return why the cluster of `manifest` must not begin beside `clusters` and `claims` of its namespace; "" when it
+    may.
 
     A cluster that has claims under these names keeps the names, also when its resource was deleted and applied again.
     Else the cluster that was created first gets them; of two of the same second the one with the smaller uid.
@@ -56,7 +58,7 @@ def _stem(claim: Manifest) -> str:
 
 
 def _owner(claim: Manifest) -> str:
-    """The cluster whose StatefulSet made it; "" for one that a person made, to bring a volume back."""
+    """Return the cluster whose StatefulSet made the claim; "" for one that a person made, to bring a volume back."""
     return str((claim["metadata"].get("labels") or {}).get(names.LABEL_CLUSTER, ""))
 
 
@@ -73,19 +75,20 @@ def _age(manifest: Manifest) -> tuple[str, str]:
 
 
 def _sets(manifest: Manifest) -> Iterator[str]:
-    """Read from the manifest, not from a model: a cluster whose spec is refused now may have had its bookies before."""
+    """Return the names of the cluster's StatefulSets. Read from the manifest, not from a model: a cluster whose spec is
+    refused now may have had its bookies before."""
     spec = manifest.get("spec") or {}
     for zone in spec.get("zones") or ({"name": names.POOL_DEFAULT},):
         yield names.stateful_set(manifest["metadata"]["name"], zone.get("name", ""))
 
 
 def _claims(manifest: Manifest) -> Iterator[str]:
-    """Names of claims without the number at their end."""
+    """Return the names of claims without the number at their end."""
     return (name for _, name in _volumes(manifest))
 
 
 def _volumes(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """(volume, name of its claim without the number)."""
+    """Yield (volume, name of its claim without the number)."""
     storage = (manifest.get("spec") or {}).get("storage") or {}
     for role in ("journal", "ledgers", "index"):
         for volume in (storage.get(role) or {}).get("volumes") or ():

@@ -23,7 +23,7 @@ _NEXT = "correct spec.config; the operator rolls nothing of it out meanwhile"
 
 
 def problems(spec: BookieClusterSpec) -> tuple[str, ...]:
-    """One sentence for each thing that is wrong with `spec.config`, with the setting and what to try."""
+    """Return one sentence for each error in `spec.config`, with the setting and what to try."""
     found = list(_of_lines(spec.config or {}))
     if not found:
         found = list(_of_values(spec))

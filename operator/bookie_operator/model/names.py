@@ -56,19 +56,20 @@ RUN_AS = 10001  # user and group of bookie pods; any number but root's
 
 
 def bookie_id(namespace: str, cluster: str, pool: str, ordinal: int | str) -> str:
-    """`{namespace}.{cluster}.{pool}.{ordinal}`: fixed for the life of the data, never derived from an address."""
+    """Return `{namespace}.{cluster}.{pool}.{ordinal}`: fixed for the life of the data, never derived from an
+    address."""
     return f"{namespace}.{cluster}.{pool}.{ordinal}"
 
 
 def parse_bookie_id(namespace: str, cluster: str, bookie_id: str) -> tuple[str, int] | None:
-    """(pool, ordinal) of an id that this cluster gives; None for anybody else's."""
+    """Return (pool, ordinal) of an id that this cluster gives; None for the id of another's bookie."""
     mine = f"{namespace}.{cluster}."
     pool, _, ordinal = bookie_id.removeprefix(mine).rpartition(".")
     return _place(pool, ordinal) if bookie_id.startswith(mine) and "." not in pool else None
 
 
 def parse_pod(cluster: str, pod_name: str) -> tuple[str, int] | None:
-    """(pool, ordinal) of a pod's name; None when no StatefulSet of this cluster makes such a pod."""
+    """Return (pool, ordinal) of a pod's name; None when no StatefulSet of this cluster makes such a pod."""
     mine = f"{cluster}-"
     pool, _, ordinal = pod_name.removeprefix(mine).rpartition("-")
     return _place(pool, ordinal) if pod_name.startswith(mine) else None
@@ -88,7 +89,7 @@ def pod(cluster: str, pool: str, ordinal: int) -> str:
 
 
 def claim(volume: str, pod_name: str) -> str:
-    """The name the StatefulSet controller gives to a claim."""
+    """Return the name that the StatefulSet controller gives to a claim."""
     return f"{volume}-{pod_name}"
 
 
@@ -101,12 +102,12 @@ def disruption_budget(cluster: str) -> str:
 
 
 def settings(cluster: str, digest: str) -> str:
-    """The ConfigMap of one content, over which `digest` is: another content is another object."""
+    """Return the name of the ConfigMap for one content, given its digest: another content is another object."""
     return f"{cluster}-settings-{digest}"
 
 
 def record(cluster: str) -> str:
-    """The ConfigMap with what outlives the resource."""
+    """Return the name of the ConfigMap that keeps what must outlive the resource."""
     return f"{cluster}-record"
 
 

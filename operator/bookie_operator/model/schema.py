@@ -1,6 +1,6 @@
-"""From pydantic's JSON schema to a structural schema that the API server accepts (spec/operator.md#K33).
+"""Turns pydantic's JSON schema into a structural schema that the API server accepts (spec/operator.md#K33).
 
-What pydantic says and CRDs refuse: $ref, title, anyOf with null, default: null, exclusiveMinimum as a number, const.
+What pydantic writes and CRDs refuse: $ref, title, anyOf with null, default: null, exclusiveMinimum as a number, const.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ _KEPT = (
 
 
 def structural(model: type[BaseModel]) -> dict[str, Any]:
-    """The structural schema of `model`: no references, nothing that API servers refuse or prune."""
+    """Return the structural schema of `model`: no references, nothing that API servers refuse or prune."""
     source = model.model_json_schema(by_alias=True)
     return _convert(source, source.get("$defs", {}))
 
@@ -60,7 +60,7 @@ def _convert(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any
 
 
 def _resolved(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """`node` with its reference and its "or null" replaced by what they mean; keys beside them win."""
+    """Return `node` with its reference and its "or null" replaced by their meaning; keys beside them win."""
     beside = {key: value for key, value in node.items() if key not in ("$ref", "anyOf", "allOf")}
     if "$ref" in node:
         return _resolved(definitions[node["$ref"].removeprefix("#/$defs/")], definitions) | beside

@@ -21,14 +21,14 @@ _QUANTITY_FACTOR = {
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds in `text` such as '90s' or '1h30m'. Raises BadInput."""
+    """Return the milliseconds in `text` such as '90s' or '1h30m'. Raises BadInput."""
     if not re.fullmatch(DURATION_PATTERN, text):
         raise BadInput(f"duration {text!r} is not usable: write numbers with units ms, s, m, h, such as '90s'")
     return sum(int(number) * _DURATION_MS[unit] for number, unit in _DURATION_PART.findall(text))
 
 
 def parse_quantity(text: str) -> Decimal:
-    """The number in `text` such as '100m', '2Gi' or '3'. Raises BadInput."""
+    """Return the number in `text` such as '100m', '2Gi' or '3'. Raises BadInput."""
     found = _QUANTITY.fullmatch(text)
     if found is None:
         raise BadInput(f"quantity {text!r} is not usable: write a number with an optional unit, such as '2Gi'")
@@ -36,19 +36,19 @@ def parse_quantity(text: str) -> Decimal:
 
 
 def is_same_quantity(first: str, second: str) -> bool:
-    """True when both are quantities of equal value ('1000m' and '1')."""
+    """Return True when both are quantities of equal value ('1000m' and '1')."""
     if not (_QUANTITY.fullmatch(first) and _QUANTITY.fullmatch(second)):
         return False
     return parse_quantity(first) == parse_quantity(second)
 
 
 def format_time(wall_ms: int) -> str:
-    """RFC 3339 in UTC, whole seconds: what metav1.Time holds."""
+    """Return a time in RFC 3339, UTC, whole seconds, as metav1.Time has it."""
     return datetime.fromtimestamp(wall_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since the epoch of an RFC 3339 time. Raises BadInput."""
+    """Return the milliseconds since the epoch of an RFC 3339 time. Raises BadInput."""
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
@@ -56,7 +56,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_time_or_0(text: object) -> int:
-    """The same; 0, the beginning of time, for what is absent or no time."""
+    """Return what `parse_time` returns; 0, the beginning of time, for an absent or unreadable text."""
     try:
         return parse_time(str(text))
     except BadInput:

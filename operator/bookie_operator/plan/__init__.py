@@ -1,4 +1,4 @@
-"""From an observation to what should be done next. Pure: same observation, same plan; nothing is remembered.
+"""Turns an observation into a plan of what to do next. Pure: same observation, same plan; nothing is remembered.
 
 **What may go wrong.** A grant lets a bookie whose data is gone take its identity back. Given too early or too often, it
 turns a loss that could be repaired into one that cannot: the bookie says "I have nothing" where it could have said "I

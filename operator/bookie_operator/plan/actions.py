@@ -1,4 +1,4 @@
-"""What a plan may ask for. Each is idempotent and carries its precondition."""
+"""The actions that a plan may ask for. Each is idempotent and carries its precondition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from bookie_operator.resources.common import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Server-side apply of a whole child."""
+    """Apply a whole child server-side."""
 
     manifest: Manifest
 
@@ -20,7 +20,8 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class DeleteChild:
-    """Take away a child of ours. `uid` and `resource_version` are preconditions: what is there now, as we saw it."""
+    """Delete a child of ours. `uid` and `resource_version` are preconditions: the object must be as this pass saw
+    it."""
 
     kind: str
     name: str
@@ -34,7 +35,8 @@ class DeleteChild:
 
 @dataclass(frozen=True, slots=True)
 class MarkClaim:
-    """Identity annotations on a claim; `uid` is the precondition: another claim of the same name refuses."""
+    """Write identity annotations on a claim; `uid` is the precondition: the API server refuses it for another claim of
+    the same name."""
 
     name: str
     uid: str
@@ -61,7 +63,7 @@ class SendGrant:
 class StopBookie:
     """End one bookie so that its pod comes back as the spec says: flush with proof, then delete that very pod.
 
-    `door` None: nothing serves there, and nothing is asked. Only after the status that holds its turn was stored.
+    `door` None: no process serves there, and none is asked. Only after the status with the bookie's turn was stored.
     """
 
     bookie: str  # pod name
@@ -75,7 +77,7 @@ class StopBookie:
 
 @dataclass(frozen=True, slots=True)
 class ResumeBookie:
-    """Let a bookie write again that flushed for its stop: a gate closed before its pod was gone."""
+    """Let a bookie that flushed for its stop write again: a gate closed before its pod was gone."""
 
     bookie: str
     door: Door

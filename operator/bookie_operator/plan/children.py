@@ -1,4 +1,4 @@
-"""Owned children: which to apply, which to take away, and what stands in the way of applying them."""
+"""Owned children: which to apply, which to delete, and what prevents applying them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _MADE_FROM_CONFIG = ("ConfigMap", "Job", "StatefulSet")
 
 
 class MetadataStep(Enum):
-    """metadataService.initialize, as far as it has come."""
+    """How far metadataService.initialize has come."""
 
     READY = "Ready"
     WAITING = "Waiting"  # the Job runs
@@ -25,16 +25,17 @@ class MetadataStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Something only a person can clear. `reason` is of the Stalled condition's closed list."""
+    """A hindrance that only a person can remove. `reason` is of the Stalled condition's closed list."""
 
     reason: str
     message: str
 
 
 def metadata_step(observation: Observation) -> MetadataStep:
-    """Initialised once and never again: a record of ours, marked claims or an old fleet forbid a second time.
+    """Return how far the metadata's initialisation is.
 
-    But the record is about one store: it does not count after the hosts were corrected and before any bookie has lived.
+    It happens once: a record of ours, marked claims or an old fleet forbid a second time. But the record is about one
+    store: it does not count when the hosts were corrected before any bookie has lived.
     """
     cluster = observation.cluster
     record = cluster.status.metadata
@@ -55,7 +56,7 @@ def metadata_step(observation: Observation) -> MetadataStep:
 
 
 def _is_moved(observation: Observation) -> bool:
-    """True when the operator initialised another store than the spec names now, and no bookie has lived yet."""
+    """Return True when the operator initialised another store than the spec names now, and no bookie has lived yet."""
     status = observation.cluster.status
     has_lived = status.instance_id is not None or any(one.incarnation > 0 for one in status.bookies)
     known = status.metadata.uri if status.metadata is not None else None
@@ -65,8 +66,8 @@ def _is_moved(observation: Observation) -> bool:
 def plan(
     observation: Observation, max_unavailable: int
 ) -> tuple[tuple[Apply | DeleteChild, ...], tuple[Obstacle, ...], tuple[str, ...]]:
-    """What to apply, in order, what to take away after that; what cannot be; and, paused, what is not applied although
-    it differs ("Kind name"): then the disruption budget alone is."""
+    """Return what to apply, in order, and what to delete after that; the obstacles; and, while paused, what differs and
+    is not applied ("Kind name"): the disruption budget alone is applied then."""
     cluster = observation.cluster
     wanted = list(fleet.before_metadata(cluster, max_unavailable))
     obstacles: list[Obstacle] = []
@@ -99,8 +100,8 @@ def plan(
 
 
 def _is_settled(manifest: Manifest, live: Manifest | None) -> bool:
-    """True when there is nothing to apply. A Job's template and an immutable ConfigMap cannot change: `prune` takes a
-    wrong one away first, and the next pass makes it anew. So it is with a child that is being deleted."""
+    """Return True when there is nothing to apply. A Job's template and an immutable ConfigMap cannot change: `prune`
+    deletes a wrong one first, and the next pass makes it anew. The same holds for a child that is being deleted."""
     if live is not None and (manifest["kind"] in ("Job", "ConfigMap") or "deletionTimestamp" in live["metadata"]):
         return True
     return common.is_applied(manifest, live)

@@ -1,6 +1,6 @@
-"""Identity on claims: which life of which bookie their volume holds (spec/operator.md#K18).
+"""Marks claims with the life of the bookie whose data their volume holds (spec/operator.md#K18).
 
-Written only for what the bookie itself proved valid while it serves: sentinel and metadata store name the same
+Only for volumes that the bookie itself proved valid while it serves: sentinel and metadata store name the same
 incarnation, the report comes from the live pod, the claim is older than that pod.
 """
 
@@ -16,7 +16,7 @@ from bookie_operator.plan.stages import Assessed
 
 
 def record(one: Assessed, volume: VolumeCase) -> VolumeRecord | None:
-    """What is to be remembered of `volume`: its identity now if it is proven valid, else what we knew before."""
+    """Return the record of `volume`: its identity now if it is proven valid, else the one we knew before."""
     if not _is_proven(one, volume):
         return volume.recorded
     assert volume.claim is not None
@@ -33,7 +33,7 @@ def record(one: Assessed, volume: VolumeCase) -> VolumeRecord | None:
 
 
 def marks(one: Assessed) -> Iterator[MarkClaim]:
-    """Annotations that are missing or outdated on the claims of one bookie."""
+    """Return the annotations that are missing or outdated on the claims of one bookie."""
     for volume in one.case.volumes:
         entry = record(one, volume)
         if entry is None or not _is_proven(one, volume):

@@ -2,7 +2,8 @@
 
 It belongs to the cluster: it is kept in the cluster's status, next to the term that holds it, and is stored there
 (under the precondition that nobody touched the resource) before the first grant that carries it. Where the status was
-lost, it goes on after what the bookies have seen. What no operator can have given is not followed (`credible_epoch`).
+lost, it continues after the greatest epoch that the bookies have seen; an epoch that no operator can have given does
+not count (`credible_epoch`).
 """
 
 from collections.abc import Iterable
@@ -13,9 +14,9 @@ from bookie_operator.plan.observation import Leadership, Term
 
 
 def lead(term: Term, stored: OperatorStatus, seen: Iterable[int]) -> Leadership:
-    """The leadership of `term` over a cluster whose status says `stored` and whose bookies have seen `seen`.
+    """Return the leadership of `term` over a cluster whose status says `stored` and whose bookies have seen `seen`.
 
-    At the greatest epoch it stays there: leaders are then told apart by the stored record alone, and nothing is stuck.
+    At the greatest epoch the number stays: the stored record alone then tells leaders apart, and no grant is stuck.
     """
     known = credible_epoch(stored.epoch)
     latest = max((credible_epoch(epoch) for epoch in seen), default=0)

@@ -43,7 +43,7 @@ class FleetPlan:
 
 
 def decide(observation: Observation) -> FleetPlan:
-    """The plan for `observation`: the same observation always gives the same plan."""
+    """Return the plan for `observation`: the same observation always gives the same plan."""
     cluster = observation.cluster
     fleet = tuple(
         stages.assess(
@@ -81,7 +81,7 @@ def decide(observation: Observation) -> FleetPlan:
 def _unsettled(
     observation: Observation, changes: tuple[Apply | DeleteChild, ...], obstacles: tuple[Obstacle, ...]
 ) -> str:
-    """Why it is not settled what pods should run; "" when it is."""
+    """Return why it is not settled what pods should run; "" when it is."""
     if obstacles:
         return f"{obstacles[0].reason}: {obstacles[0].message}"
     pending = [str(change) for change in changes if isinstance(change, Apply)]

@@ -22,7 +22,7 @@ CAPABILITIES = ("regeneration", "limbo")
 
 
 def closed(observation: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> tuple[ClosedGate, ...]:
-    """Every gate that is closed for `candidate`, in the order of their numbers; () = it may be granted."""
+    """Return every gate that is closed for `candidate`, in the order of their numbers; () = it may get a grant."""
     checks = (
         _paused(observation),
         _leader(observation, candidate),
@@ -84,7 +84,7 @@ def _metadata(observation: Observation, candidate: Assessed) -> Iterator[tuple[s
 
 
 def _identity(candidate: Assessed) -> Iterator[tuple[str, str]]:
-    """Open when the loss of every lost volume is proven by a report of this very pod, and was seen often enough."""
+    """Check that a report of this very pod proves the loss of every lost volume, and that it was seen often enough."""
     if candidate.evidence.conclusion is not Conclusion.LOST_VOLUME:
         yield "G3-Identity", f"the loss is not proven: {candidate.evidence.finding.message}"
         return
@@ -108,8 +108,8 @@ def _tolerance(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterato
 
 
 def _peers(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterator[tuple[str, str]]:
-    """A bookie that is down may hold the only other copy: the grant waits for each, from when the operator last saw it
-    serve. A wait that is over does not shorten the wait for another bookie."""
+    """Check that no bookie is down that may hold the only other copy. The grant waits for each one, from when the
+    operator last saw it serve; a wait that is over does not shorten the wait for another bookie."""
     tolerance = observation.cluster.spec.tolerance
     dataless = sum(one.is_dataless for one in fleet)
     away = [one for one in fleet if one.is_unavailable]
@@ -124,8 +124,8 @@ def _peers(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterator[tu
 
 
 def _old_volume(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
-    """A released volume that is kept (reclaim policy Retain) still has the data: re-attaching beats copying. So does a
-    claim that the spec's volumes do not name any more."""
+    """Check that no old volume still has the data, since re-attaching it beats copying: a released one that is kept
+    (reclaim policy Retain), or that of a claim that the spec's volumes do not name any more."""
     for claim in candidate.case.other_claims:
         if claim.marks is not None:
             yield (
@@ -160,7 +160,8 @@ def _concurrency(
 
 
 def _brake(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
-    """Regenerations of the last day. A second grant for the same new incarnation is the same regeneration."""
+    """Check the number of regenerations in the last day. A second grant for the same new incarnation counts as the same
+    regeneration."""
     if observation.record_problem:
         yield "G8-Brake", f"the operator does not know the past regenerations: {observation.record_problem}"
     limit = observation.cluster.spec.repair.max_per_day
@@ -193,7 +194,7 @@ def _policy(observation: Observation, candidate: Assessed) -> Iterator[tuple[str
 
 
 def _old_process(candidate: Assessed) -> Iterator[tuple[str, str]]:
-    """Closed while an older process of this id may run: it acknowledges entries that the new life does not have."""
+    """Check that no older process of this id may run: it would acknowledge entries that the new life does not have."""
     member = candidate.case.member
     if member is not None and member.is_registered:
         yield (

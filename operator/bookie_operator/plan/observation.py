@@ -1,4 +1,4 @@
-"""One look at one cluster: everything a plan may depend on, read live in one pass."""
+"""One look at one cluster: all facts that a plan may depend on, read live in one pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from bookie_operator.resources.common import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Our hold on the lease when the pass began; `number` tells two terms of one process's identity apart."""
+    """This process's hold on the lease when the pass began; `number` tells two terms of one process apart."""
 
     identity: str
     number: int

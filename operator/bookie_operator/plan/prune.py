@@ -1,4 +1,4 @@
-"""Children to take away: switched off, made from something that was corrected, or read by nobody any more.
+"""Finds children to delete: switched off, made from a spec that was corrected, or no longer read by any pod.
 
 Only what this cluster owns by its uid; never a StatefulSet (bookies with data), never a claim (no child at all), and
 never a ConfigMap that a pod could still read when its container restarts.
@@ -20,7 +20,7 @@ Wanted = Mapping[tuple[str, str], Manifest]  # by (kind, name)
 
 
 def stale(observation: Observation, wanted: Wanted) -> Iterator[DeleteChild]:
-    """What to take away, given everything that the cluster should have."""
+    """Return the children to delete, given everything that the cluster should have."""
     for (kind, name), live in sorted(observation.children.items(), key=lambda item: item[0]):
         if kind in _KEPT or "deletionTimestamp" in live["metadata"] or not _is_ours(observation, live):
             continue
@@ -30,7 +30,7 @@ def stale(observation: Observation, wanted: Wanted) -> Iterator[DeleteChild]:
 
 
 def conditions(job: Manifest) -> dict[str, Manifest]:
-    """What a Job says of itself, by type: Complete, Failed."""
+    """Return the conditions of a Job by type: Complete, Failed."""
     entries = (job.get("status") or {}).get("conditions") or ()
     return {entry["type"]: entry for entry in entries if entry.get("status") == "True"}
 
@@ -40,12 +40,12 @@ def is_complete(job: Manifest) -> bool:
 
 
 def is_made_from(job: Manifest, wanted: Manifest) -> bool:
-    """True when `job` was applied as exactly `wanted`; a Job's template cannot change, so the mark tells."""
+    """Return True when `job` was applied as exactly `wanted`; a Job's template cannot change, so the hash tells."""
     return _mark(job) == _mark(wanted)
 
 
 def _why(observation: Observation, live: Manifest, wanted: Manifest | None) -> str:
-    """Why `live` goes; "" when it stays."""
+    """Return why `live` must be deleted; "" when it stays."""
     kind, name = live["kind"], live["metadata"]["name"]
     if kind == "Job":
         return _why_job(observation, live, wanted)
@@ -59,7 +59,8 @@ def _why(observation: Observation, live: Manifest, wanted: Manifest | None) -> s
 
 
 def _why_job(observation: Observation, live: Manifest, wanted: Manifest | None) -> str:
-    """A Job that is done stays as it is, whatever changes: it is the record of the one formatting."""
+    """Return why a Job must be deleted. One that is done stays, whatever changes: it is the record of the one
+    formatting."""
     if wanted is None:
         is_record = is_complete(live) and observation.cluster.spec.metadata_service.initialize == "IfAbsent"
         return "" if is_record else "nothing is to be initialised"

@@ -21,7 +21,7 @@ GRANT_TTL_MS = 5 * 60_000  # spec/operator.md#K9
 def decide(
     observation: Observation, fleet: tuple[Assessed, ...]
 ) -> tuple[tuple[Assessed, ...], dict[str, tuple[ClosedGate, ...]], tuple[SendGrant, ...]]:
-    """(fleet with new grants in it, closed gates by bookie, grants to send once they are stored)."""
+    """Return (the fleet with its new grants, the closed gates by bookie, the grants to send once they are stored)."""
     closed: dict[str, tuple[ClosedGate, ...]] = {}
     sends: list[SendGrant] = []
     for candidate in _candidates(fleet):
@@ -41,7 +41,7 @@ def decide(
 
 
 def _candidates(fleet: tuple[Assessed, ...]) -> list[Assessed]:
-    """The bookies that wait for a grant: first those that have one, then the longest suspected."""
+    """Return the bookies that wait for a grant: first those that have one, then the longest suspected."""
     waiting = [one for one in fleet if one.stage in (Stage.CONFIRMED, Stage.GRANTED) and one.suspicion is not None]
     return sorted(
         waiting,

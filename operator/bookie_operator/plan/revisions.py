@@ -1,4 +1,4 @@
-"""Which pods run what the spec says now, by what the StatefulSet controller has told."""
+"""Finds the pods that run what the spec says now, by the StatefulSet controller's status."""
 
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed
@@ -11,7 +11,7 @@ def sets(seen: Observation) -> dict[str, Manifest]:
 
 
 def unread(seen: Observation) -> str:
-    """Why it is not known which revision the pods should run; "" when it is."""
+    """Return why it is not known which revision the pods should run; "" when it is."""
     found = sets(seen)
     if not found:
         return "there is no StatefulSet yet"
@@ -26,7 +26,7 @@ def unread(seen: Observation) -> str:
 
 
 def older(seen: Observation, fleet: tuple[Assessed, ...]) -> list[Assessed]:
-    """Those whose pods run an older revision than their StatefulSet's template, zone by zone."""
+    """Return the bookies whose pods run an older revision than their StatefulSet's template, zone by zone."""
     newest = {name: ((live.get("status") or {}).get("updateRevision") or "") for name, live in sets(seen).items()}
     found = [
         one
@@ -39,8 +39,9 @@ def older(seen: Observation, fleet: tuple[Assessed, ...]) -> list[Assessed]:
 
 
 def is_asked_for(seen: Observation, one: Assessed) -> bool:
-    """True when the user changed what the spec says of this older pod. False: the operator alone renders it otherwise
-    now, or brings another default image, and that waits until the pod ends for another reason."""
+    """Return True when the user changed the part of the spec that this older pod depends on. False: only a newer
+    operator renders the pod otherwise or brings another default image; that waits until the pod ends for another
+    reason."""
     pod = one.case.pod
     if pod is None:
         return False

@@ -2,12 +2,12 @@
 
 Pure, and at most one step: the fleet as it is seen now decides, so nothing has to be remembered between bookies. The
 one before was proven when every bookie but the next is in full service (spec/operator.md#Q3); a bookie that does not
-come back closes that gate, and so halts the roll-out at the first one. What is stored is the turn of one bookie,
-before it hears of it: two operators never begin with two, and one that dies after the flush is followed by one that
-knows whom to end or to let write again.
+come back closes that gate, and so halts the roll-out at the first one. The turn of a bookie is stored before the bookie
+hears of it: two operators never begin with two bookies, and when one operator dies after the flush, the next knows
+which bookie to end or to let write again.
 
-A bookie that is down already may be replaced with closed gates (spec/operator.md#Q8): it serves nobody, so that taking
-its pod away takes nothing from anybody, and no gate would ever open while it stays.
+A bookie that is down already may be replaced with closed gates (spec/operator.md#Q8): it serves nobody, so that
+deleting its pod harms nobody, and no gate would ever open while the pod stays.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ PATIENCE_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """How far it is, and what to do now. `halted`: why it does not go on by itself; "" while it may."""
+    """How far the roll-out is, and what to do now. `halted`: why it needs a person to go on; "" while it does not."""
 
     status: RolloutStatus
     waiting: tuple[str, ...] = ()  # whose turn is still to come, in order
@@ -43,7 +43,8 @@ class Rollout:
 
 
 def decide(seen: Observation, fleet: tuple[Assessed, ...], unsettled: str) -> Rollout:
-    """`unsettled`: what has to be cleared or applied before it is known what pods should run; "" = nothing."""
+    """Return the roll-out's next step. `unsettled`: what has to be cleared or applied before it is known what pods
+    should run; "" = nothing."""
     older = [one for one in revisions.older(seen, fleet) if revisions.is_asked_for(seen, one)]
     held = tuple(_held(seen, unsettled))
     step = _step(seen, fleet)
@@ -65,7 +66,7 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...], unsettled: str) -> Ro
 
 
 def closed_gates(seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> tuple[str, ...]:
-    """Why `candidate`, which serves, must not be stopped now; () = it may (spec/operator.md#Q1 to Q7)."""
+    """Return why `candidate`, which serves, must not be stopped now; () = it may be (spec/operator.md#Q1 to Q7)."""
     peers = [one for one in fleet if one.case.name != candidate.case.name]
     checks = (
         _leader(seen, candidate),
@@ -79,7 +80,7 @@ def closed_gates(seen: Observation, fleet: tuple[Assessed, ...], candidate: Asse
 
 
 def unproven(one: Assessed, *, may_be_read_only: bool = False) -> str:
-    """Why this bookie does not count as in full service with all its data; "" when it does."""
+    """Return why this bookie does not count as in full service with all its data; "" when it does."""
     case, report = one.case, one.case.report
     if one.stage is not Stage.SERVING and not (may_be_read_only and one.stage is Stage.READ_ONLY):
         return f"{case.name} is {one.stage.value} ({one.message or one.reason})"
@@ -106,7 +107,7 @@ def unproven(one: Assessed, *, may_be_read_only: bool = False) -> str:
 
 
 def _held(seen: Observation, unsettled: str) -> Iterator[str]:
-    """What keeps the operator from any step."""
+    """Return what keeps the operator from any step."""
     if seen.cluster.spec.lifecycle.paused:
         yield "spec.lifecycle.paused is true"
     if seen.cluster.spec.rollout.paused:
@@ -143,7 +144,7 @@ def _candidate(candidate: Assessed) -> Iterator[str]:
 
 
 def _missed(seen: Observation, one: Assessed) -> str:
-    """Why no other bookie may be stopped beside this one; "" when one may."""
+    """Return why no other bookie may be stopped beside this one; "" when one may."""
     if one.is_dataless or one.is_healing:
         return f"{one.case.name} is without its data"
     if one.case.is_desired:
@@ -183,7 +184,8 @@ def _is_gone(one: Assessed) -> bool:
 
 
 def _is_down(seen: Observation, one: Assessed) -> bool:
-    """True when its pod serves nobody and holds nothing up: it does not run, or has got nowhere near its volumes."""
+    """Return True when the bookie's pod serves nobody and blocks no step: it does not run, or has got nowhere near its
+    volumes."""
     pod, report = one.case.pod, one.case.report
     if pod is None or pod.is_terminating or pod.is_ready:
         return False
@@ -195,7 +197,7 @@ def _is_down(seen: Observation, one: Assessed) -> bool:
 
 
 def _step(seen: Observation, fleet: tuple[Assessed, ...]) -> RolloutStep | None:
-    """The turn that is on; None when there is none, or it ended with its bookie back in service."""
+    """Return the stored turn; None when there is none, or when it ended with its bookie back in service."""
     before = seen.cluster.status.rollout
     step = before.step if before is not None else None
     one = next((one for one in fleet if step is not None and one.case.name == step.bookie), None)
@@ -206,7 +208,7 @@ def _step(seen: Observation, fleet: tuple[Assessed, ...]) -> RolloutStep | None:
 
 
 def _asked(fleet: tuple[Assessed, ...], step: RolloutStep | None) -> Assessed | None:
-    """Who was asked to stop, or would have been, and whose pod is still there."""
+    """Return the bookie that was asked to stop, or would have been, and whose pod is still there."""
     for one in fleet:
         pod = one.case.pod
         if step is not None and pod is not None and pod.uid == step.pod_uid and not pod.is_terminating:
@@ -222,7 +224,7 @@ def _go_on(
     asked: Assessed,
     held: tuple[str, ...],
 ) -> Rollout:
-    """End what was begun; or, when a gate has closed since, or its pod is as wanted again, take it back."""
+    """Finish the stored turn; or take it back, when a gate has closed since or the pod is as wanted again."""
     if not held and asked in older and _is_down(seen, asked):
         return _told(seen, fleet, older, step, "", asked, _stop(seen, asked, with_flush=False))
     closed = (*held, *closed_gates(seen, fleet, asked))
@@ -296,7 +298,8 @@ def _told(
 
 
 def _halted(seen: Observation, fleet: tuple[Assessed, ...], older: list[Assessed], step: RolloutStep | None) -> str:
-    """Who does not come back with what the spec says, and in the words of whoever knows why; "" while all is well."""
+    """Return which bookie does not come back with what the spec says, and the reason as the bookie or Kubernetes gives
+    it; "" while all is well."""
     limit_ms = seen.cluster.spec.rollout.max_seconds_per_bookie * 1_000
     for one in fleet:
         pod, is_turn = one.case.pod, step is not None and step.bookie == one.case.name

@@ -1,4 +1,4 @@
-"""Where one bookie stands on its road, from its evidence and what our status remembers (spec/operator.md#K10)."""
+"""Finds the stage of one bookie, from its evidence and what our status remembers (spec/operator.md#K10)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Stage(Enum):
 
     @property
     def serves(self) -> bool:
-        """Reads, and (but for ReadOnly) new ledgers."""
+        """Return True for stages that serve reads and (except ReadOnly) new ledgers."""
         return self in (Stage.SERVING, Stage.READ_ONLY, Stage.REPAIRING, Stage.LIMBO)
 
     @property
@@ -53,7 +53,7 @@ HEALING = (Stage.GRANTED, Stage.FENCING, Stage.STAMPING, Stage.REPAIRING)
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """One bookie with everything concluded about it in this pass."""
+    """One bookie with all that this pass concluded about it."""
 
     case: BookieCase
     evidence: Evidence
@@ -69,7 +69,8 @@ class Assessed:
 
     @property
     def incarnation(self) -> int:
-        """The highest incarnation that we know of; 0 = none was seen, yet it may have lived (`has_lived`)."""
+        """Return the highest incarnation that we know of; 0 = none was seen, yet the bookie may have lived
+        (`has_lived`)."""
         seen: list[int] = [self.case.report.incarnation] if self.case.report is not None else []
         seen += [self.previous.incarnation] if self.previous is not None else []
         seen += [volume.claim.marks.incarnation for volume in self.case.volumes if volume.claim and volume.claim.marks]
@@ -77,25 +78,27 @@ class Assessed:
 
     @property
     def has_lived(self) -> bool:
-        """It may hold data, or may have held what is lost now."""
+        """Return True when the bookie may hold data, or may have held data that is lost now."""
         return _has_lived(self.case, self.previous)
 
     @property
     def is_dataless(self) -> bool:
-        """True when the gates count the bookie as without its data (spec/operator.md#K11), also before it says so."""
+        """Return True when the gates count the bookie as without its data (spec/operator.md#K11), also before it says
+        so."""
         if self.stage in (Stage.SERVING, Stage.READ_ONLY, Stage.LIMBO):
             return False
         return self.has_loss
 
     @property
     def is_unavailable(self) -> bool:
-        """True when the bookie does not serve and its data is presumed intact; never of one that has held no data."""
+        """Return True when the bookie does not serve and its data is presumed intact; never for one that has held no
+        data."""
         is_there = self.stage.serves or self.stage is Stage.ELSEWHERE
         return not is_there and not self.is_dataless and self.has_lived
 
     @property
     def counted(self) -> str | None:
-        """How the gates count it, in one word."""
+        """Return in one word how the gates count the bookie."""
         if self.is_dataless:
             return WITHOUT_DATA
         if self.is_unavailable:
@@ -104,7 +107,7 @@ class Assessed:
 
     @property
     def is_healing(self) -> bool:
-        """Between grant and the end of its repair (spec/operator.md#G7 counts these)."""
+        """Return True from the grant to the end of the repair (spec/operator.md#G7 counts these)."""
         return self.stage in HEALING and self.has_loss
 
 
@@ -116,8 +119,8 @@ def assess(
     stabilization_ms: int,
     healed: Collection[str] = (),
 ) -> Assessed:
-    """Conclude about one bookie. `previous` is what our last status said; it may be lost. `healed`: grants whose repair
-    we saw end."""
+    """Draw the conclusions about one bookie. `previous` is what our last status said; it may be lost. `healed`: grants
+    whose repair we saw end."""
     evidence = bookie_evidence.weigh(case)
     stage, reason, message = _stage(case, evidence, previous, healed)
     suspicion = None
@@ -147,7 +150,7 @@ def assess(
 
 
 def _away_since_ms(stage: Stage, previous: BookieStatus | None, now_ms: int) -> int | None:
-    """Since when no operator saw the bookie serve. The stages of a crash loop do not begin this time anew."""
+    """Return since when no operator saw the bookie serve. The stages of a crash loop do not begin this time anew."""
     if stage.serves:
         return None
     if previous is None or previous.away_since is None:
@@ -174,7 +177,8 @@ def _stage(
 
 
 def _without_report(case: BookieCase, evidence: Evidence, previous: BookieStatus | None) -> tuple[Stage, str, str]:
-    """No report is never read as "empty": the bookie is missing or unreachable, and that is all we know."""
+    """Assess a bookie without a report. It never counts as "empty": it is missing or unreachable, and that is all we
+    know."""
     has_lived = _has_lived(case, previous)
     pod = case.pod
     if pod is None and not case.is_desired:
@@ -227,7 +231,7 @@ def _suspicion(evidence: Evidence, previous: BookieStatus | None, now_ms: int, s
 def _grant(
     case: BookieCase, evidence: Evidence, stage: Stage, previous: BookieStatus | None, now_ms: int
 ) -> GrantRecord | None:
-    """The grant of record, while it still means something. A grant for other facts or another pod is void."""
+    """Return the grant of record, while it still counts. A grant for other facts or another pod is void."""
     grant = previous.grant if previous is not None else None
     if grant is None:
         return None
@@ -241,7 +245,7 @@ def _grant(
 
 
 def _found(case: BookieCase, evidence: Evidence) -> tuple[Stage, str, str]:
-    """A bookie that the spec does not ask for and that no pod of ours runs."""
+    """Assess a bookie that the spec does not ask for and that no pod of ours runs."""
     if case.member is not None and case.member.is_registered:
         return (
             Stage.ELSEWHERE,
@@ -257,7 +261,7 @@ def _found(case: BookieCase, evidence: Evidence) -> tuple[Stage, str, str]:
 
 
 def _has_lived(case: BookieCase, previous: BookieStatus | None) -> bool:
-    """True when there may be data: there is a cookie or a mark on a claim, or an operator saw the bookie serve."""
+    """Return True when the bookie may have data: it has a cookie or a mark on a claim, or an operator saw it serve."""
     if previous is not None and (previous.has_lived or previous.incarnation > 0):
         return True
     if case.report is not None and case.report.incarnation > 0:
@@ -290,7 +294,8 @@ def _has_loss(
 
 
 def _is_blank(case: BookieCase, stage: Stage, previous: BookieStatus | None, now_ms: int) -> bool:
-    """True when nobody can look, and a bookie that had data has a claim that is gone or was never marked."""
+    """Return True when the bookie cannot be looked at, and had data, and has a claim that is gone or was never
+    marked."""
     if case.report is not None or not _has_lived(case, previous):
         return False
     # A new bookie has a cookie a moment before its claims are marked, and before its kubelet says that the pod runs:

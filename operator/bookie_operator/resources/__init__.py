@@ -1,1 +1,1 @@
-"""Manifests as pure functions of the spec. Claims appear only as templates: nobody here owns or deletes one."""
+"""Manifests as pure functions of the spec. Claims appear only as templates: no object here owns or deletes one."""

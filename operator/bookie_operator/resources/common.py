@@ -1,4 +1,5 @@
-"""What all children share: labels, owner reference, the mark that tells whether an object is as we applied it."""
+"""The parts that all children share: labels, owner reference, and the hash that tells whether an object is as we
+applied it."""
 
 import hashlib
 import json
@@ -22,12 +23,12 @@ def labels(cluster: Cluster, component: str) -> dict[str, str]:
 
 
 def selector(cluster: Cluster) -> dict[str, str]:
-    """Labels that pick this cluster's bookies. Immutable in a StatefulSet: never add one."""
+    """Return labels that select this cluster's bookies. Immutable in a StatefulSet: never add one."""
     return {names.LABEL_CLUSTER: cluster.name, names.LABEL_COMPONENT: names.COMPONENT_BOOKIE}
 
 
 def metadata(cluster: Cluster, name: str, component: str, extra: dict[str, str] | None = None) -> Manifest:
-    """metadata of an owned child: gone with the cluster (claims are no children)."""
+    """Return the metadata of an owned child, which is deleted with the cluster (claims are no children)."""
     return {
         "name": name,
         "namespace": cluster.namespace,
@@ -37,7 +38,8 @@ def metadata(cluster: Cluster, name: str, component: str, extra: dict[str, str] 
 
 
 def owner(cluster: Cluster, *, is_controller: bool) -> Manifest:
-    """The reference by which Kubernetes deletes an object with its last owner. One owner at most is the controller."""
+    """Return the reference by which Kubernetes deletes an object with its last owner. At most one owner is the
+    controller."""
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
@@ -49,13 +51,13 @@ def owner(cluster: Cluster, *, is_controller: bool) -> Manifest:
 
 
 def digest(value: object) -> str:
-    """Sixteen hex digits over canonical JSON."""
+    """Return sixteen hex digits over canonical JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def marked(manifest: Manifest) -> Manifest:
-    """`manifest` with the hash of itself as annotation."""
+    """Return `manifest` with its own hash as an annotation."""
     annotations = dict(manifest["metadata"].get("annotations") or {})
     annotations.pop(names.APPLIED_HASH, None)
     bare = manifest | {"metadata": manifest["metadata"] | {"annotations": annotations}}
@@ -64,21 +66,22 @@ def marked(manifest: Manifest) -> Manifest:
 
 
 def is_applied(desired: Manifest, live: Manifest | None) -> bool:
-    """True when `live` came from exactly `desired` (hash) and nobody changed a leaf of it since (drift)."""
+    """Return True when `live` came from exactly `desired` (hash) and no leaf of it was changed since (drift)."""
     return live is not None and _contains(live, desired)
 
 
 def part(live: object, desired: object) -> object:
-    """What `live` has in the places that `desired` names; lists whole."""
+    """Return what `live` has in the places that `desired` names; lists whole."""
     if isinstance(live, dict) and isinstance(desired, dict):
         return {key: part(live.get(key), value) for key, value in desired.items()}
     return live
 
 
 def _has_in_order(live: Sequence[object], desired: Sequence[object]) -> bool:
-    """Every desired item is there, in order. Others between them are somebody else's: a mesh's container, a policy's
-    toleration, an admission's variable. An apply would leave them, or they would be put back: it would never end.
-    When we no longer want an item, the hash of the desired object changes, and that starts an apply."""
+    """Return True when every desired item is there, in order. Other items between them come from others: a mesh's
+    container, a policy's toleration, an admission's variable. An apply would leave them, or its owner would put them
+    back: it would never end. When we no longer want an item, the hash of the desired object changes, and that starts an
+    apply."""
     rest = iter(live)
     return all(any(_contains(one, wanted) for one in rest) for wanted in desired)
 

@@ -7,7 +7,7 @@ from bookie_operator.resources import common, metadata_job, services, settings, 
 
 
 def before_metadata(cluster: Cluster, max_unavailable: int) -> tuple[common.Manifest, ...]:
-    """What needs no metadata: identity, settings, addresses, protection."""
+    """Return the children that need no metadata: identity, settings, addresses, protection."""
     children = [services.service_account(cluster), settings.config_map(cluster), services.headless(cluster)]
     if cluster.spec.disruption.pdb:
         children.append(services.disruption_budget(cluster, max_unavailable))
@@ -25,7 +25,7 @@ def stateful_sets(cluster: Cluster, pools: tuple[BookiePool, ...], image: str) -
 
 
 def everything(cluster: Cluster, image: str) -> tuple[common.Manifest, ...]:
-    """For `bookie-operator render`: what a quiet, healthy cluster has."""
+    """Return the children of a quiet, healthy cluster, for `bookie-operator render`."""
     job = (initializer(cluster, image),) if cluster.spec.metadata_service.initialize == "IfAbsent" else ()
     quiet = before_metadata(cluster, cluster.spec.disruption.max_unavailable)
     return (*quiet, *job, *stateful_sets(cluster, assignment.assign(cluster.spec, {}), image))

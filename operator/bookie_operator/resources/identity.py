@@ -19,24 +19,26 @@ FILES = ("tls.crt", "tls.key", "ca.crt", "clients")
 
 
 def manager(namespace: str, name: str) -> str:
-    """The field manager of one cluster's entries; at most 128 characters (a name is no longer than 30)."""
+    """Return the field manager of one cluster's entries; at most 128 characters (a name is no longer than 30)."""
     return f"{names.MANAGER}/{namespace}/{name}"
 
 
 def entry(cluster: Cluster) -> str:
-    """The key of a cluster's authority. Another uid is another cluster, with another authority."""
+    """Return the key of a cluster's authority in the Secret. Another uid is another cluster, with another authority."""
     return f"{cluster.namespace}_{cluster.name}_{cluster.uid}"
 
 
 def volume(cluster: Cluster) -> dict[str, Any]:
-    """This cluster's files of the namespace's Secret; changes reach a running pod within a minute or two."""
+    """Return the volume of this cluster's files in the namespace's Secret; changes reach a running pod within a minute
+    or two."""
     items = [{"key": f"{cluster.name}.{file}", "path": file} for file in FILES]
     secret = {"secretName": names.ADMIN_CERTIFICATES, "items": items, "defaultMode": 0o440}
     return {"name": names.ADMIN_VOLUME, "secret": secret}
 
 
 def authorities(namespace: str, entries: dict[str, bytes], resource_version: str = "") -> Manifest:
-    """The Secret of authorities. With `resource_version`, the API server refuses it if the Secret changed since."""
+    """Return the Secret of authorities. With `resource_version`, the API server refuses it if the Secret changed
+    since."""
     manifest = _secret(names.ADMIN_AUTHORITIES, namespace, entries)
     if resource_version:
         manifest["metadata"]["resourceVersion"] = resource_version
@@ -44,7 +46,7 @@ def authorities(namespace: str, entries: dict[str, bytes], resource_version: str
 
 
 def certificates(cluster: Cluster, files: dict[str, bytes]) -> Manifest:
-    """The Secret of certificates. Kubernetes deletes it with the last cluster of its namespace."""
+    """Return the Secret of certificates. Kubernetes deletes it with the last cluster of its namespace."""
     manifest = _secret(
         names.ADMIN_CERTIFICATES, cluster.namespace, {f"{cluster.name}.{file}": text for file, text in files.items()}
     )
@@ -54,7 +56,7 @@ def certificates(cluster: Cluster, files: dict[str, bytes]) -> Manifest:
 
 
 def files_of(cluster: Cluster, live: Manifest | None) -> dict[str, bytes]:
-    """This cluster's files as they stand in the Secret; b"" for what is missing or no base64."""
+    """Return this cluster's files as they stand in the Secret; b"" for a missing one or no base64."""
     return {file: decoded(live, f"{cluster.name}.{file}") for file in FILES}
 
 

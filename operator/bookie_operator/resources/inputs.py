@@ -1,4 +1,5 @@
-"""What the spec says of one pod, as a digest on the pod: whether its user asked for another pod since.
+"""Makes a digest of what the spec says of one pod; on the pod, it tells whether the user has asked for another pod
+since.
 
 A pod of an older revision is one of two: its user changed the spec, or a newer operator renders the same spec otherwise
 (or brings another default image). Only the first is rolled out; the second waits until the pod ends for another
@@ -21,7 +22,7 @@ REACHING = {
 
 
 def digest(spec: BookieClusterSpec, zone: Zone | None) -> str:
-    """Sixteen hex digits over everything in `spec` that a pod of `zone` depends on."""
+    """Return sixteen hex digits over everything in `spec` that a pod of `zone` depends on."""
     said = spec.model_dump(mode="json", exclude_defaults=True, include=REACHING)  # type: ignore[arg-type]
     own = zone.model_dump(mode="json", exclude_defaults=True) if zone is not None else None
     return common.digest([said, own])

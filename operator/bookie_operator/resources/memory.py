@@ -1,4 +1,4 @@
-"""How much memory a bookie of this spec needs, whatever its clients do: the default limit of its container.
+"""Computes how much memory a bookie of this spec needs, whatever its clients do: the default limit of its container.
 
 Without a limit one bookie may take a node's memory from all others on it; with a lower one the kernel ends it under a
 load that it was made to bear. Rule: `bookie.base.budgets`.
@@ -13,7 +13,7 @@ _KEY = "memory"
 
 
 def limits(spec: BookieClusterSpec) -> dict[str, str]:
-    """The container's limits: the user's, and one for memory if the user gave none, which covers the request."""
+    """Return the container's limits: the user's, and one for memory if the user gave none, which covers the request."""
     given = dict(spec.resources.limits)
     if _KEY in given:
         return given
@@ -22,7 +22,8 @@ def limits(spec: BookieClusterSpec) -> dict[str, str]:
 
 
 def shortage(spec: BookieClusterSpec) -> str:
-    """Why the memory limit of `spec` is too small, with both figures and what to try; "" when it is large enough."""
+    """Return why the memory limit of `spec` is too small, with both figures and what to try; "" when it is large
+    enough."""
     limit, need = int(parse_quantity(limits(spec)[_KEY])), need_bytes(spec)
     if limit >= need:
         return ""
@@ -35,8 +36,8 @@ def shortage(spec: BookieClusterSpec) -> str:
 
 
 def problems(spec: BookieClusterSpec) -> tuple[str, ...]:
-    """One sentence for each resource that the pods would request more of than their limit allows them: the API server
-    refuses such a StatefulSet, after it has taken the children before it."""
+    """Return one sentence for each resource that the pods would request more of than their limit allows them: the API
+    server refuses such a StatefulSet, after it has taken the children before it."""
     requests, most = spec.resources.requests, spec.resources.limits
     return tuple(
         f"spec.resources.requests.{name} is {requests[name]} and spec.resources.limits.{name} is {limit}: Kubernetes"
@@ -48,7 +49,8 @@ def problems(spec: BookieClusterSpec) -> tuple[str, ...]:
 
 
 def need_bytes(spec: BookieClusterSpec) -> int:
-    """From the volumes and what `config` says of caches and frames. Total sizes in `config` are for all directories."""
+    """Return the need, from the volumes and the sizes of caches and frames in `config`. Total sizes in `config` are for
+    all directories."""
     directories = len(spec.storage.ledgers.volumes)
     write_mib, read_mib = (
         _number(spec, "dbStorage_writeCacheMaxSizeMb"),
@@ -68,6 +70,6 @@ def need_bytes(spec: BookieClusterSpec) -> int:
 
 
 def _number(spec: BookieClusterSpec, key: str) -> int | None:
-    """What `config` says; None for nothing, and for what is no number: that is refused elsewhere (model/config)."""
+    """Return the number in `config`; None if it is absent or no number, which `model/config` refuses."""
     text = (spec.config or {}).get(key, "")
     return int(text) if text.isascii() and text.isdigit() else None

@@ -1,5 +1,5 @@
-"""How the pods of a cluster prove themselves to ZooKeeper (metadataService.security): a Secret, mounted, and settings
-that name its files. The operator never reads that Secret.
+"""Lets the pods of a cluster prove themselves to ZooKeeper (metadataService.security): by a mounted Secret, and
+settings that name its files. The operator never reads that Secret.
 """
 
 import re
@@ -12,7 +12,7 @@ _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def settings(spec: BookieClusterSpec) -> dict[str, str]:
-    """A bookie's settings (bookie/settings/table.py); none without security."""
+    """Return the settings for a bookie (bookie/settings/table.py); none without security."""
     want = spec.metadata_service.security
     if want is None:
         return {}
@@ -31,7 +31,7 @@ def settings(spec: BookieClusterSpec) -> dict[str, str]:
 
 
 def environment(spec: BookieClusterSpec) -> list[dict[str, Any]]:
-    """The settings as environment variables, for a container without a settings file."""
+    """Return the settings as environment variables, for a container without a settings file."""
     return [{"name": f"BOOKIE_{_SNAKE.sub('_', key).upper()}", "value": value} for key, value in settings(spec).items()]
 
 

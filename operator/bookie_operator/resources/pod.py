@@ -18,7 +18,7 @@ _STARTUP_SECONDS = 120
 
 
 def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str, Any]:
-    """The pod spec of one pool."""
+    """Return the pod spec of one pool."""
     want = cluster.spec
     own: dict[str, Any] = {
         "terminationGracePeriodSeconds": parse_duration(want.lifecycle.termination_grace) // 1000,
@@ -34,7 +34,7 @@ def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str
 
 
 def common_spec(cluster: Cluster) -> dict[str, Any]:
-    """What the pod spec of every pod of the cluster has: the bookies' and the metadata Job's."""
+    """Return what the bookies' pod specs and the metadata Job's have in common."""
     out: dict[str, Any] = {
         "serviceAccountName": names.service_account(cluster.name),
         "automountServiceAccountToken": False,
@@ -95,7 +95,7 @@ def _container(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> di
 
 
 def _environment(cluster: Cluster, pool: str, zone: Zone | None) -> list[dict[str, Any]]:
-    """Order matters: $(NAME) sees only what stands before it."""
+    """Return the environment. Order matters: $(NAME) sees only the variables before it."""
 
     def field(name: str, path: str) -> dict[str, Any]:
         return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

@@ -1,8 +1,8 @@
-"""The record: a ConfigMap that nobody owns, with what must outlive a BookieCluster that is deleted and applied again.
+"""The record: a ConfigMap without an owner, with what must outlive a BookieCluster that is deleted and applied again.
 
-Which ids there are, what was seen of their volumes, grants that are not finished, past regenerations (the memory of the
-brake), which store this is. The status says the same and goes with its resource; this stays until a person deletes it.
-At most ~1 kB for each bookie and volume; the history is as bounded as the status's. Rule: decision 0016.
+It holds all ids, what was seen of their volumes, unfinished grants, past regenerations (which the brake counts), and
+which store this is. The status says the same and goes with its resource; this stays until a person deletes it. At most
+~1 kB for each bookie and volume; the history is as bounded as the status's. Rule: decision 0016.
 """
 
 import json
@@ -64,7 +64,7 @@ class FleetRecord(Model):
 
 
 def config_map(cluster: Cluster, status: BookieClusterStatus) -> Manifest:
-    """The record of `status`. Owned by nobody, so that it stays when the resource goes."""
+    """Return the record of `status`. It has no owner, so that it stays when the resource goes."""
     metadata = common.metadata(cluster, names.record(cluster.name), names.COMPONENT_BOOKIE)
     del metadata["ownerReferences"]
     text = json.dumps(_record(status).dump(), separators=(",", ":"), sort_keys=True)
@@ -76,7 +76,8 @@ def is_kept(wanted: Manifest, live: Manifest | None) -> bool:
 
 
 def recall(status: BookieClusterStatus, live: Manifest | None) -> BookieClusterStatus:
-    """`status` and whatever it lacks of the record. Raises BadInput when there is a record that cannot be read."""
+    """Return `status` with whatever the record has besides. Raises BadInput when there is a record that cannot be
+    read."""
     if live is None:
         return status
     try:
@@ -139,7 +140,7 @@ def _bookie(entry: BookieStatus) -> RecordedBookie:
 
 
 def _pools(status: BookieClusterStatus, record: FleetRecord) -> tuple[PoolStatus, ...]:
-    """Every pool that ever was, with the greater of both sizes: the operator never takes an id away."""
+    """Return every pool that ever was, with the greater of both sizes: the operator never takes an id away."""
     known = {pool.name: pool for pool in status.pools}
     for pool in record.pools:
         blank = PoolStatus(name=pool.name, stateful_set="", desired=0, current=0, ready=0, updated=0)
@@ -149,7 +150,7 @@ def _pools(status: BookieClusterStatus, record: FleetRecord) -> tuple[PoolStatus
 
 
 def _merged(entry: BookieStatus, record: FleetRecord) -> BookieStatus:
-    """`entry` with what only the record knows, such as a grant whose status was never stored."""
+    """Return `entry` with what only the record knows, such as a grant whose status was never stored."""
     found = next((one for one in record.bookies if one.name == entry.name), None)
     if found is None:
         return entry
@@ -164,7 +165,7 @@ def _merged(entry: BookieStatus, record: FleetRecord) -> BookieStatus:
 
 
 def _remembered(one: RecordedBookie) -> BookieStatus:
-    """A bookie of which only the record tells: nothing is known of its state."""
+    """Return a bookie that only the record knows: its state is unknown."""
     return BookieStatus(
         name=one.name,
         bookie_id=one.bookie_id,

@@ -1,4 +1,5 @@
-"""The bookie's properties file. The keys: bookie/settings/table.py. What differs per pod comes by environment."""
+"""Makes the bookie's properties file. The keys: bookie/settings/table.py. Values that differ per pod come by
+environment."""
 
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
@@ -16,12 +17,12 @@ _SHUTDOWN_RESERVE_MS = 10_000
 
 
 def directory(role: str, volume: str) -> str:
-    """Where a volume is mounted. The bookie takes the last component as the volume's name."""
+    """Return where a volume is mounted. The bookie takes the last component as the volume's name."""
     return f"{names.DATA_ROOT}/{role}/{volume}"
 
 
 def properties(spec: BookieClusterSpec) -> dict[str, str]:
-    """All settings that every bookie of the cluster shares."""
+    """Return all settings that every bookie of the cluster shares."""
     storage, ports = spec.storage, spec.network.ports
     out = dict(sorted((spec.config or {}).items()))
     for key, role in (
@@ -54,13 +55,14 @@ def properties(spec: BookieClusterSpec) -> dict[str, str]:
 
 
 def name(cluster: Cluster) -> str:
-    """The name of the ConfigMap that a pod of the present revision reads."""
+    """Return the name of the ConfigMap that a pod of the present revision reads."""
     return names.settings(cluster.name, common.digest(_data(cluster)))
 
 
 def config_map(cluster: Cluster) -> common.Manifest:
-    """Immutable, and named by its content: a container that restarts in its old pod reads what that pod began with,
-    never half of an edit. It is removed when no pod, revision or StatefulSet names it any more (plan/prune.py)."""
+    """Return the ConfigMap, immutable and named by its content: a container that restarts in its old pod reads what
+    that pod began with, never half of an edit. It is removed when no pod, revision or StatefulSet names it any more
+    (plan/prune.py)."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -1,1 +1,1 @@
-"""From a plan to what people and tools read: status, conditions, events. Pure."""
+"""Turns a plan into what people and tools read: status, conditions, events. Pure."""

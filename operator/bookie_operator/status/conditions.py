@@ -1,8 +1,8 @@
 """The conditions that this version can know (spec/operator.md#K19). Reasons are a closed list (docs/OPERATOR.md).
 
-True and False are said only of what this pass looked at; else Unknown, with the reason and how many. kstatus reads
-Stalled and Reconciling; healing by itself raises neither, so that a dead disk at night does not turn every pipeline
-red. It shows in Degraded, DataAtRisk and RepairInProgress.
+A condition is True or False only for what this pass looked at; else Unknown, with the reason and the count. kstatus
+reads Stalled and Reconciling; healing by itself raises neither, so that a dead disk at night does not turn every
+pipeline red. It shows in Degraded, DataAtRisk and RepairInProgress.
 """
 
 from bookie_operator.model import names
@@ -59,7 +59,7 @@ def of(plan: FleetPlan) -> tuple[Truth, ...]:
 
 
 def unseen(why: str) -> tuple[Truth, ...]:
-    """Every condition as Unknown, for a pass that could look at nothing."""
+    """Return every condition as Unknown, for a pass that could look at nothing."""
     return tuple(unknown(kind, why) for kind in TYPES)
 
 
@@ -93,7 +93,7 @@ def _ready(plan: FleetPlan, sight: Sight, stalled: Truth) -> Truth:
 
 
 def _absence(plan: FleetPlan, one: Assessed) -> str:
-    """Why a bookie takes no writes, in the words of the scheduler, the kubelet, the quota or the bookie."""
+    """Return why a bookie takes no writes, in the words of the scheduler, the kubelet, the quota or the bookie."""
     said = plan.observation.said.get(f"StatefulSet {names.stateful_set(plan.observation.cluster.name, one.case.pool)}")
     told = f"{one.case.name}: {one.message or one.reason}"
     return f"{told}: {said}" if one.case.pod is None and said else told

@@ -86,7 +86,8 @@ def storage_healthy(sight: Sight) -> Truth:
 
 
 def deletion_held(sight: Sight) -> Truth:
-    """The brake on mass deletion (decision 0014): a bookie keeps ledgers that the metadata store no longer has."""
+    """Report the brake on mass deletion (decision 0014): a bookie keeps ledgers that the metadata store no longer
+    has."""
     reports = [(one, one.case.report) for one in sight.every if one.evidence.digest and one.case.report]
     held = [
         f"{one.case.name} keeps {report.garbage_held_ledgers}"
@@ -111,7 +112,8 @@ def deletion_held(sight: Sight) -> Truth:
 
 
 def _is_proven(one: Assessed) -> bool:
-    """True when its volumes are proven valid, and of a bookie that somebody else runs: the operator cannot judge it."""
+    """Return True when the bookie's volumes are proven valid, and for a bookie that another party runs: the operator
+    cannot judge it."""
     return one.evidence.conclusion is Conclusion.HEALTHY or not one.case.is_ours
 
 

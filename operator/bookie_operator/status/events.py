@@ -1,5 +1,5 @@
-"""Events from the difference between two statuses (spec/operator.md#K20): how a repair goes. What is wrong is told by
-`warnings`, as long as it is.
+"""Events from the difference between two statuses (spec/operator.md#K20): they tell how a repair goes. `warnings` tells
+of a problem, as long as it lasts.
 
 The key of an event is (reason, target, what makes it one of a kind: evidence, grant, incarnation, decile). The recorder
 makes the object's name from it, so that the same event twice is one object: after a crash, or under two operators.
@@ -22,7 +22,7 @@ class ClusterEvent:
 
 
 def between(before: BookieClusterStatus, after: BookieClusterStatus) -> tuple[ClusterEvent, ...]:
-    """What happened, oldest cause first."""
+    """Return the events, oldest cause first."""
     return tuple(_all(before, after))
 
 
@@ -36,7 +36,7 @@ def _all(before: BookieClusterStatus, after: BookieClusterStatus) -> Iterator[Cl
 
 
 def _of_rollout(before: BookieClusterStatus, after: BookieClusterStatus) -> Iterator[ClusterEvent]:
-    """Its beginning, each bookie, its end. That it halted is a warning as long as it does."""
+    """Yield the events of a roll-out: its beginning, each bookie, its end. A halt is a warning as long as it lasts."""
     old, new = before.rollout, after.rollout
     if old is None or new is None:
         return
@@ -81,7 +81,8 @@ def _of_bookie(before: BookieStatus | None, after: BookieStatus) -> Iterator[Clu
 
 
 def _new_life(after: BookieStatus) -> Iterator[ClusterEvent]:
-    """Told by the new incarnation, since Fencing and Stamping may pass between two looks."""
+    """Return the events of a new life, found by the new incarnation, since Fencing and Stamping may pass between two
+    looks."""
     key = f"{after.incarnation}"
     took = f" in {after.progress.phase_one_ms} ms" if after.progress is not None else ""
     yield ClusterEvent(

@@ -33,7 +33,7 @@ from bookie_operator.status.truth import Truth
 
 
 def render(plan: FleetPlan) -> BookieClusterStatus:
-    """What the status should be after `plan`; equal to the stored one when nothing changed."""
+    """Return the status after `plan`; equal to the stored one when nothing changed."""
     observation = plan.observation
     cluster = observation.cluster
     before, now = cluster.status, format_time(observation.now_ms)
@@ -88,7 +88,7 @@ def render(plan: FleetPlan) -> BookieClusterStatus:
 
 
 def first(before: BookieClusterStatus, generation: int, now_ms: int) -> BookieClusterStatus:
-    """The very first write for a new generation, before any child: nothing may look healthy yet
+    """Return the very first status of a new generation, written before any child: nothing may look healthy yet
     (spec/operator.md#K21)."""
     begun = Truth("Reconciling", True, "Bootstrapping", "the operator has seen this generation")
     known = {entry.type for entry in before.conditions}
@@ -103,7 +103,7 @@ def first(before: BookieClusterStatus, generation: int, now_ms: int) -> BookieCl
 def refused(
     before: BookieClusterStatus, generation: int, message: str, now_ms: int, reason: str = "SpecInvalid"
 ) -> BookieClusterStatus:
-    """The status for a spec that the operator cannot use: nothing changes, and a sentence says why."""
+    """Return the status for a spec that the operator cannot use: nothing changes, and a sentence says why."""
     truths = (
         Truth("Ready", False, "HumanNeeded", message),
         Truth("Reconciling", False, reason, message),
@@ -115,7 +115,7 @@ def refused(
 
 
 def forbidden(before: BookieClusterStatus, generation: int, message: str, now_ms: int) -> BookieClusterStatus:
-    """For a pass in which the API server forbade a read: the operator knows nothing any more."""
+    """Return the status for a pass in which the API server forbade a read: the operator knows nothing any more."""
     truths = (Truth("Stalled", True, "PermissionMissing", message),)
     return _blind(before, generation, truths, f"the operator could not look: {message}", now_ms)
 
@@ -123,7 +123,7 @@ def forbidden(before: BookieClusterStatus, generation: int, message: str, now_ms
 def _blind(
     before: BookieClusterStatus, generation: int, truths: tuple[Truth, ...], why: str, now_ms: int
 ) -> BookieClusterStatus:
-    """`truths`, and "unknown" for all else: what was seen once is no evidence of now, nor are its counts."""
+    """Return a status with `truths`, and "unknown" for all else: earlier observations and counts prove nothing now."""
     told = {one.type for one in truths}
     unseen = [one for one in conditions.unseen(why) if one.type not in told]
     counts = {"writable_replicas": None, "limbo_bookies": None, "held_bookies": None, "budget": None}
@@ -156,7 +156,7 @@ def _phase(truths: tuple[Truth, ...]) -> str:
 
 
 def _counted(sight: Sight, count: int) -> int | None:
-    """A count of what was seen; None when nobody was."""
+    """Return a count of what was seen; None when no bookie was seen."""
     return None if sight.is_blind and not count else count
 
 
@@ -166,7 +166,7 @@ def _summary(sight: Sight) -> str:
 
 
 def _instance_id(plan: FleetPlan) -> str | None:
-    """The instance id that every bookie that serves names; None while they differ, or none serves."""
+    """Return the instance id that all serving bookies name; None while they differ, or none serves."""
     seen = {
         one.case.report.instance_id
         for one in plan.fleet
@@ -203,7 +203,7 @@ def _blocked_by(plan: FleetPlan, stalled: Truth) -> str | None:
 
 
 def _pools(plan: FleetPlan) -> list[PoolStatus]:
-    """Every pool that the spec names or that had bookies; `desired` remembers how many ids each pool has."""
+    """Return every pool that the spec names or that had bookies; `desired` remembers how many ids each pool has."""
     observation = plan.observation
     had = {pool.name: BookiePool(pool.name, None, pool.desired) for pool in observation.cluster.status.pools}
     every = had | {pool.name: pool for pool in observation.pools}
@@ -264,7 +264,7 @@ def _bookie(plan: FleetPlan, one: Assessed, now: str) -> BookieStatus:
 
 
 def _granted_by(one: Assessed) -> str | None:
-    """Who allowed its present life; what the last status says while the bookie does not answer."""
+    """Return who allowed the bookie's present life; while the bookie does not answer, what the last status says."""
     if one.case.report is not None:
         return one.case.report.granted_by or None
     return one.previous.granted_by if one.previous is not None else None
@@ -303,7 +303,7 @@ def _volume(one: Assessed, index: int, volume: VolumeCase) -> VolumeStatus:
 
 
 def _word(name: str) -> str:
-    """PROVEN -> Proven; STALE_CONTENTS -> Stale."""
+    """Return a name in the status's spelling: PROVEN -> Proven; STALE_CONTENTS -> Stale."""
     return name.removesuffix("_CONTENTS").title().replace("_", "")
 
 
@@ -320,7 +320,7 @@ def _ledgers(repair: RepairStatus | None) -> LedgerCounts | None:
 
 
 def percent(repair: RepairStatus) -> int:
-    """How far a repair is, 0..100; by entries when the bookie knows how many are missing, else by ledgers."""
+    """Return how far a repair is, 0..100; by entries when the bookie knows how many are missing, else by ledgers."""
     if repair.done:
         return 100
     if repair.entries_pending >= 0:
@@ -347,7 +347,7 @@ def _progress(case: BookieCase) -> RepairProgress | None:
 
 
 def _history(plan: FleetPlan, now: str) -> tuple[HistoryEntry, ...]:
-    """The history with the grants of this pass: new ones enter, ended ones are closed, the oldest fall out."""
+    """Return the history with the grants of this pass: new ones enter, ended ones are closed, the oldest fall out."""
     entries = {entry.grant_id: entry for entry in plan.observation.cluster.status.history}
     for one in plan.fleet:
         grant, before = one.grant, one.previous.grant if one.previous is not None else None
@@ -369,7 +369,7 @@ def _history(plan: FleetPlan, now: str) -> tuple[HistoryEntry, ...]:
 
 
 def _given_elsewhere(one: Assessed, now: str) -> HistoryEntry | None:
-    """The history entry of a life that began since the last pass, when somebody else than an operator granted it."""
+    """Return the history entry of a life that began since the last pass by a grant that no operator gave."""
     report, before = one.case.report, one.previous
     if report is None or before is None or not 0 < before.incarnation < report.incarnation or not report.granted_by:
         return None

@@ -1,4 +1,4 @@
-"""Conditions about the roll-out: Reconciling and UpToDate. Rolled out means: the controllers saw it."""
+"""Conditions about the roll-out: Reconciling and UpToDate. It counts as done when the controllers have seen it done."""
 
 from bookie_operator.plan import revisions
 from bookie_operator.plan.actions import Apply
@@ -51,7 +51,7 @@ def up_to_date(plan: FleetPlan, sight: Sight) -> Truth:
 
 
 def _paused(plan: FleetPlan) -> Truth:
-    """A paused cluster is never "rolled out": what the spec asks for may differ from what runs."""
+    """Report a paused cluster, never as rolled out: its pods may differ from the spec."""
     if plan.withheld:
         told = f"the cluster is paused, and these stay as they are, unlike the spec: {', '.join(plan.withheld)}"
         return Truth("Reconciling", True, "Paused", told)
@@ -69,7 +69,7 @@ def _pending(plan: FleetPlan) -> list[str]:
 
 
 def _behind(plan: FleetPlan) -> str:
-    """How far the roll-out is, and what a person has to do where the operator does nothing; "" when it is done."""
+    """Return how far the roll-out is, and what a person must do where the operator does nothing; "" when it is done."""
     older = [one.case.name for one in revisions.older(plan.observation, plan.fleet)]
     is_automatic = plan.observation.cluster.spec.rollout.strategy == "Automatic"
     if plan.rollout.is_going_on and (is_automatic or not older):
@@ -87,7 +87,7 @@ def _behind(plan: FleetPlan) -> str:
 
 
 def _progress(plan: FleetPlan) -> str:
-    """`2 of 5 run ..., now ..., next ..., waiting for: ...`."""
+    """Return `2 of 5 run ..., now ..., next ..., waiting for: ...`."""
     status = plan.rollout.status
     words = [f"{status.updated} of {status.desired} run what the spec says"]
     words += [f"now {status.step.bookie}"] if status.step is not None else []

@@ -1,4 +1,4 @@
-"""What one pass could look at, and what not: no condition may say more than this (docs/OPERATOR.md, Conditions)."""
+"""What one pass could look at, and what not: no condition may claim more than this (docs/OPERATOR.md, Conditions)."""
 
 from dataclasses import dataclass
 
@@ -47,11 +47,11 @@ class Sight:
 
     @property
     def is_blind(self) -> bool:
-        """True when no bookie answered at all."""
+        """Return True when no bookie answered at all."""
         return len(self.unlooked) == len(self.desired)
 
     def blindness(self) -> str:
-        """What this pass could not look at, and why; "" when it looked at everything."""
+        """Return what this pass could not look at, and why; "" when it looked at everything."""
         if self.is_blind:
             return f"the operator saw none of {len(self.desired)} bookies: {_why(self.unlooked)}"
         if self.silent:
@@ -66,7 +66,7 @@ def unknown(kind: str, why: str) -> Truth:
 
 
 def _is_heard(one: Assessed) -> bool:
-    """True when the pod that runs now answered."""
+    """Return True when the pod that runs now answered."""
     return bool(one.evidence.digest)
 
 

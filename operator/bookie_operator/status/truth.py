@@ -11,7 +11,7 @@ _TOLD_MAX = 3  # of many, so that a message stays readable
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """One condition before it has times. `is_true` None: nobody could look."""
+    """One condition without its times. `is_true` None: it could not be looked at."""
 
     type: str
     is_true: bool | None
@@ -24,7 +24,7 @@ class Truth:
 
 
 def dated(truths: Iterable[Truth], before: tuple[Condition, ...], generation: int, now: str) -> tuple[Condition, ...]:
-    """`truths` as metav1.Conditions: lastTransitionTime moves only when the status flips."""
+    """Return `truths` as metav1.Conditions: lastTransitionTime moves only when the status flips."""
     known = {condition.type: condition for condition in before}
     return tuple(
         Condition(
@@ -44,7 +44,7 @@ def dated(truths: Iterable[Truth], before: tuple[Condition, ...], generation: in
 
 
 def listed(sentences: Iterable[str]) -> str:
-    """The first few of `sentences`, and how many more there are."""
+    """Return the first few of `sentences`, and how many more there are."""
     every = list(sentences)
     more = f"; and {len(every) - _TOLD_MAX} more" if len(every) > _TOLD_MAX else ""
     return "; ".join(every[:_TOLD_MAX]) + more

@@ -1,9 +1,10 @@
-"""Warnings that stand as long as their cause: every loss, every held state, whatever stalls; with what was lost and
-what happens next.
+"""Warnings that last as long as their cause: every loss, every held state, every stall; with what was lost and what
+happens next.
 
-They are made from one status, not from a difference: an operator that died before it told one tells it in its next
-pass. The key has the beginning of the cause and how many times `REPEAT_MS` it has lasted, so that each is told once, by
-however many operators, and again before Kubernetes forgets it (an hour). At most `REPEATED_MAX` bookies repeat theirs.
+They are made from one status, not from a difference: so a warning that one operator did not send before it died is sent
+in the next pass. The key has the beginning of the cause and how many times `REPEAT_MS` it has lasted, so that each
+warning is sent once, by however many operators, and again before Kubernetes forgets it (an hour). At most
+`REPEATED_MAX` bookies repeat theirs.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ _TOLD_REASONS = ("DirectoryFailed", "LedgersQuarantined", "LimitBelowNeed", "Mas
 
 
 def standing(status: BookieClusterStatus, now_ms: int) -> tuple[ClusterEvent, ...]:
-    """Everything that a person should know now, of each bookie, then of the cluster."""
+    """Return everything that a person should know now, of each bookie, then of the cluster."""
     repeated = 0
     out: list[ClusterEvent] = []
     for entry in (*status.bookies, *status.orphans):
@@ -80,13 +81,13 @@ def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) ->
 
 
 def _lost(entry: BookieStatus) -> str:
-    """What was lost, by volume, and of which life."""
+    """Return what was lost, by volume, and of which life."""
     gone = [f"{one.role} {one.name}" for one in entry.volumes if one.contents != "Valid"] or ["all volumes"]
     return f"the bookie lost {', '.join(gone)} of incarnation {entry.incarnation} ({entry.message or entry.reason})"
 
 
 def of_cluster(status: BookieClusterStatus, now_ms: int) -> Iterator[ClusterEvent]:
-    """One warning for each condition that a person must know of."""
+    """Return one warning for each condition that a person must know of."""
     for condition in status.conditions:
         is_stalled = (condition.type, condition.status) == ("Stalled", "True")
         if condition.reason in _TOLD_REASONS or (is_stalled and condition.reason not in _SAID_BY_THE_BOOKIE):
