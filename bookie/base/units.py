@@ -11,12 +11,12 @@ HOUR_MS = 3_600_000
 
 
 def div_ceil(numerator: int, denominator: int) -> int:
-    """Integer division, rounded up. Both are counts or sizes; `denominator` > 0."""
+    """Divide integers and round up. Both are counts or sizes; `denominator` > 0."""
     return -(-numerator // denominator)
 
 
 def format_bytes(size: float) -> str:
-    """`size` bytes for people: '1.5 MiB'."""
+    """Return `size` bytes as text for people: '1.5 MiB'."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -88,7 +88,7 @@ class LedgerMetadata:
         return self.segments[-1]
 
     def segment_of(self, entry_id: EntryId) -> Segment:
-        """The segment that holds `entry_id` (>= 0): the one with the greatest first entry not above it
+        """Return the segment that holds `entry_id` (>= 0): the one with the greatest first entry not above it
         (CONFORMANCE.md#P6)."""
         found = bisect.bisect_right(self.segments, entry_id, key=lambda segment: segment.first_entry) - 1
         if found < 0:
@@ -96,7 +96,7 @@ class LedgerMetadata:
         return self.segments[found]
 
     def segment_ranges(self) -> tuple[tuple[Segment, EntryId, EntryId | None], ...]:
-        """Each segment with its first and last entry, inclusive; last is None where the segment has no end yet.
+        """Return each segment with its first and last entry, inclusive; last is None where the segment has no end yet.
 
         The last segment of a closed ledger ends at `last_entry`, and is empty when that lies before its first.
         """
@@ -105,7 +105,7 @@ class LedgerMetadata:
         return tuple((segment, segment.first_entry, end) for segment, end in zip(self.segments, ends, strict=True))
 
     def write_set(self, entry_id: EntryId) -> tuple[BookieId, ...]:
-        """The bookies that hold `entry_id`, in order: ensemble index (entry + k) mod E, k = 0..W-1
+        """Return the bookies that hold `entry_id`, in order: ensemble index (entry + k) mod E, k = 0..W-1
         (CONFORMANCE.md#P7)."""
         bookies = self.segment_of(entry_id).bookies
         size = self.ensemble_size
@@ -122,7 +122,8 @@ class LedgerMetadata:
     # ---- transitions -------------------------------------------------------------------------------------------------
 
     def with_ensemble(self, first_entry: EntryId, bookies: tuple[BookieId, ...]) -> "LedgerMetadata":
-        """An ensemble change: from `first_entry` on, `bookies`. Replaces the last segment when it starts there.
+        """Return the metadata after an ensemble change: `bookies` from `first_entry` on.
+        Replaces a last segment that starts there.
 
         Rule: EnsembleUtils.java; CONFORMANCE.md#P19, spec/bp46.md#S14.
         """
@@ -154,7 +155,8 @@ class LedgerMetadata:
         return self._changed(state=LedgerState.CLOSED, last_entry=last_entry, length=length)
 
     def replaced(self, first_entry: EntryId, old: BookieId, new: BookieId) -> "LedgerMetadata":
-        """Re-replication: in the segment that starts at `first_entry`, `new` takes the place of `old`; any state."""
+        """Return the metadata after re-replication:
+        `new` replaces `old` in the segment that starts at `first_entry`; any state."""
         index = next((i for i, segment in enumerate(self.segments) if segment.first_entry == first_entry), None)
         if index is None or old not in self.segments[index].bookies:
             raise errors.BadInput(f"no segment at entry {first_entry} names {old}")

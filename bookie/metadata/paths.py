@@ -185,12 +185,13 @@ def incarnations(root: str) -> str:
 
 
 def incarnation(root: str, bookie_id: BookieId) -> str:
-    """Only we have this record beside the cookie: `metadata.cookie.IncarnationRecord`."""
+    """Return the path of the incarnation record beside the cookie
+    (`metadata.cookie.IncarnationRecord`). Java has none."""
     return f"{root}/underreplication/incarnations/{bookie_id}"
 
 
 def position(root: str, bookie_id: BookieId) -> str:
-    """Only we have this record of how far a bookie's journals reached: `metadata.position`."""
+    """Return the path of the record of how far a bookie's disks reached (`metadata.position`). Java has none."""
     return f"{root}/underreplication/positions/{bookie_id}"
 
 
@@ -199,7 +200,7 @@ def processes(root: str) -> str:
 
 
 def process(root: str, bookie_id: BookieId) -> str:
-    """Only we have this node: it stands while one process is this bookie (`integrity.holder`)."""
+    """Return the path of the node that exists while one process is this bookie (`integrity.holder`). Java has none."""
     return f"{root}/underreplication/processes/{bookie_id}"
 
 
@@ -212,12 +213,14 @@ def replication_locks(root: str) -> str:
 
 
 def replication_holder(root: str, holder: str) -> str:
-    """Only we have this node: it stands while this holder has its lock (`client.repair.replication_lock`)."""
+    """Return the path of the node that exists while this holder has its lock
+    (`client.repair.replication_lock`). Java has none."""
     return f"{root}/underreplication/holders/{holder}"
 
 
 def underreplicated_ledgers(root: str) -> str:
-    """Below it: four levels of four hex digits, then `urL<ten decimal digits>`. Rule: spec/metadata.md#M31."""
+    """Return the parent of the marks. Below it: four levels of four hex digits, then `urL<ten decimal digits>`. Rule:
+    spec/metadata.md#M31."""
     return f"{root}/underreplication/ledgers"
 
 
@@ -230,16 +233,16 @@ def parse_underreplicated(path: str) -> LedgerId:
 
 
 def recovery_disabled(root: str) -> str:
-    """The node that stands while auto-recovery is switched off."""
+    """Return the path of the node that exists while auto-recovery is switched off."""
     return f"{root}/underreplication/disable"
 
 
 def recovery_delay(root: str) -> str:
-    """The node of the delay, in decimal seconds. Writing the same value again asks for an audit now
+    """Return the path of the delay, in decimal seconds. Writing the same value again asks for an audit now
     (spec/metadata.md#M33)."""
     return f"{root}/underreplication/lostBookieRecoveryDelay"
 
 
 def auditor_votes(root: str) -> str:
-    """The parent of ephemeral votes `V_<number>`; the lowest is the auditor's."""
+    """Return the parent of ephemeral votes `V_<number>`; the lowest is the auditor's."""
     return f"{root}/underreplication/auditorelection"

@@ -37,7 +37,7 @@ class BookieServiceInfo:
 
     @property
     def bookie_endpoint(self) -> Endpoint | None:
-        """The endpoint that clients dial; None: clients cannot use this bookie."""
+        """Return the endpoint that clients dial; None: clients cannot use this bookie."""
         return next((endpoint for endpoint in self.endpoints if endpoint.protocol == BOOKIE_PROTOCOL), None)
 
     def property(self, key: str, default: str = "") -> str:

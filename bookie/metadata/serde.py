@@ -144,7 +144,8 @@ def _unpack_delimited(body: bytes) -> LedgerMetadataFormat:
 
 
 def _load_v1(body: bytes) -> LedgerMetadata:
-    """Qw, E, length; one line per segment: first entry TAB bookies; last entry TAB CLOSED unless OPEN."""
+    """Load format 1: Qw, E, length; one line per segment: first entry TAB bookies;
+    last entry TAB CLOSED unless OPEN."""
     try:
         lines = body.decode("utf-8").split("\n")
         write_quorum, ensemble_size, length = (int(line) for line in lines[:3])

@@ -65,8 +65,8 @@ class PendingAdds(Generic[A]):
         return self.schedule.write_set(add.entry_id)
 
     def ack(self, adds: Iterable[A], slot: int) -> Sequence[A]:
-        """Count one positive answer of `slot` for each of `adds`; return the entries that this confirms, in order (most
-        of the time none).
+        """Count one positive answer of `slot` for each of `adds`;
+        return the entries that this confirms, in order (most of the time none).
 
         A second ack of one slot and an ack after confirmation change nothing. The caller drops the answers of bookies
         that were replaced: they must not count for the bookie that has the slot now.
@@ -89,7 +89,8 @@ class PendingAdds(Generic[A]):
                 add.is_complete = add.acked.bit_count() >= self._ack_quorum
 
     def missing(self, slot: int) -> list[A]:
-        """The unconfirmed entries that `slot` should hold and has not acknowledged, in order: to be re-sent."""
+        """Return the unconfirmed entries, in order, that `slot` should hold and has not acknowledged:
+        to be sent again."""
         bit = 1 << slot
         return [add for add in self._adds if not add.acked & bit and slot in self.schedule.write_set(add.entry_id)]
 
@@ -109,8 +110,8 @@ class PendingAdds(Generic[A]):
         )
 
     def fail_all(self) -> list[A]:
-        """Remove and return all unconfirmed entries, in order, and undo their length (spec/wire.md#W49). No id is used
-        again."""
+        """Remove and return all unconfirmed entries, in order, and undo their length (spec/wire.md#W49).
+        No id is used again."""
         failed = list(self._adds)
         self._adds.clear()
         self.length = self.lac_length

@@ -12,8 +12,8 @@ from bookie.metadata.ledger import LedgerMetadata, LedgerState
 
 
 def still_failed(metadata: LedgerMetadata, failed: Mapping[int, BookieId]) -> dict[int, BookieId]:
-    """Return those of `failed` (slot to bookie) that are still in the last ensemble: another client may have replaced
-    the rest."""
+    """Return those of `failed` (slot to bookie) that are still in the last ensemble:
+    another client may have replaced the rest."""
     ensemble = metadata.last_segment.bookies
     return {slot: bookie_id for slot, bookie_id in sorted(failed.items()) if ensemble[slot] == bookie_id}
 
@@ -35,7 +35,7 @@ def changed(metadata: LedgerMetadata, lac: EntryId, replacements: Mapping[int, B
 
 
 def why_not_open(metadata: LedgerMetadata) -> BookieError | None:
-    """Return the error of a writer that finds its ledger in this state; None while it may go on
+    """Return the error that ends a writer whose ledger is in this state; None while it may go on
     (CONFORMANCE.md#P20)."""
     match metadata.state:
         case LedgerState.OPEN:

@@ -24,13 +24,12 @@ class LacQuery:
         self.lac = floor
 
     def found(self, slot: int, lac: EntryId) -> None:
-        """`slot` sent a verified entry or LAC record with this LAC."""
+        """Count an answer: `slot` sent a verified entry or LAC record with this LAC."""
         self._coverage.answer(slot, Answer.POSITIVE)
         self.lac = max(self.lac, lac)
 
     def failed(self, slot: int, error: BookieError) -> None:
-        """`slot` answered with an error. A negative is knowledge: it was fenced, and it has nothing
-        (CONFORMANCE.md#B14).
+        """Count an error of `slot`. A negative is knowledge: the slot is fenced and has nothing (CONFORMANCE.md#B14).
 
         Unauthorized is unknown as well. The client compared the password with the metadata before it asked, so a bookie
         that refuses it got another key from a stranger (a bookie takes the key of the first request for a ledger).
@@ -42,12 +41,12 @@ class LacQuery:
 
     @property
     def is_covered(self) -> bool:
-        """True when no ack quorum can have confirmed more than `lac`, or (fencing) can still take adds."""
+        """Return True when no ack quorum can have confirmed more than `lac`, or (fencing) can still take adds."""
         return self._coverage.is_covered
 
     @property
     def error(self) -> BookieError | None:
-        """Why no further answer can lead to coverage; None while one still can."""
+        """Return why no further answer can lead to coverage; None while one still can."""
         if not self._coverage.is_hopeless:
             return None
         if isinstance(self._error, errors.Unauthorized):

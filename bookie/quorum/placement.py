@@ -28,7 +28,7 @@ class Candidate:
 
     @property
     def region(self) -> str:
-        """The first part of a location of several, "" of one that has no parts."""
+        """Return the first part of a location of several, "" of one that has no parts."""
         parts = self.zone.strip("/").split("/")
         return parts[0] if len(parts) > 1 else ""
 

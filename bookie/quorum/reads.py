@@ -41,7 +41,7 @@ class ReadPlan:
         self._unknown: BookieError | None = None
 
     def next_replica(self) -> int | None:
-        """The next slot to ask, or None when all were asked."""
+        """Return the next slot to ask, or None when all were asked."""
         if self._next == len(self._replicas):
             return None
         slot = self._replicas[self._next]
@@ -50,7 +50,7 @@ class ReadPlan:
 
     @property
     def outstanding(self) -> int:
-        """How many replicas were asked and did not answer yet."""
+        """Return how many replicas were asked and did not answer yet."""
         return self._next - self._failed
 
     def failed(self, error: BookieError) -> ReadOutcome:

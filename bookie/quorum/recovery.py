@@ -55,7 +55,7 @@ class Recovery:
     # ---- fencing -----------------------------------------------------------------------------------------------------
 
     def fenced(self, slot: int, lac: EntryId) -> None:
-        """`slot` is fenced, and its highest entry says that `lac` was confirmed."""
+        """Note that `slot` is fenced, and that its highest entry says that `lac` was confirmed."""
         if self.phase is RecoveryPhase.FENCING:
             self._fencing.found(slot, lac)
             self._judge_fencing()
@@ -78,7 +78,7 @@ class Recovery:
     # ---- reading forward ---------------------------------------------------------------------------------------------
 
     def next_reads(self) -> Sequence[EntryId]:
-        """Entries to read now; each is returned once. The window doubles from one while entries are found."""
+        """Return entries to read now, each once. The window doubles from one while entries are found."""
         if self.phase is not RecoveryPhase.READING or self.end is not None:
             return ()
         stop = min(self._next_judged + self._read_ahead, self._written + 1 + WRITE_BEHIND_MAX)
@@ -87,7 +87,7 @@ class Recovery:
         return reads
 
     def found(self, entry_id: EntryId) -> Sequence[EntryId]:
-        """`entry_id` was read and verified. Return the entries that may be written back now, in order."""
+        """Note that `entry_id` was read and verified. Return the entries that may be written back now, in order."""
         return self._judge(entry_id, Answer.POSITIVE)
 
     def absent(self, entry_id: EntryId) -> Sequence[EntryId]:
@@ -122,7 +122,7 @@ class Recovery:
     # ---- writing back ------------------------------------------------------------------------------------------------
 
     def written(self, entry_id: EntryId) -> None:
-        """Every entry up to `entry_id` was acknowledged by an ack quorum of its write set."""
+        """Note that an ack quorum of its write set acknowledged every entry up to `entry_id`."""
         assert self._written <= entry_id < self._next_judged, "written before it was found"
         self._written = entry_id
         self._close_when_written()

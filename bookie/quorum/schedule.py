@@ -31,10 +31,10 @@ class Schedule:
         object.__setattr__(self, "write_sets", sets)
 
     def write_set(self, entry_id: EntryId) -> tuple[int, ...]:
-        """The slots that hold `entry_id` (>= 0), in the order in which readers ask them."""
+        """Return the slots that hold `entry_id` (>= 0), in the order in which readers ask them."""
         return self.write_sets[entry_id % self.ensemble_size]
 
     @property
     def negative_quorum(self) -> int:
-        """WQ-AQ+1: this many explicit negatives leave no room for an ack quorum (CONFORMANCE.md#B6, B16)."""
+        """Return WQ-AQ+1: this many explicit negatives leave no room for an ack quorum (CONFORMANCE.md#B6, B16)."""
         return quorums.proof_of_absence(self.write_quorum, self.ack_quorum)

@@ -47,7 +47,7 @@ class SyncCursor:
 
     @property
     def run_count(self) -> int:
-        """How many ranges lie beyond `last`: the memory of this cursor grows with them."""
+        """Return how many ranges lie beyond `last`: the memory of this cursor grows with them."""
         return len(self._firsts)
 
     def __contains__(self, entry_id: EntryId) -> bool:
@@ -109,7 +109,7 @@ class Syncing:
         self.lac = INVALID_ENTRY_ID
 
     def met(self, slot: int, life: Life | None) -> None:
-        """`slot` says on its first connection which life it is; None: it does not say."""
+        """Note which life `slot` names on its first connection; None: it names none."""
         self._lives[slot] = life
 
     def left(self, slot: int) -> None:

@@ -68,17 +68,17 @@ class FrameSplitter:
 
     @property
     def is_empty(self) -> bool:
-        """True between two frames: the splitter keeps no part of the next one."""
+        """Return True between two frames: the splitter keeps no part of the next one."""
         return not self._pieces
 
     @property
     def needed_bytes(self) -> int:
-        """The size of the frame that has begun, as far as the splitter knows it; 0 between two frames."""
+        """Return the size of the frame that has begun, as far as the splitter knows it; 0 between two frames."""
         return self._needed_bytes if self._pieces else 0
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes of that frame are here."""
+        """Return how many bytes of that frame have arrived."""
         return self._pieces_bytes if self._pieces else 0
 
     def complete(self, chunk: Buffer) -> tuple[bytes, int]:

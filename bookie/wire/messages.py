@@ -280,7 +280,7 @@ class BookieInfoResponse:
 
     @property
     def life(self) -> Life | None:
-        """The life of the bookie that answers; None: the bookie does not say."""
+        """Return the life of the bookie that answers; None: the bookie does not say."""
         if self.incarnation is None or self.boot_epoch is None:
             return None
         return Life(Incarnation(self.incarnation), BootEpoch(self.boot_epoch))

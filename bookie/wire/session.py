@@ -33,12 +33,12 @@ class ServerSession:
 
     @property
     def is_between_frames(self) -> bool:
-        """True when everything that was received belongs to a request that was handed out."""
+        """Return True when every received byte belongs to a request that was handed out."""
         return self.frames.is_empty and not self._left
 
     @property
     def has_more(self) -> bool:
-        """True when `receive_more` must be asked before the next chunk is received."""
+        """Return True when the caller must call `receive_more` before it receives the next chunk."""
         return bool(self._left)
 
     def receive(self, chunk: Buffer) -> list[Incoming]:

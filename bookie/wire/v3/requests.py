@@ -160,7 +160,7 @@ def _unpack_auth(header: Any, auth: Any) -> AuthRequest:
 
 
 def _ledger_alone(kind: Callable[[int, int, LedgerId], Request]) -> _Unpack:
-    """For a request that names its ledger and nothing else."""
+    """Return the parser for requests that carry a ledger id and no other field."""
     return lambda header, part: kind(header.txnId, VERSION, LedgerId(part.ledgerId))
 
 
@@ -181,7 +181,8 @@ _UNPACK_REQUEST: dict[Operation, tuple[str, _Unpack]] = {
 
 
 def _refused(message: proto.Request, operation: Operation, status: Status) -> RefusedRequest:
-    """A request that the bookie answers with `status` whatever it holds. Its ids are echoed, 0 where they lack."""
+    """Return a request that the bookie answers with `status` whatever it holds.
+    Its ids are echoed, 0 where they lack."""
     txn = message.header.txnId
     if operation is Operation.ADD_ENTRY:
         add = message.addRequest

@@ -132,7 +132,7 @@ def _unpack_list(txn: int, status: Status, listed: Any) -> Response:
 
 
 def _ledger_alone(kind: Callable[[int, int, Status, LedgerId], Response]) -> _Unpack:
-    """For a response that names its ledger and nothing else."""
+    """Return the parser for responses that carry a ledger id and no other field."""
     return lambda txn, status, part: kind(txn, VERSION, status, LedgerId(part.ledgerId))
 
 
