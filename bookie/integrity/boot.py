@@ -279,7 +279,8 @@ class Boot:
         await self._identities.hold(self.record)
 
     async def while_held(self) -> Sequence[CheckOp]:
-        """Wait until this process is known to be the bookie (`hold`); return checks that a transaction needs it."""
+        """Wait until this process is known to be the bookie (`hold`); return checks that make a
+        transaction fail when it is not."""
         assert self._identities is not None
         return await self._identities.while_held()
 

@@ -104,7 +104,7 @@ def _cookie(facts: Facts) -> Decision | None:
 
 
 def _incarnation(facts: Facts) -> Decision:
-    """Decide where the cookie stands, the mounts are proven, and every volume is empty, valid or half regenerated."""
+    """Decide when the cookie exists, mounts are proven, and every volume is empty, valid or half regenerated."""
     begun = [volume for volume in facts.volumes if volume.contents is Contents.REGENERATING]
     empty = tuple(volume.name for volume in facts.volumes if volume.contents is Contents.EMPTY)
     if empty:

@@ -1,4 +1,4 @@
-"""Reads an entry log from its head to its end, piece by piece, for inspection; clients are never answered from here.
+"""Reads an entry log from its head to its end, piece by piece, for inspection, never to answer a client.
 
 What the index points at is what a log holds (`index`); a scan also meets what crashes and rewrites left behind.
 """
