@@ -23,20 +23,21 @@ FORMAT = "bookkeeper"
 
 
 class DefaultSource(DataSource):
-    """`format("bookkeeper")`. Made anew in a Python process of Spark's for every step of a query."""
+    """The source of `format("bookkeeper")`. Spark makes it anew in a Python process for every step of a query."""
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> StructType:
-        """The schema of a query that brings none. Raises BadInput for options that cannot be used."""
+        """Return the schema of a query that brings none. Raises BadInput for unusable options."""
         from pyspark_bookkeeper import options, schema
 
         return schema.of(options.parse(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of a query. It builds the columns of `schema`, which is the query's or ours, and no others."""
+        """Return the reader of a query. It builds the columns of `schema`, which is the query's or ours, and no
+        others."""
         from pyspark_bookkeeper import batch, options, views
 
         parsed = options.parse(self.options)
@@ -45,15 +46,16 @@ class DefaultSource(DataSource):
         return views.ViewReader(parsed, schema)
 
     def streamReader(self, schema: StructType) -> NoReturn:
-        """Raises BadInput: there is none yet, and Spark's own words for that are three pages."""
+        """Refuse streams with BadInput: there is no stream reader yet, and Spark's own error would be three pages
+        long."""
         _refuse("ledgers are read in batches: use spark.read, not spark.readStream")
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raises BadInput."""
+        """Refuse writes with BadInput."""
         _refuse("ledgers are only read: write them with bookie.blocking")
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raises BadInput."""
+        """Refuse stream writes with BadInput."""
         self.writer(schema, overwrite)
 
 
@@ -64,5 +66,5 @@ def _refuse(why: str) -> NoReturn:
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the source known to a session that cannot find it: the package came by --py-files, or in a notebook."""
+    """Register the source in a session that cannot find it: the package came by --py-files, or in a notebook."""
     spark.dataSource.register(DefaultSource)

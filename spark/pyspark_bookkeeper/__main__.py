@@ -1,4 +1,4 @@
-"""`python -m pyspark_bookkeeper COMMAND`: the jobs of this package, and how their errors are told.
+"""`python -m pyspark_bookkeeper COMMAND`: run a job of this package, and report its errors.
 
 Exit codes are those of `bookie`; a job that looks for something says 5 when it found it.
 """

@@ -12,7 +12,7 @@ from pyspark_bookkeeper.partitions import Piece
 
 
 class EntryPartition(InputPartition):
-    """What one task reads."""
+    """The entries that one task reads."""
 
     def __init__(self, pieces: tuple[Piece, ...]) -> None:
         super().__init__(None)
@@ -20,7 +20,8 @@ class EntryPartition(InputPartition):
 
 
 class EntryReader(DataSourceReader):
-    """Made and asked for partitions on the driver; travels to the tasks as bytes.
+    """Reads entries for a query. It is made on the driver, which asks it for partitions; it travels to the tasks as
+    bytes.
 
     It takes no filters: Spark keeps a plan with the DataFrame and hands it to the next query on it (decision 18).
     """
@@ -32,12 +33,13 @@ class EntryReader(DataSourceReader):
         self._is_fetching = schema.needs_entries(wanted)
 
     def partitions(self) -> list[InputPartition]:
-        """Raises a BookieError that says in one sentence what is wrong with the query or the fleet."""
+        """Return the partitions. Raises a BookieError that says in one sentence what is wrong with the query or the
+        fleet."""
         planned = planning.plan_entries(self._options, is_fetching=self._is_fetching)
         return [EntryPartition(pieces) for pieces in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition. Spark makes a partition of its own when there is none: it is empty."""
+        """Yield the rows of one partition. Without any, Spark makes a partition of its own, which gives no rows."""
         if not isinstance(partition, EntryPartition):
             return iter(())
         if not self._is_fetching:

@@ -1,9 +1,9 @@
 """`bookkeeper.client.*`: settings of the client library as options of a query.
 
 Numbers and flags by the names of ClientOptions (`requestTimeoutMs`), encryption by the names of BookKeeper's own client
-settings (`tlsTrustStore`), and who we are: `saslUser` with `saslPasswordFile`. The metadata store's security (SASL,
+settings (`tlsTrustStore`), and our identity: `saslUser` with `saslPasswordFile`. The metadata store's security (SASL,
 ACLs, TLS) is in a properties file, by a bookie's names: `metadataSettingsFile`. Secrets are in files, on the driver and
-on every executor; what travels between them is the names of the files.
+on every executor; only the names of the files travel between them.
 """
 
 import dataclasses
@@ -45,7 +45,8 @@ _NAMES = {name.lower(): name for name in (*_PLAIN, *_TLS, "saslUser", "saslPassw
 
 
 def parse(given: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
-    """The settings in `given`, whose names have no prefix and any case. Raises ValueError for the first bad one."""
+    """Return the settings in `given`, whose names have no prefix and any case. Raises ValueError for the first bad
+    one."""
     settings: dict[str, Any] = {}
     tls: dict[str, Any] = {}
     for name, text in given.items():
@@ -79,7 +80,7 @@ _DEFAULTS = ClientOptions("zk://127.0.0.1/ledgers")
 
 
 def check(uri: str, settings: tuple[tuple[str, Any], ...]) -> None:
-    """Raises BadInput for what the client library refuses, by the names of the query's options; no file is read."""
+    """Raise BadInput for what the client library refuses, by the names of the query's options; read no file."""
     try:
         ClientOptions(uri, **{name: value for name, value in settings if name not in (_PASSWORD_FILE, _METADATA_FILE)})
     except errors.BadInput as error:
@@ -90,7 +91,8 @@ def check(uri: str, settings: tuple[tuple[str, Any], ...]) -> None:
 
 
 def client_options(settings: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """The settings as fields of ClientOptions, secrets read. Raises BadInput with a file that cannot be read here."""
+    """Return the settings as fields of ClientOptions, with the secrets read. Raises BadInput for a file that cannot be
+    read here."""
     options = dict(settings)
     path = options.pop(_PASSWORD_FILE, None)
     if path is not None:
@@ -102,14 +104,15 @@ def client_options(settings: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 
 
 def shown_path(path: str) -> str:
-    """`path` for an error message, unless it may be the secret itself, put where its file's name belongs."""
+    """Return `path` for an error message, unless it may be the secret itself, given in place of its file's name."""
     if os.path.isabs(path) and os.path.isdir(os.path.dirname(path)):
         return path
     return "the file that it names (not shown, since it may be the password itself; name a file by its whole path)"
 
 
 def read_secret(path: str, option: str) -> bytes:
-    """The content of a file, without the line end that editors leave. Raises BadInput, never with a content."""
+    """Return the content of a file, without the line end that editors leave. Raises BadInput, which never shows the
+    content."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:

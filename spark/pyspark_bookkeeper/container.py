@@ -1,4 +1,4 @@
-"""The first process of the Spark image: turns what Kubernetes starts into the program that is meant.
+"""The first process of the Spark image: starts the program that Kubernetes asks for.
 
 Spark's own scheduler starts its pods with the single argument `executor` (and, in cluster mode, `driver` with what to
 submit), and says everything else in environment variables; pip's Spark brings no script for that. Any other words are a
@@ -58,7 +58,7 @@ def _executor(environment: Mapping[str, str], spark_home: Path) -> list[str]:
 
 
 def main() -> int:
-    """Become the program. Returns only when it cannot."""
+    """Replace this process by the program. Returns only when that fails."""
     import pyspark
 
     try:

@@ -1,8 +1,8 @@
-"""Every failure as one readable sentence, wherever in Spark it happened.
+"""Reports every failure as one readable sentence, wherever in Spark it happened.
 
 A Python task fails in a worker, Spark wraps its traceback into a Java exception, and py4j wraps that again: three pages
-in which our sentence is one line. Here it is found again; and what Spark itself cannot do (no Java, the wrong Python in
-its workers) is told in a sentence of ours. Nothing here decides what to do about a failure.
+in which our sentence is one line. This module finds that line; and it has sentences for what Spark itself cannot do (no
+Java, the wrong Python in its workers). Nothing here decides what to do about a failure.
 """
 
 import contextlib
@@ -45,7 +45,8 @@ _SPARK = (
 
 
 def sentence(error: BaseException) -> str:
-    """What went wrong in one sentence. Of an error that is neither ours nor known: its class and its first line."""
+    """Return what went wrong in one sentence. For an error that is neither ours nor known: its class and its first
+    line."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, BookieError):
@@ -62,7 +63,7 @@ def sentence(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def told(program: str, stream: TextIO | None = None) -> Iterator[None]:
-    """End the program with exit code 1 and one sentence on stderr when what is inside fails.
+    """End the program with exit code 1 and one sentence on stderr when the code of the `with` block fails.
 
     That is for errors of ours, of Spark and of py4j. Any other is a mistake in the program and keeps its traceback.
     """

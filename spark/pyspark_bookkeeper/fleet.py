@@ -1,4 +1,4 @@
-"""The bookies and their metadata, as the tasks of a job see them: one client per process and connection.
+"""Gives the tasks of a job access to the bookies and their metadata: one client per process and connection.
 
 Spark keeps its Python workers and gives a task nothing that outlives it but the globals of an importable module. So the
 clients live here, the one module state of this package: a connection pool serves every task and query that its process
@@ -50,7 +50,7 @@ _inherited: list[_Clients] = []
 
 
 def client(connection: ClusterConnection) -> BlockingClient:
-    """This process' client for `connection`, made at first use. Nobody but `close_all` closes it.
+    """Return this process' client for `connection`, made at first use. Nobody but `close_all` closes it.
 
     Raises BadInput, MetadataError naming the address of the metadata store.
     """
@@ -76,10 +76,10 @@ getattr(threading, "_register_atexit", lambda _: None)(close_all)
 
 
 def bookies(connection: ClusterConnection) -> list[BookieRecord]:
-    """The bookies that are registered now, with their zones, by id."""
+    """Return the bookies that are registered now, with their zones, by id."""
     return client(connection).run(lambda one: one.admin.bookies())
 
 
 def known_bookies(connection: ClusterConnection) -> list[BookieId]:
-    """Every bookie that has a cookie, alive or not, by id."""
+    """Return every bookie that has a cookie, alive or not, by id."""
     return client(connection).run(lambda one: one.admin.known_bookies())

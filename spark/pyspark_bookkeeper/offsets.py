@@ -17,7 +17,7 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """`default` is for every ledger that `named` does not name."""
+    """The offsets of a query. `default` is for every ledger that `named` does not name."""
 
     default: int
     named: tuple[tuple[LedgerId, int], ...] = ()
@@ -27,12 +27,14 @@ class Offsets:
 
 
 def parse_starting(text: str) -> Offsets:
-    """Raises ValueError. A batch read that starts at the latest entry would always be empty: refused."""
+    """Return the starting offsets in `text`. Raises ValueError. "latest" is refused: a batch read from there would
+    always be empty."""
     return _parse(text, default=EARLIEST, refused=LATEST, why="a batch read that starts at the latest entry is empty")
 
 
 def parse_ending(text: str) -> Offsets:
-    """Raises ValueError. A read that ends at the earliest entry would always be empty: refused."""
+    """Return the ending offsets in `text`. Raises ValueError. "earliest" is refused: a read up to there would always be
+    empty."""
     return _parse(text, default=LATEST, refused=EARLIEST, why="a read that ends at the earliest entry is empty")
 
 

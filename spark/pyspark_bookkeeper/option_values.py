@@ -1,4 +1,4 @@
-"""The text of one option as a value, or a ValueError that says what it should look like. Pure."""
+"""Turns the text of one option into a value; raises a ValueError that says what the text should look like. Pure."""
 
 import datetime as dt
 import difflib
@@ -12,7 +12,7 @@ from pyspark_bookkeeper.ranges import Range
 
 
 def ledgers(text: str) -> tuple[Range, ...]:
-    """`1,5-9`, both ends included, or a JSON list of ids."""
+    """Parse `1,5-9`, both ends included, or a JSON list of ids."""
     if text.lstrip().startswith("["):
         found = json.loads(text)
         if not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
@@ -36,7 +36,7 @@ def _ledger_range(word: str) -> Range:
 
 
 def pairs(text: str) -> tuple[tuple[str, bytes], ...]:
-    """`app=orders,env=prod`: all must hold, compared with the ledger's custom metadata."""
+    """Parse `app=orders,env=prod`: all must hold, compared with the ledger's custom metadata."""
     pairs = [pair.partition("=") for pair in text.split(",")]
     if not all(key.strip() and sign for key, sign, _ in pairs):
         raise ValueError(f"{text!r} is not of the form key=value,key=value")
@@ -44,7 +44,7 @@ def pairs(text: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def time_ms(text: str) -> int:
-    """Milliseconds since the epoch, or ISO 8601 (UTC unless it says otherwise)."""
+    """Parse milliseconds since the epoch, or ISO 8601 (UTC unless it says otherwise)."""
     if text.strip().isdigit():
         return int(text)
     try:
@@ -61,7 +61,7 @@ def positive(text: str) -> int:
 
 
 def number(text: str) -> int:
-    """A whole number, zero or more."""
+    """Parse a whole number, zero or more."""
     if not text.strip().isdigit():
         raise ValueError(f"{text!r} is not a number")
     return int(text)
@@ -84,7 +84,7 @@ def one_of(kind: type[enum.Enum]) -> Callable[[str], enum.Enum]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Column names; the view's schema judges them."""
+    """Parse column names; the view's schema judges them."""
     return tuple(word.strip() for word in text.split(","))
 
 
@@ -95,7 +95,7 @@ def text(given: str) -> str:
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """A hint after an unknown `name`: the most similar known name, or all of them."""
+    """Return a hint after an unknown `name`: the most similar known name, or all of them."""
     lower = {one.lower(): one for one in known}
     found = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
     return f" (did you mean {lower[found[0]]}?)" if found else f" (there are {', '.join(sorted(known))})"

@@ -1,4 +1,4 @@
-"""SourceOptions: what a query says with `.option(...)`, checked whole before anything is connected.
+"""SourceOptions: the `.option(...)` values of a query, all checked before the first connection.
 
 Spark hands over any option of any name, in lower case, and forgets none: so a misspelt one is refused here, with the
 nearest name. Options stand in plans and event logs, which is why a password is never one: a file or an environment
@@ -49,7 +49,7 @@ class OnUnreadableLedger(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterConnection:
-    """What tells one client from another in a process: the cluster and the settings of the client library."""
+    """What identifies a client in a process: the cluster and the settings of the client library."""
 
     uri: str
     client: tuple[tuple[str, Any], ...] = ()
@@ -85,7 +85,7 @@ class SourceOptions:
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:
-    """The options of one query; names in any case. Raises BadInput with every problem in one sentence."""
+    """Return the options of one query; names in any case. Raises BadInput with every problem in one sentence."""
     texts = {name.lower(): text for name, text in given.items()}
     values: dict[str, Any] = {}
     problems: list[str] = []
@@ -125,7 +125,7 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """`convert` raises ValueError. `is_for_views`: also of use to the metadata views."""
+    """How to read one option. `convert` raises ValueError. `is_for_views`: also of use to the metadata views."""
 
     name: str
     field: str
@@ -178,7 +178,7 @@ def _contradictions(given: Collection[str], view: View) -> list[str]:
 
 
 def _strangers(values: Mapping[str, Any]) -> list[str]:
-    """Offsets of ledgers that the query does not read are a mistake in one of the two."""
+    """Find offsets of ledgers that the query does not read: a mistake in one of the two options."""
     if values.get("ledgers") is None:
         return []
     read = ranges.union(values["ledgers"])

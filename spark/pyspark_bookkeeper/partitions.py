@@ -1,4 +1,5 @@
-"""Which entries one task reads: huge ledgers split, small ones packed, tasks of different bookies side by side. Pure.
+"""Decides which entries one task reads: huge ledgers split, small ones packed, tasks of different bookies side by side.
+Pure.
 
 A task costs 20 to 90 ms before it reads a byte, so never one per ledger; and the slowest task ends the job, so no task
 is much larger than the others.
@@ -48,14 +49,14 @@ class Limits:
     partitions_min: int
 
     def load(self, piece: Piece) -> float:
-        """The part of a partition that `piece` fills: the sum within one is at most 1."""
+        """Return the part of a partition that `piece` fills: the sum within one partition is at most 1."""
         work = max(piece.size_bytes, piece.entries * ENTRY_COST_BYTES) + LEDGER_COST_BYTES
         load = work / (self.bytes_max + LEDGER_COST_BYTES)
         return load if self.entries_max is None else max(load, piece.entries / self.entries_max)
 
 
 def plan(pieces: Iterable[Piece], limits: Limits) -> list[tuple[Piece, ...]]:
-    """Partitions that together hold every entry of `pieces` once, each in order of ledger and entry.
+    """Return partitions that together hold every entry of `pieces` once, each in order of ledger and entry.
 
     Tasks start in the order of the list: neighbours begin with different bookies.
     """
@@ -68,7 +69,7 @@ def plan(pieces: Iterable[Piece], limits: Limits) -> list[tuple[Piece, ...]]:
 
 
 def _split(piece: Piece, limits: Limits, share: float) -> list[Piece]:
-    """`piece` in equal parts, none with a load above `share`."""
+    """Return `piece` in equal parts, none with a load above `share`."""
     parts = min(piece.entries, max(1, div_ceil(round(limits.load(piece) * 1e6), max(1, round(share * 1e6)))))
     if parts == 1:
         return [piece]  # as most are
@@ -80,8 +81,8 @@ def _split(piece: Piece, limits: Limits, share: float) -> list[Piece]:
 
 
 def _packed(chunks: Sequence[Piece], limits: Limits) -> list[list[Piece]]:
-    """The largest first, each into the emptiest bin (Graham's rule: at most a third above the best); more bins, until
-    none is over-full."""
+    """Put the chunks into bins, the largest first, each into the emptiest bin (Graham's rule: at most a third above the
+    best); add bins until none is over-full."""
     loads = sorted(((limits.load(chunk), chunk) for chunk in chunks), key=lambda pair: -pair[0])
     count = min(len(chunks), max(limits.partitions_min, int(sum(load for load, _ in loads)) + 1))
     while count > 0:
@@ -98,7 +99,7 @@ def _packed(chunks: Sequence[Piece], limits: Limits) -> list[list[Piece]]:
 
 
 def _interleaved(bins: Sequence[tuple[Piece, ...]]) -> list[tuple[Piece, ...]]:
-    """One bin of each bookie, then the next of each."""
+    """Return the bins in turn: one bin of each bookie, then the next of each."""
     queues: dict[BookieId, list[tuple[Piece, ...]]] = {}
     for bin_ in sorted(bins, key=lambda pieces: (pieces[0].ledger_id, pieces[0].start)):
         queues.setdefault(bin_[0].bookie_id, []).append(bin_)

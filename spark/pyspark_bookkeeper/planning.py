@@ -29,7 +29,7 @@ Selected = tuple[LedgerId, LedgerMetadata, int]
 
 
 def select(options: SourceOptions, unreadable: dict[LedgerId, str]) -> Iterator[Selected]:
-    """(id, metadata, version) of the ledgers that the query's options select.
+    """Return (id, metadata, version) of the ledgers that the query's options select.
 
     `unreadable` gets the reason for each record that cannot be read: one such record, which any client can write, must
     not end every query over the fleet. Nothing of such a ledger can be read by anybody; it is told of in the driver's
@@ -79,7 +79,7 @@ def _listed(options: SourceOptions, wanted: Ranges) -> Iterable[LedgerId]:
 
 
 def plan_entries(options: SourceOptions, *, is_fetching: bool) -> list[tuple[Piece, ...]]:
-    """What each task reads. `is_fetching`: payloads are read."""
+    """Return what each task reads. `is_fetching`: tasks read payloads."""
     password = read_password(options, os.environ)
     pieces: list[Piece] = []
     is_open: list[tuple[LedgerId, LedgerMetadata]] = []
@@ -111,7 +111,7 @@ class LedgerEnd(NamedTuple):
 
 
 def _piece(options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata, end: LedgerEnd) -> list[Piece]:
-    """The entries to read of one ledger; none when the query wants none."""
+    """Return the entries to read of one ledger; empty when the query wants none."""
     wanted = selection.span(options, ledger_id, end.last_confirmed)
     if wanted is None:
         return []
@@ -131,7 +131,8 @@ def _piece(options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata
 
 
 def _ends(options: SourceOptions, ledger_ids: Sequence[LedgerId]) -> Iterator[LedgerEnd | None]:
-    """The end of each open ledger, in order, asked of its bookies; None for one that is gone, if the query allows."""
+    """Return the end of each open ledger, in order, asked of its bookies; None for a deleted one, if the query allows
+    that."""
     client = fleet.client(options.connection)
     for start in range(0, len(ledger_ids), fleet.QUESTIONS_MAX):
         asked = ledger_ids[start : start + fleet.QUESTIONS_MAX]
@@ -168,9 +169,10 @@ async def _ask_ends(ledger_ids: Sequence[LedgerId], client: Client) -> list[Ledg
 
 
 def read_password(options: SourceOptions, environment: Mapping[str, str]) -> bytes:
-    """The password of the ledgers, empty if the query names none. A line end at the end of a file is not part of it.
+    """Return the password of the ledgers, empty if the query names none. A line end at the end of a file is not part of
+    it.
 
-    Raises BadInput naming what cannot be read; never with a content.
+    Raises BadInput naming what cannot be read, never its content.
     """
     if options.password_env is not None:
         found = environment.get(options.password_env)
@@ -188,7 +190,7 @@ def read_password(options: SourceOptions, environment: Mapping[str, str]) -> byt
 
 
 def _ids_in(path: str) -> list[LedgerId]:
-    """Ids from a text file, one a line, or from the column `ledger_id` of Parquet (a file or a folder)."""
+    """Return the ids of a text file, one a line, or of the column `ledger_id` of Parquet (a file or a folder)."""
     try:
         if path.endswith(".parquet") or Path(path).is_dir():
             import pyarrow.parquet

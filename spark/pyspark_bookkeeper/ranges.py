@@ -32,7 +32,8 @@ EVERYTHING: Ranges = (Range(0, ID_END),)
 
 
 def union(found: Iterable[tuple[int, int]]) -> Ranges:
-    """The ids in any of `found`, which may overlap, touch, be empty or come in any order; below 0 there are none."""
+    """Return the ids in any of `found`, which may overlap, touch, be empty or come in any order; ids below 0 are
+    dropped."""
     merged: list[Range] = []
     for start, end in sorted((max(start, 0), min(end, ID_END)) for start, end in found):
         if start >= end:
@@ -49,7 +50,7 @@ def of_ids(ids: Iterable[int]) -> Ranges:
 
 
 def size(found: Ranges) -> int:
-    """How many ids `found` has."""
+    """Return how many ids `found` has."""
     return sum(one.end - one.start for one in found)
 
 

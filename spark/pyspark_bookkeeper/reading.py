@@ -1,8 +1,8 @@
-"""What a task does: its pieces of ledgers, read and verified, as record batches.
+"""Does the work of a task: reads and verifies its pieces of ledgers, and gives record batches.
 
 Ledgers that are open are read without recovery, up to the entry that was confirmed when the query was planned: a writer
-is never fenced and notices nothing. Digests are verified by the client, replica after replica; what is said here is
-what a query does when none is left.
+is never fenced and notices nothing. The client verifies digests, replica after replica; this module decides what a
+query does when no good replica is left.
 """
 
 import logging
@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 
 
 def read_ids(pieces: tuple[Piece, ...], schema: pa.Schema, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a query that asks for nothing of the entries themselves: from the plan, without a connection.
+    """Yield the rows of a query that needs nothing of the entries themselves: from the plan, without a connection.
 
-    They are what was acknowledged, by the rule that a ledger holds every entry up to its last. Whether replicas have
-    them is another question, which the audit answers.
+    These are the acknowledged entries, by the rule that a ledger holds every entry up to its last. The audit checks
+    whether replicas have them.
     """
     batcher = RowBatcher(schema, options.batch_bytes_max)
     for piece in pieces:
@@ -37,7 +37,7 @@ def read_ids(pieces: tuple[Piece, ...], schema: pa.Schema, options: SourceOption
 def read_entries(
     client: BlockingClient, pieces: tuple[Piece, ...], schema: pa.Schema, options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    """The entries of `pieces`, in order. Raises a BookieError whose text is one sentence for a person."""
+    """Yield the entries of `pieces`, in order. Raises a BookieError whose text is one sentence for a person."""
     batcher = RowBatcher(schema, options.batch_bytes_max)
     left_out = LeftOut()
     for piece in pieces:
@@ -82,7 +82,7 @@ def _read_piece(
     options: SourceOptions,
     left_out: LeftOut,
 ) -> Iterator[pa.RecordBatch]:
-    """Read on behind each entry that cannot be read, as far as the query allows."""
+    """Read a piece; go on behind each entry that cannot be read, as far as the query allows."""
     next_entry = piece.start
     while next_entry < piece.end:
         batches = reader.read_batches(
@@ -123,7 +123,7 @@ def _read_piece(
 
 
 def _is_deleted(client: BlockingClient, ledger_id: LedgerId) -> bool:
-    """True when the ledger was deleted: its bookies then drop its entries, which explains a failed read."""
+    """Return True when the ledger was deleted: its bookies then drop its entries, which explains a failed read."""
     try:
         client.metadata(ledger_id)
     except errors.LedgerMissing:

@@ -1,4 +1,4 @@
-"""Entries as Arrow record batches of bounded size. Pure.
+"""Turns entries into Arrow record batches of bounded size. Pure.
 
 Spark takes its batches as they are, so a row never exists as a tuple. `pa.array` copies each payload once, into the
 batch's one buffer (1 KiB: 190 ns; joining by hand and wrapping the buffers: 260 ns).
@@ -27,7 +27,7 @@ class Corrupt(NamedTuple):
 
 
 class RowRun(NamedTuple):
-    """Rows of one ledger, in order. A range of ids where the schema needs no entry."""
+    """Rows of one ledger, in order: entries, or a range of ids where the schema needs no entry."""
 
     piece: Piece
     rows: Sequence[Entry | Corrupt] | range
@@ -50,12 +50,12 @@ class RowBatcher:
 
     @property
     def room_rows(self) -> int:
-        """How many more rows the batch takes; at least 1."""
+        """Return how many more rows the batch takes; at least 1."""
         return max(1, ROWS_MAX - self._rows)
 
     @property
     def room_bytes(self) -> int:
-        """How many more payload bytes the batch takes; at least 1."""
+        """Return how many more payload bytes the batch takes; at least 1."""
         return max(1, self._bytes_max - self._bytes)
 
     def add(self, run: RowRun) -> Iterator[pa.RecordBatch]:
@@ -68,7 +68,7 @@ class RowBatcher:
             yield from self.take()
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """What was gathered as a batch, none when nothing was; gathering starts anew."""
+        """Yield the gathered rows as a batch, nothing when there are none; gathering starts anew."""
         runs, self._runs, self._rows, self._bytes = self._runs, [], 0, 0
         if runs:
             columns = [_COLUMNS[field.name](runs, field.type) for field in self._schema]
@@ -79,7 +79,7 @@ _Column = Callable[[Sequence[RowRun], pa.DataType], pa.Array]
 
 
 def _of_piece(value: Callable[[Piece], Any]) -> _Column:
-    """One value for all rows of a run."""
+    """Repeat one value for all rows of a run."""
 
     def column(runs: Sequence[RowRun], kind: pa.DataType) -> pa.Array:
         return pa.concat_arrays([pa.repeat(pa.scalar(value(run.piece), kind), len(run.rows)) for run in runs])
@@ -103,7 +103,7 @@ def _ctime(piece: Piece) -> dt.datetime | None:
 
 
 def time_of(since_epoch_ms: int) -> dt.datetime | None:
-    """A stored time as a column has it; None for -1, which stands for unknown."""
+    """Return a stored time as a column has it; None for -1, which stands for unknown."""
     return (
         None if since_epoch_ms < 0 else dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=since_epoch_ms)
     )

@@ -84,7 +84,7 @@ _COLUMNS: dict[View, tuple[Column, ...]] = {
 
 
 def names_of(view: View) -> list[str]:
-    """Every column that the view has."""
+    """Return every column that the view has."""
     return [one.name for one in _COLUMNS[view]]
 
 
@@ -93,7 +93,7 @@ _FETCHED = frozenset({"value", "length", "error"})
 
 
 def of(options: SourceOptions) -> StructType:
-    """The schema of a query that brought none. Raises BadInput for a column that does not exist."""
+    """Return the schema of a query that brought none. Raises BadInput for a column that does not exist."""
     columns = _COLUMNS[options.view]
     if options.columns is None:
         is_emitting = options.view is View.ENTRIES and options.on_corrupt is OnCorrupt.EMIT
@@ -106,7 +106,7 @@ def of(options: SourceOptions) -> StructType:
 
 
 def check(options: SourceOptions, schema: StructType) -> None:
-    """Raises BadInput unless the source can answer this query in `schema`."""
+    """Raise BadInput unless the source can answer this query in `schema`."""
     columns = _COLUMNS[options.view]
     names = schema.fieldNames()
     for field in schema:
@@ -129,12 +129,13 @@ def check(options: SourceOptions, schema: StructType) -> None:
 
 
 def needs_entries(schema: StructType) -> bool:
-    """True when rows cannot be made of metadata alone."""
+    """Return True when rows need more than metadata."""
     return not _FETCHED.isdisjoint(schema.fieldNames())
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """What Spark expects of record batches, compared exactly: order, nullability, time zone and unit."""
+    """Return the schema that Spark expects of record batches. Spark compares exactly: order, nullability, time zone and
+    unit."""
     return pa.schema([pa.field(field.name, _arrow(field.dataType), field.nullable) for field in schema])
 
 

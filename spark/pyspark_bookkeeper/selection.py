@@ -1,4 +1,4 @@
-"""Which ledgers, and which of their entries, a query reads. Pure: metadata in, decisions out."""
+"""Decides which ledgers, and which of their entries, a query reads. Pure: metadata in, decisions out."""
 
 from collections.abc import Collection, Iterable
 
@@ -14,21 +14,21 @@ ASKED_ONE_BY_ONE_MAX = 10_000
 
 
 def candidates(options: SourceOptions, file_ids: Collection[LedgerId] | None) -> Ranges:
-    """The ids to be looked at. `file_ids`: what `ledgerIdsFrom` holds."""
+    """Return the ids to look at. `file_ids`: the ids in the file `ledgerIdsFrom`."""
     if file_ids is not None:
         return ranges.of_ids(file_ids)
     return ranges.EVERYTHING if options.ledgers is None else ranges.union(options.ledgers)
 
 
 def required(options: SourceOptions, file_ids: Collection[LedgerId] | None) -> Iterable[LedgerId]:
-    """The ledgers that the query names one by one: it fails when one of them does not exist."""
+    """Return the ledgers that the query names one by one: it fails when one of them does not exist."""
     if file_ids is not None:
         return file_ids
     return [LedgerId(one.start) for one in options.ledgers or () if one.is_one]
 
 
 def is_selected(options: SourceOptions, metadata: LedgerMetadata) -> bool:
-    """What only the metadata can tell: `ledgerFilter` and `startingTimestamp`."""
+    """Apply the conditions that need the metadata: `ledgerFilter` and `startingTimestamp`."""
     custom = dict(metadata.custom)
     if any(custom.get(key) != value for key, value in options.ledger_filter):
         return False
@@ -36,9 +36,10 @@ def is_selected(options: SourceOptions, metadata: LedgerMetadata) -> bool:
 
 
 def admit(options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata, password: bytes) -> None:
-    """The rule of every client: raw bytes, compared with the metadata (`Client.open`). Raises Unauthorized.
+    """Check the password as every client does: raw bytes, compared with the metadata (`Client.open`). Raises
+    Unauthorized.
 
-    Asked once, where the query is planned; tasks need no password and so carry none.
+    Called once, where the query is planned; tasks need no password and so carry none.
     """
     if not metadata.has_password or metadata.password == password:
         return
@@ -52,7 +53,7 @@ def admit(options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata,
 
 
 def span(options: SourceOptions, ledger_id: LedgerId, last_confirmed: int) -> Range | None:
-    """The entries to read of a ledger that is confirmed up to `last_confirmed` (-1: nothing); None for none.
+    """Return the entries to read of a ledger that is confirmed up to `last_confirmed` (-1: nothing); None for none.
 
     Raises NoSuchEntry when the query names entries that are not there and `failOnDataLoss` holds.
     """

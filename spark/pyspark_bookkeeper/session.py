@@ -1,7 +1,7 @@
 """A Spark session with the settings that this package wants, for jobs and notebooks that have no session of their own.
 
-Nothing of the source needs it: it works in any session. It is here so that the traps are stepped over in one place:
-workers that run another Python than the driver, and 40 ms that each task loses on a TCP socket.
+Nothing of the source needs it: it works in any session. It avoids two traps in one place: workers that run another
+Python than the driver, and 40 ms that each task loses on a TCP socket.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _CURE = "unset it, or name the Python in which bookie-ledger[spark] is installed
 
 
 def check_java() -> None:
-    """Raises BadInput when there is no Java; Spark itself takes twenty lines to say so."""
+    """Raise BadInput when there is no Java; Spark itself takes twenty lines to say so."""
     home = os.environ.get("JAVA_HOME", "")
     if home and not os.access(os.path.join(home, "bin", "java"), os.X_OK):
         raise errors.BadInput(f"Spark needs Java 17: JAVA_HOME is {home}, where there is no bin/java: correct it")
@@ -41,7 +41,7 @@ def check_java() -> None:
 
 
 def check_python(program: str) -> None:
-    """Raises BadInput unless `program`, which Spark runs to plan and to read, is a Python like this with our package.
+    """Raise BadInput unless `program`, which Spark runs to plan and to read, is a Python like this with our package.
 
     Spark itself would say, after ten seconds, that it knows no source of this name.
     """
@@ -69,7 +69,7 @@ def check_python(program: str) -> None:
 def open_session(
     name: str, *, master: str | None = "local[*]", conf: Mapping[str, str] | None = None
 ) -> "Iterator[SparkSession]":
-    """A session until the end of the block. `conf` goes above CONF; `master` None: spark-submit names it.
+    """Open a session until the end of the block. `conf` goes above CONF; `master` None: spark-submit names it.
 
     Workers run this very Python unless PYSPARK_PYTHON says otherwise. Raises BadInput without Java, and for a
     PYSPARK_PYTHON that cannot work.

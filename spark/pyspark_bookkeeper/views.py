@@ -1,6 +1,6 @@
-"""The metadata views: what the metadata store and the registrations say, as tables. No entry is read.
+"""The metadata views show the metadata store's records and the registrations as tables. They read no entry.
 
-`replicas` is what the metadata promises: which bookie should hold which entries. Whether it does is the audit's matter.
+`replicas` is what the metadata promises: which bookie should hold which entries. The audit checks whether it does.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class ViewReader(DataSourceReader):
 
 
 def ledger_rows(ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> Iterable[Row]:
-    """One row. `last_entry` and `length` are null while the ledger is not closed."""
+    """Return one row. `last_entry` and `length` are null while the ledger is not closed."""
     return [
         {
             "ledger_id": ledger_id,
@@ -109,13 +109,14 @@ def ledger_rows(ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> 
 
 
 def unreadable_row(ledger_id: LedgerId, reason: str) -> Row:
-    """The row of a ledger whose record is there, and cannot be read."""
+    """Return the row of a ledger whose record exists but cannot be read."""
     names = schema.names_of(View.LEDGERS)
     return {**dict.fromkeys(names), "ledger_id": ledger_id, "state": UNREADABLE, "error": reason}
 
 
 def replica_rows(ledger_id: LedgerId, metadata: LedgerMetadata, _: int) -> Iterable[Row]:
-    """One row for each segment and position of its ensemble. `last_entry` and `entries` are null without an end."""
+    """Yield one row for each segment and position of its ensemble. `last_entry` and `entries` are null without an
+    end."""
     for segment, first, last in metadata.segment_ranges():
         for position, bookie_id in enumerate(segment.bookies):
             yield {
@@ -129,7 +130,7 @@ def replica_rows(ledger_id: LedgerId, metadata: LedgerMetadata, _: int) -> Itera
 
 
 def _entries_at(metadata: LedgerMetadata, position: int, first: EntryId, last: EntryId) -> int:
-    """How many of the entries `first`..`last` belong on `position`: entry e does when (position - e) mod E < W
+    """Return how many of the entries `first`..`last` belong on `position`: entry e does when (position - e) mod E < W
     (CONFORMANCE.md#P7)."""
     size, quorum = metadata.ensemble_size, metadata.write_quorum
     cycles, rest = divmod(last - first + 1, size)
@@ -139,7 +140,8 @@ def _entries_at(metadata: LedgerMetadata, position: int, first: EntryId, last: E
 def bookie_rows(
     known: Iterable[BookieId], alive: Iterable[BookieRecord], disks: Mapping[BookieId, tuple[int, int]]
 ) -> Iterable[Row]:
-    """One row for each bookie that has a cookie or is registered. `disks`: (total, free) bytes, where one answered."""
+    """Yield one row for each bookie that has a cookie or is registered. `disks`: (total, free) bytes, where a bookie
+    answered."""
     records = {record.bookie_id: record for record in alive}
     for bookie_id in sorted({*known, *records}):
         record = records.get(bookie_id)

@@ -92,8 +92,8 @@ def _drawn_as_text(groups: Sequence[Group], start: int, end: int) -> int:
 
 
 class Ranges:
-    """Members of a set as ranges; neighbours are those with nothing between them that is in the universe but not in
-    the set. So a striped replica that is missing as a whole is one range, not thousands."""
+    """The members of a set as ranges. Two members are in one range when the universe has no entry between them that the
+    set lacks. So a striped replica that is missing as a whole is one range, not thousands."""
 
     def __init__(self) -> None:
         self.found: list[Range] = []

@@ -181,7 +181,7 @@ def _audit(
 
 
 def _connection(arguments: argparse.Namespace) -> ClusterConnection:
-    """Raises BadInput."""
+    """Return the connection that the arguments name. Raises BadInput."""
     if wrong := [text for text in arguments.client if "=" not in text]:
         raise errors.BadInput(f"--client {wrong[0]}: NAME=VALUE is wanted")
     given = dict(text.split("=", 1) for text in arguments.client)
@@ -194,7 +194,7 @@ def _connection(arguments: argparse.Namespace) -> ClusterConnection:
 
 
 def _planned(arguments: argparse.Namespace, connection: ClusterConnection) -> AuditPlan:
-    """The plan without the size of its waves, which follows from the slots of the Spark session."""
+    """Return the plan without the size of its waves, which follows from the slots of the Spark session."""
     started_ms = time.time_ns() // 1_000_000
     ids: list[LedgerId] = list(fleet.client(connection).ledgers())
     if arguments.ledgers:

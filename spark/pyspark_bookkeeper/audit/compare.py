@@ -1,4 +1,4 @@
-"""What the metadata promises of one ledger against what bookies say they hold: findings. Pure.
+"""Compares what the metadata promises of one ledger with what bookies say they hold, and gives the findings. Pure.
 
 A bookie that does not know is never taken for one that does not have: its replicas are `unreachable`, with the reason,
 and neither missing nor seen. A copy that is listed counts as there, unless reading it showed otherwise.
@@ -22,8 +22,8 @@ ENTRIES_MAX = 1 << 36
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReplicaFinding:
-    """Entries first..last of a ledger, `count` of them, on one bookie. The replicas between that are not counted are
-    either not this bookie's, or on another finding."""
+    """Entries first..last of a ledger, `count` of them, on one bookie. Entries between them that are not counted either
+    do not belong on this bookie, or are in another finding."""
 
     ledger: int
     bookie: str
@@ -47,7 +47,7 @@ Holding = Sequence[Group] | Unknown
 
 @dataclass(slots=True)
 class Bytes:
-    """What came of reading one bookie's copies: how many were read, and which were bad.
+    """The result of reading one bookie's copies: how many were read, and which were bad.
 
     `corrupt`: entries that the bookie lists and that are not what it gave. `unread`: entries that it lists and did not
     give; so are all from `unread_from` on. `why_...`: the reason of the last one.
@@ -61,11 +61,11 @@ class Bytes:
     why_unread: str = ""
 
     def __bool__(self) -> bool:
-        """True when there is something to tell."""
+        """Return True when there is a bad copy to report."""
         return bool(self.corrupt or self.unread or self.unread_from is not None)
 
     def masks(self, start: int, stop: int) -> tuple[int, int]:
-        """(corrupt, unread) of start..stop-1 as bitmaps; bit 0 = `start`."""
+        """Return (corrupt, unread) of start..stop-1 as bitmaps; bit 0 = `start`."""
         corrupt, unread = _mask(self.corrupt, start, stop), _mask(self.unread, start, stop)
         if self.unread_from is not None and self.unread_from < stop:
             low = max(self.unread_from - start, 0)
@@ -96,7 +96,7 @@ class Replica:
 @dataclass(slots=True)
 class Comparison:
     """One ledger of `entries` entries. `replicas_min`: replicas seen of the entry that has the fewest;
-    `survivors[zone]`: the same without the bookies of `zone`. An empty ledger has all it needs."""
+    `survivors[zone]`: the same without the bookies of `zone`. An empty ledger lacks no replica."""
 
     entries: int
     replicas: dict[BookieId, Replica]
@@ -106,11 +106,11 @@ class Comparison:
 
     @property
     def is_clean(self) -> bool:
-        """True when there is nothing to tell."""
+        """Return True when there is nothing to report."""
         return not any(getattr(one, kind).count for one in self.replicas.values() for kind in KINDS)
 
     def findings(self, ledger: int) -> Iterator[ReplicaFinding]:
-        """The findings, by bookie, kind and first entry."""
+        """Return the findings, by bookie, kind and first entry."""
         for bookie, replica in sorted(self.replicas.items()):
             for kind in KINDS:
                 reason = self.reasons.get((bookie, kind), "")
@@ -216,7 +216,7 @@ def expected(metadata: LedgerMetadata, start: int, end: int) -> dict[BookieId, i
 
 
 def _pieces(metadata: LedgerMetadata, start: int, end: int) -> Iterator[tuple[Segment, int, int]]:
-    """The parts of segments that lie in start..end-1, with their first and last entries."""
+    """Yield the parts of segments that lie in start..end-1, with their first and last entries."""
     for segment, first, last in metadata.segment_ranges():
         low, high = max(first, start), end - 1 if last is None else min(last, end - 1)
         if low <= high:

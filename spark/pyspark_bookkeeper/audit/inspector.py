@@ -47,7 +47,7 @@ class UnitResult:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one look at a ledger gave: figures to count, and findings, if any, among entries 0..end-1."""
+    """The result of one look at a ledger: figures to count, and findings, if any, among entries 0..end-1."""
 
     figures: Figures
     findings: tuple[ReplicaFinding, ...] = ()
@@ -57,7 +57,7 @@ class _Look:
     why: str = ""
 
     def rows(self, ledger_id: LedgerId) -> Iterator[ReplicaFinding]:
-        """The findings; and, of a ledger that is not known, a row that says so."""
+        """Return the findings; for a ledger that is not known, a row that says so."""
         if self.unknown:
             yield ReplicaFinding(ledger_id, "", self.unknown, 0, -1, 0, self.why)
         yield from self.findings
@@ -69,15 +69,15 @@ def _skipped(state: str, why: str = "") -> _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """What an earlier look judged: no entry from `end` on (None: as far as the ledger is confirmed), and of what was
-    read only `bad` (None: choose anew)."""
+    """The bounds of a second look, from the first one: it judges no entry from `end` on (None: all confirmed ones), and
+    reads only the `bad` copies again (None: it chooses anew)."""
 
     end: int | None = None
     bad: Chosen | None = None
 
 
 class LedgerInspector:
-    """`zones`: the registered bookies, each with its zone."""
+    """Audits ledgers one by one. `zones`: the registered bookies, each with its zone."""
 
     def __init__(self, client: Client, zones: Mapping[BookieId, str], rules: Rules) -> None:
         self._client = client
@@ -133,7 +133,7 @@ class LedgerInspector:
         return _skipped(tally.MOVED)
 
     async def _look_once(self, ledger_id: LedgerId, again: _Again) -> _Look | None:
-        """Look once. None: the record changed meanwhile, so that what was found proves nothing."""
+        """Look once. Return None when the record changed meanwhile: then the findings prove nothing."""
         admin = self._client.admin
         record = await admin.record(ledger_id)
         metadata = record.metadata
@@ -160,7 +160,8 @@ class LedgerInspector:
         return _Look(figures, findings, end, bad, tally.UNSURE if why_unsure else "", why_unsure)
 
     async def _end(self, ledger_id: LedgerId, record: LedgerRecord) -> tuple[int, str]:
-        """How many entries may be judged; and "", or why only those of sealed segments: no quorum said the LAC."""
+        """Return how many entries may be judged; and "", or why only those of sealed segments: no quorum said the
+        LAC."""
         try:
             return await self._client.admin.last_confirmed(ledger_id, record.metadata) + 1, ""
         except errors.MetadataError:
@@ -187,7 +188,7 @@ class LedgerInspector:
 
 
 def _keep_read(figures: Figures, first: Figures) -> None:
-    """Take the figures of the first look for what was read: the second one read only what was bad."""
+    """Take the first look's figures of what was read: the second look read only the bad copies."""
     for key in [key for key in {**figures, **first} if key[-1] == "read"]:
         figures[key] = first[key]
 

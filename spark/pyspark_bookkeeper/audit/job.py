@@ -1,7 +1,7 @@
-"""From a plan to parts: waves of units, each unit a Spark task, each wave committed before the next begins.
+"""Turns a plan into parts: in waves of units, each unit a Spark task, each wave committed before the next begins.
 
-A task asks bookies and compares; what crosses into the JVM and to the driver are findings and figures, never entries
-and never lists of them. A killed audit repeats at most the wave that it was in.
+A task asks bookies and compares; only findings and figures go to the JVM and the driver, never entries and never lists
+of them. A killed audit repeats at most the wave that it was in.
 """
 
 import functools
@@ -25,7 +25,7 @@ RunWave = Callable[[Sequence[Unit]], Sequence[UnitResult]]
 
 
 def run(planned: AuditPlan, folder: Folder, run_wave: RunWave, tell: Callable[[str], None]) -> None:
-    """Run the waves that have no file yet. Raises what a task raises, as Spark wraps it."""
+    """Run the waves that have no file yet. Raises the error of a task, as Spark wraps it."""
     waves = planned.waves()
     todo = [number for number in range(len(waves)) if not folder.has_wave(number)]
     if len(todo) < len(waves):
@@ -43,7 +43,7 @@ def run(planned: AuditPlan, folder: Folder, run_wave: RunWave, tell: Callable[[s
 
 
 def on_spark(spark: "SparkSession", connection: ClusterConnection, planned: AuditPlan) -> RunWave:
-    """A wave as one Spark job with one task per unit."""
+    """Return a function that runs a wave as one Spark job with one task per unit."""
     context = spark.sparkContext
     task = functools.partial(audit_unit, connection, planned.zones, planned.rules)
 
@@ -55,7 +55,7 @@ def on_spark(spark: "SparkSession", connection: ClusterConnection, planned: Audi
 
 
 def audit_unit(connection: ClusterConnection, zones: Mapping[BookieId, str], rules: Rules, unit: Unit) -> UnitResult:
-    """What a task does, with the client of its process."""
+    """Audit one unit in a task, with the client of its process."""
     ledger_ids = plan.parse_ids(unit[1])
     return fleet.client(connection).run(lambda client: LedgerInspector(client, zones, rules).audit(ledger_ids))
 

@@ -1,11 +1,11 @@
-"""Findings and figures on disk: one Parquet file per wave, there whole or not at all.
+"""Stores findings and figures on disk: one Parquet file per wave, written whole or not at all.
 
     FOLDER/plan.json             what is audited
     FOLDER/findings/*.parquet    findings; each file's footer has the figures of its wave
     FOLDER/summary.json, report.html
 
-`spark.read.parquet(FOLDER/findings)` is the table of findings. A file's name is its wave, so that a wave done twice is
-the same file twice.
+`spark.read.parquet(FOLDER/findings)` is the table of findings. A file is named after its wave, so that a repeated wave
+overwrites its own file.
 """
 
 import json
@@ -38,7 +38,7 @@ FIGURES_KEY = b"bookie.figures"
 
 
 class Folder:
-    """One audit's folder."""
+    """The folder of one audit."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,17 +48,18 @@ class Folder:
         self.report = path / "report.html"
 
     def begun(self) -> AuditPlan | None:
-        """The plan of the audit that was begun here, None without one. Raises BadInput when it cannot be read."""
+        """Return the plan of the audit that began in this folder, None without one. Raises BadInput when it cannot be
+        read."""
         return plan.load(self.plan.read_text()) if self.plan.exists() else None
 
     def forget(self) -> None:
-        """Remove what an earlier audit left; nothing else that may be in the folder."""
+        """Remove the files of an earlier audit, and no other file of the folder."""
         # CRASH: the plan goes first. Without it there is no audit, whatever else is still there.
         for path in (self.plan, self.summary, self.report, *self.findings.glob("wave-*.parquet")):
             path.unlink(missing_ok=True)
 
     def begin(self, planned: AuditPlan) -> None:
-        """Write the plan down. Raises StorageFailed when nothing can be written there."""
+        """Write the plan into the folder. Raises StorageFailed when nothing can be written there."""
         try:
             self.findings.mkdir(parents=True, exist_ok=True)
             write_whole(self.plan, plan.dump(planned).encode())
@@ -82,7 +83,7 @@ class Folder:
         write_whole(self._part(wave), sink.getvalue().to_pybytes())
 
     def read(self, waves: int) -> tuple[list[ReplicaFinding], Figures]:
-        """All findings and the sum of the figures of waves 0..waves-1."""
+        """Return all findings and the sum of the figures of waves 0..waves-1."""
         findings: list[ReplicaFinding] = []
         figures: list[Figures] = []
         for wave in range(waves):
@@ -96,7 +97,7 @@ class Folder:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that is there whole or not at all; what reads folders skips the name it has until then."""
+    """Write a file whole or not at all; until it is whole, it has a name that readers of folders skip."""
     new = path.with_name(f".{path.name}.new")
     with new.open("wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""What is audited, decided once and written down: a killed audit goes on where it was, over the same ledgers.
+"""Decides once what is audited, and writes it down: a killed audit goes on where it was, over the same ledgers.
 
 Units are tasks of some hundred ledgers: enough work to be worth a task's cost, little enough to be repeated. A wave is
 the units whose results are committed together. Pure.
@@ -24,8 +24,8 @@ Unit = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """`zones`: the bookies registered at the start; `known`: those with a cookie, registered or not. `options`: what
-    was asked for, by the names of the command line: who goes on with it must ask for the same."""
+    """`zones`: the bookies registered at the start; `known`: those with a cookie, registered or not. `options`: the
+    options of the command line: whoever continues the audit must give the same."""
 
     uri: str
     started_ms: int
@@ -54,14 +54,14 @@ def make(
     unit_ledgers: int = UNIT_LEDGERS,
     wave_units: int,
 ) -> AuditPlan:
-    """The plan over `ledger_ids`, which ascend."""
+    """Return the plan over `ledger_ids`, which ascend."""
     units = [ledger_ids[start : start + unit_ledgers] for start in range(0, len(ledger_ids), unit_ledgers)]
     texts = tuple(map(format_ids, units))
     return AuditPlan(uri, started_ms, options, rules, zones, tuple(known), len(ledger_ids), texts, wave_units)
 
 
 def difference(plan: AuditPlan, options: dict[str, str]) -> str:
-    """What `options` ask for and the plan does not, or the other way round; "" when they are the same."""
+    """Return how `options` differ from the plan's; "" when they are the same."""
     names = [name for name in plan.options if plan.options[name] != options.get(name)]
     return ", ".join(f"{name} {plan.options[name]} (now {options.get(name)})" for name in names)
 
@@ -71,7 +71,7 @@ def dump(plan: AuditPlan) -> str:
 
 
 def load(text: str) -> AuditPlan:
-    """Raises BadInput."""
+    """Return the plan that the text holds. Raises BadInput."""
     try:
         record = json.loads(text)
         if record.pop("format") != FORMAT:
@@ -84,13 +84,13 @@ def load(text: str) -> AuditPlan:
 
 
 def format_ids(ids: Iterable[LedgerId]) -> str:
-    """Ids as ranges, both ends included: "1-400,402"."""
+    """Return ids as ranges, both ends included: "1-400,402"."""
     found = ranges.of_ids(ids)
     return ",".join(str(one.start) if one.is_one else f"{one.start}-{one.end - 1}" for one in found)
 
 
 def parse_ranges(text: str) -> Ranges:
-    """The ids of a text as `format_ids` writes it. Raises BadInput."""
+    """Return the ids of a text that `format_ids` wrote, as ranges. Raises BadInput."""
     try:
         return ranges.union(option_values.ledgers(text))
     except ValueError as error:
@@ -98,6 +98,6 @@ def parse_ranges(text: str) -> Ranges:
 
 
 def parse_ids(text: str) -> Iterator[LedgerId]:
-    """Each id in `text`, ascending; to be used with what `format_ids` wrote, not with what a person may have."""
+    """Return each id in `text`, ascending. Only for a text of `format_ids`, since a person's may hold too many ids."""
     for one in parse_ranges(text):
         yield from map(LedgerId, one.ids)

@@ -1,7 +1,7 @@
-"""The pictures of an audit: bars in inline SVG, no script, nothing fetched. Pure.
+"""Draws the charts of an audit: bars in inline SVG, no script, nothing fetched. Pure.
 
-Colours carry no meaning alone: every part of a bar has its figure beside it and its name in the legend. They are
-variables of the page around them.
+Colours carry no meaning alone: every part of a bar has its figure beside it and its name in the legend. Colours are
+variables of the page around the chart.
 """
 
 import html
@@ -32,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`counts` belong to the chart's parts, in order."""
+    """One bar. `counts` belong to the chart's parts, in order."""
 
     label: str
     counts: tuple[int, ...]
@@ -40,7 +40,7 @@ class Row:
 
 
 def ledgers_by_replicas(summary: Summary) -> str:
-    """How many replicas of its weakest entry each ledger has."""
+    """Draw how many replicas of its weakest entry each ledger has."""
     wholes = sorted(summary["replicas"], key=int)
     parts = [Part("all that are promised", GOOD), Part("one less", FAIR), Part("fewer", POOR), Part("none", BAD)]
     rows = []
@@ -54,7 +54,7 @@ def ledgers_by_replicas(summary: Summary) -> str:
 
 
 def copies_by_bookie(summary: Summary) -> str:
-    """What each bookie should hold: listed, missing or corrupt, not to be seen."""
+    """Draw what each bookie should hold: listed, missing or corrupt, unreachable."""
     parts = [Part("listed", GOOD), Part("missing or corrupt", BAD), Part("not to be seen", FAIR)]
     rows = []
     for name, bookie in summary["bookies"].items():
@@ -67,7 +67,7 @@ def copies_by_bookie(summary: Summary) -> str:
 
 
 def risk_by_zone(summary: Summary) -> str:
-    """What would be left of each ledger if a zone were lost."""
+    """Draw what would be left of each ledger if a zone were lost."""
     parts = [Part("two replicas or more left", GOOD), Part("one left", FAIR), Part("none left", BAD)]
     rows = []
     for zone, left in sorted(summary["zones"].items()):
@@ -79,7 +79,7 @@ def risk_by_zone(summary: Summary) -> str:
 
 
 def chart(title: str, parts: Sequence[Part], rows: Sequence[Row], *, unit: str) -> str:
-    """Bars, one below the other, on one scale."""
+    """Draw bars, one below the other, on one scale."""
     height = TOP + ROW * max(len(rows), 1) + 34
     scale = max([sum(row.counts) for row in rows] + [1])
     lines = [
@@ -127,7 +127,7 @@ def _legend(parts: Sequence[Part], y: float) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    """`text` without its middle if it is long: bookies differ at the end."""
+    """Return `text` without its middle if it is long: bookies differ at the end."""
     return text if len(text) <= 36 else f"{text[:14]}…{text[-21:]}"
 
 

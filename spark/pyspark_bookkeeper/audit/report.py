@@ -25,7 +25,7 @@ WHY_SKIPPED = {
 
 
 def page(told: Summary, *, where: str = "") -> str:
-    """The page as HTML. `where`: the folder that has all findings."""
+    """Return the page as HTML. `where`: the folder that has all findings."""
     took_s = (told["finishedMs"] - told["startedMs"]) / 1000
     when = dt.datetime.fromtimestamp(told["startedMs"] / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     parts = [

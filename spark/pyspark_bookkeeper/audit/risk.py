@@ -1,4 +1,4 @@
-"""How many replicas an entry has left, in all and without one zone. Pure."""
+"""Computes how many replicas an entry has left, in all and without one zone. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 

@@ -1,6 +1,6 @@
 """Reads copies that bookies say they hold, and verifies their digests: what a list of entries cannot prove.
 
-A bookie answers the list from its index; its entry log may be zeros all the same. Read are all copies or one of each
+A bookie answers the list from its index; its entry log may be zeros all the same. It reads all copies, or one of each
 ledger and bookie, drawn anew by each audit. An answer without the entry proves damage; no answer proves nothing.
 """
 
@@ -101,7 +101,7 @@ class Sampler:
     async def _one(
         self, ledger_id: LedgerId, metadata: LedgerMetadata, bookie: BookieId, entry: int, found: Bytes
     ) -> bool:
-        """Read and verify one entry. True when the bookie did not answer at all."""
+        """Read and verify one entry. Return True when the bookie did not answer at all."""
         try:
             digest = digest_of(metadata)  # without it nobody can verify anything
             body = await self._client.bookies.read(bookie, ledger_id, EntryId(entry))
@@ -122,7 +122,7 @@ class Sampler:
 
 
 def members(mask: int) -> Iterator[int]:
-    """The bits that are set, ascending."""
+    """Return the bits that are set, ascending."""
     text = format(mask, "b")[::-1]
     bit = text.find("1")
     while bit >= 0:
@@ -131,7 +131,7 @@ def members(mask: int) -> Iterator[int]:
 
 
 def drawn_from(mask: int, randrange: Callable[[int], int]) -> int:
-    """A bit that is set: the first at or behind a random place, or the first of all. `mask` is not 0."""
+    """Return a bit that is set: the first at or behind a random place, or the first of all. `mask` is not 0."""
     place = randrange(mask.bit_length())
     rest = mask >> place
     return place + (rest & -rest).bit_length() - 1

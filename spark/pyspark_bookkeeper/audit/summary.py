@@ -1,4 +1,4 @@
-"""The audit in one JSON object: what the command prints, what the report is drawn from. Pure."""
+"""Sums up the audit in one JSON object, which the command prints and the report draws. Pure."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -20,7 +20,8 @@ Summary = dict[str, Any]
 
 
 def summarize(plan: AuditPlan, findings: Sequence[ReplicaFinding], figures: Figures, *, finished_ms: int) -> Summary:
-    """`bookies` has every bookie that is registered, has a cookie, or is named by a ledger that was audited."""
+    """Return the summary. `bookies` has every bookie that is registered, has a cookie, or is named by an audited
+    ledger."""
     tree = tally.nested(figures)
     told = tree.get("bookies", {})
     names = sorted({*told, *plan.zones, *plan.known})
@@ -58,31 +59,31 @@ def _worst_first(findings: Sequence[ReplicaFinding]) -> list[ReplicaFinding]:
 
 
 def audited(summary: Summary) -> int:
-    """Ledgers that were looked at to their end."""
+    """Return how many ledgers were audited to their end."""
     return int(summary["ledgers"][tally.CLOSED] + summary["ledgers"][tally.OPEN])
 
 
 def outcome(summary: Summary) -> str:
-    """WHOLE, DAMAGE or NOT_KNOWN. DAMAGE outweighs NOT_KNOWN; WHOLE needs a look at everything."""
+    """Return WHOLE, DAMAGE or NOT_KNOWN. DAMAGE outweighs NOT_KNOWN; WHOLE needs a look at everything."""
     if any(summary["findings"][kind] for kind in (MISSING, CORRUPT)):
         return DAMAGE
     return NOT_KNOWN if _is_unknown(summary, UNKNOWN_KINDS) else WHOLE
 
 
 def exit_code(summary: Summary, fail_on: Collection[str]) -> int:
-    """The exit code. `fail_on`: the kinds of findings that count."""
+    """Return the exit code. `fail_on`: the kinds of findings that count."""
     if any(summary["findings"][kind] for kind in (MISSING, CORRUPT, UNEXPECTED) if kind in fail_on):
         return EXIT_DAMAGE
     return EXIT_NOT_KNOWN if _is_unknown(summary, fail_on) else 0
 
 
 def _is_unknown(summary: Summary, kinds: Collection[str]) -> bool:
-    """True when findings of `kinds` leave something unknown, and of an audit that looked at nothing."""
+    """Return True when findings of `kinds` leave something unknown, and for an audit that looked at nothing."""
     return not audited(summary) or any(summary["findings"][kind] for kind in UNKNOWN_KINDS if kind in kinds)
 
 
 def title(summary: Summary) -> str:
-    """The outcome in a few words, and no more than was seen."""
+    """Return the outcome in a few words, claiming no more than the audit saw."""
     copies, findings = summary["copies"], summary["findings"]
     match outcome(summary):
         case "damage":
@@ -101,7 +102,7 @@ def title(summary: Summary) -> str:
 
 
 def sentence(summary: Summary) -> str:
-    """The audit in one line, for people."""
+    """Return the audit in one line, for people."""
     ledgers, copies = summary["ledgers"], summary["copies"]
     text = (
         f"{title(summary)}. {audited(summary):,} ledgers, {copies['expected']:,} copies: {copies['missing']:,} missing"

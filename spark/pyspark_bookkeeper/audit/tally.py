@@ -32,7 +32,7 @@ REASONS_MAX = 50
 
 
 def of(comparison: Comparison, state: str, *, write_quorum: int) -> Figures:
-    """The figures of one audited ledger."""
+    """Return the figures of one audited ledger."""
     figures: Figures = Counter({("ledgers", state): 1, ("entries",): comparison.entries})
     kinds: set[str] = set()
     for bookie, replica in comparison.replicas.items():
@@ -60,17 +60,17 @@ def of(comparison: Comparison, state: str, *, write_quorum: int) -> Figures:
 
 
 def skipped(state: str, why: str = "") -> Figures:
-    """The figures of a ledger that was not audited."""
+    """Return the figures of a ledger that was not audited."""
     return Counter({("ledgers", state): 1}) + (reason(why) if why else Counter())
 
 
 def reason(sentence: str) -> Figures:
-    """One count of `sentence`, with "..." for ids, so that equal reasons add up."""
+    """Return one count of `sentence`, with "..." for ids, so that equal reasons add up."""
     return Counter({("reasons", re.sub(r"(ledger|entry) \d+", r"\1 ...", sentence)): 1})
 
 
 def total(parts: Iterable[Figures]) -> Figures:
-    """The sum. Of reasons only the most frequent are kept."""
+    """Return the sum of the figures. Of reasons it keeps only the most frequent."""
     figures: Figures = Counter()
     for part in parts:
         figures.update(part)
@@ -81,7 +81,7 @@ def total(parts: Iterable[Figures]) -> Figures:
 
 
 def nested(figures: Figures) -> dict[str, Any]:
-    """The figures as a tree of dictionaries, for JSON; names in order."""
+    """Return the figures as a tree of dictionaries, for JSON; names in order."""
     tree: dict[str, Any] = {}
     for key, count in sorted(figures.items()):
         branch = tree
@@ -92,7 +92,7 @@ def nested(figures: Figures) -> dict[str, Any]:
 
 
 def flat(tree: dict[str, Any]) -> Figures:
-    """The inverse of `nested`."""
+    """Return the figures of a tree that `nested` made."""
     figures: Figures = Counter()
 
     def walk(branch: dict[str, Any], words: tuple[str, ...]) -> None:
