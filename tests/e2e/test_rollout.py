@@ -102,9 +102,9 @@ def fleet(stage: KubernetesStage) -> Iterator[Fleet]:
     kube_load.load([NEXT_IMAGE])
     found = Fleet(stage)
     image = stage.resource()["spec"]["image"]
-    found.edit(rollout={"soakSeconds": 2})
+    found.edit(rollout={"strategy": "Automatic", "soakSeconds": 2})
     yield found
-    found.edit(rollout={"soakSeconds": 0}, image=image, config=None)
+    found.edit(rollout={"strategy": "Automatic", "soakSeconds": 0}, image=image, config=None)
     found.wait_rolled_out({}, untouched=True)
     found.edit(rollout=None)
 
@@ -143,6 +143,7 @@ def test_image_halt_recovery_and_settings_under_writers_lose_nothing(
     before = fleet.uids()
     page = pages_support.block("docs/OPERATOR.md", "Roll-out")
     pages_support.run(COMMANDS.format(shell["KUBECONFIG"], CLUSTER) + page.text, timeout_s=60.0, environment=shell)
+    fleet.edit(rollout={"soakSeconds": 2})
     fleet.wait_rolled_out(before)
     images = {pod["spec"]["containers"][0]["image"] for pod in fleet.pods().values()}
     assert images == {NEXT_IMAGE}

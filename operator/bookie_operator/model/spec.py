@@ -174,7 +174,7 @@ class RolloutSpec(Model):
     """How pods come to run what the spec says now."""
 
     strategy: Literal["Automatic", "Manual"] = Field(
-        default="Automatic",
+        default="Manual",
         description="Automatic: the operator stops one bookie after the other, zone by zone, each when all gates are"
         " open, so that its pod comes back with what the spec says. Manual: a pod takes it when a person deletes it.",
     )

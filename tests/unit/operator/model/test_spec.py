@@ -35,7 +35,7 @@ def test_a_minimal_spec_has_the_defaults_of_the_field() -> None:
 
     assert (spec.quorum.ensemble_size, spec.quorum.write_quorum, spec.quorum.ack_quorum) == (3, 3, 2)
     assert spec.repair.regeneration.value == "Gated"
-    assert (spec.rollout.strategy, spec.rollout.paused) == ("Automatic", False)
+    assert (spec.rollout.strategy, spec.rollout.paused) == ("Manual", False)
     assert spec.tolerance == 1
 
 
