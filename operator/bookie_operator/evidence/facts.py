@@ -64,6 +64,7 @@ class PodFacts:
     ready_since_ms: int | None = None  # by its kubelet; None while it is not ready
     inputs: str = ""  # digest of what the spec said when it was made (resources/inputs.py); "" = nobody noted it
     image: str = ""  # of its bookie
+    is_bookie_running: bool = False  # its bookie's own container, by its kubelet; `problem` may be of another one
 
 
 @dataclass(frozen=True, slots=True)

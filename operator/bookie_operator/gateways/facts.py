@@ -43,6 +43,10 @@ def pod(manifest: Manifest) -> PodFacts:
             ),
             "",
         ),
+        is_bookie_running=any(
+            container.get("name") == names.CONTAINER and "running" in (container.get("state") or {})
+            for container in status.get("containerStatuses") or ()
+        ),
     )
 
 

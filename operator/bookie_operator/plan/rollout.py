@@ -7,7 +7,8 @@ hears of it: two operators never begin with two bookies, and when one operator d
 which bookie to end or to let write again.
 
 A bookie that is down already may be replaced with closed gates (spec/operator.md#Q8): it serves nobody, so that
-deleting its pod harms nobody, and no gate would ever open while the pod stays.
+deleting its pod harms nobody, and no gate would ever open while the pod stays. Not so while another bookie does not
+come back with that revision: a bookie that is down for a moment would be lost to it too.
 """
 
 from collections.abc import Iterator
@@ -52,9 +53,9 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...], unsettled: str) -> Ro
     if asked is not None:
         assert step is not None
         return _go_on(seen, fleet, older, step, asked, held)
-    down = [] if held else [one for one in older if _is_down(seen, one)]
+    down = [] if held else [one for one in older if _is_down(seen, one) and _may_be_replaced(fleet, older, step, one)]
     if down:
-        return _begin(seen, fleet, older, down[0], _stop(seen, down[0], with_flush=False))
+        return _begin(seen, fleet, older, step, down[0], _stop(seen, down[0], with_flush=False))
     ready = [one for one in older if not _is_gone(one)]
     if step is not None or not ready:
         return _told(seen, fleet, older, step, _why_step(seen, fleet, step))
@@ -62,7 +63,7 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...], unsettled: str) -> Ro
     candidate = min(ready, key=lambda one: one.stage is not Stage.READ_ONLY)
     if closed := (*held, *closed_gates(seen, fleet, candidate)):
         return _told(seen, fleet, older, None, "; ".join(closed), candidate)
-    return _begin(seen, fleet, older, candidate, _stop(seen, candidate, with_flush=True))
+    return _begin(seen, fleet, older, None, candidate, _stop(seen, candidate, with_flush=True))
 
 
 def closed_gates(seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> tuple[str, ...]:
@@ -185,15 +186,35 @@ def _is_gone(one: Assessed) -> bool:
 
 def _is_down(seen: Observation, one: Assessed) -> bool:
     """Return True when the bookie's pod serves nobody and blocks no step: it does not run, or has got nowhere near its
-    volumes."""
+    volumes, for longer than a restart takes."""
     pod, report = one.case.pod, one.case.report
     if pod is None or pod.is_terminating or pod.is_ready:
         return False
-    is_old = seen.now_ms - pod.created_ms >= PATIENCE_MS
+    since_ms = max(pod.created_ms, one.away_since_ms or 0)
+    if seen.now_ms - since_ms < PATIENCE_MS:
+        return False
     if one.stage in (Stage.MISSING, Stage.PROVISIONING):
-        return bool(pod.problem) or is_old
+        return not pod.is_bookie_running  # what the kubelet complains of may be another container
     is_starting = report is not None and report.state is State.STARTING and not report.data_port_open
-    return one.stage in (Stage.INSPECTING, Stage.BOOTSTRAPPING) and is_starting and is_old
+    return one.stage in (Stage.INSPECTING, Stage.BOOTSTRAPPING) and is_starting
+
+
+def _may_be_replaced(
+    fleet: tuple[Assessed, ...], older: list[Assessed], step: RolloutStep | None, one: Assessed
+) -> bool:
+    """Return True when `one`, which is down, may get the newest revision with closed gates: nobody knows anything bad
+    of that revision, or it is the turn of `one` anyway, so that no second bookie is lost to it."""
+    if step is not None:
+        return step.bookie == one.case.name
+    newest = [peer for peer in fleet if peer.case.is_desired and peer.case.pod is not None and peer not in older]
+    return all(_is_well(peer) for peer in newest)
+
+
+def _is_well(one: Assessed) -> bool:
+    """Return True when its revision is no reason why the bookie is not in service: it may wait for data that the one
+    that is down has."""
+    waits_for_data = one.is_dataless or one.is_healing or one.stage is Stage.LIMBO
+    return not unproven(one) or (one.case.report is not None and waits_for_data)
 
 
 def _step(seen: Observation, fleet: tuple[Assessed, ...]) -> RolloutStep | None:
@@ -247,13 +268,19 @@ def _stop(seen: Observation, one: Assessed, *, with_flush: bool) -> StopBookie:
 
 
 def _begin(
-    seen: Observation, fleet: tuple[Assessed, ...], older: list[Assessed], one: Assessed, stop: StopBookie
+    seen: Observation,
+    fleet: tuple[Assessed, ...],
+    older: list[Assessed],
+    before: RolloutStep | None,
+    one: Assessed,
+    stop: StopBookie,
 ) -> Rollout:
+    """Give `one` its turn. `before`: its turn with another pod, which did not come into service."""
     step = RolloutStep(
         bookie=one.case.name,
         pod_uid=stop.pod_uid,
         begun_at=format_time(seen.now_ms),
-        was_writable=one.stage is Stage.SERVING,
+        was_writable=before.was_writable if before is not None else one.stage is Stage.SERVING,
     )
     return _told(seen, fleet, older, step, "", one, stop)
 

@@ -48,7 +48,8 @@ def _of_rollout(before: BookieClusterStatus, after: BookieClusterStatus) -> Iter
     was, now = old.step, new.step
     if was is not None and (now is None or now.pod_uid != was.pod_uid):
         entry = after.bookie(was.bookie)
-        if entry is not None and entry.pod_uid not in (None, was.pod_uid):
+        is_back = entry is not None and entry.state in (Stage.SERVING.value, Stage.READ_ONLY.value)
+        if entry is not None and is_back and entry.pod_uid not in (None, was.pod_uid):
             text = f"the bookie is back; {new.updated} of {new.desired} pods run what the spec says"
             yield ClusterEvent("BookieRolledOut", was.bookie, str(entry.pod_uid), text)
     if now is not None and (was is None or now.pod_uid != was.pod_uid):

@@ -205,6 +205,28 @@ def test_a_correction_goes_on_with_the_one_that_is_down_and_then_with_the_rest(a
     assert set(images(automatic).values()) == {"bookie:right"}
 
 
+def test_a_good_bookie_that_dies_does_not_come_back_with_what_another_did_not_survive(automatic: World) -> None:
+    watcher = Watcher(automatic)
+    automatic.edit(image=worlds.BROKEN_IMAGE)
+    run(automatic)
+    assert watcher.stops == PODS[:1]
+
+    crash_container(automatic, PODS[1])
+    run(automatic)
+
+    assert watcher.stops == PODS[:1]
+    assert images(automatic)[PODS[1]] == "bookie:test"
+    assert "BookieRolledOut" not in automatic.events()
+
+
+def crash_container(world: World, pod: str) -> None:
+    """The bookie's container ends, and its kubelet waits before it starts it again."""
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}
+    live = world.objects[("Pod", pod)]
+    world.put(live | {"status": live["status"] | {"containerStatuses": [{"state": {"waiting": waiting}}]}})
+    world.bookies = {address: one for address, one in world.bookies.items() if one.name != pod}
+
+
 def test_a_bookie_that_cannot_flush_is_not_stopped(automatic: World) -> None:
     watcher = Watcher(automatic)
     automatic.bookie(PODS[0]).flush_problem = "a disk fails"

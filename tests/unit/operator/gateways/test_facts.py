@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from bookie_operator.gateways import facts
+from bookie_operator.model import names
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -45,6 +46,18 @@ def test_what_the_kubelet_says_is_the_problem() -> None:
     crashed = waiting("CrashLoopBackOff", lastState={"terminated": {"exitCode": 3}})
     assert facts.pod(crashed).problem == "CrashLoopBackOff: m (last exit code 3)"
     assert facts.pod(waiting("ContainerCreating")).problem == ""
+
+
+def test_whether_the_bookie_runs_is_told_by_its_own_container() -> None:
+    crashed, running = {"waiting": {"reason": "CrashLoopBackOff"}}, {"running": {}}
+
+    def found(bookie: dict[str, Any], sidecar: dict[str, Any]) -> bool:
+        statuses = [{"name": "proxy", "state": sidecar}, {"name": names.CONTAINER, "state": bookie}]
+        return facts.pod(pod(containerStatuses=statuses)).is_bookie_running
+
+    assert found(running, crashed)
+    assert not found(crashed, running)
+    assert not facts.pod(pod()).is_bookie_running
 
 
 def test_the_last_words_of_a_container_that_crashes_are_kept() -> None:

@@ -10,7 +10,7 @@ from bookie.ports.admin import Member, State
 from bookie_operator.evidence.facts import BookieCase, Door
 from bookie_operator.model.base import Model
 from bookie_operator.model.spec import BookieClusterSpec
-from bookie_operator.model.status import BookieClusterStatus, HistoryEntry, RolloutStatus, RolloutStep
+from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, RolloutStatus, RolloutStep
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
@@ -179,15 +179,78 @@ def test_nobody_is_stopped_until_the_one_before_is_back_in_full_service() -> Non
 
 def not_running(case: BookieCase, **pod: Any) -> BookieCase:
     broken = {"is_ready": False, "phase": "Pending", "problem": "ImagePullBackOff: no such image"}
-    return with_pod(replace(case, report=None), **(broken | pod))
+    return with_pod(replace(case, report=None), **({"created_ms": LONG_AGO_MS} | broken | pod))
+
+
+def down(*names: str, **pod: Any) -> tuple[BookieCase, ...]:
+    """All bookies; `names` do not run, and `pod` says more of theirs."""
+    return tuple(not_running(one, **pod) if one.name in names else one for one in bookies())
+
+
+def away(*names: str, for_s: int = 31) -> dict[str, Any]:
+    """A status by which `names` have not served for so long."""
+    began = format_time(make.NOW_MS - for_s * 1_000)
+    told = {
+        "bookie_id": "data.ledgers",
+        "pool": "zone-a",
+        "state": "Missing",
+        "verdict": "",
+        "reason": "",
+        "since": began,
+    }
+    return {"bookies": tuple(BookieStatus(name=name, away_since=began, **told) for name in names)}
 
 
 def test_a_pod_of_an_older_revision_that_does_not_run_is_replaced_with_closed_gates() -> None:
-    also_down = tuple(not_running(one) if one.name in (FIRST, LAST) else one for one in bookies())
-
-    found = decided(seen(also_down))
+    """Two of four are down, and both are of an older revision: nobody knows anything bad of the newest."""
+    found = decided(seen(down(FIRST, LAST, revision="rev-0", inputs="older"), status=away(FIRST, LAST)))
 
     assert found.action == StopBookie(FIRST, "pod-1", "5", None)
+
+
+def test_nobody_who_is_down_gets_a_revision_that_somebody_else_does_not_come_back_with() -> None:
+    turned = turn(bookie=LAST, pod_uid="pod-before") | away(FIRST, LAST)
+
+    with_turn = decided(seen(down(FIRST, LAST), status=turned))
+    without_turn = decided(seen(down(FIRST, LAST), status=away(FIRST, LAST)))
+
+    assert (with_turn.action, without_turn.action) == (None, None)
+    assert with_turn.status.step == turned["rollout"].step, "the turn is not lost"
+
+
+def test_a_turn_that_is_not_over_keeps_another_one_that_is_down() -> None:
+    """The one whose turn it is has no pod yet."""
+    cases = tuple(replace(one, pod=None, report=None) if one.name == LAST else one for one in down(FIRST))
+
+    assert decided(seen(cases, status=turn(bookie=LAST, pod_uid="pod-before") | away(FIRST))).action is None
+
+
+def test_a_correction_replaces_the_one_whose_turn_it_is_whatever_others_wait_for() -> None:
+    """Another one lost its data meanwhile, and can be healed only by the one that is down."""
+    limbo = tuple(with_report(one, state=State.REPAIRING) if one.name == LAST else one for one in down(FIRST))
+
+    own_turn = decided(seen(limbo, status=turn(pod_uid="pod-before") | away(FIRST)))
+    no_turn = decided(seen(limbo, status=away(FIRST)))
+
+    assert own_turn.action == no_turn.action == StopBookie(FIRST, "pod-1", "5", None)
+    assert own_turn.status.step is not None
+    assert own_turn.status.step.was_writable, "as it was when its turn came"
+
+
+@pytest.mark.parametrize("problem", ["", "CrashLoopBackOff: back-off"])
+def test_a_bookie_that_went_away_a_moment_ago_is_not_replaced(problem: str) -> None:
+    """Its pod is old; its container was killed for want of memory, and starts again."""
+    cases = down(FIRST, problem=problem)
+
+    assert decided(seen(cases, status=away(FIRST, for_s=3))).action is None
+    assert decided(seen(cases)).action is None
+    assert decided(seen(cases, status=away(FIRST))).action is not None
+
+
+def test_a_bookie_beside_a_container_that_crashes_is_not_replaced_with_closed_gates() -> None:
+    beside = down(FIRST, phase="Running", problem="CrashLoopBackOff: of a sidecar", is_bookie_running=True)
+
+    assert decided(seen(beside, status=away(FIRST))).action is None
 
 
 def test_a_pod_of_the_newest_revision_that_does_not_run_is_left_and_halts_the_rest() -> None:
