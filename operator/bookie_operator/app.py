@@ -71,6 +71,7 @@ async def run(options: OperatorOptions) -> int:
             Recorder(kube, options.identity),
             CrashPoint(options.crash_after, options.crash_dir),
             lease.is_held,
+            loop.time,
         )
         pods = Endings()
         reconciler = Reconciler(

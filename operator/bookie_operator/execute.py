@@ -36,6 +36,9 @@ from bookie_operator.status import events, render, warnings
 
 logger = logging.getLogger(__name__)
 
+# A flush after a flush takes no time. One that does makes what the pass saw too old to end a bookie by it.
+FLUSH_AGAIN_S = 2.0
+
 
 class LostLease(BookieError):
     """This process may no longer act: it ends, and another operator process takes over."""
@@ -47,7 +50,13 @@ class Executor:
     """Writes what a plan asks for; nothing else in the operator writes to children, status or bookies."""
 
     def __init__(
-        self, kube: Kube, bookies: Bookies, recorder: Recorder, crash: CrashPoint, may_act: Callable[[], bool]
+        self,
+        kube: Kube,
+        bookies: Bookies,
+        recorder: Recorder,
+        crash: CrashPoint,
+        may_act: Callable[[], bool],
+        loop_s: Callable[[], float],
     ) -> None:
         self._kube = kube
         self._bookies = bookies
@@ -55,6 +64,7 @@ class Executor:
         self._crash = crash
         self._applied = Applied()
         self._may_act = may_act
+        self._loop_s = loop_s
 
     async def run(self, plan: FleetPlan) -> None:
         """Carry out `plan`. Raises KubeError (also for a conflict) to repeat the pass, LostLease to end the process."""
@@ -187,7 +197,7 @@ class Executor:
 
     async def _roll(self, namespace: str, action: StopBookie | ResumeBookie) -> None:
         """Stop the bookie whose turn is stored. End a pod that serves only after its bookie said that everything is
-        flushed."""
+        flushed, at once and for the second time: what the pass saw is not older than that."""
         self._check_lease()
         try:
             if isinstance(action, ResumeBookie):
@@ -209,11 +219,16 @@ class Executor:
         self._crash.after_write(str(action))
 
     async def _is_flushed(self, action: StopBookie, door: Door) -> bool:
+        """Return True when the bookie may be ended by this pass."""
+        began_s = self._loop_s()
         is_flushed, text = await self._bookies.prepare_shutdown(door)
+        took_s = self._loop_s() - began_s
         self._crash.after_write(f"flush of {action.bookie}")
         if not is_flushed:
             logger.warning("not stopped, it could not flush bookie=%s reason=%s", action.bookie, text)
-        return is_flushed
+            return False
+        logger.info("flushed bookie=%s seconds=%.1f", action.bookie, took_s)
+        return action.may_delete and took_s <= FLUSH_AGAIN_S
 
     def _check_lease(self) -> None:
         if not self._may_act():

@@ -80,6 +80,7 @@ class FakeBookie:
     is_reachable: bool = True
     settings: str = ""  # what it read when its container started
     flush_problem: str = ""  # why it cannot flush
+    flush_ms: int = 0  # how long it takes
 
     @property
     def disk(self) -> "set[int]":
@@ -164,6 +165,7 @@ class World:
     identities: dict[str, AdminCredentials] = field(default_factory=dict)  # what the present operator process can show
     epoch_seen: int = 0  # by bookies, before this story began
     on_stop: Callable[[str], None] = nothing  # told of each pod that the operator deletes, while it is still there
+    on_flush: Callable[[str], None] = nothing  # told of each pod whose bookie is asked to flush
 
     # ---- the API server ------------------------------------------------------------------------------------------
 
@@ -514,6 +516,7 @@ class World:
             operator_epoch_seen=max((grant.epoch for grant in self.accepted), default=self.epoch_seen),
             grant_id=bookie.grant_id,
             granted_by=bookie.granted_by,
+            read_only=bookie.state is State.READ_ONLY,
             garbage_held_ledgers=0,
         )
 
@@ -573,6 +576,8 @@ class World:
         assert turn.step.pod_uid == bookie.pod_uid, "nobody flushes whose turn is not stored"
         assert bookie.state in (State.SERVING, State.READ_ONLY), bookie.state
         bookie.state = State.READ_ONLY
+        self.now_ms += bookie.flush_ms
+        self.on_flush(bookie.name)
         return not bookie.flush_problem, bookie.flush_problem or "flushed"
 
     async def resume(self, door: Door) -> None:
@@ -608,7 +613,12 @@ class World:
             self.pods.saw(pod)
         term = Term(f"operator-{self.leases}", self.leases)
         executor = Executor(
-            self, self, Recorder(self, "operator"), crash or CrashPoint(0, ""), may_act=lambda: self.has_lease
+            self,
+            self,
+            Recorder(self, "operator"),
+            crash or CrashPoint(0, ""),
+            may_act=lambda: self.has_lease,
+            loop_s=lambda: self.now_ms / 1_000,
         )
 
         return Reconciler(

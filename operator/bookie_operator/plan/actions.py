@@ -64,12 +64,15 @@ class StopBookie:
     """End one bookie so that its pod comes back as the spec says: flush with proof, then delete that very pod.
 
     `door` None: no process serves there, and none is asked. Only after the status with the bookie's turn was stored.
+    `may_delete` False: the bookie took writes when this pass saw it; it flushes now, and the next pass looks at
+    everything again.
     """
 
     bookie: str  # pod name
     pod_uid: str
     resource_version: str
     door: Door | None
+    may_delete: bool = True
 
     def __str__(self) -> str:
         return f"{'stop' if self.door is not None else 'replace'} {self.bookie} (pod {self.pod_uid})"

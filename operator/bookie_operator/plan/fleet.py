@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from bookie_operator.model.status import ClosedGate
 from bookie_operator.plan import children, claims, repair, revisions, rollout, stages
-from bookie_operator.plan.actions import Action, Apply, DeleteChild, SendGrant
+from bookie_operator.plan.actions import Action, Apply, DeleteChild, SendGrant, StopBookie
 from bookie_operator.plan.children import MetadataStep, Obstacle
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.rollout import Rollout
 from bookie_operator.plan.stages import Assessed, Stage
 
 # How soon to look again, by the most restless bookie.
+_FLUSHED_MS = 250
 _MOVING_MS = 1_000
 _WAITING_MS = 2_000
 _QUIET_MS = 30_000
@@ -74,7 +75,7 @@ def decide(observation: Observation) -> FleetPlan:
         withheld=withheld,
         metadata=children.metadata_step(observation),
         max_unavailable=max_unavailable,
-        requeue_ms=_requeue_ms(fleet, is_busy=bool(changes or marks or obstacles or rolled.is_going_on)),
+        requeue_ms=_requeue_ms(fleet, rolled, is_busy=bool(changes or marks or obstacles or rolled.is_going_on)),
     )
 
 
@@ -88,7 +89,9 @@ def _unsettled(
     return f"the operator has yet to {pending[0]}" if pending else revisions.unread(observation)
 
 
-def _requeue_ms(fleet: tuple[Assessed, ...], *, is_busy: bool) -> int:
+def _requeue_ms(fleet: tuple[Assessed, ...], rolled: Rollout, *, is_busy: bool) -> int:
+    if isinstance(rolled.action, StopBookie) and not rolled.action.may_delete:
+        return _FLUSHED_MS
     if any(one.stage in _MOVING for one in fleet):
         return _MOVING_MS
     if is_busy or any(not one.stage.serves for one in fleet):

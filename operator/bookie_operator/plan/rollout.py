@@ -63,7 +63,7 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...], unsettled: str) -> Ro
     candidate = min(ready, key=lambda one: one.stage is not Stage.READ_ONLY)
     if closed := (*held, *closed_gates(seen, fleet, candidate)):
         return _told(seen, fleet, older, None, "; ".join(closed), candidate)
-    return _begin(seen, fleet, older, None, candidate, _stop(seen, candidate, with_flush=True))
+    return _begin(seen, fleet, older, None, candidate, _stop(seen, candidate, with_flush=True, may_delete=False))
 
 
 def closed_gates(seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> tuple[str, ...]:
@@ -251,20 +251,33 @@ def _go_on(
     closed = (*held, *closed_gates(seen, fleet, asked))
     if asked not in older:
         closed = (*closed, f"{asked.case.name} runs what the spec says again")
+    refuses = _refuses_writes(asked, step)
     if not closed:
-        return _told(seen, fleet, older, step, "", asked, _stop(seen, asked, with_flush=True))
-    if step.was_writable and asked.stage is Stage.READ_ONLY:
+        # CRASH: what this pass saw is younger than the first flush; a gate that closed meanwhile is seen closed.
+        stop = _stop(seen, asked, with_flush=True, may_delete=bool(refuses))
+        return _told(seen, fleet, older, step, "", asked, stop)
+    if step.was_writable and refuses:
         assert asked.case.pod is not None
         resume = ResumeBookie(asked.case.name, doors.of(seen.cluster, asked.case.pod))
         return _told(seen, fleet, older, step, "; ".join(closed), asked, resume)
-    return _told(seen, fleet, older, None, "; ".join(closed), asked)
+    # A turn that is forgotten while its bookie refuses writes would leave it read-only for ever.
+    is_over = not step.was_writable or refuses is False
+    return _told(seen, fleet, older, None if is_over else step, "; ".join(closed), asked)
 
 
-def _stop(seen: Observation, one: Assessed, *, with_flush: bool) -> StopBookie:
+def _refuses_writes(asked: Assessed, step: RolloutStep) -> bool | None:
+    """Return whether the bookie whose turn it is refuses writes, by a report of that very pod; None without one."""
+    report = asked.case.report
+    if report is None or report.pod_uid != step.pod_uid:
+        return None
+    return report.read_only or report.state is State.READ_ONLY
+
+
+def _stop(seen: Observation, one: Assessed, *, with_flush: bool, may_delete: bool = True) -> StopBookie:
     pod = one.case.pod
     assert pod is not None
     door = doors.of(seen.cluster, pod) if with_flush else None
-    return StopBookie(one.case.name, pod.uid, pod.resource_version, door)
+    return StopBookie(one.case.name, pod.uid, pod.resource_version, door, may_delete)
 
 
 def _begin(

@@ -238,6 +238,34 @@ def test_a_bookie_that_cannot_flush_is_not_stopped(automatic: World) -> None:
     assert "flush" in automatic.writes[-1]
 
 
+def test_a_gate_that_closes_while_a_bookie_flushes_keeps_its_pod(automatic: World) -> None:
+    watcher = Watcher(automatic)
+
+    def lose_another(_: str) -> None:
+        automatic.on_flush = worlds.nothing
+        automatic.lose(PODS[3])
+
+    automatic.on_flush = lose_another
+    automatic.edit(image="bookie:next")
+    run(automatic, passes=3 * PASSES)
+
+    assert watcher.wrong == []
+    assert set(images(automatic).values()) == {"bookie:next"}
+
+
+def test_a_flush_that_takes_its_time_is_asked_for_once_more_before_the_pod_goes(automatic: World) -> None:
+    watcher, operator = Watcher(automatic), automatic.operator()
+    automatic.bookie(PODS[0]).flush_ms = 20_000
+    automatic.edit(image="bookie:next")
+
+    run(automatic, operator, passes=10)
+    assert watcher.stops == []
+
+    automatic.bookie(PODS[0]).flush_ms = 0
+    run(automatic, operator)
+    assert (watcher.stops, watcher.wrong) == (PODS, [])
+
+
 def test_a_gate_that_closes_after_the_flush_gives_the_turn_back(automatic: World) -> None:
     watcher = Watcher(automatic)
     automatic.bookie(PODS[0]).flush_problem = "a disk is slow"

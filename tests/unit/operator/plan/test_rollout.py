@@ -78,7 +78,7 @@ def turn(**changes: Any) -> dict[str, Any]:
 def test_with_all_gates_open_the_older_pod_is_stopped_after_its_turn_is_noted() -> None:
     found = decided(seen())
 
-    assert found.action == StopBookie(FIRST, "pod-1", "5", DOOR)
+    assert found.action == StopBookie(FIRST, "pod-1", "5", DOOR, may_delete=False)
     assert found.status.step is not None
     assert (found.status.step.bookie, found.status.step.was_writable) == (FIRST, True)
     assert (found.status.updated, found.status.desired, found.halted) == (3, 4, "")
@@ -141,6 +141,37 @@ def test_a_turn_that_was_noted_is_ended_by_whoever_comes_next() -> None:
 
     assert found.action == StopBookie(FIRST, "pod-1", "5", DOOR)
     assert found.status.step == turn()["rollout"].step
+
+
+def test_a_pod_is_deleted_only_by_a_pass_that_saw_its_bookie_refuse_writes_already() -> None:
+    """What closed a gate while it flushed is in what this pass saw."""
+    at_first = fleet.decide(seen())
+    again = fleet.decide(seen(status=turn()))
+    refusing = fleet.decide(seen(but(FIRST, with_report, read_only=True, state=State.READ_ONLY), status=turn()))
+
+    actions = [one.rollout.action for one in (at_first, again, refusing)]
+    assert [isinstance(one, StopBookie) and one.may_delete for one in actions] == [False, False, True]
+    assert at_first.requeue_ms < refusing.requeue_ms, "the next look comes at once"
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [{"report": None, "report_problem": "no answer"}, {"report": make.report(pod_uid="pod-before")}],
+    ids=["unreachable for one look", "a report of another pod"],
+)
+def test_a_turn_is_kept_while_nobody_knows_whether_its_bookie_refuses_writes(hidden: dict[str, Any]) -> None:
+    found = decided(seen(but(FIRST, replace, **hidden), status=turn()))
+
+    assert (found.action, found.status.step) == (None, turn()["rollout"].step)
+
+
+def test_a_bookie_in_limbo_that_refuses_writes_for_its_turn_takes_them_again() -> None:
+    limbo = but(FIRST, with_report, state=State.REPAIRING, read_only=True)
+
+    found = decided(seen(limbo, status=turn()))
+
+    assert found.action == ResumeBookie(FIRST, DOOR)
+    assert found.status.step is not None
 
 
 def test_a_turn_is_given_back_when_a_gate_closes_before_the_pod_is_gone() -> None:
