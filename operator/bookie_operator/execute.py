@@ -1,4 +1,4 @@
-"""Carries out one plan: the record, children and marks, the status, grants, then events. One action, one log line.
+"""Carries out one plan: the record, children and marks, the status, grants, events, then the roll-out's step.
 
 The order is the safety argument. The disruption budget is closed before the operator acts on a loss; the grant is in
 the stored status before the bookie hears of it; a step that fails stops every later step that could do harm. Every step
@@ -6,7 +6,7 @@ may be repeated: a crash between any two of them is repaired by the next pass (t
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bookie.base.errors import BookieError
@@ -16,7 +16,7 @@ from bookie_operator.evidence.facts import Door
 from bookie_operator.gateways.bookies import Bookies, BookieUnreachable
 from bookie_operator.gateways.kube import Kube, KubeError, KubeForbidden, Manifest
 from bookie_operator.model import names
-from bookie_operator.model.cluster import ClusterRef
+from bookie_operator.model.cluster import Cluster, ClusterRef
 from bookie_operator.model.status import BookieClusterStatus
 from bookie_operator.plan.actions import (
     Action,
@@ -65,6 +65,7 @@ class Executor:
         self._applied = Applied()
         self._may_act = may_act
         self._loop_s = loop_s
+        self._hindrances: dict[tuple[str, str], dict[str, str]] = {}  # by namespace and cluster
 
     async def run(self, plan: FleetPlan) -> None:
         """Carry out `plan`. Raises KubeError (also for a conflict) to repeat the pass, LostLease to end the process."""
@@ -82,11 +83,18 @@ class Executor:
             await self.write_status(cluster.ref, status)
         for send in plan.sends:
             await self._grant(send)
-        if plan.rollout.action is not None:
-            await self._roll(cluster.namespace, plan.rollout.action)
         now_ms = plan.observation.now_ms
         for event in (*warnings.standing(status, now_ms), *events.between(cluster.status, status)):
             await self._recorder.record(cluster.ref, event, now_ms)
+        if plan.rollout.action is not None:
+            step = plan.rollout.status.step
+            assert step is not None, "nobody is stopped whose turn is not stored"
+            why = await self._roll(cluster.namespace, plan.rollout.action)
+            self._hindrances[(cluster.namespace, cluster.name)] = {step.pod_uid: why} if why else {}
+
+    def hindrances(self, cluster: Cluster) -> Mapping[str, str]:
+        """Return, by pod uid, why the last stop of a bookie, or its resumption, did not succeed."""
+        return self._hindrances.get((cluster.namespace, cluster.name), {})
 
     async def _remember(self, plan: FleetPlan) -> Obstacle | None:
         """Write the record before the operator does or says anything that rests on it."""
@@ -195,40 +203,56 @@ class Executor:
             )
         self._crash.after_write(str(send))
 
-    async def _roll(self, namespace: str, action: StopBookie | ResumeBookie) -> None:
-        """Stop the bookie whose turn is stored. End a pod that serves only after its bookie said that everything is
-        flushed, at once and for the second time: what the pass saw is not older than that."""
+    async def _roll(self, namespace: str, action: StopBookie | ResumeBookie) -> str:
+        """Do the step of the roll-out whose turn is stored; return why it was refused, or "". The next pass tells, and
+        tries again."""
         self._check_lease()
         try:
-            if isinstance(action, ResumeBookie):
-                await self._bookies.resume(action.door)
-                logger.info("done namespace=%s action=%s", namespace, action)
-                self._crash.after_write(str(action))
-                return
-            if action.door is not None and not await self._is_flushed(action, action.door):
-                return
+            if isinstance(action, StopBookie):
+                return await self._stop(namespace, action)
+            await self._bookies.resume(action.door)
         except BookieUnreachable as error:
             logger.warning("not done, tried again namespace=%s action=%s error=%s", namespace, action, error)
-            return
-        self._check_lease()  # the flush took its time
-        # CRASH: exactly the pod that was seen; another one of this name, or one that changed since, is looked at anew.
-        await self._kube.delete(
-            "Pod", namespace, action.bookie, uid=action.pod_uid, resource_version=action.resource_version
-        )
+            return str(error)
         logger.info("done namespace=%s action=%s", namespace, action)
         self._crash.after_write(str(action))
+        return ""
 
-    async def _is_flushed(self, action: StopBookie, door: Door) -> bool:
-        """Return True when the bookie may be ended by this pass."""
+    async def _stop(self, namespace: str, action: StopBookie) -> str:
+        """End a pod that serves only after its bookie said that everything is flushed, at once and for the second
+        time: what the pass saw is not older than that. Return why it could not be, or "". Raises BookieUnreachable."""
+        if action.door is not None:
+            may_delete, why = await self._flush(action, action.door)
+            if not may_delete:
+                return why
+        self._check_lease()  # the flush took its time
+        try:
+            # CRASH: exactly the pod that was seen; another one of this name, or one that changed since, is looked at
+            # anew.
+            await self._kube.delete(
+                "Pod", namespace, action.bookie, uid=action.pod_uid, resource_version=action.resource_version
+            )
+        except KubeError as error:
+            logger.warning("not stopped namespace=%s action=%s error=%s", namespace, action, error)
+            if error.is_conflict:
+                return ""
+            refused = _obstacle(error, f"delete pod {action.bookie}")
+            return f"{refused.reason}: {refused.message}"
+        logger.info("done namespace=%s action=%s", namespace, action)
+        self._crash.after_write(str(action))
+        return ""
+
+    async def _flush(self, action: StopBookie, door: Door) -> tuple[bool, str]:
+        """Return (this pass may end the bookie, why the bookie could not flush)."""
         began_s = self._loop_s()
         is_flushed, text = await self._bookies.prepare_shutdown(door)
         took_s = self._loop_s() - began_s
         self._crash.after_write(f"flush of {action.bookie}")
         if not is_flushed:
             logger.warning("not stopped, it could not flush bookie=%s reason=%s", action.bookie, text)
-            return False
+            return False, f"{action.bookie} cannot flush: {text}"
         logger.info("flushed bookie=%s seconds=%.1f", action.bookie, took_s)
-        return action.may_delete and took_s <= FLUSH_AGAIN_S
+        return action.may_delete and took_s <= FLUSH_AGAIN_S, ""
 
     def _check_lease(self) -> None:
         if not self._may_act():

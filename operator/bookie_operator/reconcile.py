@@ -98,7 +98,9 @@ class Reconciler:
             await self._executor.say(cluster.ref, blind, self._wall_ms(), is_stored=is_stored)
             return REFUSED_MS
         bookies, can_read_nodes = await endings.with_endings(self._kube, self._endings, cluster, observation.bookies)
-        plan = fleet.decide(replace(observation, bookies=bookies, can_read_nodes=can_read_nodes))
+        hindrances = self._executor.hindrances(cluster)
+        seen = replace(observation, bookies=bookies, can_read_nodes=can_read_nodes, hindrances=hindrances)
+        plan = fleet.decide(seen)
         await self._executor.run(plan)
         return plan.requeue_ms
 

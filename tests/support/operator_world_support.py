@@ -165,6 +165,7 @@ class World:
     identities: dict[str, AdminCredentials] = field(default_factory=dict)  # what the present operator process can show
     epoch_seen: int = 0  # by bookies, before this story began
     on_stop: Callable[[str], None] = nothing  # told of each pod that the operator deletes, while it is still there
+    no_deletion: KubeError | None = None  # how the API server refuses to delete a pod
     on_flush: Callable[[str], None] = nothing  # told of each pod whose bookie is asked to flush
 
     # ---- the API server ------------------------------------------------------------------------------------------
@@ -235,6 +236,8 @@ class World:
         metadata = live["metadata"]
         if (metadata["uid"], metadata["resourceVersion"]) != (uid, resource_version):
             raise KubeError(f"delete {kind} {name}", 409, "it is another one")
+        if kind == "Pod" and self.no_deletion is not None:
+            raise self.no_deletion
         self.writes.append(f"delete {kind}/{name}")
         if kind == "Pod":
             self.on_stop(name)

@@ -52,3 +52,4 @@ class Observation:
     said: Mapping[str, str] = field(default_factory=dict)  # by "Kind name": what Kubernetes says is wrong with it
     has_marked_claims: bool = False  # some claim of this cluster carries an incarnation: it has lived before
     operator_version: str = ""
+    hindrances: Mapping[str, str] = field(default_factory=dict)  # by pod uid: why its last stop or resumption failed

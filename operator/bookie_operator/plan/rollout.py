@@ -151,7 +151,9 @@ def _missed(seen: Observation, one: Assessed) -> str:
     if one.case.is_desired:
         return unproven(one)
     if not one.is_unavailable:
-        return ""
+        is_there = one.stage.serves or one.stage is Stage.ELSEWHERE
+        is_writable = one.case.member is not None and one.case.member.is_writable
+        return f"{one.case.name}, which the spec does not name, takes no writes" if is_there and not is_writable else ""
     # Of another fleet, or one that nobody asks for any more: waited for as a grant would.
     grace = seen.cluster.spec.repair.peer_grace
     end_ms = (one.away_since_ms or seen.now_ms) + parse_duration(grace)
@@ -246,8 +248,9 @@ def _go_on(
     held: tuple[str, ...],
 ) -> Rollout:
     """Finish the stored turn; or take it back, when a gate has closed since or the pod is as wanted again."""
+    hindrance = seen.hindrances.get(step.pod_uid, "")
     if not held and asked in older and _is_down(seen, asked):
-        return _told(seen, fleet, older, step, "", asked, _stop(seen, asked, with_flush=False))
+        return _told(seen, fleet, older, step, hindrance, asked, _stop(seen, asked, with_flush=False))
     closed = (*held, *closed_gates(seen, fleet, asked))
     if asked not in older:
         closed = (*closed, f"{asked.case.name} runs what the spec says again")
@@ -255,11 +258,12 @@ def _go_on(
     if not closed:
         # CRASH: what this pass saw is younger than the first flush; a gate that closed meanwhile is seen closed.
         stop = _stop(seen, asked, with_flush=True, may_delete=bool(refuses))
-        return _told(seen, fleet, older, step, "", asked, stop)
+        return _told(seen, fleet, older, step, hindrance, asked, stop)
     if step.was_writable and refuses:
         assert asked.case.pod is not None
         resume = ResumeBookie(asked.case.name, doors.of(seen.cluster, asked.case.pod))
-        return _told(seen, fleet, older, step, "; ".join(closed), asked, resume)
+        why = "; ".join((hindrance, *closed) if hindrance else closed)
+        return _told(seen, fleet, older, step, why, asked, resume)
     # A turn that is forgotten while its bookie refuses writes would leave it read-only for ever.
     is_over = not step.was_writable or refuses is False
     return _told(seen, fleet, older, None if is_over else step, "; ".join(closed), asked)
@@ -352,7 +356,8 @@ def _halted(seen: Observation, fleet: tuple[Assessed, ...], older: list[Assessed
         is_late = began_ms is not None and seen.now_ms - began_ms >= limit_ms
         is_broken = pod is not None and bool(pod.problem) and seen.now_ms - pod.created_ms >= PATIENCE_MS
         if is_late or (is_broken and one not in older):
-            told = why or f"{one.case.name} was asked to flush, and has not proven it"
+            hindrance = seen.hindrances.get(step.pod_uid, "") if step is not None else ""
+            told = why or hindrance or f"{one.case.name} was asked to flush, and has not proven it"
             rest = f"; {len(older)} bookies are left as they were" if older else ""
             return f"{told}{rest}: correct the spec, or set it back"
     return ""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import operator_world_support as worlds
 from bookie.ports.admin import State
 from bookie_operator.crash import CrashPoint
-from bookie_operator.gateways.kube import KubeError
+from bookie_operator.gateways.kube import KubeError, KubeForbidden
 from bookie_operator.model.status import RolloutStep
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import Crashed, World
@@ -236,6 +236,31 @@ def test_a_bookie_that_cannot_flush_is_not_stopped(automatic: World) -> None:
 
     assert watcher.stops == []
     assert "flush" in automatic.writes[-1]
+    assert "a disk fails" in said(automatic, "UpToDate")[2]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "word"),
+    [
+        (KubeForbidden("delete Pod", 403, "no such right"), "no such right"),
+        (KubeError("delete Pod", 422, "an admission policy"), "an admission policy"),
+        (KubeError("delete Pod", 409, "it changed"), ""),
+    ],
+    ids=["forbidden", "denied", "conflict"],
+)
+def test_a_deletion_that_is_refused_is_told_and_tried_again(automatic: World, refusal: KubeError, word: str) -> None:
+    watcher, operator = Watcher(automatic), automatic.operator()
+    automatic.no_deletion = refusal
+    automatic.edit(image="bookie:next")
+    run(automatic, operator, passes=12)
+
+    assert word in said(automatic, "UpToDate")[2]
+    assert {"RolloutStarted", "RolloutStep"} <= set(automatic.events())
+    assert watcher.stops == []
+
+    automatic.no_deletion = None
+    run(automatic, operator)
+    assert (watcher.stops, watcher.wrong) == (PODS, [])
 
 
 def test_a_gate_that_closes_while_a_bookie_flushes_keeps_its_pod(automatic: World) -> None:

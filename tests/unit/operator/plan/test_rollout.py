@@ -134,6 +134,17 @@ def test_what_is_not_applied_or_not_seen_by_its_controller_is_not_rolled_out() -
     assert decided(replace(settled, children=untold)).action is None
 
 
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_a_bookie_of_another_fleet_must_take_writes_too(is_writable: bool) -> None:
+    """It may have flushed for a roll-out of its own cluster in the same metadata store."""
+    member = Member("other.fleet.zone-a.0", has_cookie=True, is_registered=True, is_writable=is_writable)
+    other = BookieCase(member.bookie_id, member.bookie_id, "", None, (), is_desired=False, is_ours=False, member=member)
+
+    found = decided(seen((*bookies(), other)))
+
+    assert (found.action is not None) is is_writable
+
+
 def test_a_turn_that_was_noted_is_ended_by_whoever_comes_next() -> None:
     prepared = but(FIRST, with_report, state=State.READ_ONLY)
 
