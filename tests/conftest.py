@@ -21,6 +21,6 @@ def pytest_runtest_makereport(
     """A test's error tells how the logs of its fixtures' processes end: no fixture sees the error itself."""
     if call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception):
         for given in getattr(item, "funcargs", {}).values():
-            if isinstance(given, children.Logged):
+            if isinstance(given, children.Logged) and callable(given.logs):  # the protocol asks for the name alone
                 children.explain(call.excinfo.value, given.logs())
     return (yield)
