@@ -1,5 +1,8 @@
 """The operator rolls out by itself on a real Kubernetes, under writers that note every acknowledged entry: an image, a
 setting, and an image that nobody can pull (spec/operator.md#Q1 to Q8). Nothing acknowledged is lost by any of it.
+
+The last by its name: a ledger that was written to while a bookie was away has one copy less until a replicator brings
+it, and the story's audit (`test_story`), on the same fleet, wants to find what the story lost and nothing else.
 """
 
 import json
