@@ -323,6 +323,7 @@ def test_a_loss_in_the_middle_is_healed_before_the_next_stop(automatic: World) -
     assert set(images(automatic).values()) == {"bookie:next"}
 
 
+@pytest.mark.slow
 def test_the_operator_dies_after_any_write_and_the_roll_out_ends_all_the_same(automatic: World, tmp_path: Path) -> None:
     after = 0
     while True:
@@ -384,6 +385,7 @@ def test_two_operators_that_both_believe_to_lead_stop_one_bookie(automatic: Worl
 EDITS = st.sampled_from(["image", "settings", "broken", "bad setting", "back", "kill", "lose", "silent", "heard"])
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(story=st.lists(st.tuples(EDITS, st.integers(1, 25), st.integers(0, 3)), max_size=6))
 def test_whatever_is_edited_and_breaks_no_stop_is_wrong_and_the_reverse_ends_where_it_began(
