@@ -5,7 +5,7 @@
 
 FROM debian:bookworm-slim AS python
 RUN apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends python3 \
+    && apt-get install -y -qq --no-install-recommends python3 tzdata \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 
 # What pyproject.toml asks for, without the rest of it, so that only a changed dependency counts.

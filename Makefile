@@ -4,7 +4,7 @@ VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest -q
 SOURCES := bookie operator/bookie_operator spark/pyspark_bookkeeper
 
-.PHONY: help install demo test check format lint types contracts unit simulation integration interop e2e fuzz soak attack bench bench-against bench-growth bench-spark proto crds image cluster cluster-images cluster-down
+.PHONY: help install demo test check format lint types contracts unit simulation model integration interop e2e fuzz soak attack mutants bench bench-against bench-growth bench-operator bench-spark proto crds image cluster cluster-images cluster-down
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -16,7 +16,7 @@ demo: install  ## the main job before your eyes: a bookie loses its volumes and 
 	@$(VENV)/python demo/demo.py
 
 test: install lint types contracts  ## everything; what CI runs
-	@$(PYTEST) --durations=15 tests/tidy tests/unit tests/simulation tests/integration tests/interop tests/e2e
+	@$(PYTEST) -n auto --durations=15 tests/tidy tests/unit tests/simulation && $(PYTEST) --durations=15 tests/integration tests/interop tests/e2e
 
 check: install format lint types contracts unit simulation  ## what a newcomer runs all day, under three minutes
 
@@ -38,14 +38,18 @@ unit: install  ## pure tests
 simulation: install  ## a short simulation on fresh seeds
 	@$(PYTEST) -n auto tests/simulation -m "not slow"
 
+model: install  ## every state of the model of BP-46, in its large spaces too, and the story of a loss for each rule taken away
+	@$(VENV)/python -m bookie.sim.model --large
+
 integration: install  ## real sockets, disks, ZooKeeper
 	@$(PYTEST) tests/integration
 
 interop: install  ## the official Java BookKeeper against ours
 	@$(PYTEST) tests/interop
 
-e2e: install  ## the operator, the charts and the image on a real Kubernetes
+e2e: install  ## the operator, the charts and the image on a real Kubernetes, then every scenario of a fleet's life
 	@$(PYTEST) tests/e2e
+	@$(PYTEST) --durations=0 tests/nightly
 
 fuzz: install  ## every reader of bytes that others wrote, under hostile ones (FUZZ_SECONDS=600, all together; SEED=)
 	@$(VENV)/python tests/fuzz/fuzz.py --seconds $(or $(FUZZ_SECONDS),600) $(if $(SEED),--seed $(SEED))
@@ -55,6 +59,9 @@ soak: install  ## hostile clients, kill -9 of real bookies under load, every fau
 
 attack: install  ## a stateful attacker over every port of a living bookie, judged for safety and for cost (SECONDS_MAX=600 FRAMES= SEED=)
 	@$(VENV)/python tests/soak/attack.py --seconds $(or $(SECONDS_MAX),600) $(if $(FRAMES),--frames $(FRAMES)) $(if $(SEED),--seed $(SEED))
+
+mutants: install  ## rules broken on purpose, one at a time: their tests must go red (ONLY='P17 bookie/quorum', CHANGED=a commit, JSON=1, JOBS=2)
+	@$(VENV)/python tests/mutants/make_mutants.py $(ONLY) $(if $(CHANGED),--changed $(CHANGED)) $(if $(JSON),--json) --jobs $(or $(JOBS),2)
 
 bench: install  ## ratios against the official Java bookie, measured in one run (WRITE_DOCS=1: into docs/BENCHMARKS.md)
 	@$(VENV)/python tests/bench/bench.py $(if $(WRITE_DOCS),--write-docs)
@@ -68,12 +75,16 @@ bench-growth: install  ## how cost grows with connections, ledgers, entry size, 
 bench-spark: install  ## Spark beside a plain loop of our client, the audit beside an anti-join, each in one run
 	@$(VENV)/python tests/bench/bench_spark.py && $(VENV)/python tests/bench/bench_audit.py
 
+bench-operator: install  ## 50 fleets of 12 bookies on a real API server: passes, calls and memory of the operator (CLUSTERS=50 REST=300)
+	@$(VENV)/python tests/bench/bench_operator.py --clusters $(or $(CLUSTERS),50) --seconds $(or $(REST),300)
+
 proto: install  ## generated modules from the .proto texts
 	@tools/proto.sh
 
 crds: install  ## crds/ and the CRD chart from the model, the page's reasons from their table
-	@$(VENV)/bookie-operator crds --output crds/bookieclusters.yaml --output charts/bookie-operator-crds/templates/bookieclusters.yaml
+	@$(VENV)/bookie-operator crds --output crds --output charts/bookie-operator-crds/templates
 	@$(VENV)/python tools/operator_page.py
+	@$(VENV)/python tools/dashboards.py
 
 image: install  ## the container image
 	@$(VENV)/python tests/cluster/cluster.py image

@@ -33,6 +33,7 @@ from timeline import Timeline
 from waiting import wait_for
 
 CLUSTER = "ledgers"  # its name in examples/bookiecluster.yaml
+EXAMPLE_URI = "zk+hierarchical://zookeeper:2181/ledgers"
 MARK_INCARNATION = "bookie.dev/incarnation"
 READY_TIMEOUT_S = 300.0
 POD_TIMEOUT_S = 180.0
@@ -43,8 +44,10 @@ class KubernetesStage:
     not_shown = ""
     poll_s = 0.5  # one look is two requests to the API server
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, cluster: str = CLUSTER) -> None:
         self.logs = logs
+        self.cluster = cluster  # metadata.name of the BookieCluster
+        self.writers = "workload" if cluster == CLUSTER else f"workload-{cluster}"  # their pod
         self._timeline: Timeline | None = None
         self._incarnation_before = 0
         self._pod_uid_before = ""
@@ -88,7 +91,9 @@ class KubernetesStage:
             detail=lambda: f"{self.status().get('summary', 'nothing yet')} bookies",
             poll_s=self.poll_s,
         )
-        self.kubectl("wait", "--for=condition=Ready", f"bookiecluster/{CLUSTER}", f"--timeout={READY_TIMEOUT_S:.0f}s")
+        self.kubectl(
+            "wait", "--for=condition=Ready", f"bookiecluster/{self.cluster}", f"--timeout={READY_TIMEOUT_S:.0f}s"
+        )
 
     # ---- the fleet ---------------------------------------------------------------------------------------------------
 
@@ -96,8 +101,8 @@ class KubernetesStage:
         return kube_tools.kubectl("--namespace", NAMESPACE, *arguments, timeout_s=timeout_s)
 
     def resource(self) -> dict[str, Any]:
-        """Return the demo's BookieCluster."""
-        found: dict[str, Any] = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", KIND, CLUSTER)
+        """Return the BookieCluster."""
+        found: dict[str, Any] = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", KIND, self.cluster)
         return found
 
     @property
@@ -118,12 +123,14 @@ class KubernetesStage:
 
     def start_workload(self) -> Oracle:
         with step("starting the workload pod"):
-            self.kubectl("delete", "pod", "workload", "--ignore-not-found")
-            kube_setup.apply(kube_setup.ROOT / "examples" / "workload.yaml")
-            self.kubectl("wait", "--for=condition=Ready", "pod/workload", f"--timeout={POD_TIMEOUT_S:.0f}s")
-        command = [*self._kubectl, "exec", "workload", "--", "bookie", "workload"]
-        uri = str(self.resource()["spec"]["metadataService"]["uri"])
-        follow = [*self._kubectl, "logs", "--follow", "--tail=1", "workload"]
+            self.kubectl("delete", "pod", self.writers, "--ignore-not-found")
+            uri = str(self.resource()["spec"]["metadataService"]["uri"])
+            text = (kube_setup.ROOT / "examples" / "workload.yaml").read_text()
+            text = text.replace("metadata:\n  name: workload\n", f"metadata:\n  name: {self.writers}\n")
+            kube_setup.apply_text(text.replace(f"={EXAMPLE_URI}\n", f"={uri}\n"))
+            self.kubectl("wait", "--for=condition=Ready", f"pod/{self.writers}", f"--timeout={POD_TIMEOUT_S:.0f}s")
+        command = [*self._kubectl, "exec", self.writers, "--", "bookie", "workload"]
+        follow = [*self._kubectl, "logs", "--follow", "--tail=1", self.writers]
         return Oracle(follow, command, uri=uri, log="/oracle", talk=self.logs / "oracle.log", restarts=True)
 
     # ---- the accident ------------------------------------------------------------------------------------------------

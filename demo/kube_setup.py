@@ -32,19 +32,18 @@ def uninstall() -> None:
         kube_tools.helm("uninstall", CRD_RELEASE, "--ignore-not-found")
 
 
-def install_operator() -> None:
+def install_operator(charts: Path = ROOT / "charts", image: str = kube_images.BOOKIE_IMAGE) -> None:
     """Install or upgrade both charts; return once the operator's Deployment is rolled out."""
-    image = kube_load.name_in_cluster(kube_images.BOOKIE_IMAGE)
-    repository, _, tag = image.rpartition(":")
+    repository, _, tag = kube_load.name_in_cluster(image).rpartition(":")
     # It watches the demo's namespace only: another operator of this cluster keeps its own.
     values = [f"image.repository={repository}", f"image.tag={tag}", f"watch.namespaces={{{NAMESPACE}}}"]
     # Else no loss of a shared disk's volume, and no end of a pod deleted by force, could be proven.
     values += ["persistentVolumes.read=true", "nodes.read=true"]
     settings = [word for value in values for word in ("--set", value)]
     with step("helm install: CRDs and operator"):
-        kube_tools.helm("upgrade", "--install", CRD_RELEASE, ROOT / "charts" / CRD_RELEASE, *_crd_flags())
+        kube_tools.helm("upgrade", "--install", CRD_RELEASE, charts / CRD_RELEASE, *_crd_flags())
         kube_tools.helm(
-            "upgrade", "--install", OPERATOR_RELEASE, ROOT / "charts" / OPERATOR_RELEASE,
+            "upgrade", "--install", OPERATOR_RELEASE, charts / OPERATOR_RELEASE,
             "--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout", "180s", *settings,
         )  # fmt: skip
 

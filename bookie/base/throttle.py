@@ -13,6 +13,10 @@ class Throttle:
         self._rate = rate_per_s
         self._free_at_ns = 0
 
+    def set_rate(self, rate_per_s: int | None) -> None:
+        """Let what is taken from now on go at another rate; what was taken before has its instant already."""
+        self._rate = rate_per_s
+
     def take(self, size: int, now_ns: int) -> int:
         """Take `size` tokens. Return the instant (ns) at which the caller may go on, `now_ns` or later."""
         if self._rate is None:

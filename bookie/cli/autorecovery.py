@@ -1,4 +1,4 @@
-"""`bookie autorecovery`: Java's auto-recovery as the metadata store shows it, and its switches."""
+"""`bookie autorecovery`: auto-recovery, ours and Java's, as the metadata store shows it, its switches, and `run`."""
 
 import argparse
 import time
@@ -7,25 +7,45 @@ from typing import Any, Protocol
 
 from bookie.base import ids
 from bookie.base.ids import BookieId
-from bookie.cli import output, where
+from bookie.cli import autorecovery_explain, autorecovery_maintenance, autorecovery_run, output, where
 from bookie.client import cluster
+from bookie.client.repair import queue_progress
 from bookie.client.repair.autorecovery import AutoRecovery
+from bookie.client.repair.queue_progress import Progress
 
 Verb = Callable[[AutoRecovery, argparse.Namespace], Awaitable[None]]
+_WORKERS = {
+    "worker": "WORKER",
+    "ledgersLeft": "LEDGERS LEFT",
+    "ledgersBlocked": "BLOCKED",
+    "entriesDone": "COPIED",
+    "entriesLeft": "TO COPY",
+    "bytesLeft": "BYTES",
+    "entriesPerSecond": "A SECOND",
+    "secondsLeft": "S LEFT",
+}
 _COLUMNS = {"ledger": "LEDGER", "missing": "MISSING", "markedSecondsAgo": "MARKED S AGO", "holder": "WORKED ON BY"}
 
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
-    _verb(verbs, "status", "show whether auto-recovery is on, which bookie audits and how many ledgers wait", _status)
+    _verb(
+        verbs,
+        "status",
+        "show whether auto-recovery is on, which bookie audits, how many ledgers wait, and how far our workers are",
+        _status,
+    )
     listing = _verb(verbs, "list", "list the ledgers that are marked because they lack replicas", _list)
     listing.add_argument("--missing", metavar="BOOKIE", help="list only ledgers that lack this bookie's replicas")
     listing.add_argument("--in-progress", action="store_true", help="list only ledgers that somebody repairs now")
     _verb(verbs, "enable", "switch auto-recovery on", _switch).set_defaults(enabled=True)
-    disable = _verb(verbs, "disable", "switch auto-recovery off, during planned work on bookies", _switch)
+    disable = _verb(verbs, "disable", "switch auto-recovery off, ours and Java's", _switch)
     disable.set_defaults(enabled=False)
     delay = _verb(verbs, "delay", "show or set how many seconds auto-recovery waits after the loss of a bookie", _delay)
     delay.add_argument("--set", type=int, metavar="SECONDS", dest="seconds", help="set the time to this")
+    autorecovery_run.add_parser(verbs)
+    autorecovery_explain.add_parser(verbs)
+    autorecovery_maintenance.add_parser(verbs)
     _verb(verbs, "audit", "make the auditor look for lost bookies now", _audit)
 
 
@@ -42,15 +62,36 @@ async def run(arguments: argparse.Namespace) -> int:
 
 
 async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
+    workers = await recovery.reports.read()
+    entries_left, bytes_left, seconds_left = queue_progress.together(list(workers.values()))
     facts = {
         "enabled": await recovery.is_enabled(),
         "auditor": await recovery.auditor(),
         "delaySeconds": await recovery.delay_s(),
         "underReplicated": len([marked async for marked in recovery.marked()]),
         "inProgress": len(await recovery.locks()),
+        "entriesLeft": entries_left,
+        "bytesLeft": bytes_left,
+        "secondsLeft": seconds_left,
     }
-    output.say(arguments, facts, output.facts(facts))
+    rows = [{"worker": name} | _told(progress) for name, progress in workers.items()]
+    lines = [output.facts(facts), *(output.table(rows, _WORKERS) if rows else ())]
+    output.say(arguments, facts | {"workers": rows}, "\n".join(lines))
     await tell_if_nobody_looks(recovery)
+
+
+def _told(progress: Progress) -> dict[str, Any]:
+    return {
+        "ledgersLeft": progress.ledgers_left,
+        "ledgersBlocked": progress.ledgers_blocked,
+        "entriesDone": progress.entries_done,
+        "bytesDone": progress.bytes_done,
+        "entriesLeft": progress.entries_left,
+        "bytesLeft": progress.bytes_left,
+        "entriesPerSecond": progress.entries_per_s,
+        "bytesPerSecond": progress.bytes_per_s,
+        "secondsLeft": progress.seconds_left,
+    }
 
 
 class Auditing(Protocol):
@@ -65,8 +106,8 @@ async def tell_if_nobody_looks(recovery: Auditing) -> None:
     """Warn the person when no auditor marks ledgers: then an empty list does not prove that every replica is there."""
     if await recovery.auditor() is None:
         output.tell(
-            "no bookie audits, so ledgers that lack replicas are not marked: start Java's auto-recovery, or look"
-            " with `bookie ledger check`"
+            "no bookie audits, so ledgers that lack replicas are not marked: start auto-recovery (`bookie autorecovery"
+            " run`), or look with `bookie ledger check`"
         )
     elif not await recovery.is_enabled():
         output.tell(

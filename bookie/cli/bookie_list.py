@@ -28,6 +28,16 @@ async def is_registered(store: MetadataStore, root: str, bookie_id: BookieId) ->
     return found != [None, None]
 
 
+async def check_known(store: MetadataStore, root: str, bookie_id: BookieId) -> None:
+    """Raise NodeMissing for an id that the cluster does not know: a mistyped id must not look like a bookie that holds
+    nothing any more. The caller has seen that no ledger names it."""
+    if bookie_id not in [bookie["id"] for bookie in await list_bookies(store, root)]:
+        raise errors.NodeMissing(
+            f"this cluster knows no bookie {bookie_id}: it has no cookie, and no ledger names it; `bookie cluster"
+            " list-bookies` shows those that there are"
+        )
+
+
 async def _facts(store: MetadataStore, path: str, name: str, state: str) -> dict[str, Any]:
     try:
         info = registration.load_service_info(BookieId(name), (await store.get(path)).data)

@@ -7,7 +7,7 @@ import argparse
 from typing import Any
 
 from bookie.base import errors, ids
-from bookie.cli import bookie_list, evacuate, output, where
+from bookie.cli import bookie_list, evacuate, output, references, where
 from bookie.client import cluster
 
 _COLUMNS = {"id": "BOOKIE", "state": "STATE", "address": "ADDRESS", "zone": "ZONE", "endpoints": "ENDPOINTS"}
@@ -40,6 +40,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         run=run_init,
     )
     init.add_argument("--if-missing", action="store_true", help="leave a cluster that exists as it is, and succeed")
+    references.add_parser(verbs)
     evacuate.add_parsers(verbs)
 
 

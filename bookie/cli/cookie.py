@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from bookie.base import errors, ids
-from bookie.cli import bookie_list, cookie_fix, output, server_options, settings, where
+from bookie.cli import cookie_fix, output, server_options, settings, where
 from bookie.client import cluster as clusters
+from bookie.client.repair import forgetting, remains
 from bookie.metadata import cookie, paths
 from bookie.metadata.cookie import Cookie
 from bookie.metadata.paths import MetadataUri
-from bookie.ports.metadata_store import MetadataStore, find, find_children
+from bookie.ports.metadata_store import ANY_VERSION, MetadataStore, find, find_children
 
 Verb = Callable[[MetadataStore, MetadataUri, argparse.Namespace], Awaitable[int]]
 _COLUMNS = {"place": "PLACE", "state": "STATE", "problem": "PROBLEM"}
@@ -36,7 +37,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     generate.add_argument("--output", type=Path, metavar="FILE", help="write it to this file (default: stdout)")
     create = _verb(verbs, "create", "put a saved cookie of a bookie back into the metadata store", _create, bookie=True)
     create.add_argument("file", type=Path, metavar="FILE", help="the saved cookie")
-    delete = _verb(verbs, "delete", "delete the cookie of a bookie that never returns", _delete, bookie=True)
+    delete = _verb(verbs, "delete", "forget a bookie that never returns: delete its cookie", _delete, bookie=True)
     delete.add_argument(
         "--force",
         action="store_true",
@@ -148,13 +149,15 @@ async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
 
 async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
     bookie_id = ids.parse_bookie_id(arguments.bookie)
+    await store.sync(uri.root)
     stored = await find(store, paths.cookie(uri.root, bookie_id))
-    if stored is None:
+    if where := await forgetting.living(store, uri.root, bookie_id):
+        raise errors.GrantRefused("alive", f"a process of bookie {bookie_id} runs ({where}): stop it first")
+    left = "" if stored is not None else await remains.of(store, uri.root, bookie_id)
+    if stored is None and not left:
         raise errors.NodeMissing(
             f"bookie {bookie_id} has no cookie in this cluster; `bookie cluster list-bookies` shows those that have"
         )
-    if await bookie_list.is_registered(store, uri.root, bookie_id):
-        raise errors.GrantRefused("alive", f"bookie {bookie_id} is registered: stop it first")
     naming = await _count_naming(store, uri, bookie_id)
     if naming and not arguments.force:
         raise errors.GrantRefused(
@@ -162,10 +165,20 @@ async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
             f"{naming} ledgers name bookie {bookie_id}: replace it in them first (`bookie cluster decommission` does"
             " both), or add --force",
         )
-    plan = [f"plan: delete the cookie of {bookie_id} (version {stored.version}); {naming} ledgers name the bookie"]
+    what = f"delete the cookie of {bookie_id} (version {stored.version})" if stored else f"forget {bookie_id} ({left})"
+    plan = [f"plan: {what}; {naming} ledgers name the bookie", "from then on nobody waits for what its disks hold"]
     if not output.consents(arguments, plan):
         return 0
-    await store.delete(paths.cookie(uri.root, bookie_id), stored.version)
+    try:
+        await forgetting.forget(
+            store,
+            uri.root,
+            bookie_id,
+            cookie_version=ANY_VERSION if stored is None else stored.version,
+            needs_cookie=stored is not None,
+        )
+    except (errors.VersionConflict, errors.NodeExists, errors.NodeMissing) as error:
+        raise errors.GrantRefused("alive", f"records of bookie {bookie_id} changed meanwhile: {error}") from None
     output.say(arguments, {"bookie": bookie_id, "deleted": True}, f"the cookie of {bookie_id} is deleted")
     return 0
 

@@ -5,7 +5,6 @@ neither an auditor nor a worker has to run. Rules: spec/metadata.md#M34.
 """
 
 import argparse
-import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +12,10 @@ from bookie.base import errors, ids
 from bookie.base.ids import BookieId, LedgerId
 from bookie.cli import bookie_list, output, where
 from bookie.client import Client
-from bookie.client.repair.evacuation import AffectedLedger, Evacuation
-from bookie.metadata import paths
-from bookie.ports.metadata_store import DeleteOp, MetadataStore
+from bookie.client.repair import forgetting
+from bookie.client.repair.evacuation import Evacuation
+from bookie.client.repair.naming import AffectedLedger, MayHold
+from bookie.ports.metadata_store import MetadataStore
 
 _LEFT_COLUMNS = {"ledger": "LEDGER", "reason": "LEFT BECAUSE"}
 # A second attempt draws other bookies and finds others done repairing; who fails twice needs a person.
@@ -113,9 +113,11 @@ async def run_decommission(arguments: argparse.Namespace) -> int:
     report = _Report([bookie_id])
     async with where.client(arguments) as client, where.store(arguments) as (store, uri, _):
         await _refuse_alive(store, uri.root, bookie_id)
-        evacuation = _evacuation(client, report, arguments)
+        # What it held nobody can ask, and a recovery names the bookies that it brought in only when it closes the
+        # ledger: so each ledger IN_RECOVERY is closed before the cookie goes (spec/metadata.md#M42).
+        evacuation = _evacuation(client, report, arguments, may_hold=lambda _: True)
         found = await _look(client, evacuation, arguments)
-        await _refuse_unknown(client, report, found)
+        await _refuse_unknown(client, report, [named for named in found if not named.is_recovered])
         if not output.consents(arguments, [*_plan(report, found, arguments), "then delete its cookie for good"]):
             return 0
         for _ in range(_ROUNDS):
@@ -124,42 +126,24 @@ async def run_decommission(arguments: argparse.Namespace) -> int:
             if not found or report.left:
                 break
         for named in found:
-            report.left.setdefault(named.ledger_id, named.problem or "it names the bookie again")
+            report.left.setdefault(named.ledger_id, named.problem or f"again: {named.role}")
         await _refuse_alive(store, uri.root, bookie_id)
         if not report.left:
             try:
-                report.forgotten = await forget(store, uri.root, bookie_id)
-            except errors.VersionConflict:
+                report.forgotten = await forgetting.forget(store, uri.root, bookie_id)
+            except (errors.VersionConflict, errors.NodeExists, errors.NodeMissing):
                 raise errors.GrantRefused(
                     "alive",
                     f"no ledger names bookie {bookie_id} any more, but its records changed meanwhile, so a process of"
                     " it runs: stop that process, then run the command again",
                 ) from None
+            if not report.forgotten:
+                output.tell(f"bookie {bookie_id} had no cookie")
     return report.tell(arguments, evacuation)
 
 
-async def forget(store: MetadataStore, root: str, bookie_id: BookieId) -> bool:
-    """Delete the cookie of `bookie_id` and the record of its journals' position, in one transaction. Return False
-    without a cookie.
-
-    The position is about this life's disks only: without the cookie no process compares anything with it, and a new
-    bookie that gets this id must not find it. Raises VersionConflict, NodeMissing when another process changes either
-    record meanwhile: then both stay as they were.
-    """
-    cookie, position = paths.cookie(root, bookie_id), paths.position(root, bookie_id)
-    try:
-        gone = [DeleteOp(cookie, (await store.get(cookie)).version)]
-    except errors.NodeMissing:
-        output.tell(f"bookie {bookie_id} had no cookie")
-        return False
-    with contextlib.suppress(errors.NodeMissing):  # of Java's bookies, and of those that never journaled
-        gone.append(DeleteOp(position, (await store.get(position)).version))
-    await store.transact(gone)
-    return True
-
-
 async def _refuse_alive(store: MetadataStore, root: str, bookie_id: BookieId) -> None:
-    if await bookie_list.is_registered(store, root, bookie_id):
+    if await forgetting.living(store, root, bookie_id):
         raise errors.GrantRefused(
             "alive",
             f"bookie {bookie_id} is registered: stop it first, or make it read-only and use `bookie cluster"
@@ -168,24 +152,23 @@ async def _refuse_alive(store: MetadataStore, root: str, bookie_id: BookieId) ->
 
 
 async def _refuse_unknown(client: Client, report: _Report, found: list[AffectedLedger]) -> None:
-    """Refuse an id that the cluster does not know: a mistyped id must not look like a bookie that holds nothing any
-    more."""
+    """Refuse an id that the cluster does not know (`bookie_list.check_known`)."""
     if found:
         return
-    known = [*await client.admin.known_bookies(), *(record.bookie_id for record in await client.admin.bookies())]
+    ledgers = client.shared.ledgers
     for bookie_id in report.bookies:
-        if bookie_id not in known:
-            raise errors.NodeMissing(
-                f"this cluster knows no bookie {bookie_id}: it has no cookie, and no ledger names it; `bookie cluster"
-                " list-bookies` shows those that there are"
-            )
+        await bookie_list.check_known(ledgers.store, ledgers.root, bookie_id)
 
 
-def _evacuation(client: Client, report: _Report, arguments: argparse.Namespace) -> Evacuation:
+def _evacuation(
+    client: Client, report: _Report, arguments: argparse.Namespace, *, may_hold: MayHold | None = None
+) -> Evacuation:
     rate = arguments.bytes_per_second
     if rate is not None and rate < 1:
         raise errors.BadInput(f"--bytes-per-second is {rate}: it must be at least 1")
-    return Evacuation(client.shared, report.bookies, bytes_per_s=rate, may_end=not arguments.skip_open)
+    return Evacuation(
+        client.shared, report.bookies, bytes_per_s=rate, may_end=not arguments.skip_open, may_hold=may_hold
+    )
 
 
 async def _look(client: Client, evacuation: Evacuation, arguments: argparse.Namespace) -> list[AffectedLedger]:
@@ -225,7 +208,7 @@ async def _move(evacuation: Evacuation, found: list[AffectedLedger], report: _Re
     waiting = [named.ledger_id for named in found if not named.problem]
     with output.progress("moving ledgers", len(waiting)) as done:
         for attempt in range(_ATTEMPTS):
-            left = await evacuation.move_many(waiting, lambda: done(1))
+            left = await evacuation.move_many(waiting, lambda _: done(1))
             for ledger_id in waiting:
                 report.left.pop(ledger_id, None)
             report.left |= left

@@ -35,6 +35,11 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         verbs, "grant", "allow a bookie that lost its volumes to rebuild them from its peers", *flags, run=run_grant
     )
     output.add_consent(grant)
+    grant.add_argument(
+        "--give-up-stale",
+        action="store_true",
+        help="also for volumes that went back in time: keep what they have, give up what they lack",
+    )
     grant.add_argument("--wait", action="store_true", help="print every step until the repair is done")
 
 
@@ -53,21 +58,21 @@ def run_report(arguments: argparse.Namespace) -> int:
 def run_grant(arguments: argparse.Namespace) -> int:
     with where.admin(arguments) as bookie:
         report = bookie.ask(calls.storage_report(fresh=True))
-        problem = reports.why_not(report)
+        problem = reports.why_not(report, gives_up_stale=arguments.give_up_stale)
         if problem is not None:
             raise errors.GrantRefused("not_waiting", f"no grant was given: {problem}")
         if not output.consents(arguments, reports.plan(report)):
             return 0
-        grant_id = _grant(bookie, report)
+        grant_id = _grant(bookie, report, accepts_stale=arguments.give_up_stale)
         output.say(arguments, {"grantId": grant_id}, f"granted {grant_id}")
         if arguments.wait:
             return follow(bookie, as_json=arguments.json, to_the_end=True)
     return 0
 
 
-def _grant(bookie: "AdminClient", report: StorageReport) -> str:
+def _grant(bookie: "AdminClient", report: StorageReport, *, accepts_stale: bool) -> str:
     """Send a grant; return its id."""
-    grant = reports.grant_for(report, f"bookie integrity grant by {who.caller()}")
+    grant = reports.grant_for(report, f"bookie integrity grant by {who.caller()}", accepts_stale=accepts_stale)
     answer = bookie.ask(calls.grant(grant))
     if not answer.is_accepted:
         raise errors.GrantRefused(answer.refused_reason, f"the bookie refused: {answer.refused_reason}: {answer.text}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from bookie.base import errors, ids
 from bookie.base.ids import LedgerId
-from bookie.cli import output, replicas, where
+from bookie.cli import accepted_loss, output, replicas, where
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.metadata.ledger import LedgerMetadata
 
@@ -48,6 +48,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     )
     delete = _verb(verbs, "delete", "delete a ledger for good", _delete, ledger=True)
     output.add_consent(delete)
+    accepted_loss.add_parser(verbs)
     check = _verb(
         verbs, "check", "look whether each bookie has its copies of a closed ledger's entries", _check, ledger=True
     )

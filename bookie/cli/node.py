@@ -1,18 +1,31 @@
 """`bookie node`: shows what one running bookie does, and gives it orders, over its admin port."""
 
 import argparse
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bookie.base.units import format_bytes
 from bookie.cli import output, reports, where
-from bookie.ports.admin import Compaction, GarbageReport
+from bookie.ports.admin import (
+    Compaction,
+    DrainAction,
+    DrainStatus,
+    FillAction,
+    FillStatus,
+    GarbageReport,
+    OpenLedgers,
+)
 from bookie.rpc import calls, encoding
 
 if TYPE_CHECKING:
     from bookie.rpc.client import AdminClient
 
+_BLOCKED_COLUMNS = {"ledgerId": "LEDGER", "reason": "NOT MOVED YET BECAUSE"}
 _BAD_COLUMNS = {"ledgerId": "LEDGER", "entryId": "ENTRY", "logId": "LOG", "offset": "OFFSET", "reason": "REASON"}
+
+_LOOK_INTERVAL_S = 1.0
 
 Verb = Callable[["AdminClient", argparse.Namespace], int]
 
@@ -46,10 +59,40 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         _release,
     )
     output.add_consent(release)
+    drain = _verb(
+        verbs,
+        "drain",
+        "let a bookie leave alive: it takes no more entries, and moves what it holds to others while it serves",
+        _drain,
+    )
+    what = drain.add_mutually_exclusive_group()
+    what.add_argument("--status", action="store_true", help="only show how far it is")
+    what.add_argument("--cancel", action="store_true", help="stay after all: what is moved stays moved")
+    drain.add_argument(
+        "--open-ledgers",
+        choices=[each.value for each in OpenLedgers],
+        default=OpenLedgers.WAIT.value,
+        help="wait until writers close their ledgers or replace the bookie (default), or close the ledgers, which"
+        " fences off their writers",
+    )
+    drain.add_argument(
+        "--dead", default="", metavar="BOOKIE", help="empty this other bookie instead, which is dead for good"
+    )
+    drain.add_argument(
+        "--bytes-per-second", type=int, default=0, metavar="N", help="copy at most so many (default: as repairs do)"
+    )
     scrub = _verb(
         verbs, "scrub", "show how far a bookie has checked every entry's bytes, and which entries are bad", _scrub
     )
     scrub.add_argument("--start", action="store_true", help="begin a pass over all entries now")
+    fill = _verb(
+        verbs,
+        "fill-holes",
+        "show whether a bookie lacks entries that were written while it was away, and make it fetch them",
+        _fill_holes,
+    )
+    fill.add_argument("--start", action="store_true", help="begin to look and to fetch now, unless it does so already")
+    fill.add_argument("--watch", action="store_true", help="print every step until it ends")
 
 
 def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentParser:
@@ -71,6 +114,8 @@ def _show(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
 def _set_mode(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     state = bookie.ask(calls.set_read_only(arguments.read_only)).value
     output.say(arguments, {"state": state}, state)
+    if not arguments.read_only and bookie.ask(calls.storage_report(fresh=False)).is_draining:
+        output.tell("it stays read-only because it drains: `bookie node drain --cancel` ends that")
     return 0
 
 
@@ -121,6 +166,36 @@ def release_plan(held: GarbageReport) -> list[str]:
     ]
 
 
+def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
+    """Exit code 0: the order is taken; of --status: the bookie is empty. 6: it is not, or nobody looked."""
+    action = DrainAction.CANCEL if arguments.cancel else DrainAction.LOOK if arguments.status else DrainAction.START
+    order = calls.drain(
+        action,
+        bytes_per_second=arguments.bytes_per_second,
+        open_ledgers=OpenLedgers(arguments.open_ledgers),
+        bookie_id=arguments.dead,
+    )
+    return tell_drain(arguments, bookie.ask(order))
+
+
+def tell_drain(arguments: argparse.Namespace, status: DrainStatus) -> int:
+    """Print the status of a drain; return the exit code."""
+    shown = encoding.to_json(status)
+    if arguments.json:
+        output.say(arguments, shown, "")
+    else:
+        output.say(arguments, shown, output.facts({name: value for name, value in shown.items() if name != "blocked"}))
+        if status.blocked:
+            output.rows(arguments, shown["blocked"], _BLOCKED_COLUMNS)
+    if arguments.cancel and status.is_draining:
+        return 1
+    if not arguments.status:
+        return 0
+    if not status.is_draining:
+        output.tell("this bookie does not drain (a restart forgets a drain): `bookie node drain` begins one")
+    return output.EXIT_OF[output.WHOLE if status.is_empty else output.NOT_KNOWN]
+
+
 def _scrub(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     report = encoding.to_json(bookie.ask(calls.scrub(start=arguments.start)))
     bad = report["bad"]
@@ -137,3 +212,38 @@ def _scrub(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
         output.tell("this bookie has not finished a pass over all its entries since it started: nothing is known yet")
     # The command was asked to start a pass, and did; the next `node scrub` tells what the pass finds.
     return 0 if arguments.start and outcome == output.NOT_KNOWN else output.EXIT_OF[outcome]
+
+
+def _fill_holes(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
+    status = bookie.ask(calls.fill_holes(FillAction.START if arguments.start else FillAction.LOOK))
+    _say_fill(arguments, status)
+    while arguments.watch and (status.is_running or status.is_waiting):
+        threading.Event().wait(_LOOK_INTERVAL_S)
+        before, status = status, bookie.ask(calls.fill_holes(FillAction.LOOK))
+        if _progress(status) != _progress(before):
+            _say_fill(arguments, status)
+    outcome = outcome_of(status)
+    if outcome == output.NOT_KNOWN and not arguments.start:
+        output.tell(status.reason or "it looks still: ask again, or follow it with --watch")
+    # The command was asked to start a run, and did; `--watch`, or the next look, tells what the run finds.
+    is_started = arguments.start and not arguments.watch and outcome == output.NOT_KNOWN
+    return 0 if is_started else output.EXIT_OF[outcome]
+
+
+def outcome_of(status: FillStatus) -> str:
+    """Return what a fill proves: nothing while one is under way or before one has ended."""
+    if status.is_running or status.is_waiting or status.ended_ms_ago < 0:
+        return output.NOT_KNOWN
+    if status.is_whole:
+        return output.WHOLE
+    return output.DAMAGE if status.blocked_count else output.NOT_KNOWN
+
+
+def _say_fill(arguments: argparse.Namespace, status: FillStatus) -> None:
+    shown = {"outcome": outcome_of(status), **encoding.to_json(status)}
+    output.say(arguments, shown, reports.fill_line(status))
+
+
+def _progress(status: FillStatus) -> FillStatus:
+    """Return `status` without what changes while nothing happens."""
+    return replace(status, began_ms_ago=0, ended_ms_ago=min(0, status.ended_ms_ago))

@@ -4,7 +4,7 @@ import uuid
 
 from bookie.base import units
 from bookie.base.ids import Incarnation
-from bookie.ports.admin import Contents, Grant, RepairStatus, State, StorageReport, Verdict
+from bookie.ports.admin import Contents, FillStatus, Grant, RepairStatus, State, StorageReport, Verdict
 
 _GRANT_TTL_MS = 300_000
 
@@ -42,8 +42,16 @@ def verdict_of(report: StorageReport) -> str:
     return report.verdict.value if report.verdict else "VERDICT_UNSPECIFIED"
 
 
-def why_not(report: StorageReport) -> str | None:
-    """Return why this bookie must not be given a grant, as one sentence; None when it may be given one."""
+def why_not(report: StorageReport, *, gives_up_stale: bool = False) -> str | None:
+    """Return why this bookie must not be given a grant, as one sentence; None when it may be given one.
+    `gives_up_stale`: the caller knows that volumes went back in time, and gives up what they lack."""
+    if report.verdict is Verdict.STALE and gives_up_stale:
+        return None
+    if report.verdict is Verdict.STALE:
+        return (
+            f"bookie {report.bookie_id} is held ({verdict_of(report)}): {report.reason}. Bring the newer volume"
+            " back; if there is none, --give-up-stale goes on with what this one has"
+        )
     if report.verdict is not None and report.verdict.is_held:
         return f"bookie {report.bookie_id} is held ({verdict_of(report)}): {report.reason}"
     if report.state is not State.WAITING_GRANT or report.verdict is not Verdict.LOST:
@@ -81,7 +89,26 @@ def progress_line(status: RepairStatus) -> str:
     return line
 
 
-def grant_for(report: StorageReport, issued_by: str, given_by: str = "") -> Grant:
+def fill_line(status: FillStatus) -> str:
+    """Return what a fill found and did; one more line for each blocked ledger that it names."""
+    if status.is_running or status.is_waiting:
+        state = "looks" if status.is_running else "waits"
+    elif status.ended_ms_ago < 0:
+        state = "not begun"
+    else:
+        state = "whole" if status.is_whole else "not whole"
+    lines = [
+        f"{state}: {status.ledgers_done} of {status.ledgers_total} ledgers looked at, {status.entries_missing} entries"
+        f" missing; {status.entries_copied} entries, {units.format_bytes(status.bytes_copied)} fetched"
+        f"{f'; {status.reason}' if status.reason else ''}"
+    ]
+    lines += [f"  ledger {ledger.ledger_id}: {ledger.reason}" for ledger in status.blocked]
+    if status.blocked_count > len(status.blocked):
+        lines.append(f"  and {status.blocked_count - len(status.blocked)} more ledgers")
+    return "\n".join(lines)
+
+
+def grant_for(report: StorageReport, issued_by: str, given_by: str = "", *, accepts_stale: bool = False) -> Grant:
     """Return a grant for exactly what `report` shows."""
     return Grant(
         grant_id=f"cli-{uuid.uuid4()}",
@@ -94,4 +121,5 @@ def grant_for(report: StorageReport, issued_by: str, given_by: str = "") -> Gran
         ttl_ms=_GRANT_TTL_MS,
         issued_by=issued_by,
         given_by=given_by,
+        accepts_stale=accepts_stale,
     )

@@ -5,6 +5,7 @@ that would protect nothing are refused: a bookie that should ask for a proof and
 does not start.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from bookie.base.errors import BadInput
@@ -14,8 +15,6 @@ from bookie.runtime import jaas
 from bookie.server.security import SecurityOptions
 from bookie.settings import classes
 from bookie.settings.values import Settings
-
-_USER_PREFIX = "user_"
 
 
 def security_options(settings: Settings) -> SecurityOptions:
@@ -60,6 +59,7 @@ def _tls(settings: Settings, *, is_server: bool) -> TlsOptions:
         trust_password_file=settings.text("tlsTrustStorePasswordPath"),
         needs_client_certificate=is_server and needs_client_certificate,
         checks_host_name=settings.is_true("tlsHostnameVerificationEnabled"),
+        may_be_plain=not is_server and settings.is_true("tlsPeersMayBePlain"),
         protocols=_protocols(settings.names("tlsEnabledProtocols")),
         ciphers=settings.names("tlsEnabledCipherSuites"),
     )
@@ -71,11 +71,12 @@ def _protocols(asked: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in PROTOCOLS if name in asked) or asked
 
 
-def _users(settings: Settings) -> dict[str, Secret]:
-    options = _section(settings, "saslJaasBookieSectionName")
-    return {
-        name.removeprefix(_USER_PREFIX): password for name, password in options.items() if name.startswith(_USER_PREFIX)
-    }
+def _users(settings: Settings) -> Mapping[str, Secret]:
+    path = _jaas_file(settings)
+    try:
+        return jaas.Users(path, settings.text("saslJaasBookieSectionName"))
+    except BadInput as error:
+        raise BadInput(f"saslJaasFile {error}") from None
 
 
 def _own_password(settings: Settings) -> tuple[str, Secret]:
@@ -87,12 +88,17 @@ def _own_password(settings: Settings) -> tuple[str, Secret]:
     return options["username"].reveal(), options["password"]
 
 
-def _section(settings: Settings, key: str) -> dict[str, Secret]:
+def _jaas_file(settings: Settings) -> str:
     path = settings.text("saslJaasFile")
     if not path:
         raise BadInput(
             "SASL needs a JAAS file: set saslJaasFile to the file that -Djava.security.auth.login.config names in Java"
         )
+    return path
+
+
+def _section(settings: Settings, key: str) -> dict[str, Secret]:
+    path = _jaas_file(settings)
     try:
         return jaas.read_section(path, settings.text(key))
     except BadInput as error:

@@ -100,6 +100,7 @@ def _check_not_taken(effective: "Effective") -> None:
 
 async def _serve(effective: "Effective") -> int:
     from bookie.runtime import admin, loop, memory, metrics
+    from bookie.runtime import log as runtime_log
     from bookie.runtime.admin_callers import Callers
     from bookie.runtime.world import open_world
     from bookie.server.bookie import Bookie
@@ -118,6 +119,7 @@ async def _serve(effective: "Effective") -> int:
     )
     async with open_world(effective.host, effective.metadata_security) as world:
         node = Bookie(options, world)
+        node.live.take_with("logLevel", lambda level: runtime_log.set_level(str(level)))
         loop.settle_memory()
         loop.on_uncaught(node.uncaught)
         loop.on_stop_signals(node.request_stop)

@@ -18,6 +18,7 @@ from bookie.runtime import host, metadata_access
 from bookie.server.options import ServerOptions
 from bookie.server.security import SecurityOptions
 from bookie.settings import contradictions
+from bookie.settings.table import LIVE
 from bookie.settings.values import DEFAULT, Settings
 from bookie.storage.collect_options import BrakeOptions, CompactionOptions
 from bookie.storage.options import StorageOptions
@@ -130,6 +131,7 @@ def _server_options(
         listen_host=settings.text("listeningAddress"),
         metadata_uri=settings.text("metadataServiceUri"),
         zone=settings.text("zone"),
+        machine=settings.text("machine"),
         http_port=None if http is None else http.port,
         session_timeout_ms=settings.number("zkTimeout"),
         answers_under_lease=settings.is_true("answersUnderLease"),
@@ -147,6 +149,7 @@ def _server_options(
         security=security,
         storage=storage,
         integrity=integrity,
+        live={key: settings.text(key) for key in LIVE if not settings.values[key].is_default},
     )
 
 
@@ -156,6 +159,7 @@ def _integrity(settings: Settings) -> IntegrityOptions:
         volume_proof=settings.text("volumeProof"),
         shared_filesystem_ok=settings.names("allowSharedFilesystem"),
         copy_rate_bytes_per_s=settings.optional("copyRateBytesPerSecond"),
+        fill_after_boot=settings.is_true("fillHolesAfterBoot"),
         open_ledger_grace_ms=settings.number("openLedgerRereplicationGracePeriod"),
     )
 

@@ -105,7 +105,7 @@ def _admin_of(arguments: argparse.Namespace) -> tuple[str, str]:
         if loaded.text("adminSocket"):
             return f"unix:{loaded.text('adminSocket')}", ""
         host = loaded.text("listeningAddress") or loaded.text("advertisedAddress")
-        address = f"{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{loaded.text('adminPort')}"
+        address = f"{'127.0.0.1' if host in ('', '0.0.0.0', '::') else host}:{loaded.text('adminPort')}"
         return address, loaded.text("bookieId") if loaded.values["adminPort"].is_default else ""
     if os.environ.get(SOCKET_VARIABLE):
         return f"unix:{os.environ[SOCKET_VARIABLE]}", ""

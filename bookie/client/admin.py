@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
 from bookie.client import arguments
+from bookie.client.ledgers import in_batches
 from bookie.client.net.watcher import BookieRecord
 from bookie.client.read import lac
 from bookie.client.shared import Shared
@@ -14,7 +15,7 @@ from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.metadata_store import find_children
 
-# Records asked for at once: a store answers thousands of reads a second, but only when the client overlaps them.
+# Records asked for at once.
 SNAPSHOT_BATCH = 256
 
 
@@ -83,15 +84,10 @@ class ClusterAdmin:
         `unreadable` gets the reason for each record that cannot be read; without it such a record raises BadInput
         naming its ledger.
         """
-        batch: list[LedgerId] = []
-        async for ledger_id in self._shared.ledgers.iterate() if ledger_ids is None else _each(ledger_ids):
-            batch.append(ledger_id)
-            if len(batch) == SNAPSHOT_BATCH:
-                for found in await self._records(batch, unreadable):
-                    yield found
-                batch = []
-        for found in await self._records(batch, unreadable):
-            yield found
+        wanted = self._shared.ledgers.iterate() if ledger_ids is None else _each(ledger_ids)
+        async for batch in in_batches(wanted, SNAPSHOT_BATCH):
+            for found in await self._records(batch, unreadable):
+                yield found
 
     async def _records(
         self, ledger_ids: list[LedgerId], unreadable: dict[LedgerId, str] | None

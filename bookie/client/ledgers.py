@@ -6,7 +6,7 @@ such ledger" for a store that could not be read. Rules: spec/metadata.md#M7, M8,
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 
 from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, LedgerId
@@ -29,6 +29,22 @@ LEGACY_ID_END = 10**10  # ten digits
 _CREATE_ATTEMPTS = 20
 _PUT_ATTEMPTS = 5
 _HOB_KEPT = 3
+
+
+async def in_batches(ledger_ids: AsyncIterable[LedgerId], size: int) -> AsyncIterator[list[LedgerId]]:
+    """Yield the ids in their order, `size` at a time, the last ones with fewer; no empty batch.
+
+    A metadata store answers thousands of reads a second, but only to a client that overlaps them: so whoever looks at
+    many records asks for those of one batch together.
+    """
+    batch: list[LedgerId] = []
+    async for ledger_id in ledger_ids:
+        batch.append(ledger_id)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 class LedgerStore:

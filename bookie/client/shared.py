@@ -66,7 +66,9 @@ class Shared:
             filled = tuple(found.get(slot, bookie_id) for slot, bookie_id in enumerate(ensemble))
             # Never the failed bookies themselves, even when others have taken their slots.
             free = [one for one in candidates if one.bookie_id not in ensemble and one.bookie_id not in without]
-            found |= placement.replace(schedule, filled, rest, free, zones=zones, zones_min=zones_min)
+            found |= placement.replace(
+                schedule, filled, rest, free, zones=zones, machines=self.watcher.machines(), zones_min=zones_min
+            )
         return found
 
     def _drawn(self) -> tuple[list[Candidate], list[Candidate]]:

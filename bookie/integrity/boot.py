@@ -6,6 +6,7 @@ The order, and why it is safe:
       │        UNCLEAN ── note ──── open ── phase one ─── next sentinels ─► record CAS ─► DIRTY ─► serve
       │        BOOTSTRAP ─ sentinels ── open ─ phase one ─ cookie+record CAS ─► cookies, sentinels ─► DIRTY ─► serve
       │        LOST, granted ─ sentinels, note ─ open ─ phase one ─ cookie+record CAS ─► cookies, … DIRTY ─► serve
+      │        STALE, granted ─ the same; what the volumes have is kept, and believed only where it is read
       │        RESUME ──── note ──── open ── phase one ── cookies, next sentinels ─► record CAS ─► DIRTY ─► serve
       └───── held, or LOST without a grant: wait, alive; write nothing; look again
 
@@ -25,25 +26,30 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.base.throttle import Throttle
 from bookie.client import cluster
 from bookie.client.client import Client
 from bookie.client.ledgers import LedgerStore
 from bookie.client.options import ClientOptions
+from bookie.integrity import asides, members, notes, phase_one, stamps, volumes
 from bookie.integrity import grant as grants
-from bookie.integrity import members, notes, phase_one, stamps, volumes
+from bookie.integrity.fill import HoleFiller
+from bookie.integrity.fill_progress import FillProgress
 from bookie.integrity.gate import BootGate, BootPhase
 from bookie.integrity.identity import IdentityStore
 from bookie.integrity.inspection import BookieInspector, Inspection
 from bookie.integrity.ledgers import Loss
+from bookie.integrity.means import RepairMeans
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.notes import Note
+from bookie.integrity.opener import ClientOpener
 from bookie.integrity.options import IntegrityOptions
-from bookie.integrity.phase_two import ClientOpener, LimboRepair
+from bookie.integrity.phase_two import LimboRepair
 from bookie.integrity.progress import BootProgress
 from bookie.metadata import paths
 from bookie.metadata.cookie import IncarnationRecord
 from bookie.ports import World
-from bookie.ports.admin import Contents, Grant, Member, State, StorageReport, Verdict
+from bookie.ports.admin import Aside, Contents, Grant, Member, State, StorageReport, Verdict
 from bookie.ports.metadata_store import CheckOp, MetadataStore
 from bookie.storage import dirs, restart
 from bookie.storage.options import StorageOptions
@@ -71,20 +77,27 @@ class Boot:
         self.progress = BootProgress(world.clock)
         self.record: IncarnationRecord | None = None  # ours, once this boot is the current one
         self.store: EntryStore | None = None  # protected and open, from then on
-        self._bookie_id = bookie_id
+        self.bookie_id = bookie_id
+        self.options = options
         self._storage = storage
-        self._options = options
         self._world = world
         self._uri = paths.parse_uri(client.metadata_uri)
         self._client_options = client
         self._volumes = volumes.configured(storage)
         self._retry = MetadataRetry(world.clock)
+        self.copy_rate_bytes_per_s = options.copy_rate_bytes_per_s
+        self._throttle = Throttle(options.copy_rate_bytes_per_s)
         self._boot_id = world.entropy.token(_TOKEN_SIZE).hex()
         self._phase = BootPhase(self.progress)
         self._gate = BootGate(bookie_id, storage, options, world, self._retry, self._phase, boot_id=self._boot_id)
         self._identities: IdentityStore | None = None
         self._ledgers: LedgerStore | None = None
         self._metadata: MetadataStore | None = None
+
+    def set_copy_rate(self, bytes_per_s: int | None) -> None:
+        """Copy at this rate from now on; a drain that has begun keeps its own. None: no limit."""
+        self.copy_rate_bytes_per_s = bytes_per_s
+        self._throttle.set_rate(bytes_per_s)
 
     # ---- the order of things -----------------------------------------------------------------------------------------
 
@@ -108,7 +121,7 @@ class Boot:
             try:
                 seen = await self._claim(seen)
                 match seen.decision.verdict:
-                    case Verdict.BOOTSTRAP | Verdict.LOST:
+                    case Verdict.BOOTSTRAP | Verdict.LOST | Verdict.STALE:
                         return await self._new_incarnation(seen, grant_id, fail)
                     case Verdict.RESUME | Verdict.UNCLEAN | Verdict.HEALTHY:
                         return await self._same_incarnation(seen, fail)
@@ -129,12 +142,12 @@ class Boot:
         self._metadata = metadata
         self._ledgers = await self._retry.read(lambda: cluster.open_ledgers(metadata, self._uri))
         self._identities = IdentityStore(
-            metadata, self._uri.root, self._bookie_id, self._retry, self._world.clock, boot_id=self._boot_id
+            metadata, self._uri.root, self.bookie_id, self._retry, self._world.clock, boot_id=self._boot_id
         )
         self._gate.inspector = BookieInspector(
-            self._bookie_id,
+            self.bookie_id,
             self._storage,
-            self._options,
+            self.options,
             self._world,
             self._identities,
             self._ledgers,
@@ -149,7 +162,7 @@ class Boot:
         it acknowledged is in its journal, or it is UNCLEAN when it comes back.
         """
         assert self._identities is not None
-        identity, waited = await self._identities.claim(seen.identity, wait_ms=self._options.registration_wait_ms)
+        identity, waited = await self._identities.claim(seen.identity, wait_ms=self.options.registration_wait_ms)
         if not waited:
             return dataclasses.replace(seen, identity=identity)
         assert self._gate.inspector is not None
@@ -163,6 +176,7 @@ class Boot:
     async def _new_incarnation(self, seen: Inspection, grant_id: str, fail: Fail) -> EntryStore:
         """Make empty volumes this bookie's: begin its first incarnation, or the next one after a loss."""
         before = seen.identity.record
+        is_loss = seen.decision.verdict in (Verdict.LOST, Verdict.STALE)
         record = IncarnationRecord(
             instance_id=seen.identity.instance_id,
             incarnation=grants.next_incarnation(before.incarnation if before else Incarnation(0)),
@@ -170,9 +184,8 @@ class Boot:
             grant_id=grant_id,
             operator_epoch=self._gate.epoch_seen(before),
             boot_id=self._boot_id,
-            granted_by=self._gate.granted_by if seen.decision.verdict is Verdict.LOST else "",
+            granted_by=self._gate.granted_by if is_loss else "",
         )
-        is_loss = seen.decision.verdict is Verdict.LOST
         # CRASH: until the cookie is changed these volumes say "regenerating" and the store does not know it: the next
         # boot finds LOST (or BOOTSTRAP) again, whatever is in `current` by then, and needs a grant again.
         await self._stamp(seen, record, grant_id=grant_id)
@@ -246,9 +259,9 @@ class Boot:
         await phase_one.run(
             self._ledgers,
             store,
-            self._bookie_id,
+            self.bookie_id,
             loss,
-            self._options,
+            self.options,
             self._retry,
             self.progress,
             epoch=record.boot_epoch,
@@ -287,29 +300,43 @@ class Boot:
     async def repair(self, store: EntryStore, metadata: MetadataStore) -> None:
         """Run phase two until nothing is left to repair. Run it beside serving: recoveries need our answers too."""
         note = await notes.read(self._world.disk, self._volumes)
-        assert self._ledgers is not None
-        async with contextlib.AsyncExitStack() as stack:
-            # Entering changes nothing, so it may be repeated: a metadata store that is silent just now is no reason to
-            # stop a bookie, which would lose what it has not flushed (found by the simulator).
-            client = await self._retry.read(
-                lambda: stack.enter_async_context(Client(self._client_options, self._world, store=metadata))
-            )
-            repair = LimboRepair(
-                store,
-                self._ledgers,
-                self._bookie_id,
-                ClientOpener(client),
-                client.bookies,
-                self._options,
-                self._world,
-                self._retry,
-                self.progress,
-                verify=note is not None and note.verify,
-            )
-            await repair.run()
+        async with self._client(metadata) as client:
+            means = self._means(store, client)
+            await LimboRepair(means, self.progress, verify=note is not None and note.verify).run()
         if note is not None:
             await notes.remove(self._world.disk, self._volumes)
         self.progress.enter("done")
+
+    async def fill(self, store: EntryStore, metadata: MetadataStore, progress: FillProgress) -> None:
+        """Fill the holes of what was written while this bookie was away (`fill`). Run it beside serving, when the
+        repair is done. Raises StorageFailed, MetadataError."""
+        assert self.record is not None
+        async with self._client(metadata) as client:
+            await HoleFiller(self._means(store, client), progress).run(self.record.boot_epoch)
+
+    def _means(self, store: EntryStore, client: Client) -> RepairMeans:
+        assert self._ledgers is not None
+        return RepairMeans(
+            store,
+            self._ledgers,
+            self.bookie_id,
+            ClientOpener(client),
+            client.bookies,
+            self.options,
+            self._world,
+            self._retry,
+            self._throttle,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _client(self, metadata: MetadataStore) -> AsyncIterator[Client]:
+        """Open a client of this bookie's own cluster, over its session."""
+        async with contextlib.AsyncExitStack() as stack:
+            # Entering changes nothing, so it may be repeated: a metadata store that is silent just now is no reason to
+            # stop a bookie, which would lose what it has not flushed (found by the simulator).
+            yield await self._retry.read(
+                lambda: stack.enter_async_context(Client(self._client_options, self._world, store=metadata))
+            )
 
     async def ended_well(self) -> None:
         """Record that the store was closed and reported everything durable."""
@@ -321,6 +348,10 @@ class Boot:
         """Return integrity's part of the storage report; the server adds the rest (data port, version, mode)."""
         async with self._telling_of_data():
             return await self._gate.report(fresh=fresh)
+
+    def heed(self, operator_epoch: int) -> None:
+        """Remember the epoch of an operator that asks for something. Raises GrantRefused: a newer one was here."""
+        self._gate.heed(operator_epoch)
 
     @contextlib.asynccontextmanager
     async def _telling_of_data(self) -> AsyncIterator[None]:
@@ -336,6 +367,37 @@ class Boot:
         if self._metadata is None:
             raise errors.MetadataError("this bookie has no session with the metadata store yet")
         return await members.members(self._metadata, self._uri.root)
+
+    @property
+    def ledgers(self) -> LedgerStore:
+        """Return the ledgers of the cluster. Raises MetadataError while we have no session yet."""
+        if self._ledgers is None:
+            raise errors.MetadataError("this bookie has no session with the metadata store yet")
+        return self._ledgers
+
+    async def set_aside(self, bookie_id: BookieId, order: Aside) -> str:
+        """Write the order that keeps `bookie_id` out of service, or ends that (`asides`).
+
+        Raises GrantRefused, BadInput, MetadataError.
+        """
+        if self._metadata is None:
+            raise errors.MetadataError("this bookie has no session with the metadata store yet")
+        said = await asides.set_aside(self._metadata, self._uri.root, bookie_id, order)
+        if bookie_id == self.bookie_id:
+            self._gate.look_again()
+        return said
+
+    async def restore_cookie(self, *, evidence_hash: str) -> str:
+        """Make our cookie again, whose node somebody deleted, as whole disks have it (`cookie_restoring`); return a
+        sentence. Raises GrantRefused, MetadataError."""
+        seen = await self._gate.missing_cookie(evidence_hash=evidence_hash)
+        assert self._identities is not None
+        try:
+            await self._identities.restore_cookie(seen.identity, seen.master)
+        except errors.VersionConflict as error:
+            raise errors.GrantRefused("overtaken", str(error)) from error
+        self._gate.look_again()
+        return f"bookie {self.bookie_id} has its cookie again, as its disks have it"
 
     async def grant(self, grant: Grant) -> None:
         """Accept the grant, or raise GrantRefused. Returning means accepted, not finished."""

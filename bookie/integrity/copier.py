@@ -4,6 +4,7 @@ An entry is stored only after its digest and its ids were checked with what the 
 corrupt peer costs one more question and spreads nothing. Nothing here clears a mark or decides an end.
 """
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, LAST_ENTRY, BookieId, EntryId, LedgerId
 from bookie.base.throttle import Throttle
 from bookie.integrity import ledgers as rules
-from bookie.integrity.progress import BootProgress
 from bookie.integrity.together import together
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.clock import Clock
@@ -37,6 +37,16 @@ class Peers(Protocol):
     """Gives another bookie's stored bytes of one entry, unverified (`client.bookies.BookieClient`)."""
 
     async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes: ...
+
+
+class CopyCounts(Protocol):
+    """Who counts what is copied. `entries_pending`: known to be missing and not copied yet; -1: not known."""
+
+    entries_pending: int
+
+    def copied(self, size: int) -> None:
+        """Count one entry of `size` bytes that was fetched, verified and stored, not durably yet."""
+        ...
 
 
 class EntriesUnavailable(BookieError):
@@ -69,11 +79,12 @@ class Copier:
         peers: Peers,
         clock: Clock,
         throttle: Throttle,
-        progress: BootProgress,
+        progress: CopyCounts,
         *,
         concurrency: int,
         verify: bool,
     ) -> None:
+        """`concurrency`: entries under way together, of all ledgers."""
         self._store = store
         self._me = me
         self._peers = peers
@@ -81,19 +92,30 @@ class Copier:
         self._throttle = throttle
         self._progress = progress
         self._concurrency = concurrency
+        self._under_way = asyncio.Semaphore(concurrency)
         self._verify = verify
         self._failed: dict[BookieId, int] = {}
         self._reached: dict[LedgerId, EntryId] = {}  # where a ledger that is too long for one attempt goes on
 
-    async def copy(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> int:
-        """Copy the missing entries of the sealed fragments; return how many. Not durable before `flush`.
+    async def missing(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata, *, confirmed: EntryId = INVALID_ENTRY_ID
+    ) -> list[Stretch]:
+        """Return what `copy` would fetch, ascending. Asks nobody."""
+        wanted, _ = await self._wanted(ledger_id, metadata, confirmed)
+        return wanted
+
+    async def copy(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata, *, confirmed: EntryId = INVALID_ENTRY_ID
+    ) -> int:
+        """Copy the missing entries of the sealed fragments, and of the last one up to `confirmed`; return how many. Not
+        durable before `flush`.
 
         Raises EntriesUnavailable after all others were copied; peers that do not answer end it at once, and so does a
         long row of entries that nobody has: a record may name more of them than anybody can ask for. Nothing is taken
         for absent by that: later attempts begin at the first missing entry again, and then go on where this one ended.
         """
         opener = _Opener(ledger_id, metadata, self._known_key(ledger_id))
-        wanted, count = await self._wanted(ledger_id, metadata)
+        wanted, count = await self._wanted(ledger_id, metadata, confirmed)
         attempt, progress = _Attempt(), self._progress
         progress.entries_pending = max(0, progress.entries_pending) + count
         stopped = await self._copy_from(opener, entries_from(wanted, EntryId(0)), attempt, INVALID_ENTRY_ID)
@@ -132,7 +154,9 @@ class Copier:
                 attempt.is_over = any(is_passing for _, is_passing in trouble)
         return None
 
-    async def _wanted(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> tuple[list[Stretch], int]:
+    async def _wanted(
+        self, ledger_id: LedgerId, metadata: LedgerMetadata, confirmed: EntryId
+    ) -> tuple[list[Stretch], int]:
         """Return the stretches to fetch, ascending, and their count of entries: at most one stretch per run that we
         hold, or per entry that cannot be read."""
         try:
@@ -140,7 +164,7 @@ class Copier:
         except errors.NoSuchLedger:
             runs = []
         wanted, count = list[Stretch](), 0
-        for number, (stretch, is_held) in enumerate(rules.stretches(metadata, self._me, runs)):
+        for number, (stretch, is_held) in enumerate(rules.stretches(metadata, self._me, runs, confirmed=confirmed)):
             if number % _STRETCHES_AT_ONCE == 0:
                 await pause()
             if not is_held:
@@ -174,6 +198,10 @@ class Copier:
 
     async def _copy_one(self, opener: "_Opener", entry_id: EntryId) -> tuple[str, bool] | None:
         """Copy one entry. Return None on success; else the reason, and whether the reason may pass."""
+        async with self._under_way:
+            return await self._try_all(opener, entry_id)
+
+    async def _try_all(self, opener: "_Opener", entry_id: EntryId) -> tuple[str, bool] | None:
         said: list[str] = []
         is_passing = False
         ledger_id = opener.ledger_id

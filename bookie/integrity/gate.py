@@ -13,6 +13,7 @@ from collections.abc import Callable
 from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.base.units import NS_PER_MS
+from bookie.integrity import cookie_restoring
 from bookie.integrity import grant as grants
 from bookie.integrity.grant import Situation
 from bookie.integrity.inspection import BookieInspector, Inspection
@@ -21,12 +22,13 @@ from bookie.integrity.options import IntegrityOptions
 from bookie.integrity.progress import BootProgress
 from bookie.metadata.cookie import IncarnationRecord
 from bookie.ports import World
-from bookie.ports.admin import Grant, State, StorageReport, Verdict, credible_epoch
+from bookie.ports.admin import OPERATOR_EPOCH_MAX, Grant, State, StorageReport, Verdict, credible_epoch
 from bookie.storage.options import StorageOptions
 
 log = logging.getLogger(__name__)
 
-CAPABILITIES = ("limbo", "regeneration", "partial-loss", "live-writers")
+_LOSSES = ("limbo", "regeneration", "partial-loss", "stale-volume", "cookie")
+CAPABILITIES = (*_LOSSES, "live-writers", "turn", "drain", "aside")
 
 
 class BootPhase:
@@ -80,6 +82,8 @@ class BootGate:
         while True:
             self._poke.clear()
             seen = await self._look()
+            if seen.decision.stale and (granted := self._take_grant(seen)) is not None:
+                return seen, granted.grant_id
             if seen.decision.is_held:
                 self._phase.enter(State.HELD)
             elif seen.decision.verdict is Verdict.BOOTSTRAP:
@@ -99,6 +103,20 @@ class BootGate:
         self._served = record
         self._seen = None
 
+    async def missing_cookie(self, *, evidence_hash: str) -> Inspection:
+        """Return a fresh look by which the cookie may be made again. Raises GrantRefused."""
+        if self.inspector is None:
+            raise errors.GrantRefused("not_waiting", "this bookie has not looked at anything yet")
+        seen = await self._look()
+        cookie_restoring.check(seen, self._phase.state, evidence_hash=evidence_hash)
+        return seen
+
+    def look_again(self) -> None:
+        """Have a boot that waits look at once, and one that serves at the next report."""
+        if self._served is not None:
+            self._seen = None
+        self._poke.set()
+
     @property
     def granted_by(self) -> str:
         """Return who allowed the incarnation that begins now; "" when nobody needed to."""
@@ -107,8 +125,24 @@ class BootGate:
         return "" if self._options.waits_for_grant else "the bookie itself (regeneration=local)"
 
     def epoch_seen(self, record: IncarnationRecord | None) -> int:
-        """Return the highest operator epoch that ever gave us a grant, in this process or an earlier one."""
+        """Return the highest operator epoch that ever gave us a grant, in this process or an earlier one, or asked
+        this process for anything."""
         return max(self._operator_epoch, credible_epoch(record.operator_epoch) if record else 0)
+
+    def heed(self, operator_epoch: int) -> None:
+        """Remember the epoch of an operator that asks for something. Raise GrantRefused when a newer one was here
+        (spec/operator.md#Q11), or when no operator can have this epoch: one forged number would shut out all."""
+        if not 0 <= operator_epoch <= OPERATOR_EPOCH_MAX:
+            raise errors.GrantRefused(
+                "epoch_out_of_range",
+                f"operator epoch {operator_epoch} is not possible: epochs go from 0 to {OPERATOR_EPOCH_MAX}",
+            )
+        record = self._served or (self._seen.identity.record if self._seen is not None else None)
+        if operator_epoch < (newest := self.epoch_seen(record)):
+            raise errors.GrantRefused(
+                "old_epoch", f"it is of operator epoch {operator_epoch}, but epoch {newest} was seen already"
+            )
+        self._operator_epoch = operator_epoch
 
     async def grant(self, grant: Grant) -> None:
         """Accept the grant, or raise GrantRefused. Accepts the same grant again:
@@ -116,7 +150,8 @@ class BootGate:
         received_ns = self._world.clock.monotonic_ns()
         if grant.grant_id and grant.grant_id == self._grant_id():
             return
-        if self._phase.state is not State.WAITING_GRANT:
+        waiting = (State.WAITING_GRANT, State.HELD) if grant.accepts_stale else (State.WAITING_GRANT,)
+        if self._phase.state not in waiting:
             raise errors.GrantRefused("not_waiting", f"this bookie waits for no grant; it is {self._phase.state.value}")
         seen = await self._look()
         # Everything below happens in one step of the loop: what was checked is what is accepted.
@@ -124,7 +159,7 @@ class BootGate:
         situation = Situation(
             bookie_id=self._bookie_id,
             pod_uid=self._world.host.pod_uid,
-            is_waiting=self._phase.state is State.WAITING_GRANT and self._granted is None,
+            is_waiting=self._phase.state in waiting and self._granted is None,
             verdict=seen.decision.verdict,
             volumes=seen.volumes,
             evidence_hash=seen.evidence_hash,
@@ -132,6 +167,7 @@ class BootGate:
             incarnation=record.incarnation if record else Incarnation(0),
             operator_epoch_seen=self.epoch_seen(record),
             age_ms=(self._world.clock.monotonic_ns() - received_ns) // NS_PER_MS,
+            is_stale_repairable=bool(seen.decision.stale),
         )
         grants.check(grant, situation)
         # Only now: a refused grant moves no epoch, or one forged number would shut out every operator for ever.
@@ -179,6 +215,7 @@ class BootGate:
             evidence_hash=seen.evidence_hash,
             inspection_age_ms=(self._world.clock.monotonic_ns() - self._seen_at_ns) // NS_PER_MS,
             unclean_shutdown=seen.is_dirty and self._served is None,
+            aside=identity.aside,
         )
 
     def _take_grant(self, seen: Inspection) -> Grant | None:
@@ -202,9 +239,14 @@ class BootGate:
     async def _look(self) -> Inspection:
         assert self.inspector is not None
         began_ns = self._world.clock.monotonic_ns()
-        self._seen = await self.inspector.look(is_serving=self._served is not None)
+        was_serving = self._served is not None
+        seen = await self.inspector.look(is_serving=was_serving)
+        if not was_serving and self._served is not None:
+            # It began to serve meanwhile: the marker on disk that was read is its own, and not of the last stop.
+            seen = await self.inspector.look(is_serving=True)
+        self._seen = seen
         self._seen_at_ns = began_ns  # what was read first is as old as this
-        return self._seen
+        return seen
 
     async def _pause(self) -> None:
         """Wait until the next look is due, or a grant has arrived."""

@@ -4,6 +4,7 @@ Everything the other party relied on is checked again against a fresh inspection
 stable words of the admin protocol; the sentences are for people.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -27,6 +28,7 @@ class Situation:
     incarnation: Incarnation
     operator_epoch_seen: int
     age_ms: int = 0
+    is_stale_repairable: bool = False  # the verdict is STALE, and every volume is this bookie's own by the cookie
 
 
 def check(grant: Grant, now: Situation) -> None:
@@ -40,9 +42,19 @@ def next_incarnation(incarnation: Incarnation) -> Incarnation:
     return Incarnation(incarnation + 1)
 
 
+def unproven(volumes: Iterable[VolumeReport]) -> list[str]:
+    """Return the names of the volumes whose mounts are not proven: nothing may be made of what is seen there."""
+    return [volume.name for volume in volumes if volume.mount.proof not in _PROOFS]
+
+
 def _rules(grant: Grant, now: Situation) -> tuple[tuple[bool, str, str], ...]:
-    unproven = [volume.name for volume in now.volumes if volume.mount.proof not in _PROOFS]
+    not_proven = unproven(now.volumes)
     wanted = next_incarnation(now.incarnation)
+    # Volumes that went back in time hold data, and the newer state may be on a disk somewhere: they are repaired only
+    # under a grant whose sender says that he knows it (spec/operator.md#V11).
+    is_allowed = now.verdict is Verdict.LOST or (
+        now.verdict is Verdict.STALE and now.is_stale_repairable and grant.accepts_stale
+    )
     return (
         (grant.bookie_id != now.bookie_id, "wrong_bookie", f"it is for {grant.bookie_id}, this is {now.bookie_id}"),
         (grant.pod_uid != now.pod_uid, "wrong_pod", f"it is for pod {grant.pod_uid!r}, this is {now.pod_uid!r}"),
@@ -56,9 +68,9 @@ def _rules(grant: Grant, now: Situation) -> tuple[tuple[bool, str, str], ...]:
             "old_epoch",
             f"it is of operator epoch {grant.operator_epoch}, but epoch {now.operator_epoch_seen} was seen already",
         ),
-        (bool(unproven), "mount_not_proven", f"the mount of {', '.join(unproven)} is not proven"),
+        (bool(not_proven), "mount_not_proven", f"the mount of {', '.join(not_proven)} is not proven"),
         (
-            not now.is_waiting or now.verdict is not Verdict.LOST,
+            not now.is_waiting or not is_allowed,
             "not_waiting",
             f"this bookie waits for no grant (verdict {now.verdict.value if now.verdict else 'unknown'})",
         ),

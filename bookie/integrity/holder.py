@@ -17,7 +17,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.metadata import paths
-from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore, Op, Stored, find
+from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, MetadataStore, Op, Stored, absent, find
 
 SETTLE_MS = 100  # between looks at a change whose answer was lost, or at what is in the way
 
@@ -37,11 +37,8 @@ class IdHolder:
 
     @property
     def nobody_registered(self) -> tuple[Op, ...]:
-        """Return operations by which a transaction fails with NodeExists if a process is registered under this id.
-
-        There is no other way to ask for absence: what is made here is removed in the same transaction.
-        """
-        return tuple(op for path in self._registrations for op in (CreateOp(path, b""), DeleteOp(path, ANY_VERSION)))
+        """Return operations by which a transaction fails with NodeExists if a process is registered under this id."""
+        return tuple(op for path in self._registrations for op in absent(path))
 
     async def taking(self) -> tuple[Op, ...]:
         """Return the operations of a claim: they make our node, or check the one that our earlier claim made."""

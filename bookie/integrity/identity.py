@@ -17,12 +17,14 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.base.units import NS_PER_MS
 from bookie.client import cluster
+from bookie.integrity.asides import load_aside
 from bookie.integrity.holder import SETTLE_MS, IdHolder
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.metadata import cookie, paths
 from bookie.metadata.cookie import Cookie, IncarnationRecord
+from bookie.ports.admin import Aside
 from bookie.ports.clock import Clock
-from bookie.ports.metadata_store import CheckOp, CreateOp, MetadataStore, Op, PutOp, Session, Stored, find
+from bookie.ports.metadata_store import CheckOp, CreateOp, MetadataStore, Op, PutOp, Session, Stored, absent, find
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class StoredIdentity:
     record: IncarnationRecord | None
     record_version: int
     boot_id: str = ""
+    aside: Aside | None = None  # the last order that took this bookie out of service, or back
 
 
 class IdentityStore:
@@ -68,14 +71,16 @@ class IdentityStore:
         self._retry = retry
         self._cookie_path = paths.cookie(root, bookie_id)
         self._record_path = paths.incarnation(root, bookie_id)
+        self._aside_path = paths.aside(root, bookie_id)
 
     async def read(self) -> StoredIdentity:
-        """Read both nodes, linearizably: after a sync. Raises RefusedToStart when there is no cluster here."""
+        """Read these nodes, linearizably: after a sync. Raises RefusedToStart when there is no cluster here."""
         read = self._retry.read
         await read(lambda: self._store.sync(self._root))
         instance_id = await read(lambda: cluster.instance_id(self._store, self._root))
         stored_cookie = await read(lambda: find(self._store, self._cookie_path))
         stored_record = await read(lambda: find(self._store, self._record_path))
+        stored_aside = await read(lambda: find(self._store, self._aside_path))
         found, problem = _load_cookie(stored_cookie)
         record, boot_id, broken = _load_record(stored_record, instance_id)
         return StoredIdentity(
@@ -87,6 +92,7 @@ class IdentityStore:
             record=record,
             record_version=ABSENT if stored_record is None else stored_record.version,
             boot_id=boot_id,
+            aside=None if stored_aside is None else load_aside(stored_aside.data),
         )
 
     async def position(self) -> Stored | None:
@@ -158,6 +164,28 @@ class IdentityStore:
             _change(self._record_path, cookie.dump_incarnation(record), seen.record_version),
         )
         await self._commit(ops, seen, record)
+
+    async def restore_cookie(self, seen: StoredIdentity, old_cookie: Cookie) -> None:
+        """Make the cookie again that stood here, on condition that there is none, that the record is as in `seen`, and
+        that no process has this id. Raises VersionConflict when one of these is not so (any more).
+
+        CRASH: without the write the next look finds what this one found; with it the boot goes on.
+        """
+        assert seen.cookie is None
+        for parent in (paths.cookies(self._root), paths.processes(self._root), paths.readonly(self._root)):
+            await self._ensure(parent)
+        ops = (
+            *self.holder.nobody_registered,
+            *absent(self.holder.path),
+            CheckOp(self._record_path, seen.record_version),
+            CreateOp(self._cookie_path, cookie.dump_cookie(old_cookie)),
+        )
+        try:
+            await self._store.transact(ops)
+        except (errors.OutcomeUnknown, errors.VersionConflict, errors.NodeExists, errors.NodeMissing) as error:
+            now = await self.read()  # our own write may stand in our way
+            if now.cookie != old_cookie or now.record_version != seen.record_version:
+                raise self._overtaken() from error
 
     async def begin_boot(self, seen: StoredIdentity, record: IncarnationRecord) -> None:
         """Begin the incarnation's next boot. Raises VersionConflict when another process of this id was quicker."""

@@ -83,6 +83,7 @@ class BookieInspector:
             cookie_problem=_problem(identity, master),
             lost_writes=lost_writes and not is_serving,
             set_back=is_set_back,
+            set_aside=_set_aside(identity) if not is_serving else "",
         )
         decision = verdict.decide(facts)
         if decision.verdict is None:
@@ -141,6 +142,13 @@ class BookieInspector:
         if naming:
             self._named = (self._world.clock.monotonic_ns() + _COUNT_KEPT_NS, (count, naming))
         return count, naming
+
+
+def _set_aside(identity: StoredIdentity) -> str:
+    order = identity.aside
+    if order is None or not order.is_aside:
+        return ""
+    return f"a person took this bookie out of service: {order.why} (order {order.order_id or '?'})"
 
 
 def _problem(identity: StoredIdentity, master: Cookie) -> str:

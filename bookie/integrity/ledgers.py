@@ -22,7 +22,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bookie.base.ids import BookieId, EntryId, IdRange
+from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, IdRange
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.quorum.shares import Share, Stretch
 
@@ -92,36 +92,20 @@ def next_step(metadata: LedgerMetadata | None, me: BookieId, *, may_have_writer:
     return Step.WAIT if may_have_writer else Step.RECOVER
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """How long a writer has shown no sign of life:
-    neither its last confirmed entry nor the metadata's version changed."""
-
-    since_ns: int
-    last_confirmed: EntryId
-    version: int
-
-    def seen(self, now_ns: int, last_confirmed: EntryId, version: int) -> "Silence":
-        """Return the silence after another look."""
-        if (last_confirmed, version) == (self.last_confirmed, self.version):
-            return self
-        return Silence(now_ns, last_confirmed, version)
-
-    def is_over(self, now_ns: int, *, grace_ns: int) -> bool:
-        """Return True when the writer may be taken for dead."""
-        return now_ns - self.since_ns >= grace_ns
-
-
-def stretches(metadata: LedgerMetadata, me: BookieId, runs: Sequence[IdRange]) -> Iterator[tuple[Stretch, bool]]:
-    """Yield our share of every sealed segment that names us, ascending, split where `runs` (inclusive, ascending) begin
-    and end, with True for a stretch inside a run. An unsealed last segment yields none.
+def stretches(
+    metadata: LedgerMetadata, me: BookieId, runs: Sequence[IdRange], *, confirmed: EntryId = INVALID_ENTRY_ID
+) -> Iterator[tuple[Stretch, bool]]:
+    """Yield our share of every segment that names us, ascending, split where `runs` (inclusive, ascending) begin and
+    end, with True for a stretch inside a run. A segment without an end yields what is `confirmed` of it: no entry
+    behind that is decided (spec/bp46.md#R24).
 
     Each costs the same, and some have no entry of ours: a caller can pause between any two of them.
     """
     size, quorum = metadata.ensemble_size, metadata.write_quorum
-    for segment, first, last in metadata.segment_ranges():
-        if last is None or me not in segment.bookies:
+    for segment, first, end in metadata.segment_ranges():
+        if me not in segment.bookies:
             continue
+        last = confirmed if end is None else end
         share = Share(size, quorum, segment.bookies.index(me))
         begin = first
         for position in range(bisect_left(runs, begin, key=lambda run: run[1]), len(runs)):
@@ -132,6 +116,17 @@ def stretches(metadata: LedgerMetadata, me: BookieId, runs: Sequence[IdRange]) -
             yield Stretch(share, max(begin, start), min(last, end)), True
             begin = EntryId(end + 1)
         yield Stretch(share, begin, last), False
+
+
+def has_open_share(metadata: LedgerMetadata, me: BookieId) -> bool:
+    """Return True when entries of ours may follow whose end is not decided yet: then the LAC limits what is ours."""
+    return not metadata.is_closed and metadata.last_segment_names(me)
+
+
+def owed(metadata: LedgerMetadata, me: BookieId, first: EntryId, last: EntryId) -> int:
+    """Return how many of the entries first..last have us in their write set; 0 when `last` lies before `first`."""
+    found = stretches(metadata, me, [], confirmed=last)
+    return sum(one.share.count(max(one.first, first), min(one.last, last)) for one, _ in found)
 
 
 def sources(metadata: LedgerMetadata, me: BookieId, entry_id: EntryId, failed: dict[BookieId, int]) -> list[BookieId]:

@@ -4,15 +4,20 @@ The operator, which has no session with the metadata store, asks a bookie for th
 bookie that no spec names may still hold data. Nothing is changed here.
 """
 
+import asyncio
+
+from bookie.base.ids import BookieId
 from bookie.metadata import paths
 from bookie.ports.admin import Member
-from bookie.ports.metadata_store import MetadataStore, find_children
+from bookie.ports.metadata_store import MetadataStore, find, find_children
 
 
 async def members(store: MetadataStore, root: str) -> tuple[Member, ...]:
     """Return all bookies by id, as the store has them now (a sync goes first). Raises MetadataError."""
     await store.sync(root)
-    cookies = set(await find_children(store, paths.cookies(root)))
+    with_cookie = await find_children(store, paths.cookies(root))
+    found = await asyncio.gather(*(find(store, paths.cookie(root, BookieId(name))) for name in with_cookie))
+    cookies = {name: stored.version for name, stored in zip(with_cookie, found, strict=True) if stored is not None}
     writable = set(await find_children(store, paths.available(root))) - {"readonly"}
     read_only = set(await find_children(store, paths.readonly(root)))
     return tuple(
@@ -21,6 +26,7 @@ async def members(store: MetadataStore, root: str) -> tuple[Member, ...]:
             has_cookie=name in cookies,
             is_registered=name in writable or name in read_only,
             is_writable=name in writable,
+            cookie_version=cookies.get(name, -1),
         )
-        for name in sorted(cookies | writable | read_only)
+        for name in sorted(cookies.keys() | writable | read_only)
     )

@@ -4,6 +4,7 @@ The naive test ("a mount point, and not the root's device") is useless inside a 
 bind-mounts the empty host directory, which is a mount point too. Rule: spec/operator.md#K1.
 """
 
+import dataclasses
 import re
 
 from bookie.ports.admin import MountProof, MountReport
@@ -33,6 +34,14 @@ def prove(mount: Mount, *, checks: bool, shared_ok: bool, pod_uid: str) -> Mount
         shares_node_disk=mount.shares_node_disk,
         reason=reason,
     )
+
+
+def settled(first: MountReport, second: MountReport) -> MountReport:
+    """Return the report of two looks (spec/operator.md#K2). When they differ they prove nothing; but a file system that
+    grows between them is the same one (spec/operator.md#X4)."""
+    if dataclasses.replace(first, total_bytes=second.total_bytes) == second:
+        return second
+    return unsettled(second)
 
 
 def unsettled(report: MountReport) -> MountReport:

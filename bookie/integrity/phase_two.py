@@ -13,30 +13,21 @@ what it copies for surplus.
 import contextlib
 import logging
 from dataclasses import dataclass
-from typing import Protocol
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
-from bookie.base.throttle import Throttle
+from bookie.base.ids import LedgerId
 from bookie.base.units import NS_PER_MS
-from bookie.client.client import Client
-from bookie.client.ledgers import LedgerStore
 from bookie.integrity import ledgers as rules
-from bookie.integrity.copier import Copier, Peers
-from bookie.integrity.ledgers import Silence, Step
-from bookie.integrity.metadata_retry import MetadataRetry
-from bookie.integrity.options import IntegrityOptions
+from bookie.integrity.ledgers import Step
+from bookie.integrity.means import LEDGERS_AT_ONCE, RepairMeans
 from bookie.integrity.progress import BootProgress
 from bookie.integrity.together import together
-from bookie.metadata.ledger import LedgerMetadata
-from bookie.ports import World
-from bookie.storage.store import EntryStore
+from bookie.quorum import silence
+from bookie.quorum.silence import Silence
 
 log = logging.getLogger(__name__)
 
-# Ledgers repaired at the same time: small ones hide each other's round trips.
-_LEDGERS_AT_ONCE = 4
 # Ledgers cleared by one pair of flushes.
 _CLEARED_TOGETHER = 256
 # Attempts at one ledger before its pauses grow beyond `retry_delay_ms_max`, which is a quarter of an hour by default;
@@ -45,36 +36,6 @@ _RETRY_BUDGET = 30
 _PAUSE_GROWS_MAX = 5
 # How often a writer's sign of life is looked for.
 _WRITER_POLL_MS = 1_000
-
-
-class Opener(Protocol):
-    """The client operations on whole ledgers that a repair needs."""
-
-    async def recover(self, ledger_id: LedgerId) -> None:
-        """Recover the ledger; return when it is closed. Raises BookieError."""
-        ...
-
-    async def last_confirmed(self, ledger_id: LedgerId) -> EntryId:
-        """Return the LAC of the ledger without disturbing its writer. Raises BookieError."""
-        ...
-
-
-class ClientOpener:
-    """Implements `Opener` by the client library, with the password from the metadata."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def recover(self, ledger_id: LedgerId) -> None:
-        reader = await self._client.open(ledger_id, administrative=True)
-        await reader.close()
-
-    async def last_confirmed(self, ledger_id: LedgerId) -> EntryId:
-        reader = await self._client.open_no_recovery(ledger_id, administrative=True)
-        try:
-            return reader.last_confirmed
-        finally:
-            await reader.close()
 
 
 @dataclass(slots=True)
@@ -90,38 +51,15 @@ class _Work:
 class LimboRepair:
     """Repairs all ledgers in limbo. `run` returns when none is left."""
 
-    def __init__(
-        self,
-        store: EntryStore,
-        ledgers: LedgerStore,
-        me: BookieId,
-        opener: Opener,
-        peers: Peers,
-        options: IntegrityOptions,
-        world: World,
-        retry: MetadataRetry,
-        progress: BootProgress,
-        *,
-        verify: bool,
-    ) -> None:
-        self._store = store
-        self._ledgers = ledgers
-        self._me = me
-        self._opener = opener
-        self._options = options
-        self._clock = world.clock
-        self._retry = retry
+    def __init__(self, means: RepairMeans, progress: BootProgress, *, verify: bool) -> None:
+        self._store = means.store
+        self._me = means.me
+        self._opener = means.opener
+        self._options = means.options
+        self._clock = means.world.clock
+        self._fresh = means.fresh()
         self._progress = progress
-        self._copier = Copier(
-            store,
-            me,
-            peers,
-            world.clock,
-            Throttle(options.copy_rate_bytes_per_s),
-            progress,
-            concurrency=max(1, options.copy_concurrency // _LEDGERS_AT_ONCE),
-            verify=verify,
-        )
+        self._copier = means.copier(progress, verify=verify)
         self._work: dict[LedgerId, _Work] = {}
 
     async def run(self) -> None:
@@ -160,7 +98,7 @@ class LimboRepair:
                 if await self._repair(ledger_id):
                     whole.append(ledger_id)
 
-        await together(worker() for _ in range(_LEDGERS_AT_ONCE))
+        await together(worker() for _ in range(LEDGERS_AT_ONCE))
         return whole
 
     async def _clear(self, whole: list[LedgerId]) -> None:
@@ -190,7 +128,7 @@ class LimboRepair:
         else the caller tries again later."""
         work = self._work[ledger_id]
         try:
-            metadata, version = await self._metadata(ledger_id)
+            metadata, version = await self._fresh.get(ledger_id)
             step = rules.next_step(metadata, self._me, may_have_writer=True)
             if step is Step.WAIT:
                 assert metadata is not None
@@ -200,7 +138,7 @@ class LimboRepair:
                 step = Step.RECOVER
             if step is Step.RECOVER:
                 await self._opener.recover(ledger_id)
-                metadata, version = await self._metadata(ledger_id)
+                metadata, version = await self._fresh.get(ledger_id)
                 step = rules.next_step(metadata, self._me, may_have_writer=False)
             if step is Step.RECOVER:
                 raise errors.LedgerRecoveryFailed(f"ledger {ledger_id} is not closed after its recovery")
@@ -216,27 +154,12 @@ class LimboRepair:
             return False
         return True
 
-    async def _metadata(self, ledger_id: LedgerId) -> tuple[LedgerMetadata | None, int]:
-        """Read the ledger's present metadata; None when the ledger is deleted. Raises BadInput."""
-        await self._retry.read(lambda: self._ledgers.store.sync(self._ledgers.path(ledger_id)))
-        try:
-            return await self._retry.read(lambda: self._ledgers.get(ledger_id))
-        except errors.LedgerMissing:
-            return None, -1
-
     async def _is_silent(self, ledger_id: LedgerId, work: _Work, version: int) -> bool:
-        """Return True when the writer has shown no sign of life for as long as the settings grant."""
-        try:
-            confirmed = await self._opener.last_confirmed(ledger_id)
-        except BookieError as error:
-            if error.fatal:
-                raise
-            confirmed = work.silence.last_confirmed if work.silence else INVALID_ENTRY_ID
+        """Return True when the writer has shown no sign of life for as long as the settings grant. Raises when too few
+        bookies answer: what nobody can tell is no silence, and no recovery would end."""
+        confirmed = await self._opener.last_confirmed(ledger_id)
         now_ns = self._clock.monotonic_ns()
-        before = work.silence
-        work.silence = (
-            Silence(now_ns, confirmed, version) if before is None else before.seen(now_ns, confirmed, version)
-        )
+        work.silence = silence.after_look(work.silence, now_ns, confirmed, version)
         return work.silence.is_over(now_ns, grace_ns=self._options.open_ledger_grace_ms * NS_PER_MS)
 
     def _later(self, ledger_id: LedgerId, work: _Work, reason: str) -> None:

@@ -2,19 +2,16 @@
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from bookie.base.ids import Incarnation, LedgerId
-from bookie.base.units import NS_PER_MS, NS_PER_S
+from bookie.base.rate import Rate
+from bookie.base.units import NS_PER_MS
 from bookie.ports.admin import BlockedLedger, RepairStatus, State
 from bookie.ports.clock import Clock
 
 BLOCKED_SHOWN_MAX = 100  # admin.proto, RepairStatus.blocked
 _PENDING_MAX = 2**63 - 1  # an int64 there; what records claim to be missing may add up to more
-# The rate shown is over this window, from samples this far apart.
-_RATE_WINDOW_NS = 5 * NS_PER_S
-_SAMPLE_NS = NS_PER_S // 4
 
 
 class BootProgress:
@@ -25,8 +22,9 @@ class BootProgress:
         self._began_ns = clock.monotonic_ns()
         self._phase_one_began_ns = 0  # while it runs
         self._ended_ns = 0
-        self._samples: deque[tuple[int, int]] = deque()  # (when, bytes copied before that)
+        self._rate = Rate()
         self._changed = asyncio.Event()
+        self._done = asyncio.Event()
         self.phase = ""
         self.phase_one_ms = 0
         self.incarnation = Incarnation(0)
@@ -50,7 +48,9 @@ class BootProgress:
             self.scanned = self.total = self.member = self.fenced = self.limbo = 0
         self.phase = phase
         self.is_done = phase == "done"
+        self._done.clear()
         if self.is_done:
+            self._done.set()
             self.limbo = self.pending = 0
             self.entries_pending = 0
             self._ended_ns = self._clock.monotonic_ns()
@@ -65,9 +65,7 @@ class BootProgress:
 
     def copied(self, size: int) -> None:
         """Count one entry of `size` bytes that was fetched, verified and stored."""
-        now_ns = self._clock.monotonic_ns()
-        if not self._samples or now_ns - self._samples[-1][0] >= _SAMPLE_NS:
-            self._samples.append((now_ns, self.bytes_copied))
+        self._rate.add(size, self._clock.monotonic_ns())
         self.entries_copied += 1
         self.bytes_copied += size
 
@@ -93,7 +91,7 @@ class BootProgress:
             entries_copied=self.entries_copied,
             bytes_copied=self.bytes_copied,
             entries_pending=min(self.entries_pending, _PENDING_MAX),
-            bytes_per_second=self._bytes_per_second(now_ns),
+            bytes_per_second=0.0 if self.is_done else self._rate.per_second(now_ns),
             blocked=tuple(blocked[:BLOCKED_SHOWN_MAX]),
             done=self.is_done,
             incarnation=self.incarnation,
@@ -112,13 +110,9 @@ class BootProgress:
                 async with asyncio.timeout(interval_ms / 1000):
                     await self._changed.wait()
 
+    async def until_done(self) -> None:
+        """Return once nothing is left to repair."""
+        await self._done.wait()
+
     def _phase_one_so_far_ms(self) -> int:
         return (self._clock.monotonic_ns() - self._phase_one_began_ns) // NS_PER_MS
-
-    def _bytes_per_second(self, now_ns: int) -> float:
-        while self._samples and now_ns - self._samples[0][0] > _RATE_WINDOW_NS:
-            self._samples.popleft()
-        if self.is_done or not self._samples:
-            return 0.0
-        since_ns, bytes_then = self._samples[0]
-        return (self.bytes_copied - bytes_then) * NS_PER_S / max(now_ns - since_ns, _SAMPLE_NS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import LedgerId
-from bookie.client.ledgers import LedgerStore
+from bookie.client.ledgers import LedgerStore, in_batches
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.together import together
 from bookie.metadata import serde
@@ -32,7 +32,9 @@ async def scan(ledgers: LedgerStore, retry: MetadataRetry, *, concurrency: int) 
     after = -1
     while True:
         try:
-            async for batch in _batches(ledgers, after, concurrency):
+            behind = after
+            rest = (ledger_id async for ledger_id in ledgers.iterate() if ledger_id > behind)
+            async for batch in in_batches(rest, concurrency):
                 yield await _read(ledgers, retry, batch)
                 after = batch[-1]
         except errors.MetadataError as error:
@@ -42,19 +44,6 @@ async def scan(ledgers: LedgerStore, retry: MetadataRetry, *, concurrency: int) 
             await retry.read(lambda: ledgers.store.sync(ledgers.root))
             continue
         return
-
-
-async def _batches(ledgers: LedgerStore, after: int, size: int) -> AsyncIterator[list[LedgerId]]:
-    batch: list[LedgerId] = []
-    async for ledger_id in ledgers.iterate():
-        if ledger_id <= after:
-            continue
-        batch.append(ledger_id)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 async def _read(ledgers: LedgerStore, retry: MetadataRetry, batch: list[LedgerId]) -> list[Scanned]:

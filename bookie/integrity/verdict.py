@@ -25,7 +25,7 @@ class Facts:
 
     `cookie_problem`: why the stored cookie cannot be ours as configured ("" when it can, or is absent).
     `ledgers_naming_me`: UNCOUNTED until somebody looked. `lost_writes`: the last stop was not clean, and that boot did
-    not put entry data into the journal.
+    not put entry data into the journal. `set_aside`: why a person took this bookie out of service; "" when nobody did.
     """
 
     volumes: tuple[VolumeReport, ...]
@@ -35,6 +35,7 @@ class Facts:
     ledgers_naming_me: int = UNCOUNTED
     lost_writes: bool = False
     set_back: bool = False
+    set_aside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Decision:
     verdict: Verdict | None
     reason: str
     lost: tuple[str, ...] = ()  # names of the empty volumes, when the verdict is LOST
+    stale: tuple[str, ...] = ()  # of those that went back in time, when a grant may give up what they lack
 
     @property
     def is_held(self) -> bool:
@@ -52,7 +54,13 @@ class Decision:
 
 def decide(facts: Facts) -> Decision:
     """Return the verdict, and one readable sentence with the reason."""
-    return _mounts(facts) or _bad_contents(facts) or _cookie(facts) or _incarnation(facts)
+    return _aside(facts) or _mounts(facts) or _bad_contents(facts) or _cookie(facts) or _incarnation(facts)
+
+
+def _aside(facts: Facts) -> Decision | None:
+    """Hold a bookie that a person took out of service, before anything else is thought of it: also one without a
+    cookie, which would begin anew (spec/operator.md#U6)."""
+    return Decision(Verdict.SET_ASIDE, facts.set_aside) if facts.set_aside else None
 
 
 def _mounts(facts: Facts) -> Decision | None:
@@ -70,8 +78,17 @@ def _bad_contents(facts: Facts) -> Decision | None:
     for contents, verdict in _WORST_CONTENTS:
         for volume in facts.volumes:
             if volume.contents is contents:
-                return Decision(verdict, f"{volume.role} volume {volume.name}: {volume.reason}")
+                why = f"{volume.role} volume {volume.name}: {volume.reason}"
+                return Decision(verdict, why, stale=_repairable(facts) if verdict is Verdict.STALE else ())
     return None
+
+
+def _repairable(facts: Facts) -> tuple[str, ...]:
+    """Return the volumes that went back in time, when the metadata store proves that they are this bookie's own; else
+    (). No volume is foreign or unknown here: those verdicts are worse."""
+    if not facts.cookie_present or facts.cookie_problem or facts.record is None:
+        return ()
+    return tuple(volume.name for volume in facts.volumes if volume.contents is Contents.STALE)
 
 
 def _cookie(facts: Facts) -> Decision | None:

@@ -67,7 +67,7 @@ async def inspect(
     if options.volume_proof == KUBERNETES and options.mount_settle_ms:
         await world.clock.sleep_until(world.clock.monotonic_ns() + options.mount_settle_ms * NS_PER_MS)
         again = [await _mount(world, volume, options) for volume in volumes]
-        proofs = [one if one == two else mounts.unsettled(two) for one, two in zip(proofs, again, strict=True)]
+        proofs = [mounts.settled(one, two) for one, two in zip(proofs, again, strict=True)]
     return tuple([await _look(world, volume, proof, expected) for volume, proof in zip(volumes, proofs, strict=True)])
 
 

@@ -24,6 +24,7 @@ from bookie.metadata.proto.metadata_pb2 import CookieFormat
 LAYOUT_VERSION = 5
 _PLAIN_VERSION = 3  # four lines with real tabs, before protobuf text
 _VERSION_SIZE_MAX = 10  # int() of Python raises an error of its own for thousands of digits
+_FORGOTTEN = "forgotten"  # in an incarnation record; of nobody who lives, so it is no field of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,24 @@ def load_incarnation(data: bytes) -> IncarnationRecord:
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise errors.BadInput(f"the incarnation record cannot be read ({error}): {data[:80]!r}") from error
+
+
+def forgotten(data: bytes) -> bytes:
+    """Return the incarnation record in `data` with a note that nobody waits for this bookie's disks any more.
+
+    Whoever writes the record next, each claim and each boot, writes it without the note. Raises BadInput.
+    """
+    load_incarnation(data)
+    return json.dumps(json.loads(data) | {_FORGOTTEN: True}, sort_keys=True).encode()
+
+
+def is_forgotten(data: bytes) -> bool:
+    """Return True for an incarnation record with that note; False for one that cannot be read."""
+    try:
+        load_incarnation(data)
+    except errors.BadInput:
+        return False
+    return json.loads(data).get(_FORGOTTEN) is True
 
 
 def _join(directories: tuple[str, ...]) -> str:

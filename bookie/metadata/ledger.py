@@ -154,6 +154,11 @@ class LedgerMetadata:
             return self
         return self._changed(state=LedgerState.CLOSED, last_entry=last_entry, length=length)
 
+    def with_custom(self, key: str, value: bytes) -> "LedgerMetadata":
+        """Return the metadata with `key` in its custom part."""
+        rest = tuple((each, old) for each, old in self.custom if each != key)
+        return self._changed(custom=tuple(sorted((*rest, (key, value)))))
+
     def replaced(self, first_entry: EntryId, old: BookieId, new: BookieId) -> "LedgerMetadata":
         """Return the metadata after re-replication:
         `new` replaces `old` in the segment that starts at `first_entry`; any state."""

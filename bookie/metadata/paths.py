@@ -1,9 +1,9 @@
 """Names the paths of the metadata store, and reads the service URI and the layout record.
 
-Names are a contract with Java (spec/metadata.md#M1 to M9). Only we use the incarnation records, the positions, and the
-signs of living processes and of lock holders. They stand under `underreplication`, where Java neither lists nor deletes
-them. Never: a node below `<root>/NN` or `<root>/NNN` that is not a ledger, since Java's listing would take its digits
-for a ledger id.
+Names are a contract with Java (spec/metadata.md#M1 to M9). Only we use the incarnation records, the positions, the
+maintenance leases, the reports of workers, and the signs of living processes and of lock holders. They stand under
+`underreplication`, where Java neither lists nor deletes them. Never: a node below `<root>/NN` or `<root>/NNN` that is
+not a ledger, since Java's listing would take its digits for a ledger id.
 """
 
 import enum
@@ -195,6 +195,25 @@ def position(root: str, bookie_id: BookieId) -> str:
     return f"{root}/underreplication/positions/{bookie_id}"
 
 
+def asides(root: str) -> str:
+    return f"{root}/underreplication/asides"
+
+
+def aside(root: str, bookie_id: BookieId) -> str:
+    """Return the path of the order that keeps a bookie out of service (`integrity.asides`). Java has none."""
+    return f"{root}/underreplication/asides/{bookie_id}"
+
+
+def maintenances(root: str) -> str:
+    return f"{root}/underreplication/maintenance"
+
+
+def maintenance(root: str, bookie_id: BookieId) -> str:
+    """Return the path of the lease during which nobody takes a bookie's absence for a loss (`metadata.maintenance`).
+    Java has none."""
+    return f"{root}/underreplication/maintenance/{bookie_id}"
+
+
 def processes(root: str) -> str:
     return f"{root}/underreplication/processes"
 
@@ -224,6 +243,18 @@ def underreplicated_ledgers(root: str) -> str:
     return f"{root}/underreplication/ledgers"
 
 
+def underreplicated(root: str, ledger_id: LedgerId) -> str:
+    """Return the path of the mark of one ledger (spec/metadata.md#M31)."""
+    digits = f"{ledger_id:016x}"
+    levels = "/".join(digits[start : start + 4] for start in range(0, 16, 4))
+    return f"{underreplicated_ledgers(root)}/{levels}/urL{ledger_id:010d}"
+
+
+def replication_layout(root: str) -> str:
+    """Return the path of the record that says in which form the marks are kept."""
+    return f"{root}/underreplication/LAYOUT"
+
+
 def parse_underreplicated(path: str) -> LedgerId:
     """Return the ledger of a record below `underreplicated_ledgers`, or of a lock. Raises BadInput."""
     match = re.search(r"/urL(\d+)$", path, re.ASCII)
@@ -241,6 +272,15 @@ def recovery_delay(root: str) -> str:
     """Return the path of the delay, in decimal seconds. Writing the same value again asks for an audit now
     (spec/metadata.md#M33)."""
     return f"{root}/underreplication/lostBookieRecoveryDelay"
+
+
+def recovery_progresses(root: str) -> str:
+    return f"{root}/underreplication/progress"
+
+
+def recovery_progress(root: str, name: str) -> str:
+    """Return the path of what one worker tells of its progress (`client.repair.progress_reports`). Java has none."""
+    return f"{root}/underreplication/progress/{name}"
 
 
 def auditor_votes(root: str) -> str:

@@ -27,6 +27,14 @@ def load_underreplicated(data: bytes) -> Underreplicated:
     return Underreplicated(tuple(BookieId(replica) for replica in message.replica), marked_ms)
 
 
+def dump_underreplicated(mark: Underreplicated) -> bytes:
+    """Return the mark as Java's auditor writes it (spec/metadata.md#M31)."""
+    message = UnderreplicatedLedgerFormat(replica=mark.missing)
+    if mark.marked_ms >= 0:
+        message.ctime = mark.marked_ms
+    return textproto.dump(message)
+
+
 def dump_lock(holder: str) -> bytes:
     """Return the record of a lock. `holder`: Java writes its host name here, and nobody parses it as a bookie id."""
     return textproto.dump(LockDataFormat(bookieId=holder))
@@ -37,6 +45,11 @@ def load_lock(data: bytes, what: str = "the replication lock") -> str:
     message = LockDataFormat()
     textproto.load(data, message, what)
     return message.bookieId
+
+
+def dump_vote(bookie_id: BookieId) -> bytes:
+    """Return a vote for auditor: Java parses it as a bookie id, also that of a process that is no bookie."""
+    return dump_lock(bookie_id)
 
 
 def load_vote(data: bytes) -> BookieId:

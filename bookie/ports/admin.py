@@ -47,6 +47,7 @@ class Verdict(enum.Enum):
     COOKIE_MISSING = "COOKIE_MISSING"
     UNCLEAN = "UNCLEAN"
     RESUME = "RESUME"
+    SET_ASIDE = "SET_ASIDE"
 
     @property
     def is_held(self) -> bool:
@@ -76,6 +77,7 @@ HELD: Mapping[Verdict, Hold] = {
         "{volume} went back in time: somebody restored or cloned it, or attached an old disk",
         "StaleVolumeDetected",
     ),
+    Verdict.SET_ASIDE: Hold("SetAside", "{volume} is of a bookie that a person took out of service", "BookieSetAside"),
 }
 
 
@@ -149,6 +151,17 @@ class BlockedLedger:
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """The order that keeps a bookie out of service, or ended that (`integrity.asides`). `asked_ms`: when a person asked
+    for it, wall clock; of two orders the later one counts, whichever arrives first."""
+
+    is_aside: bool
+    why: str
+    order_id: str
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class StorageReport:
     bookie_id: BookieId
     pod_uid: str
@@ -180,7 +193,21 @@ class StorageReport:
     quarantined_count: int = 0
     directories_failed: tuple[str, ...] = ()  # take no writes until a restart
     inspection_age_ms: int = 0  # since the volumes were last looked at
+    has_turn: bool = False  # it refuses adds because an operator is about to stop it
+    is_draining: bool = False  # it leaves the fleet (`Admin.drain`)
     garbage_held_ledgers: int = -1  # kept by the brake on mass deletion; -1: not looked yet, or an older release
+    # A fill of this life ended with nothing missing and nothing blocked (`FillStatus.is_whole`), and nothing was lost
+    # since. None: an older release, which cannot say.
+    whole_since_boot: bool | None = None
+    # As the bookie read it with its newest look; None: there was never one, or an older release, which knows none.
+    aside: Aside | None = None
+    # Of all ledger directories, as last measured: what is taken, and what may be before the bookie turns read-only.
+    # -1: not measured yet, or an older release.
+    ledger_bytes_used: int = -1
+    ledger_bytes_room: int = -1
+    # `NAME=TEXT` of each setting that this process takes without a restart (`Admin.change_settings`), as it is in
+    # force; nothing after '=': the default. (): an older release.
+    live_settings: tuple[str, ...] = ()
 
     def volume(self, name: str) -> VolumeReport | None:
         return next((volume for volume in self.volumes if volume.name == name), None)
@@ -204,6 +231,7 @@ class Member:
     has_cookie: bool
     is_registered: bool
     is_writable: bool = False
+    cookie_version: int = -1  # of the cookie's node; -1: it has none, or an older release lists it
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +249,17 @@ class Grant:
     ttl_ms: int
     issued_by: str
     given_by: str = ""
+    accepts_stale: bool = False  # also for volumes that went back in time: what they lack is given up
+
+
+@dataclass(frozen=True, slots=True)
+class StopTurn:
+    """An operator's word that it is about to stop the pod `pod_uid` (spec/operator.md#Q10 to Q12)."""
+
+    operator_epoch: int
+    pod_uid: str
+    ttl_ms: int  # from receipt, by the bookie's clock
+    is_sealed: bool = False  # the flush is the last one: adds of recoveries are refused too
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +321,38 @@ class GarbageReport:
     undecided_count: int = 0
 
 
+class FillAction(enum.Enum):
+    """What a caller wants of the filling of holes (admin.proto, FillHolesRequest.Action): begin a run, unless one
+    runs or is about to; or only look."""
+
+    START = "START"
+    LOOK = "LOOK"
+
+
+@dataclass(frozen=True, slots=True)
+class FillStatus:
+    """How the filling of holes goes: the run that is under way, else the last one of this life (`integrity.fill`).
+
+    `is_whole`: the last run that ended looked at every ledger that named this bookie, and found nothing missing that is
+    missing still, and nothing blocked. `reason`: why it is not, or why a run that was asked for has not begun.
+    """
+
+    is_running: bool = False
+    is_waiting: bool = False  # a run was asked for and has not begun
+    began_ms_ago: int = -1  # -1: none has begun in this life
+    ended_ms_ago: int = -1  # -1: none has ended, or one is running
+    boot_epoch: BootEpoch = BootEpoch(0)
+    ledgers_total: int = 0  # that name this bookie, as far as the run has come
+    ledgers_done: int = 0
+    entries_missing: int = 0  # found missing, and not durable here yet
+    entries_copied: int = 0  # durable here
+    bytes_copied: int = 0
+    blocked: tuple[BlockedLedger, ...] = ()  # the first twenty
+    blocked_count: int = 0
+    is_whole: bool = False
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class BadEntry:
     """An entry whose bytes fail their check, and its location.
@@ -308,6 +379,61 @@ class ScrubReport:
     bad: tuple[BadEntry, ...] = ()  # the first thousand
 
 
+class DrainAction(enum.Enum):
+    START = "START"
+    CANCEL = "CANCEL"
+    LOOK = "LOOK"
+
+
+class OpenLedgers(enum.Enum):
+    """What a drain does with a ledger without an end: wait for its writer, or recover it, which fences the writer."""
+
+    WAIT = "wait"
+    RECOVER = "recover"
+
+
+@dataclass(frozen=True, slots=True)
+class DrainStatus:
+    """How far a bookie is that leaves (spec/metadata.md#M41). `ledgers_total`: those that named it at some time since
+    the drain began; `ledgers_left`: those that still do, as far as is known; `open_ledgers`: of these, those without an
+    end, which it leaves alone. Counts of copies begin with the drain.
+
+    `is_empty`: it is registered as read-only and takes no adds of recoveries either; a look begun after that and after
+    the last change found no ledger that names it or that a recovery under way may close in its name, and no record that
+    cannot be read. `error`: why the drain itself cannot go on now.
+    `recovers_open_ledgers`, `asked_bytes_per_second`: the order that is carried out, as it was given. `operator_epoch`:
+    of the operator that began the drain; 0 = a person did.
+    """
+
+    is_draining: bool = False
+    ledgers_total: int = 0
+    ledgers_left: int = 0
+    entries_copied: int = 0
+    bytes_copied: int = 0
+    bytes_per_second: float = 0.0
+    open_ledgers: int = 0
+    blocked: tuple[BlockedLedger, ...] = ()  # the first twenty
+    blocked_count: int = 0
+    is_empty: bool = False
+    error: str = ""
+    recovers_open_ledgers: bool = False
+    asked_bytes_per_second: int = 0
+    operator_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """The ledgers whose metadata names `bookie_id`. `unreadable`: records that nobody can read, which may name it;
+    `count` includes them. `first`: twenty, each with its state and how it names the bookie. `age_ms`: since the look
+    began."""
+
+    bookie_id: str
+    count: int
+    first: tuple[BlockedLedger, ...] = ()
+    unreadable: int = 0
+    age_ms: int = 0
+
+
 class Health(enum.Enum):
     """The three questions a probe may ask. Value: the name in the gRPC health protocol."""
 
@@ -317,7 +443,11 @@ class Health(enum.Enum):
 
 
 class Admin(Protocol):
-    """The answers of one node. All calls but `grant` are safe at any time."""
+    """The answers of one node. All calls but `grant`, `forget_bookie` and `set_aside` are safe at any time.
+
+    `operator_epoch`: the term of the operator that calls; 0: a person. One that is lower than the node has seen raises
+    GrantRefused("old_epoch").
+    """
 
     def is_healthy(self, question: Health) -> bool:
         """Answer at once, from the node's memory."""
@@ -337,10 +467,20 @@ class Admin(Protocol):
         """Yield the progress now, at each change, and at least every `interval_ms`, until the repair is done."""
         ...
 
-    async def set_read_only(self, read_only: bool) -> State: ...
+    async def set_read_only(self, read_only: bool, *, operator_epoch: int = 0) -> State:
+        """Set the mode, as by hand; it ends a turn too. Raises GrantRefused for an operator that is not the newest."""
+        ...
 
-    async def prepare_shutdown(self) -> str:
-        """Flush, and refuse adds from now on. Return a sentence; raises when the flush failed."""
+    async def prepare_shutdown(self, turn: StopTurn | None = None) -> str:
+        """Refuse adds, then flush; return a sentence. None: by hand, until somebody makes it writable.
+
+        Raises GrantRefused when an operator has no right to it (now), StorageFailed when the flush failed or the turn
+        ended before it.
+        """
+        ...
+
+    async def end_turn(self, *, operator_epoch: int) -> State:
+        """Take adds as before the turn. Raises GrantRefused for an operator that is not the newest."""
         ...
 
     async def flush(self) -> None:
@@ -359,6 +499,11 @@ class Admin(Protocol):
         """
         ...
 
+    async def fill_holes(self, action: FillAction) -> FillStatus:
+        """Begin to fill the holes of what was written while this bookie was away, or look how far that is. Does not
+        wait for the end. Raises StorageFailed while the storage is not open."""
+        ...
+
     async def scrub(self) -> None:
         """Start a check of every entry from the beginning, in the background, at the configured rate.
         Raises StorageFailed."""
@@ -366,4 +511,72 @@ class Admin(Protocol):
 
     def scrub_report(self) -> ScrubReport:
         """Return what the background check found. Raises StorageFailed while the storage is not open."""
+        ...
+
+    async def drain(
+        self,
+        action: DrainAction,
+        *,
+        operator_epoch: int = 0,
+        bytes_per_second: int = 0,
+        open_ledgers: OpenLedgers = OpenLedgers.WAIT,
+        bookie_id: BookieId | None = None,
+    ) -> DrainStatus:
+        """Begin or end to leave the fleet alive, or look how it goes; return the status.
+
+        START: read-only when this returns, then it empties itself in the background; the same order again changes
+        nothing, another one replaces it. `bytes_per_second` 0: the rate of repairs. A restart forgets the drain: the
+        caller sends START again. CANCEL: writable again, unless something else keeps it read-only.
+
+        `bookie_id`: another bookie, dead for good, which this one is to empty, one at a time; while a process of it is
+        there nothing is moved, and `error` says so.
+
+        Raises StorageFailed (not open yet), TooManyRequests (it empties another one), BadInput, GrantRefused.
+        """
+        ...
+
+    async def find_references(self, bookie_id: BookieId) -> References:
+        """Look, after a sync, which ledgers of the cluster name `bookie_id`; may take long. A caller that gives up and
+        asks again soon goes on with the same look (`References.age_ms`). Raises MetadataError, also when the store
+        answered in part only."""
+        ...
+
+    async def find_dependents(self, bookies: tuple[BookieId, ...]) -> References:
+        """Look, after a sync, of which ledgers an acknowledged entry may be on `bookies` (two or more) alone; as
+        `find_references` (spec/metadata.md#M54). Raises BadInput, MetadataError."""
+        ...
+
+    async def forget_bookie(self, bookie_id: BookieId, *, cookie_version: int, operator_epoch: int = 0) -> str:
+        """Delete cookie and position of another bookie that is gone and that no ledger names (spec/metadata.md#M42).
+        Return a sentence; does nothing when they are gone already. A caller that gives up asks again, and the look goes
+        on where it was.
+
+        Raises GrantRefused (a stable reason: itself, registered, named, cookie_changed, too_soon, locked, old_epoch),
+        MetadataError.
+        """
+        ...
+
+    async def set_aside(self, bookie_id: BookieId, order: Aside, *, operator_epoch: int = 0) -> str:
+        """Write the order that keeps `bookie_id` (this bookie too) out of service from its next boot on, or ends that;
+        return a sentence. A process of it that serves goes on until it ends. The same order again changes nothing.
+
+        Raises GrantRefused (a stable reason: overtaken, old_epoch), BadInput, MetadataError.
+        """
+        ...
+
+    async def restore_cookie(self, *, evidence_hash: str, operator_epoch: int = 0) -> str:
+        """Make this bookie's cookie again, whose node somebody deleted while the disks are whole; return a sentence.
+        `evidence_hash`: of the report that the caller judged.
+
+        Raises GrantRefused (a stable reason: not_waiting, not_missing, no_record, disks, mounts, set_back,
+        evidence_changed, overtaken, old_epoch), MetadataError.
+        """
+        ...
+
+    async def change_settings(self, wanted: Mapping[str, str], *, operator_epoch: int = 0) -> None:
+        """Run with other values of these settings, all or none, until the process ends; "" = the default.
+
+        Raises BadInput for a setting that needs a restart and for a text that is none of its values, GrantRefused for
+        an operator that is not the newest.
+        """
         ...

@@ -92,6 +92,14 @@ class CheckOp:
 Op = CreateOp | PutOp | DeleteOp | CheckOp
 
 
+def absent(path: str) -> tuple[Op, Op]:
+    """Return operations by which a transaction fails with NodeExists if there is a node at `path`.
+
+    There is no other way to ask for absence: what is made here is removed in the same transaction.
+    """
+    return CreateOp(path, b""), DeleteOp(path, ANY_VERSION)
+
+
 class Session(enum.Enum):
     CONNECTED = "connected"
     SUSPENDED = "suspended"  # no answer now; ephemeral nodes still stand

@@ -12,11 +12,13 @@ from bookie.ports.tls import Certificate, Tls, TlsOptions
 
 
 class Address(NamedTuple):
+    """Where to listen or dial. The host "::" listens on all addresses, of IPv4 and of IPv6 where the machine has it."""
+
     host: str
     port: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class ByteStream(Protocol):
@@ -38,7 +40,7 @@ class ByteStream(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Return the bytes in the outgoing queue."""
+        """Return the bytes in the outgoing queue; after `close`, those that may still leave."""
         ...
 
     async def read(self) -> Buffer:
@@ -64,7 +66,11 @@ class ByteStream(Protocol):
         ...
 
     def close(self) -> None:
-        """Close at once; queued bytes may be lost."""
+        """Close at once; queued bytes may be lost, and are held for a moment."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once and drop the queued bytes."""
         ...
 
 

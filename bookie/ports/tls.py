@@ -20,7 +20,8 @@ class TlsOptions:
 
     PEM: `key_store` is the private key and `certificate` its chain; JKS and PKCS12 have both in `key_store`. Passwords
     are in files, as in Java; "" is no file. `needs_client_certificate`: a server asks for one and refuses who has none.
-    `checks_host_name`: a client wants the bookie's certificate to name the host it dialled.
+    `checks_host_name`: a client wants the bookie's certificate to name the host it dialled. `may_be_plain`: a client
+    goes on in plain with a bookie that says it has no TLS; whoever is on the way can make it say so.
     """
 
     key_store: str = ""
@@ -32,6 +33,7 @@ class TlsOptions:
     trust_password_file: str = ""
     needs_client_certificate: bool = False
     checks_host_name: bool = True
+    may_be_plain: bool = False
     protocols: tuple[str, ...] = PROTOCOLS
     ciphers: tuple[str, ...] = ()
 

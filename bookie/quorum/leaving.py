@@ -70,3 +70,22 @@ def replaced(
     for slot, bookie_id in sorted(replacements.items()):
         metadata = metadata.replaced(fragment.first, fragment.bookies[slot], bookie_id)
     return metadata
+
+
+def depends_on(metadata: LedgerMetadata, bookies: Collection[BookieId]) -> bool:
+    """Return True when an acknowledged entry of the ledger may be on these bookies alone: some write set that holds
+    entries has as many of them as the ack quorum (spec/metadata.md#M54).
+
+    A ledger IN_RECOVERY always counts: where its recovery puts entries it says only when it closes it
+    (spec/wire.md#W55).
+    """
+    if metadata.state is LedgerState.IN_RECOVERY:
+        return True
+    schedule = Schedule(metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum)
+    for segment, first, last in metadata.segment_ranges():
+        end = first + schedule.ensemble_size if last is None else min(last + 1, first + schedule.ensemble_size)
+        for number in range(first, end):
+            members = [segment.bookies[slot] for slot in schedule.write_set(EntryId(number))]
+            if sum(one in bookies for one in members) >= schedule.ack_quorum:
+                return True
+    return False

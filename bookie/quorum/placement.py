@@ -3,6 +3,8 @@
 Rule: spec/metadata.md#M35 (every window of WQ consecutive slots should span as many zones as it can). A location is
 `zone`, or `/region/zone` as in Java's topology mappings. Greedy: a free slot takes the first candidate, in draw order,
 whose region and then zone is rarest among the slots that share a write set with it, then rarest in the whole ensemble.
+Before all that counts the machine, of bookies that say that they share one (spec/metadata.md#M43): two copies of an
+entry go to one machine only where no other has a bookie left.
 Bookies must be distinct, locations only should be: with too few zones the spread is the best possible one; with too few
 bookies the slot stays empty and the caller decides. `zones_min` makes locations a must (Java:
 `enforceMinNumRacksPerWriteQuorum`): then a bookie without a location is never chosen.
@@ -21,10 +23,12 @@ WEIGHT_MAX = 3  # bookieMaxWeightMultipleForWeightBasedPlacement
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A bookie that takes writes. `zone` is its location, "" when nobody knows it."""
+    """A bookie that takes writes. `zone` is its location, "" when nobody knows it. `machine`: the one that it shares
+    with other bookies, "" when it shares none."""
 
     bookie_id: BookieId
     zone: str = ""
+    machine: str = ""
 
     @property
     def region(self) -> str:
@@ -41,7 +45,7 @@ def choose(schedule: Schedule, candidates: Sequence[Candidate], *, zones_min: in
             f"an ensemble of {schedule.ensemble_size} needs as many writable bookies, and there are "
             f"{len(candidates)}: start more bookies or ask for a smaller ensemble"
         )
-    filled = _fill(schedule, [None] * schedule.ensemble_size, candidates)
+    filled = _arrange(schedule, [None] * schedule.ensemble_size, candidates)
     if not all(_spans(schedule, filled, slot, zones_min) for slot in range(schedule.ensemble_size)):
         zones = len({candidate.zone for candidate in candidates})
         raise errors.NotEnoughBookies(
@@ -58,19 +62,21 @@ def replace(
     candidates: Sequence[Candidate],
     *,
     zones: Mapping[BookieId, str],
+    machines: Mapping[BookieId, str] | None = None,
     zones_min: int = 1,
 ) -> dict[int, BookieId]:
     """Return new bookies for `slots` of `ensemble`; a slot for which no bookie is left is missing from the result.
 
-    `candidates` come in draw order; `zones` has the locations of the bookies that stay. Never chooses a member of the
+    `candidates` come in draw order; `zones` has the locations of the bookies that stay, `machines` the
+    machines of those that share one. Never chooses a member of the
     ensemble, failed ones included (spec/wire.md#W50): a bookie must not hold two copies of one entry.
     """
     kept: list[Candidate | None] = [
-        None if slot in slots else Candidate(bookie_id, zones.get(bookie_id, ""))
+        None if slot in slots else Candidate(bookie_id, zones.get(bookie_id, ""), (machines or {}).get(bookie_id, ""))
         for slot, bookie_id in enumerate(ensemble)
     ]
     free = [candidate for candidate in _placed(candidates, zones_min) if candidate.bookie_id not in ensemble]
-    filled = _fill(schedule, kept, free)
+    filled = _arrange(schedule, kept, free)
     return {
         slot: found.bookie_id
         for slot in sorted(slots)
@@ -117,6 +123,26 @@ def _spans(schedule: Schedule, filled: Sequence[Candidate | None], slot: int, zo
     return True
 
 
+def _arrange(
+    schedule: Schedule, slots: Sequence[Candidate | None], candidates: Sequence[Candidate]
+) -> list[Candidate | None]:
+    """Return `slots` filled. Where that puts two copies on one machine, try again with the machines first that have
+    most bookies: the draw may have used up the others too early."""
+    first = _fill(schedule, slots, candidates)
+    if not _doubled(schedule, first):
+        return first
+    sizes = Counter(one.machine for one in candidates)
+    second = _fill(schedule, slots, sorted(candidates, key=lambda one: -sizes[one.machine]))
+    return min(first, second, key=lambda filled: _doubled(schedule, filled))
+
+
+def _doubled(schedule: Schedule, filled: Sequence[Candidate | None]) -> int:
+    """Return how many write sets have two members on one machine."""
+    write_sets = ([filled[slot] for slot in write_set] for write_set in schedule.write_sets)
+    machines = ([one.machine for one in members if one is not None and one.machine] for members in write_sets)
+    return sum(len(set(one)) < len(one) for one in machines)
+
+
 def _fill(
     schedule: Schedule, slots: Sequence[Candidate | None], candidates: Sequence[Candidate]
 ) -> list[Candidate | None]:
@@ -134,6 +160,7 @@ def _fill(
 
 def _crowd(near: Sequence[Candidate], everywhere: Sequence[Candidate]) -> Callable[[Candidate], tuple[int, ...]]:
     """Return a function that says how crowded the place of a candidate is already; the first number counts most."""
+    machines = Counter(other.machine for other in near if other.machine)
     counts = [
         Counter(other.region for other in near),
         Counter(other.zone for other in near),
@@ -142,7 +169,8 @@ def _crowd(near: Sequence[Candidate], everywhere: Sequence[Candidate]) -> Callab
     ]
 
     def crowd(one: Candidate) -> tuple[int, ...]:
-        return tuple(count[one.zone if index % 2 else one.region] for index, count in enumerate(counts))
+        places = (count[one.zone if index % 2 else one.region] for index, count in enumerate(counts))
+        return (machines[one.machine], *places)
 
     return crowd
 

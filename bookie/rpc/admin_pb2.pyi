@@ -34,6 +34,7 @@ class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COOKIE_MISSING: _ClassVar[Verdict]
     UNCLEAN: _ClassVar[Verdict]
     RESUME: _ClassVar[Verdict]
+    SET_ASIDE: _ClassVar[Verdict]
 
 class Contents(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -66,6 +67,7 @@ UNKNOWN_CONTENT: Verdict
 COOKIE_MISSING: Verdict
 UNCLEAN: Verdict
 RESUME: Verdict
+SET_ASIDE: Verdict
 CONTENTS_UNSPECIFIED: Contents
 EMPTY: Contents
 VALID: Contents
@@ -81,7 +83,7 @@ class GetStorageReportRequest(_message.Message):
     def __init__(self, fresh: _Optional[bool] = ...) -> None: ...
 
 class StorageReport(_message.Message):
-    __slots__ = ("bookie_id", "pod_uid", "state", "verdict", "reason", "instance_id", "metadata_reachable", "cookie_present", "cookie_version", "cookie_digest", "incarnation", "boot_epoch", "ledger_count", "ledgers_naming_me", "volumes", "evidence_hash", "unclean_shutdown", "capabilities", "operator_epoch_seen", "grant_id", "data_port_open", "version", "journal_write_data", "read_only", "process_uptime_ms", "granted_by", "quarantined", "quarantined_count", "directories_failed", "inspection_age_ms", "garbage_held_ledgers")
+    __slots__ = ("bookie_id", "pod_uid", "state", "verdict", "reason", "instance_id", "metadata_reachable", "cookie_present", "cookie_version", "cookie_digest", "incarnation", "boot_epoch", "ledger_count", "ledgers_naming_me", "volumes", "evidence_hash", "unclean_shutdown", "capabilities", "operator_epoch_seen", "grant_id", "data_port_open", "version", "journal_write_data", "read_only", "process_uptime_ms", "granted_by", "quarantined", "quarantined_count", "directories_failed", "inspection_age_ms", "has_turn", "garbage_held_ledgers", "is_draining", "whole_since_boot", "aside", "ledger_bytes_used", "ledger_bytes_room", "live_settings")
     BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
     POD_UID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -112,7 +114,14 @@ class StorageReport(_message.Message):
     QUARANTINED_COUNT_FIELD_NUMBER: _ClassVar[int]
     DIRECTORIES_FAILED_FIELD_NUMBER: _ClassVar[int]
     INSPECTION_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    HAS_TURN_FIELD_NUMBER: _ClassVar[int]
     GARBAGE_HELD_LEDGERS_FIELD_NUMBER: _ClassVar[int]
+    IS_DRAINING_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_SINCE_BOOT_FIELD_NUMBER: _ClassVar[int]
+    ASIDE_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_BYTES_USED_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_BYTES_ROOM_FIELD_NUMBER: _ClassVar[int]
+    LIVE_SETTINGS_FIELD_NUMBER: _ClassVar[int]
     bookie_id: str
     pod_uid: str
     state: State
@@ -143,8 +152,15 @@ class StorageReport(_message.Message):
     quarantined_count: int
     directories_failed: _containers.RepeatedScalarFieldContainer[str]
     inspection_age_ms: int
+    has_turn: bool
     garbage_held_ledgers: int
-    def __init__(self, bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., instance_id: _Optional[str] = ..., metadata_reachable: _Optional[bool] = ..., cookie_present: _Optional[bool] = ..., cookie_version: _Optional[int] = ..., cookie_digest: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., ledger_count: _Optional[int] = ..., ledgers_naming_me: _Optional[int] = ..., volumes: _Optional[_Iterable[_Union[VolumeReport, _Mapping]]] = ..., evidence_hash: _Optional[str] = ..., unclean_shutdown: _Optional[bool] = ..., capabilities: _Optional[_Iterable[str]] = ..., operator_epoch_seen: _Optional[int] = ..., grant_id: _Optional[str] = ..., data_port_open: _Optional[bool] = ..., version: _Optional[str] = ..., journal_write_data: _Optional[bool] = ..., read_only: _Optional[bool] = ..., process_uptime_ms: _Optional[int] = ..., granted_by: _Optional[str] = ..., quarantined: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., quarantined_count: _Optional[int] = ..., directories_failed: _Optional[_Iterable[str]] = ..., inspection_age_ms: _Optional[int] = ..., garbage_held_ledgers: _Optional[int] = ...) -> None: ...
+    is_draining: bool
+    whole_since_boot: bool
+    aside: Aside
+    ledger_bytes_used: int
+    ledger_bytes_room: int
+    live_settings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., instance_id: _Optional[str] = ..., metadata_reachable: _Optional[bool] = ..., cookie_present: _Optional[bool] = ..., cookie_version: _Optional[int] = ..., cookie_digest: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., ledger_count: _Optional[int] = ..., ledgers_naming_me: _Optional[int] = ..., volumes: _Optional[_Iterable[_Union[VolumeReport, _Mapping]]] = ..., evidence_hash: _Optional[str] = ..., unclean_shutdown: _Optional[bool] = ..., capabilities: _Optional[_Iterable[str]] = ..., operator_epoch_seen: _Optional[int] = ..., grant_id: _Optional[str] = ..., data_port_open: _Optional[bool] = ..., version: _Optional[str] = ..., journal_write_data: _Optional[bool] = ..., read_only: _Optional[bool] = ..., process_uptime_ms: _Optional[int] = ..., granted_by: _Optional[str] = ..., quarantined: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., quarantined_count: _Optional[int] = ..., directories_failed: _Optional[_Iterable[str]] = ..., inspection_age_ms: _Optional[int] = ..., has_turn: _Optional[bool] = ..., garbage_held_ledgers: _Optional[int] = ..., is_draining: _Optional[bool] = ..., whole_since_boot: _Optional[bool] = ..., aside: _Optional[_Union[Aside, _Mapping]] = ..., ledger_bytes_used: _Optional[int] = ..., ledger_bytes_room: _Optional[int] = ..., live_settings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListMembersRequest(_message.Message):
     __slots__ = ()
@@ -157,16 +173,18 @@ class Members(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("bookie_id", "has_cookie", "is_registered", "is_writable")
+    __slots__ = ("bookie_id", "has_cookie", "is_registered", "is_writable", "cookie_version")
     BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
     HAS_COOKIE_FIELD_NUMBER: _ClassVar[int]
     IS_REGISTERED_FIELD_NUMBER: _ClassVar[int]
     IS_WRITABLE_FIELD_NUMBER: _ClassVar[int]
+    COOKIE_VERSION_FIELD_NUMBER: _ClassVar[int]
     bookie_id: str
     has_cookie: bool
     is_registered: bool
     is_writable: bool
-    def __init__(self, bookie_id: _Optional[str] = ..., has_cookie: _Optional[bool] = ..., is_registered: _Optional[bool] = ..., is_writable: _Optional[bool] = ...) -> None: ...
+    cookie_version: int
+    def __init__(self, bookie_id: _Optional[str] = ..., has_cookie: _Optional[bool] = ..., is_registered: _Optional[bool] = ..., is_writable: _Optional[bool] = ..., cookie_version: _Optional[int] = ...) -> None: ...
 
 class VolumeReport(_message.Message):
     __slots__ = ("name", "role", "path", "mount", "contents", "sentinel", "reason")
@@ -245,7 +263,7 @@ class Sentinel(_message.Message):
     def __init__(self, instance_id: _Optional[str] = ..., bookie_id: _Optional[str] = ..., role: _Optional[str] = ..., volume: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., fsid: _Optional[str] = ..., grant_id: _Optional[str] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("grant_id", "bookie_id", "pod_uid", "evidence_hash", "cookie_version", "new_incarnation", "operator_epoch", "ttl_ms", "issued_by")
+    __slots__ = ("grant_id", "bookie_id", "pod_uid", "evidence_hash", "cookie_version", "new_incarnation", "operator_epoch", "ttl_ms", "issued_by", "accepts_stale")
     GRANT_ID_FIELD_NUMBER: _ClassVar[int]
     BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
     POD_UID_FIELD_NUMBER: _ClassVar[int]
@@ -255,6 +273,7 @@ class Grant(_message.Message):
     OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
     ISSUED_BY_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_STALE_FIELD_NUMBER: _ClassVar[int]
     grant_id: str
     bookie_id: str
     pod_uid: str
@@ -264,7 +283,8 @@ class Grant(_message.Message):
     operator_epoch: int
     ttl_ms: int
     issued_by: str
-    def __init__(self, grant_id: _Optional[str] = ..., bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., evidence_hash: _Optional[str] = ..., cookie_version: _Optional[int] = ..., new_incarnation: _Optional[int] = ..., operator_epoch: _Optional[int] = ..., ttl_ms: _Optional[int] = ..., issued_by: _Optional[str] = ...) -> None: ...
+    accepts_stale: bool
+    def __init__(self, grant_id: _Optional[str] = ..., bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., evidence_hash: _Optional[str] = ..., cookie_version: _Optional[int] = ..., new_incarnation: _Optional[int] = ..., operator_epoch: _Optional[int] = ..., ttl_ms: _Optional[int] = ..., issued_by: _Optional[str] = ..., accepts_stale: _Optional[bool] = ...) -> None: ...
 
 class GrantReply(_message.Message):
     __slots__ = ("accepted", "refused_reason", "text")
@@ -331,7 +351,7 @@ class BlockedLedger(_message.Message):
     def __init__(self, ledger_id: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class SetModeRequest(_message.Message):
-    __slots__ = ("mode",)
+    __slots__ = ("mode", "operator_epoch", "ends_turn")
     class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         MODE_UNSPECIFIED: _ClassVar[SetModeRequest.Mode]
@@ -341,8 +361,12 @@ class SetModeRequest(_message.Message):
     READ_WRITE: SetModeRequest.Mode
     READ_ONLY_MODE: SetModeRequest.Mode
     MODE_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ENDS_TURN_FIELD_NUMBER: _ClassVar[int]
     mode: SetModeRequest.Mode
-    def __init__(self, mode: _Optional[_Union[SetModeRequest.Mode, str]] = ...) -> None: ...
+    operator_epoch: int
+    ends_turn: bool
+    def __init__(self, mode: _Optional[_Union[SetModeRequest.Mode, str]] = ..., operator_epoch: _Optional[int] = ..., ends_turn: _Optional[bool] = ...) -> None: ...
 
 class SetModeReply(_message.Message):
     __slots__ = ("state",)
@@ -351,8 +375,16 @@ class SetModeReply(_message.Message):
     def __init__(self, state: _Optional[_Union[State, str]] = ...) -> None: ...
 
 class PrepareShutdownRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("operator_epoch", "pod_uid", "ttl_ms", "is_sealed")
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    POD_UID_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_SEALED_FIELD_NUMBER: _ClassVar[int]
+    operator_epoch: int
+    pod_uid: str
+    ttl_ms: int
+    is_sealed: bool
+    def __init__(self, operator_epoch: _Optional[int] = ..., pod_uid: _Optional[str] = ..., ttl_ms: _Optional[int] = ..., is_sealed: _Optional[bool] = ...) -> None: ...
 
 class PrepareShutdownReply(_message.Message):
     __slots__ = ("flushed", "text")
@@ -469,3 +501,232 @@ class BadEntry(_message.Message):
     offset: int
     reason: str
     def __init__(self, ledger_id: _Optional[int] = ..., entry_id: _Optional[int] = ..., log_id: _Optional[int] = ..., offset: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DrainRequest(_message.Message):
+    __slots__ = ("action", "operator_epoch", "bytes_per_second", "open_ledgers", "bookie_id")
+    class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ACTION_UNSPECIFIED: _ClassVar[DrainRequest.Action]
+        START: _ClassVar[DrainRequest.Action]
+        CANCEL: _ClassVar[DrainRequest.Action]
+        LOOK: _ClassVar[DrainRequest.Action]
+    ACTION_UNSPECIFIED: DrainRequest.Action
+    START: DrainRequest.Action
+    CANCEL: DrainRequest.Action
+    LOOK: DrainRequest.Action
+    class OpenLedgers(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        WAIT: _ClassVar[DrainRequest.OpenLedgers]
+        RECOVER: _ClassVar[DrainRequest.OpenLedgers]
+    WAIT: DrainRequest.OpenLedgers
+    RECOVER: DrainRequest.OpenLedgers
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    OPEN_LEDGERS_FIELD_NUMBER: _ClassVar[int]
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    action: DrainRequest.Action
+    operator_epoch: int
+    bytes_per_second: int
+    open_ledgers: DrainRequest.OpenLedgers
+    bookie_id: str
+    def __init__(self, action: _Optional[_Union[DrainRequest.Action, str]] = ..., operator_epoch: _Optional[int] = ..., bytes_per_second: _Optional[int] = ..., open_ledgers: _Optional[_Union[DrainRequest.OpenLedgers, str]] = ..., bookie_id: _Optional[str] = ...) -> None: ...
+
+class DrainStatus(_message.Message):
+    __slots__ = ("is_draining", "ledgers_total", "ledgers_left", "entries_copied", "bytes_copied", "bytes_per_second", "open_ledgers", "blocked", "blocked_count", "is_empty", "error", "recovers_open_ledgers", "asked_bytes_per_second", "operator_epoch")
+    IS_DRAINING_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_LEFT_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_COPIED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_COPIED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    OPEN_LEDGERS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IS_EMPTY_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RECOVERS_OPEN_LEDGERS_FIELD_NUMBER: _ClassVar[int]
+    ASKED_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    is_draining: bool
+    ledgers_total: int
+    ledgers_left: int
+    entries_copied: int
+    bytes_copied: int
+    bytes_per_second: float
+    open_ledgers: int
+    blocked: _containers.RepeatedCompositeFieldContainer[BlockedLedger]
+    blocked_count: int
+    is_empty: bool
+    error: str
+    recovers_open_ledgers: bool
+    asked_bytes_per_second: int
+    operator_epoch: int
+    def __init__(self, is_draining: _Optional[bool] = ..., ledgers_total: _Optional[int] = ..., ledgers_left: _Optional[int] = ..., entries_copied: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., bytes_per_second: _Optional[float] = ..., open_ledgers: _Optional[int] = ..., blocked: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., blocked_count: _Optional[int] = ..., is_empty: _Optional[bool] = ..., error: _Optional[str] = ..., recovers_open_ledgers: _Optional[bool] = ..., asked_bytes_per_second: _Optional[int] = ..., operator_epoch: _Optional[int] = ...) -> None: ...
+
+class FindReferencesRequest(_message.Message):
+    __slots__ = ("bookie_id",)
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    bookie_id: str
+    def __init__(self, bookie_id: _Optional[str] = ...) -> None: ...
+
+class FindDependentsRequest(_message.Message):
+    __slots__ = ("bookie_ids",)
+    BOOKIE_IDS_FIELD_NUMBER: _ClassVar[int]
+    bookie_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, bookie_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class References(_message.Message):
+    __slots__ = ("bookie_id", "count", "first", "unreadable", "age_ms")
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    bookie_id: str
+    count: int
+    first: _containers.RepeatedCompositeFieldContainer[BlockedLedger]
+    unreadable: int
+    age_ms: int
+    def __init__(self, bookie_id: _Optional[str] = ..., count: _Optional[int] = ..., first: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., unreadable: _Optional[int] = ..., age_ms: _Optional[int] = ...) -> None: ...
+
+class ForgetBookieRequest(_message.Message):
+    __slots__ = ("bookie_id", "cookie_version", "operator_epoch")
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    COOKIE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    bookie_id: str
+    cookie_version: int
+    operator_epoch: int
+    def __init__(self, bookie_id: _Optional[str] = ..., cookie_version: _Optional[int] = ..., operator_epoch: _Optional[int] = ...) -> None: ...
+
+class ForgetBookieReply(_message.Message):
+    __slots__ = ("forgotten", "refused_reason", "text")
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    forgotten: bool
+    refused_reason: str
+    text: str
+    def __init__(self, forgotten: _Optional[bool] = ..., refused_reason: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class FillHolesRequest(_message.Message):
+    __slots__ = ("action",)
+    class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ACTION_UNSPECIFIED: _ClassVar[FillHolesRequest.Action]
+        START: _ClassVar[FillHolesRequest.Action]
+        LOOK: _ClassVar[FillHolesRequest.Action]
+    ACTION_UNSPECIFIED: FillHolesRequest.Action
+    START: FillHolesRequest.Action
+    LOOK: FillHolesRequest.Action
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    action: FillHolesRequest.Action
+    def __init__(self, action: _Optional[_Union[FillHolesRequest.Action, str]] = ...) -> None: ...
+
+class FillStatus(_message.Message):
+    __slots__ = ("is_running", "began_ms_ago", "ended_ms_ago", "boot_epoch", "ledgers_total", "ledgers_done", "entries_missing", "entries_copied", "bytes_copied", "blocked", "blocked_count", "is_whole", "reason", "is_waiting")
+    IS_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    BEGAN_MS_AGO_FIELD_NUMBER: _ClassVar[int]
+    ENDED_MS_AGO_FIELD_NUMBER: _ClassVar[int]
+    BOOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_DONE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_MISSING_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_COPIED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_COPIED_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IS_WHOLE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    IS_WAITING_FIELD_NUMBER: _ClassVar[int]
+    is_running: bool
+    began_ms_ago: int
+    ended_ms_ago: int
+    boot_epoch: int
+    ledgers_total: int
+    ledgers_done: int
+    entries_missing: int
+    entries_copied: int
+    bytes_copied: int
+    blocked: _containers.RepeatedCompositeFieldContainer[BlockedLedger]
+    blocked_count: int
+    is_whole: bool
+    reason: str
+    is_waiting: bool
+    def __init__(self, is_running: _Optional[bool] = ..., began_ms_ago: _Optional[int] = ..., ended_ms_ago: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., ledgers_total: _Optional[int] = ..., ledgers_done: _Optional[int] = ..., entries_missing: _Optional[int] = ..., entries_copied: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., blocked: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., blocked_count: _Optional[int] = ..., is_whole: _Optional[bool] = ..., reason: _Optional[str] = ..., is_waiting: _Optional[bool] = ...) -> None: ...
+
+class Aside(_message.Message):
+    __slots__ = ("is_aside", "why", "order_id", "asked_ms")
+    IS_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    ASKED_MS_FIELD_NUMBER: _ClassVar[int]
+    is_aside: bool
+    why: str
+    order_id: str
+    asked_ms: int
+    def __init__(self, is_aside: _Optional[bool] = ..., why: _Optional[str] = ..., order_id: _Optional[str] = ..., asked_ms: _Optional[int] = ...) -> None: ...
+
+class SetAsideRequest(_message.Message):
+    __slots__ = ("bookie_id", "order", "operator_epoch")
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    bookie_id: str
+    order: Aside
+    operator_epoch: int
+    def __init__(self, bookie_id: _Optional[str] = ..., order: _Optional[_Union[Aside, _Mapping]] = ..., operator_epoch: _Optional[int] = ...) -> None: ...
+
+class SetAsideReply(_message.Message):
+    __slots__ = ("done", "refused_reason", "text")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    done: bool
+    refused_reason: str
+    text: str
+    def __init__(self, done: _Optional[bool] = ..., refused_reason: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class RestoreCookieRequest(_message.Message):
+    __slots__ = ("evidence_hash", "operator_epoch")
+    EVIDENCE_HASH_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    evidence_hash: str
+    operator_epoch: int
+    def __init__(self, evidence_hash: _Optional[str] = ..., operator_epoch: _Optional[int] = ...) -> None: ...
+
+class RestoreCookieReply(_message.Message):
+    __slots__ = ("done", "refused_reason", "text")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    done: bool
+    refused_reason: str
+    text: str
+    def __init__(self, done: _Optional[bool] = ..., refused_reason: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class ChangeSettingsRequest(_message.Message):
+    __slots__ = ("settings", "operator_epoch")
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    settings: _containers.ScalarMap[str, str]
+    operator_epoch: int
+    def __init__(self, settings: _Optional[_Mapping[str, str]] = ..., operator_epoch: _Optional[int] = ...) -> None: ...
+
+class ChangeSettingsReply(_message.Message):
+    __slots__ = ("done", "refused_reason", "text")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    done: bool
+    refused_reason: str
+    text: str
+    def __init__(self, done: _Optional[bool] = ..., refused_reason: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...

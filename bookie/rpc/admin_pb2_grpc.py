@@ -79,6 +79,46 @@ class AdminStub:
                 request_serializer=bookie_dot_rpc_dot_admin__pb2.ScrubRequest.SerializeToString,
                 response_deserializer=bookie_dot_rpc_dot_admin__pb2.ScrubReport.FromString,
                 _registered_method=True)
+        self.Drain = channel.unary_unary(
+                '/bookie.admin.v1.Admin/Drain',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.DrainRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.DrainStatus.FromString,
+                _registered_method=True)
+        self.FindReferences = channel.unary_unary(
+                '/bookie.admin.v1.Admin/FindReferences',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.FindReferencesRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.References.FromString,
+                _registered_method=True)
+        self.ForgetBookie = channel.unary_unary(
+                '/bookie.admin.v1.Admin/ForgetBookie',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.ForgetBookieRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.ForgetBookieReply.FromString,
+                _registered_method=True)
+        self.FillHoles = channel.unary_unary(
+                '/bookie.admin.v1.Admin/FillHoles',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.FillHolesRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.FillStatus.FromString,
+                _registered_method=True)
+        self.SetAside = channel.unary_unary(
+                '/bookie.admin.v1.Admin/SetAside',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.SetAsideRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.SetAsideReply.FromString,
+                _registered_method=True)
+        self.RestoreCookie = channel.unary_unary(
+                '/bookie.admin.v1.Admin/RestoreCookie',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.RestoreCookieRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.RestoreCookieReply.FromString,
+                _registered_method=True)
+        self.FindDependents = channel.unary_unary(
+                '/bookie.admin.v1.Admin/FindDependents',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.FindDependentsRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.References.FromString,
+                _registered_method=True)
+        self.ChangeSettings = channel.unary_unary(
+                '/bookie.admin.v1.Admin/ChangeSettings',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.ChangeSettingsRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.ChangeSettingsReply.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -146,6 +186,64 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Drain(self, request, context):
+        """This bookie leaves alive: read-only when START is answered, then it empties itself. Idempotent; a restart forgets it.
+        Or it empties a dead one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindReferences(self, request, context):
+        """Every ledger whose metadata names a bookie, looked for now, after a sync.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetBookie(self, request, context):
+        """Delete cookie and position of another bookie that is gone and that no ledger names. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FillHoles(self, request, context):
+        """How the filling of holes goes, in place and beside serving; START asks for a run and does not wait for its end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetAside(self, request, context):
+        """Keep a bookie, this one or another, out of service from its next boot on, or end that. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreCookie(self, request, context):
+        """Make this bookie's cookie again, whose node somebody deleted while its disks are whole.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindDependents(self, request, context):
+        """Every ledger of which an acknowledged entry may be on these bookies alone, looked for now, after a sync.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChangeSettings(self, request, context):
+        """Run with other values of settings that need no restart (StorageReport.live_settings), all or none. Idempotent; a restart
+        forgets it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -193,6 +291,46 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Scrub,
                     request_deserializer=bookie_dot_rpc_dot_admin__pb2.ScrubRequest.FromString,
                     response_serializer=bookie_dot_rpc_dot_admin__pb2.ScrubReport.SerializeToString,
+            ),
+            'Drain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drain,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.DrainRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.DrainStatus.SerializeToString,
+            ),
+            'FindReferences': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindReferences,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.FindReferencesRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.References.SerializeToString,
+            ),
+            'ForgetBookie': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetBookie,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.ForgetBookieRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.ForgetBookieReply.SerializeToString,
+            ),
+            'FillHoles': grpc.unary_unary_rpc_method_handler(
+                    servicer.FillHoles,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.FillHolesRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.FillStatus.SerializeToString,
+            ),
+            'SetAside': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetAside,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.SetAsideRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.SetAsideReply.SerializeToString,
+            ),
+            'RestoreCookie': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreCookie,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.RestoreCookieRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.RestoreCookieReply.SerializeToString,
+            ),
+            'FindDependents': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindDependents,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.FindDependentsRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.References.SerializeToString,
+            ),
+            'ChangeSettings': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangeSettings,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.ChangeSettingsRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.ChangeSettingsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -438,6 +576,222 @@ class Admin:
             '/bookie.admin.v1.Admin/Scrub',
             bookie_dot_rpc_dot_admin__pb2.ScrubRequest.SerializeToString,
             bookie_dot_rpc_dot_admin__pb2.ScrubReport.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/Drain',
+            bookie_dot_rpc_dot_admin__pb2.DrainRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.DrainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindReferences(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/FindReferences',
+            bookie_dot_rpc_dot_admin__pb2.FindReferencesRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.References.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetBookie(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/ForgetBookie',
+            bookie_dot_rpc_dot_admin__pb2.ForgetBookieRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.ForgetBookieReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FillHoles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/FillHoles',
+            bookie_dot_rpc_dot_admin__pb2.FillHolesRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.FillStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetAside(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/SetAside',
+            bookie_dot_rpc_dot_admin__pb2.SetAsideRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.SetAsideReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreCookie(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/RestoreCookie',
+            bookie_dot_rpc_dot_admin__pb2.RestoreCookieRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.RestoreCookieReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindDependents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/FindDependents',
+            bookie_dot_rpc_dot_admin__pb2.FindDependentsRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.References.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangeSettings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/ChangeSettings',
+            bookie_dot_rpc_dot_admin__pb2.ChangeSettingsRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.ChangeSettingsReply.FromString,
             options,
             channel_credentials,
             insecure,

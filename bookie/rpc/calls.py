@@ -4,7 +4,7 @@ may take. `client` sends the questions, waiting or suspending.
 `client` asks them, waiting or suspending.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -12,13 +12,21 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.message import Message
 
 from bookie.ports.admin import (
+    Aside,
     Compaction,
+    DrainAction,
+    DrainStatus,
+    FillAction,
+    FillStatus,
     GarbageReport,
     Grant,
     Member,
+    OpenLedgers,
+    References,
     RepairStatus,
     ScrubReport,
     State,
+    StopTurn,
     StorageReport,
 )
 from bookie.rpc import admin_pb2 as proto
@@ -50,6 +58,26 @@ class GrantAnswer:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ForgetAnswer:
+    """How a bookie answers the order to forget another. `refused_reason`: a stable word
+    (admin.proto, ForgetBookieReply)."""
+
+    is_forgotten: bool
+    refused_reason: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderAnswer:
+    """How a bookie answers the order to take one out of service, or back, or to make its cookie again.
+    `refused_reason`: a stable word (admin.proto, SetAsideReply, RestoreCookieReply)."""
+
+    is_done: bool
+    refused_reason: str = ""
+    text: str = ""
+
+
 def storage_report(*, fresh: bool) -> AdminCall[StorageReport]:
     """Ask for the storage report. `fresh`: the bookie looks at its volumes again, instead of giving its newest look."""
     request = proto.GetStorageReportRequest(fresh=fresh)
@@ -72,15 +100,30 @@ def repair_status(interval_ms: int = 0) -> AdminCall[RepairStatus]:
     return AdminCall("GetRepairStatus", request, partial(encoding.decode, RepairStatus))
 
 
-def set_read_only(read_only: bool) -> AdminCall[State]:
+def set_read_only(read_only: bool, *, operator_epoch: int = 0) -> AdminCall[State]:
     """Make the bookie read-only, or writable again; it answers with its state after the change."""
     mode = proto.SetModeRequest.READ_ONLY_MODE if read_only else proto.SetModeRequest.READ_WRITE
-    return AdminCall("SetMode", proto.SetModeRequest(mode=mode), lambda reply: State(proto.State.Name(reply.state)))
+    return _set_mode(proto.SetModeRequest(mode=mode, operator_epoch=operator_epoch))
 
 
-def prepare_shutdown() -> AdminCall[tuple[bool, str]]:
-    """Ask the bookie to flush for its end; it answers whether everything is flushed, and a sentence."""
+def end_turn(*, operator_epoch: int) -> AdminCall[State]:
+    """Take back `prepare_shutdown`; a bookie of a release that knows no turns becomes writable."""
+    mode = proto.SetModeRequest.READ_WRITE
+    return _set_mode(proto.SetModeRequest(mode=mode, operator_epoch=operator_epoch, ends_turn=True))
+
+
+def _set_mode(request: Message) -> AdminCall[State]:
+    return AdminCall("SetMode", request, lambda reply: State(proto.State.Name(reply.state)))
+
+
+def prepare_shutdown(turn: StopTurn | None = None) -> AdminCall[tuple[bool, str]]:
+    """Ask the bookie to refuse adds and flush for its end; it answers whether everything is flushed, and a sentence.
+    None: by hand, and until somebody makes it writable."""
     request = proto.PrepareShutdownRequest()
+    if turn is not None:
+        request = proto.PrepareShutdownRequest(
+            operator_epoch=turn.operator_epoch, pod_uid=turn.pod_uid, ttl_ms=turn.ttl_ms, is_sealed=turn.is_sealed
+        )
     return AdminCall("PrepareShutdown", request, lambda reply: (bool(reply.flushed), str(reply.text)), LONG_DEADLINE_S)
 
 
@@ -102,9 +145,80 @@ def scrub(*, start: bool) -> AdminCall[ScrubReport]:
     return AdminCall("Scrub", proto.ScrubRequest(start=start), partial(encoding.decode, ScrubReport))
 
 
+def drain(
+    action: DrainAction,
+    *,
+    operator_epoch: int = 0,
+    bytes_per_second: int = 0,
+    open_ledgers: OpenLedgers = OpenLedgers.WAIT,
+    bookie_id: str = "",
+) -> AdminCall[DrainStatus]:
+    """Have the bookie leave the fleet alive, stay after all, or say how it goes (ports.admin, `Admin.drain`)."""
+    request = proto.DrainRequest(
+        action=proto.DrainRequest.Action.Value(action.name),
+        operator_epoch=operator_epoch,
+        bytes_per_second=bytes_per_second,
+        open_ledgers=proto.DrainRequest.OpenLedgers.Value(open_ledgers.name),
+        bookie_id=bookie_id,
+    )
+    return AdminCall("Drain", request, partial(encoding.decode, DrainStatus))
+
+
+def find_references(bookie_id: str) -> AdminCall[References]:
+    """Ask the bookie to look, now, which ledgers of the cluster name `bookie_id`."""
+    request = proto.FindReferencesRequest(bookie_id=bookie_id)
+    return AdminCall("FindReferences", request, partial(encoding.decode, References), LONG_DEADLINE_S)
+
+
+def find_dependents(bookie_ids: tuple[str, ...]) -> AdminCall[References]:
+    """Ask the bookie to look, now, of which ledgers an acknowledged entry may be on these bookies alone."""
+    request = proto.FindDependentsRequest(bookie_ids=bookie_ids)
+    return AdminCall("FindDependents", request, partial(encoding.decode, References), LONG_DEADLINE_S)
+
+
+def forget_bookie(bookie_id: str, *, cookie_version: int, operator_epoch: int = 0) -> AdminCall[ForgetAnswer]:
+    """Ask the bookie to delete the cookie of another one that is gone and that no ledger names."""
+    request = proto.ForgetBookieRequest(
+        bookie_id=bookie_id, cookie_version=cookie_version, operator_epoch=operator_epoch
+    )
+    return AdminCall("ForgetBookie", request, _forgotten, LONG_DEADLINE_S)
+
+
+def set_aside(bookie_id: str, order: Aside, *, operator_epoch: int = 0) -> AdminCall[OrderAnswer]:
+    """Ask the bookie to write the order that keeps `bookie_id` out of service from its next boot on, or ends that."""
+    request = proto.SetAsideRequest(bookie_id=bookie_id, order=encoding.encode(order), operator_epoch=operator_epoch)
+    return AdminCall("SetAside", request, _ordered)
+
+
+def restore_cookie(evidence_hash: str, *, operator_epoch: int = 0) -> AdminCall[OrderAnswer]:
+    """Ask the bookie to make its own cookie again, as its disks have it."""
+    request = proto.RestoreCookieRequest(evidence_hash=evidence_hash, operator_epoch=operator_epoch)
+    return AdminCall("RestoreCookie", request, _ordered)
+
+
+def change_settings(wanted: Mapping[str, str], *, operator_epoch: int = 0) -> AdminCall[OrderAnswer]:
+    """Ask the bookie to run with other values of settings that need no restart; "" = the default."""
+    request = proto.ChangeSettingsRequest(settings=dict(wanted), operator_epoch=operator_epoch)
+    return AdminCall("ChangeSettings", request, _ordered)
+
+
+def fill_holes(action: FillAction) -> AdminCall[FillStatus]:
+    """Ask the bookie to fill holes in place, or how far it is; the answer does not wait for the end of a run."""
+    request = proto.FillHolesRequest(action=proto.FillHolesRequest.Action.Value(action.value))
+    return AdminCall("FillHoles", request, partial(encoding.decode, FillStatus))
+
+
 def _members(reply: Any) -> tuple[Member, ...]:
     return tuple(encoding.decode(Member, one) for one in reply.members)
 
 
 def _answer(reply: Any) -> GrantAnswer:
     return GrantAnswer(bool(reply.accepted), str(reply.refused_reason), str(reply.text))
+
+
+def _forgotten(reply: Any) -> ForgetAnswer:
+    return ForgetAnswer(bool(reply.forgotten), str(reply.refused_reason), str(reply.text))
+
+
+def _ordered(reply: Any) -> OrderAnswer:
+    return OrderAnswer(bool(reply.done), str(reply.refused_reason), str(reply.text))

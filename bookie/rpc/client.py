@@ -22,7 +22,12 @@ DEADLINE_S = 20.0
 # A client's own subchannels: shared ones remember the back-off of a bookie that restarts behind the same address. No
 # proxy stands before an admin port.
 _OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
-_NO = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
+_NO = (
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+)
 
 
 class AdminRefused(errors.BadInput):

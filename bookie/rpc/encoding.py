@@ -32,7 +32,11 @@ MESSAGES: Mapping[type, type[Message]] = {
     port.RepairStatus: proto.RepairStatus,
     port.GarbageReport: proto.GarbageReport,
     port.ScrubReport: proto.ScrubReport,
+    port.FillStatus: proto.FillStatus,
     port.BadEntry: proto.BadEntry,
+    port.DrainStatus: proto.DrainStatus,
+    port.References: proto.References,
+    port.Aside: proto.Aside,
 }
 ENUMERATIONS: Mapping[type[enum.Enum], Any] = {
     port.State: proto.State,

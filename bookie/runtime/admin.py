@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from bookie.base import errors
+from bookie.base import errors, ids
 from bookie.base.errors import BookieError
 from bookie.ports import admin as port
 from bookie.ports.doors import Doors, NoDoors
@@ -72,9 +72,9 @@ async def serve(
     )
     admin_pb2_grpc.add_AdminServicer_to_server(_Admin(node), server)
     health_pb2_grpc.add_HealthServicer_to_server(_Health(node), server)
-    bound = _bind(lambda: server.add_insecure_port(f"{address.host}:{address.port}"), f"{address}", "adminPort")
+    bound = _bind(lambda: server.add_insecure_port(f"{address}"), f"{address}", "adminPort")
     if tls is not None:
-        at = f"{tls.address.host}:{tls.address.port}"
+        at = f"{tls.address}"
         tls.bound = _bind(lambda: server.add_secure_port(at, tls.certificates.credentials()), at, "adminTlsPort")
     if socket:
         _bind(lambda: server.add_insecure_port(f"unix:{socket}"), socket, "adminSocket")
@@ -162,14 +162,23 @@ class _Admin(admin_pb2_grpc.AdminServicer):
     async def SetMode(self, request: proto.SetModeRequest, context: _Context) -> proto.SetModeReply:
         if request.mode not in (proto.SetModeRequest.READ_WRITE, proto.SetModeRequest.READ_ONLY_MODE):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "mode: READ_WRITE or READ_ONLY_MODE")
-        state = await self._node.set_read_only(request.mode == proto.SetModeRequest.READ_ONLY_MODE)
+        is_read_only, epoch = request.mode == proto.SetModeRequest.READ_ONLY_MODE, request.operator_epoch
+        if request.ends_turn and is_read_only:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "ends_turn: goes with READ_WRITE alone")
+        if request.ends_turn:
+            state = await self._node.end_turn(operator_epoch=epoch)
+        else:
+            state = await self._node.set_read_only(is_read_only, operator_epoch=epoch)
         return proto.SetModeReply(state=state.value)
 
     async def PrepareShutdown(
         self, request: proto.PrepareShutdownRequest, context: _Context
     ) -> proto.PrepareShutdownReply:
+        turn = None  # by hand, or by an operator of an earlier release, which says nothing of itself
+        if request.operator_epoch:
+            turn = port.StopTurn(request.operator_epoch, request.pod_uid, request.ttl_ms, is_sealed=request.is_sealed)
         try:
-            return proto.PrepareShutdownReply(flushed=True, text=await self._node.prepare_shutdown())
+            return proto.PrepareShutdownReply(flushed=True, text=await self._node.prepare_shutdown(turn))
         except BookieError as error:
             return proto.PrepareShutdownReply(flushed=False, text=str(error))
 
@@ -191,3 +200,79 @@ class _Admin(admin_pb2_grpc.AdminServicer):
             await self._node.scrub()
         answer: proto.ScrubReport = encoding.encode(self._node.scrub_report())
         return answer
+
+    async def Drain(self, request: proto.DrainRequest, context: _Context) -> proto.DrainStatus:
+        if request.action not in (proto.DrainRequest.START, proto.DrainRequest.CANCEL, proto.DrainRequest.LOOK):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "action: START, CANCEL or LOOK")
+        if request.open_ledgers not in proto.DrainRequest.OpenLedgers.values():
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"open_ledgers {request.open_ledgers}: no such word")
+        status = await self._node.drain(
+            port.DrainAction[proto.DrainRequest.Action.Name(request.action)],
+            operator_epoch=request.operator_epoch,
+            bytes_per_second=request.bytes_per_second,
+            open_ledgers=port.OpenLedgers[proto.DrainRequest.OpenLedgers.Name(request.open_ledgers)],
+            bookie_id=ids.parse_bookie_id(request.bookie_id) if request.bookie_id else None,
+        )
+        answer: proto.DrainStatus = encoding.encode(status)
+        return answer
+
+    async def FindReferences(self, request: proto.FindReferencesRequest, context: _Context) -> proto.References:
+        found = await self._node.find_references(ids.parse_bookie_id(request.bookie_id))
+        answer: proto.References = encoding.encode(found)
+        return answer
+
+    async def FindDependents(self, request: proto.FindDependentsRequest, context: _Context) -> proto.References:
+        bookies = tuple(ids.parse_bookie_id(one) for one in request.bookie_ids)
+        if len(bookies) < 2:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "bookie_ids: name two bookies at least")
+        answer: proto.References = encoding.encode(await self._node.find_dependents(bookies))
+        return answer
+
+    async def ForgetBookie(self, request: proto.ForgetBookieRequest, context: _Context) -> proto.ForgetBookieReply:
+        try:
+            text = await self._node.forget_bookie(
+                ids.parse_bookie_id(request.bookie_id),
+                cookie_version=request.cookie_version,
+                operator_epoch=request.operator_epoch,
+            )
+        except errors.GrantRefused as error:
+            return proto.ForgetBookieReply(forgotten=False, refused_reason=error.reason, text=str(error))
+        return proto.ForgetBookieReply(forgotten=True, text=text)
+
+    async def FillHoles(self, request: proto.FillHolesRequest, context: _Context) -> proto.FillStatus:
+        if request.action not in (proto.FillHolesRequest.START, proto.FillHolesRequest.LOOK):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "action: START or LOOK")
+        action = port.FillAction(proto.FillHolesRequest.Action.Name(request.action))
+        answer: proto.FillStatus = encoding.encode(await self._node.fill_holes(action))
+        return answer
+
+    async def SetAside(self, request: proto.SetAsideRequest, context: _Context) -> proto.SetAsideReply:
+        try:
+            text = await self._node.set_aside(
+                ids.parse_bookie_id(request.bookie_id),
+                encoding.decode(port.Aside, request.order),
+                operator_epoch=request.operator_epoch,
+            )
+        except errors.GrantRefused as error:
+            return proto.SetAsideReply(done=False, refused_reason=error.reason, text=str(error))
+        return proto.SetAsideReply(done=True, text=text)
+
+    async def RestoreCookie(self, request: proto.RestoreCookieRequest, context: _Context) -> proto.RestoreCookieReply:
+        try:
+            text = await self._node.restore_cookie(
+                evidence_hash=request.evidence_hash, operator_epoch=request.operator_epoch
+            )
+        except errors.GrantRefused as error:
+            return proto.RestoreCookieReply(done=False, refused_reason=error.reason, text=str(error))
+        return proto.RestoreCookieReply(done=True, text=text)
+
+    async def ChangeSettings(
+        self, request: proto.ChangeSettingsRequest, context: _Context
+    ) -> proto.ChangeSettingsReply:
+        try:
+            await self._node.change_settings(dict(request.settings), operator_epoch=request.operator_epoch)
+        except errors.GrantRefused as error:
+            return proto.ChangeSettingsReply(done=False, refused_reason=error.reason, text=str(error))
+        except errors.BadInput as error:
+            return proto.ChangeSettingsReply(done=False, refused_reason="not_live", text=str(error))
+        return proto.ChangeSettingsReply(done=True, text="in force")

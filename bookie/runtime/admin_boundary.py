@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from bookie.base.errors import BadInput, BookieError
+from bookie.base.errors import BadInput, BookieError, GrantRefused
 from bookie.ports.doors import Doors
 
 # Health checks are never counted: the kubelet's probe must not wait for strangers.
@@ -72,13 +72,22 @@ class AdminBoundary(grpc.aio.ServerInterceptor):
         except grpc.aio.AbortError:
             raise  # an answer: it says what it is
         except BookieError as error:  # expected: the caller's answer
-            code = grpc.StatusCode.INVALID_ARGUMENT if isinstance(error, BadInput) else grpc.StatusCode.UNAVAILABLE
-            await context.abort(code, str(error))
+            await context.abort(_code(error), str(error))
         except Exception as error:
             self._doors.failed("admin", error, context.peer())
             await context.abort(grpc.StatusCode.INTERNAL, "the bookie failed to answer this call: see its log")
         finally:
             places.taken -= 1
+
+
+def _code(error: BookieError) -> grpc.StatusCode:
+    match error:
+        case BadInput():
+            return grpc.StatusCode.INVALID_ARGUMENT
+        case GrantRefused():
+            return grpc.StatusCode.FAILED_PRECONDITION
+        case _:
+            return grpc.StatusCode.UNAVAILABLE
 
 
 def wrapped(handler: Any, around: Callable[[Any, Any], AbstractAsyncContextManager[None]]) -> Any:

@@ -21,14 +21,16 @@ import grpc.aio
 from bookie.base import errors
 from bookie.base.secret import Secret
 from bookie.ports.doors import Doors
+from bookie.rpc import admin_pb2 as proto
 from bookie.runtime import admin_boundary, text_file
+from bookie.runtime.network import plain_host
 
 log = logging.getLogger(__name__)
 
 # Who makes the call that is being answered; set before each call of the admin service.
 CALLER: contextvars.ContextVar[str] = contextvars.ContextVar("CALLER", default="nobody")
 
-LOOKING = ("GetStorageReport", "GetRepairStatus", "ListMembers")
+LOOKING = ("GetStorageReport", "GetRepairStatus", "ListMembers", "FindReferences", "FindDependents")
 _SERVICE = "/bookie.admin.v1.Admin/"
 _BEARER = "Bearer "
 _TEXT_MAX = 200
@@ -121,7 +123,7 @@ def _host(peer: str) -> str:
     and %5D, -> ::1."""
     kind, _, rest = peer.partition(":")
     host = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
-    return host if kind in ("ipv4", "ipv6") else ""
+    return plain_host(host) if kind in ("ipv4", "ipv6") else ""
 
 
 class Interceptor(grpc.aio.ServerInterceptor):
@@ -149,6 +151,6 @@ class Interceptor(grpc.aio.ServerInterceptor):
             await context.abort(refused.code, str(refused))
             raise
         CALLER.set(name)
-        if call not in LOOKING:
+        if call not in LOOKING and not (call == "Drain" and request.action == proto.DrainRequest.LOOK):
             log.info("admin call=%s by=%s with=%s", call, name, plain(" ".join(str(request).split())))
         yield

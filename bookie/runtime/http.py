@@ -19,7 +19,7 @@ from bookie.ports.doors import Doors, NoDoors
 from bookie.ports.http import Handler, HttpAnswer, HttpRequest
 from bookie.ports.network import Address
 from bookie.runtime import admin_connections
-from bookie.runtime.network import refused
+from bookie.runtime.network import plain_host, refused, where
 
 # A request is one small packet; who takes longer is no scraper, and who sends more is no script.
 _REQUEST_TIMEOUT_S = 5.0
@@ -168,8 +168,7 @@ async def serve(
     try:
         server = await asyncio.start_server(
             serving.on_connect,
-            address.host,
-            address.port,
+            **where(address),
             limit=_HEAD_BYTES_MAX,
             backlog=_BACKLOG,
             ssl=known.tls,
@@ -219,7 +218,7 @@ async def _read(reader: asyncio.StreamReader, caller: str) -> HttpRequest:
 
 def _host_of(writer: asyncio.StreamWriter) -> str:
     peer = writer.get_extra_info("peername")
-    return str(peer[0]) if isinstance(peer, tuple) and peer else "?"
+    return plain_host(str(peer[0])) if isinstance(peer, tuple) and peer else "?"
 
 
 def _dump(answer: HttpAnswer) -> bytes:

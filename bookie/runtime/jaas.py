@@ -8,17 +8,70 @@
 Option values come back as secrets. Only the DIGEST-MD5 use of these files is known here; login modules do not run.
 """
 
+import logging
 import re
+from collections.abc import Iterator, Mapping
 
 from bookie.base import errors
 from bookie.base.secret import Secret
 from bookie.runtime import text_file
 
+log = logging.getLogger(__name__)
+
+_USER_PREFIX = "user_"
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)|"(?P<text>(?:[^"\\]|\\.)*)"|(?P<mark>[{};=])|(?P<word>[^\s{};="]+)""",
     re.DOTALL,
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+class Users(Mapping[str, Secret]):
+    """The passwords of users, by name, as the file has them at each look: nobody restarts for a new user.
+
+    Each look at a user looks whether the file has changed (a `stat`, beside a proof of identity). A file that cannot be
+    read, such as a half-written one, is reported once, and the former users stay.
+    """
+
+    def __init__(self, path: str, section: str) -> None:
+        """Raises BadInput naming the file."""
+        self._path, self._section = path, section
+        self._stamp = text_file.stamp(path)
+        self._users = _users(path, section)
+
+    def __getitem__(self, name: str) -> Secret:
+        return self._newest()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._newest())
+
+    def __len__(self) -> int:
+        return len(self._newest())
+
+    def __repr__(self) -> str:
+        return f"Users({self._path})"
+
+    def _newest(self) -> dict[str, Secret]:
+        stamp = text_file.stamp(self._path)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._users = _users(self._path, self._section)
+            except errors.BadInput as error:
+                log.warning("new users cannot be read, the former stay reason=%s", error)
+            else:
+                log.info("users read anew file=%s users=%d", self._path, len(self._users))
+        return self._users
+
+
+def _users(path: str, section: str) -> dict[str, Secret]:
+    options = read_section(path, section)
+    found = {
+        name.removeprefix(_USER_PREFIX): password for name, password in options.items() if name.startswith(_USER_PREFIX)
+    }
+    if not found:
+        raise errors.BadInput(f'{path}: section {section} has no user: write user_NAME="PASSWORD"')
+    return found
 
 
 def read_section(path: str, section: str, *, must_exist: bool = True) -> dict[str, Secret]:

@@ -1,5 +1,6 @@
 """Sends log lines to stderr, one line each: `time LEVEL module event key=value`. No other module configures logging."""
 
+import json
 import logging
 import sys
 import time
@@ -32,9 +33,21 @@ class _Limit(logging.Filter):
         return kept_back is not None
 
 
-def set_up(level: str = "INFO") -> None:
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        facts = {"time": f"{when}.{int(record.msecs):03d}Z", "level": record.levelname, "module": record.name}
+        facts["event"] = record.getMessage()
+        if record.exc_info:
+            facts["error"] = self.formatException(record.exc_info)
+        return json.dumps(facts)
+
+
+def set_up(level: str = "INFO", *, as_json: bool = False) -> None:
     """Send records of `level` and above to stderr. Call once per process."""
-    formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
+    formatter = _JsonFormatter() if as_json else logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
@@ -43,6 +56,11 @@ def set_up(level: str = "INFO") -> None:
     root.handlers = [handler]
     root.setLevel(level.upper())
     quiet()
+
+
+def set_level(level: str) -> None:
+    """Send records of `level` and above from now on."""
+    logging.getLogger().setLevel(level.upper())
 
 
 def quiet() -> None:

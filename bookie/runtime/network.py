@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import cast
+from typing import Any, cast
 
 from bookie.base import errors
 from bookie.base.units import KIB, NS_PER_S
@@ -29,6 +29,7 @@ _WRITE_AHEAD_BYTES_MAX = 1024 * KIB
 _LINGER_S = 1.0
 # Accepted in one go, before anybody can refuse them: no more than the descriptors that are kept for storage.
 _BACKLOG = 128
+EVERYWHERE = "::"
 # Of the loop, in which it tells the end of a connection to TLS and to us.
 _FAREWELL_TURNS = 3
 
@@ -69,10 +70,12 @@ class _Stream(asyncio.Protocol):
         self._dialled = dialled
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
+        self._raw: asyncio.Transport | None = None  # under TLS: the socket's own queue, where encrypted bytes wait
         self._chunks: deque[bytes] = deque()
         self._chunks_bytes = 0
         self._is_paused = False
         self._is_over = False
+        self._is_lost = False  # nothing is queued any more
         self._broken: Exception | None = None
         self._reader: asyncio.Future[None] | None = None
         self._can_write = True
@@ -130,7 +133,10 @@ class _Stream(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        return 0 if self._is_over else self._transport.get_write_buffer_size()
+        if self._is_lost:
+            return 0
+        encrypted = 0 if self._raw is None else self._raw.get_write_buffer_size()
+        return self._transport.get_write_buffer_size() + encrypted
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         if not self._is_over:
@@ -167,11 +173,12 @@ class _Stream(asyncio.Protocol):
             reason = "no handshake in time" if isinstance(error, TimeoutError) else _reason(error)
             raise errors.BookieUnavailable(f"TLS with {self.peer}: {reason}") from None
         finally:
-            if transport is None:
-                self._live.streams.pop(self, None)  # closed by the loop, which does not always tell us
+            if transport is None:  # closed by the loop, which does not always tell us
+                self._live.streams.pop(self, None)
+                self._is_lost = True
         if transport is None:  # the connection went during the handshake
             raise errors.BookieUnavailable(f"TLS with {self.peer}: the connection broke")
-        self._transport = transport
+        self._raw, self._transport = self._transport, transport
         self._transport.set_write_buffer_limits(high=_WRITE_AHEAD_BYTES_MAX)
         return certificate_of(transport.get_extra_info("peercert"))
 
@@ -197,7 +204,7 @@ class _Stream(asyncio.Protocol):
         self._live.streams[self] = None
         self._transport.set_write_buffer_limits(high=_WRITE_AHEAD_BYTES_MAX)
         name = transport.get_extra_info("peername")
-        self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+        self.peer = f"{plain_host(name[0])}:{name[1]}" if isinstance(name, tuple) else str(name)
         found = transport.get_extra_info("socket")
         if found is not None:
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -230,7 +237,7 @@ class _Stream(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._live.streams.pop(self, None)
-        self._is_over = True
+        self._is_over = self._is_lost = True
         self._broken = error
         self._wake()
 
@@ -318,10 +325,10 @@ class TcpNetwork:
     async def listen(self, address: Address, on_connect: OnConnect) -> _Listener:
         listener = _Listener(on_connect)
         loop = asyncio.get_running_loop()
-        starting: Coroutine[object, object, asyncio.Server] = loop.create_server(
-            lambda: _Stream(self._clock, self._live, listener.accept), address.host, address.port, backlog=_BACKLOG
-        )
         try:
+            starting: Coroutine[object, object, asyncio.Server] = loop.create_server(
+                lambda: _Stream(self._clock, self._live, listener.accept), **where(address), backlog=_BACKLOG
+            )
             listener.server = await starting
         except OSError as error:
             raise refused(address, error) from error
@@ -330,6 +337,25 @@ class TcpNetwork:
 
     def load_tls(self, options: TlsOptions, *, is_server: bool) -> SslTls:
         return SslTls(options, is_server=is_server)
+
+
+def where(address: Address) -> dict[str, Any]:
+    """Return the arguments by which an asyncio server listens at `address`. Raises OSError when "::" is in use."""
+    if address.host != EVERYWHERE:
+        return {"host": address.host, "port": address.port}
+    return {"sock": everywhere(address.port, has_ipv6=socket.has_dualstack_ipv6())}
+
+
+def everywhere(port: int, *, has_ipv6: bool) -> socket.socket:
+    """Return a socket that listens on all addresses: of both families, or of IPv4 where the kernel has no IPv6."""
+    if not has_ipv6:
+        return socket.create_server(("", port), backlog=_BACKLOG)
+    return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
+
+
+def plain_host(host: str) -> str:
+    """Return `host` as its own family writes it: a socket of both shows 10.0.0.1 as ::ffff:10.0.0.1."""
+    return host.removeprefix("::ffff:") if "." in host else host
 
 
 def _reason(error: OSError) -> str:

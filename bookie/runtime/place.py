@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bookie.ports.network import Address
 from bookie.runtime import mounts
-from bookie.runtime.network import refused
+from bookie.runtime.network import EVERYWHERE, everywhere, refused
 
 # What no mount and no mending of a disk makes a directory of.
 _NEVER = (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
@@ -105,6 +105,9 @@ def why_not_to_listen(address: Address) -> str:
     if address.port == 0:
         return ""
     try:
+        if address.host == EVERYWHERE:
+            everywhere(address.port, has_ipv6=socket.has_dualstack_ipv6()).close()
+            return ""
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, where in found:
             with socket.socket(family, kind, protocol) as probe:

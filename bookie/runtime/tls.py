@@ -11,16 +11,15 @@ import os
 import re
 import ssl
 from collections.abc import Iterator
-from pathlib import Path
 
 from bookie.base import errors
 from bookie.ports.tls import Certificate, TlsOptions
-from bookie.runtime import keystore
+from bookie.runtime import keystore, text_file
 from bookie.runtime.keystore import Material
 
 log = logging.getLogger(__name__)
 
-_Stamp = tuple[tuple[str, int, int, int], ...]
+_Stamp = tuple[text_file.Stamp, ...]
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _SUITES_OF_1_3 = (
     "TLS_AES_128_GCM_SHA256",
@@ -60,16 +59,8 @@ class SslTls:
         return self._context
 
     def _stamp_now(self) -> _Stamp:
-        """Return a value that changes whenever a file does: Kubernetes swaps a link, others write or rename."""
-        stamp = []
-        for path in self.options.files:
-            try:
-                found = Path(path).stat()
-            except OSError:
-                stamp.append((path, 0, 0, 0))
-            else:
-                stamp.append((path, found.st_mtime_ns, found.st_size, found.st_ino))
-        return tuple(stamp)
+        """Return a value that changes whenever a file does."""
+        return tuple(text_file.stamp(path) for path in self.options.files)
 
 
 def make_context(options: TlsOptions, material: Material, *, is_server: bool) -> ssl.SSLContext:

@@ -15,6 +15,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import Life
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client import cluster
+from bookie.client.client import Client
 from bookie.integrity.boot import Boot
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.position import PositionKeeper
@@ -33,7 +34,10 @@ from bookie.server.collection import Collection
 from bookie.server.connection import Backpressure, ServerConnection
 from bookie.server.connections import Connections
 from bookie.server.doors import NodeDoors, is_of_our_state
+from bookie.server.drain import Drain, OwnSide
+from bookie.server.filling import Filling
 from bookie.server.lease import ServingLease
+from bookie.server.live import LiveSettings, rate
 from bookie.server.metrics import ServerMetrics
 from bookie.server.options import ServerOptions
 from bookie.server.processor import Processor
@@ -58,6 +62,9 @@ _END_SESSION_S = 2.0
 _LEASE_POLL_NS = 100 * NS_PER_MS
 
 
+_OF_SCRUB = ("scrubRateBytesPerSecond", "localScrubRateLimit")
+
+
 class Bookie:
     """One bookie. `admin` answers for it (`ports.admin.Admin`). `ready` is set once it is registered and serves.
 
@@ -75,8 +82,14 @@ class Bookie:
         self.http_port = options.http_port  # as it is registered; the HTTP server sets the port that it really has
         self._security = security.load(options.security, world)
         self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.client_options())
+        self.live = LiveSettings(options.live)
+        self.live.take_with("copyRateBytesPerSecond", lambda value: self.boot.set_copy_rate(rate(value)))
+        for key in _OF_SCRUB:
+            self.live.take_with(key, lambda _: None)  # until there is a scrubber to tell
         mode_dirs = options.storage.ledger_dirs if options.keeps_mode else ()
-        self.admin = NodeAdmin(self.boot, world, force_read_only=options.force_read_only, mode_dirs=mode_dirs)
+        self.admin = NodeAdmin(
+            self.boot, world, self.live, force_read_only=options.force_read_only, mode_dirs=mode_dirs
+        )
         self._lease = ServingLease()
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
@@ -207,8 +220,7 @@ class Bookie:
         processor = Processor(
             store, readers, listers, admission, self.metrics, self.world.clock, boundary, options.frame_bytes_max
         )
-        if self.boot.record is not None:
-            processor.life = Life(self.boot.record.incarnation, self.boot.record.boot_epoch)
+        processor.life = self._life()
         backpressure = Backpressure(admission, store)
         processor.on_room = backpressure.open
 
@@ -234,11 +246,10 @@ class Bookie:
 
         listener = await self.world.network.listen(Address(options.listen_host, options.port), on_connect)
         self.port = listener.port
-        registrar = self._make_registration(metadata, listener.port)
-        scrubber = Scrubber(store.partitions, store.stats, options.storage.scrub, self.world.clock)
-        if options.force_read_only or await self._is_kept_read_only():
-            store.set_read_only(True)
-        registrar.set_read_only(store.is_read_only)  # before the first record: a writer must not choose us
+        registrar = await self._make_registration(store, metadata, listener.port)
+        scrubber = self._make_scrubber(store)
+        drains = self._make_drains(store, metadata, registrar)
+        filling = Filling(self.boot, store, self.world.clock, after_boot=options.integrity.fill_after_boot)
         parts: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
             ("readers", readers.run),
             ("listers", listers.run),
@@ -248,11 +259,13 @@ class Bookie:
             ("identity", self.boot.hold),
             *((("lease", lambda: self._keep_lease(metadata)),) if options.answers_under_lease else ()),
             ("repair", lambda: self._repair(store, metadata)),
+            ("fill", lambda: filling.run(metadata, registrar.registered)),
             ("position", lambda: self._tell_position(store, metadata)),
             ("upkeep", lambda: self._keep_up(store, metadata)),
             ("scrub", scrubber.run),
+            *(("drain", drain.run) for drain in drains),
         )
-        self.admin.store, self.admin.scrubber, self.admin.registered = store, scrubber, registrar.registered
+        self.admin.serve(store, scrubber, drains, filling, registrar.registered)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._supervise(part), name=name) for name, part in parts]
@@ -274,11 +287,17 @@ class Bookie:
         log.warning("read-only as before this start, by hand bookie_id=%s", self.options.bookie_id)
         return True
 
-    def _make_registration(self, metadata: MetadataStore, port: int) -> Registration:
+    def _life(self) -> Life | None:
+        record = self.boot.record
+        return None if record is None else Life(record.incarnation, record.boot_epoch)
+
+    async def _make_registration(self, store: EntryStore, metadata: MetadataStore, port: int) -> Registration:
+        """Return the part that registers us, in the mode in which this life begins."""
         options = self.options
-        properties = (("zone", options.zone),) if options.zone else ()
+        said = (("zone", options.zone), ("machine", options.machine))
+        properties = tuple((name, value) for name, value in said if value)
         info = registration.bookie_service(options.host, port, properties, http_port=self.http_port)
-        return Registration(
+        registrar = Registration(
             metadata,
             paths.parse_uri(options.metadata_uri).root,
             options.bookie_id,
@@ -288,6 +307,30 @@ class Bookie:
             session_timeout_ms=options.session_timeout_ms,
             while_held=self._while_it_may_serve,
         )
+        store.set_read_only(options.force_read_only or await self._is_kept_read_only())
+        registrar.set_read_only(store.is_read_only)  # before the first record: a writer must not choose us
+        return registrar
+
+    def _make_scrubber(self, store: EntryStore) -> Scrubber:
+        scrubber = Scrubber(store.partitions, store.stats, self.options.storage.scrub, self.world.clock)
+        self.live.take_with("scrubRateBytesPerSecond", lambda value: scrubber.set_bytes_per_s(rate(value)))
+        self.live.take_with("localScrubRateLimit", lambda value: scrubber.set_entries_per_s(rate(value)))
+        return scrubber
+
+    def _make_drains(self, store: EntryStore, metadata: MetadataStore, registrar: Registration) -> tuple[Drain, Drain]:
+        """Return the parts that empty this bookie when it is to leave, and dead ones. They work under our session."""
+
+        def on_mode() -> None:
+            registrar.set_read_only(store.is_read_only)  # at once: each new ledger that chooses us is one more to move
+            self.boot.progress.notify()
+
+        root, clock = paths.parse_uri(self.options.metadata_uri).root, self.world.clock
+
+        def make_client() -> Client:
+            return Client(self.options.client_options(), self.world, store=metadata)
+
+        own = OwnSide(store, on_mode)
+        return Drain(root, metadata, clock, make_client, own), Drain(root, metadata, clock, make_client, None)
 
     # ---- the lease, where it is asked for
 
@@ -315,6 +358,7 @@ class Bookie:
         self.boot.progress.notify()
         log.info("serving bookie_id=%s port=%d", self.options.bookie_id, self.port)
         while True:
+            self.admin.end_late_turn()
             registrar.set_read_only(store.is_read_only)
             await clock.sleep_until(clock.monotonic_ns() + _MODE_INTERVAL_NS)
 
@@ -367,6 +411,14 @@ class Bookie:
             ("repair_entries_copied", status.entries_copied, "Entries copied from other bookies by this repair."),
         ):
             yield Sample(f"bookie_{name}", "gauge", text, value)
+        if self.admin.drains is not None:
+            drain = self.admin.drains[0].status()
+            text = "1 while this bookie leaves (docs/CLI.md, node drain)."
+            yield Sample("bookie_draining", "gauge", text, int(drain.is_draining))
+            text = "Ledgers that still name this bookie, which leaves."
+            yield Sample("bookie_drain_ledgers_left", "gauge", text, drain.ledgers_left)
+            text = "Of these, those that cannot be moved now; `bookie node drain --status` has the reasons."
+            yield Sample("bookie_drain_ledgers_blocked", "gauge", text, drain.blocked_count)
         if self.admin.collection is not None:
             yield from self.admin.collection.samples()
         store = self.admin.store

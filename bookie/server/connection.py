@@ -6,7 +6,9 @@ become one write. Must never hold a rule of the protocol; those are in `wire.ses
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from bookie.base import errors
 from bookie.base.errors import Status
@@ -19,6 +21,7 @@ from bookie.server.guard import Guard
 from bookie.server.metrics import ServerMetrics
 from bookie.server.processor import Processor
 from bookie.server.security import Security
+from bookie.server.unsent import SMALL_DEBT_BYTES
 from bookie.storage.pause import pause
 from bookie.storage.store import EntryStore
 from bookie.wire import limits, session
@@ -30,8 +33,8 @@ log = logging.getLogger(__name__)
 _JOIN_BYTES_MAX = 256 * KIB
 # Answers of one chunk beyond this wait for the client to take some: requests are small, answers need not be.
 _UNSENT_BYTES_MAX = 4096 * KIB
-# While all clients together have too much unsent, a connection with this much unsent is not read.
-_TIGHT_BYTES_MAX = 64 * KIB
+# Writes of less than this count as one with the write before: small answers cost no record each.
+_WRITE_BYTES_MIN = 64 * KIB
 # Reads that wait for the disk, per connection: each may come back with an entry of any size.
 _SLOW_READS_MAX = 256
 # What one connection may do in one turn of the loop, some milliseconds: with a hundred connections that are never done
@@ -79,6 +82,13 @@ class Backpressure:
                 return
 
 
+class _Write(NamedTuple):
+    """The bytes of one write, counted from the first byte of the connection."""
+
+    start: int
+    end: int
+
+
 class ServerConnection:
     """Serves one stream until it ends."""
 
@@ -102,6 +112,7 @@ class ServerConnection:
         self._all_unsent = connections.unsent
         self._claimed_bytes = 0  # for the frame that has begun
         self._written_bytes = 0
+        self._writes: deque[_Write] = deque()  # those that the client has not taken whole
         self.has_spoken = False
         self.peer = stream.peer
         self._processor = processor
@@ -154,13 +165,18 @@ class ServerConnection:
             self._doors.failed("connection", error, self.peer)
         finally:
             self._is_open = False
+            self._unsent, self._unsent_bytes = [], 0
             self._metrics.connections -= 1
             if self._proof_timer is not None:
                 self._proof_timer.cancel()
             self._connections.leave(self)
             self._processor.forget(self)
             self._stream.on_room = None  # or the two would hold each other
-            self._stream.close()
+            # What is still to leave gets a moment for that, unless others need its memory.
+            if self._all_unsent.is_full:
+                self._stream.abort()
+            else:
+                self._stream.close()
 
     async def _serve(self) -> None:
         stream = self._stream
@@ -180,7 +196,7 @@ class ServerConnection:
                     self._connections.spoke(self)
                 await self._claim(needed_bytes)
             await stream.drained()
-            while self._all_unsent.is_full and stream.unsent_bytes > _TIGHT_BYTES_MAX:
+            while self._all_unsent.is_full and stream.unsent_bytes > SMALL_DEBT_BYTES:
                 await self._processor.clock.sleep_until(self._processor.clock.monotonic_ns() + LOOK_NS)
             await self._backpressure.wait()
 
@@ -222,12 +238,16 @@ class ServerConnection:
     def cut(self, reason: str) -> None:
         """See unfinished.FrameHolder and unsent.Debtor."""
         self._doors.refused("budget", reason, self.peer)
-        self._stream.close()
+        self._stream.abort()  # closed in order, it would hold for a second what it is cut off for
 
     @property
     def untaken_bytes(self) -> int:
-        """See unsent.Debtor."""
-        return self._unsent_bytes + self._stream.unsent_bytes
+        """See unsent.Debtor. The loop holds all buffers of a write until the client has taken the last byte of it."""
+        taken_bytes, writes = self.taken_bytes, self._writes
+        while writes and writes[0].end <= taken_bytes:
+            writes.popleft()
+        start = min(taken_bytes, writes[0].start) if writes else taken_bytes
+        return self._unsent_bytes + self._written_bytes - start
 
     @property
     def taken_bytes(self) -> int:
@@ -323,6 +343,9 @@ class ServerConnection:
         buffers = session.pack_response(response)
         self._unsent += buffers
         self._unsent_bytes += len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
+        if self._unsent_bytes > _JOIN_BYTES_MAX:
+            # At once: many connections may answer in this turn, and each must see what the others hold.
+            self._all_unsent.note(self, self.untaken_bytes)
         if not self._is_flush_due:
             self._is_flush_due = True
             self._call_soon(self._flush_soon)
@@ -371,12 +394,18 @@ class ServerConnection:
             self._unsent.clear()
             self._stream.close()
             return
-        if self._unsent_bytes <= _JOIN_BYTES_MAX:
-            self._stream.write([b"".join(self._unsent)])
-        else:
-            self._stream.write(self._unsent)
-        self._unsent = []
-        self._written_bytes += self._unsent_bytes
-        self._unsent_bytes = 0
+        is_large = self._unsent_bytes > _JOIN_BYTES_MAX
+        self._stream.write(self._unsent if is_large else [b"".join(self._unsent)])
+        start, self._written_bytes = self._written_bytes, self._written_bytes + self._unsent_bytes
+        self._unsent, self._unsent_bytes = [], 0
         if self._stream.unsent_bytes:
-            self._all_unsent.note(self, self._stream.unsent_bytes)
+            self._not_taken_at_once(start)
+        elif is_large:
+            self._all_unsent.note(self, 0)
+
+    def _not_taken_at_once(self, start: int) -> None:
+        """Note that the client has not taken the bytes from `start` on whole."""
+        if self._writes and self._written_bytes - self._writes[-1].start <= _WRITE_BYTES_MIN:
+            start = self._writes.pop().start
+        self._writes.append(_Write(start, self._written_bytes))
+        self._all_unsent.note(self, self.untaken_bytes)

@@ -67,7 +67,7 @@ class Connections:
 
     def leave(self, guest: Guest) -> None:
         self.unfinished.leave(guest)
-        self.unsent.note(guest, 0)
+        self.unsent.note(guest, guest.untaken_bytes)  # they stay in memory until they leave: `look` sees when
         if self._came_ns.pop(guest, None) is None:
             return  # another has its place already
         self.spoke(guest)

@@ -43,6 +43,7 @@ def listers(boundary: Boundary, unsent: Unsent) -> Readers:
         lane_max=_WAITING_EACH_MAX,
         address_width=LISTS // 2,
         address_max=_WAITING_MAX // 2,
+        kept=0,  # a list keeps a lister busy for long: behind so many no client waits it out
     )
 
 

@@ -1,6 +1,6 @@
 """ServerOptions: the settings of one bookie process. Validated together; reads no file and no environment."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bookie.base import errors, ids
@@ -29,6 +29,7 @@ class ServerOptions:
     port: int = 3181
     listen_host: str = "0.0.0.0"
     zone: str = ""
+    machine: str = ""  # which it shares with other bookies; "": it shares none
     # Told to clients that look this bookie up, as Java's bookie tells it; the command line runs the server itself.
     http_port: int | None = None
     # Read-only for this whole life: nobody can make it writable (Java's forceReadOnlyBookie).
@@ -50,6 +51,8 @@ class ServerOptions:
     # Java's maxPendingReadRequestsPerThread.
     reads_pending_max: int = 10_000
     security: SecurityOptions = field(default_factory=SecurityOptions)
+    # The texts of settings that may change while it runs, as they were said; a default is not said.
+    live: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         problems = list(self._problems())

@@ -13,16 +13,21 @@ from typing import Any, Protocol
 from bookie.base.units import KIB
 from bookie.server.boundary import Boundary, Requester
 from bookie.server.connections import host_of
-from bookie.server.unsent import Unsent
+from bookie.server.unsent import SMALL_DEBT_BYTES, Unsent
+from bookie.storage.pause import pause
 from bookie.wire.messages import Incoming
 
 # Reads of one turn share a hop to a thread (`runtime.read_pool`), so this many cost few hops; and no more than so many
 # entries of the largest size are in memory on their way from the disk.
 READERS = 32
+# The same while half of the room for answers is taken: what is under way then comes on top of the other half.
+READERS_TIGHT = 4
 # maxPendingReadRequestsPerThread of Java; beyond it ETOOMANYREQUESTS.
 QUEUE_MAX = 10_000
 # Reads of one client that are under way together: at first, and at most. One answer that is large makes it one.
 WIDTH_FIRST = 4
+# Reads of one client that are taken, however many the others have waiting: who asks for little is not refused for them.
+KEPT = 4
 LARGE_BYTES = 512 * KIB
 
 
@@ -32,6 +37,11 @@ class Reader(Requester, Protocol):
     @property
     def queued_bytes(self) -> int:
         """Return the bytes of answers queued in this turn."""
+        ...
+
+    @property
+    def untaken_bytes(self) -> int:
+        """Return the bytes of answers that the client has not taken."""
         ...
 
     @property
@@ -80,12 +90,15 @@ class Readers:
         lane_max: int = QUEUE_MAX,
         address_width: int = READERS,
         address_max: int = QUEUE_MAX,
+        kept: int = KEPT,
     ) -> None:
         """Limits: `at_once` jobs run at a time, `width_max` of one client, `address_width` of one address; `lane_max`
-        jobs of one client wait; `address_max` jobs of one address wait or run."""
+        jobs of one client wait; `address_max` jobs of one address, and `queue_max` of all, wait or run; above these two
+        a client may still have `kept` of its own waiting."""
         self.count = 0  # jobs that wait or run
         self._unsent = unsent
         self._is_held_up = False  # until all clients together took enough
+        self._is_roomy = asyncio.Event()  # most of the workers wait for it while answers are many
         self._boundary = boundary
         self._at_once = at_once
         self._queue_max = queue_max
@@ -93,6 +106,7 @@ class Readers:
         self._lane_max = lane_max
         self._address_width = address_width
         self._address_max = address_max
+        self._kept = kept
         self._lanes: dict[Reader, _Lane] = {}
         self._addresses: dict[str, _Address] = {}  # those with jobs
         self._ready: asyncio.Queue[_Address] = asyncio.Queue()  # each once at most
@@ -101,12 +115,12 @@ class Readers:
         """Queue `work(request, to)`; return False, and queue nothing, when too many wait."""
         lane = self._lanes.get(to)
         address = lane.address if lane is not None else self._addresses.get(host_of(to.peer)) or _Address()
-        if self.count >= self._queue_max or address.count >= self._address_max:
+        waiting = len(lane.jobs) if lane is not None else 0
+        is_crowded = self.count >= self._queue_max or address.count >= self._address_max
+        if waiting >= (self._kept if is_crowded else self._lane_max):
             return False
         if lane is None:
             lane = self._lanes[to] = _Lane(to, address, min(WIDTH_FIRST, self._width_max))
-        elif len(lane.jobs) >= self._lane_max:
-            return False
         lane.jobs.append((request, work))
         self._count(lane, 1)
         self._offer(lane)
@@ -154,27 +168,35 @@ class Readers:
             return False
         return bool(lane.jobs) and lane.running < lane.width and lane.to.takes_answers
 
-    @property
-    def is_held_up(self) -> bool:
-        """Return True while no answer may be made: all clients together have too many unsent bytes."""
-        return self._unsent.is_full
+    def room_bytes(self, to: Reader, of_one: int) -> int:
+        """Return how many bytes of answers may be made at once for `to`: `of_one`, and while all clients together have
+        too many unsent bytes, few, and only for one who takes his. So who follows the end of a ledger goes on."""
+        return min(of_one, SMALL_DEBT_BYTES - to.untaken_bytes) if self._unsent.is_full else of_one
 
     def look(self) -> None:
         """Go on when all clients were held up and need not be any more. Must be called a few times a second."""
+        if not self._unsent.is_tight:
+            self._is_roomy.set()
         if self._is_held_up and not self._unsent.is_full:
             self._is_held_up = False
-            for lane in list(self._lanes.values()):
+            # Who takes his answers first: there may soon be no room again.
+            for lane in sorted(self._lanes.values(), key=lambda lane: lane.to.untaken_bytes):
                 self._offer(lane)
 
     async def run(self) -> None:
         """Run jobs until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._at_once):
-                group.create_task(self._work(), name=f"reader {number}")
+                group.create_task(self._work(number), name=f"reader {number}")
 
-    async def _work(self) -> None:
+    async def _work(self, number: int) -> None:
         while True:
             address = await self._ready.get()
+            if number >= READERS_TIGHT and self._unsent.is_tight:
+                self._ready.put_nowait(address)  # for one of those that go on
+                self._is_roomy.clear()
+                await self._is_roomy.wait()
+                continue
             address.is_queued = False
             lane = address.ready.popleft()
             lane.is_queued = False
@@ -184,6 +206,9 @@ class Readers:
                 address.running += 1
                 self._offer(lane)
                 await self._do(lane, request, work)
+                # A read that finds its bytes in memory waits for nothing. Unless the loop turns, no answer is written,
+                # none is counted, and no client's end is seen: 8,000 reads for clients that were gone took 14 s.
+                await pause()
             else:
                 self._offer_address(address)
 

@@ -39,7 +39,7 @@ R = TypeVar("R", bound=Incoming)
 _BATCH_HEAD_BYTES = 36
 _BATCH_ENTRY_BYTES = 4
 _BATCH_BYTES_MAX = 5 * MIB  # maxBatchReadSize
-# Beyond this the rest of a run of reads is answered when the client has taken what was found.
+# Of a run of reads, what is more than this in memory is answered when the client has taken what was found.
 _RUN_BYTES_MAX = 1 * MIB
 
 
@@ -85,15 +85,13 @@ class Reads:
     def run(self, run: ReadRun, to: Replier) -> None:
         """Answer with one write the entries that are in memory; queue the others together for the disk."""
         self._metrics.reads += len(run.txns)
-        if self._readers.is_held_up:
-            self._submit_run(run, to)
-            return
+        room_bytes = self._readers.room_bytes(to, _RUN_BYTES_MAX)
         found = ReadRunResponse(run.version, _EOK, run.ledger_id, [], [], [])
         missing = ReadRun(run.version, run.ledger_id, [], [])
         size_bytes = 0
         bodies = self._store.read_run_nowait(run.ledger_id, run.entry_ids)
         for txn, entry_id, body in zip(run.txns, run.entry_ids, bodies, strict=True):
-            if body is None or size_bytes > _RUN_BYTES_MAX:
+            if body is None or size_bytes + len(body) > room_bytes:
                 missing.txns.append(txn)
                 missing.entry_ids.append(entry_id)
                 continue
@@ -161,7 +159,7 @@ class Reads:
         except BookieError as error:
             self._refuse(request, to, error, entry_id)
             return
-        if body is not None and not self._readers.is_held_up:
+        if body is not None and len(body) <= self._readers.room_bytes(to, len(body)):
             self._found(request, to, entry_id, body, lac_update_ms)
         else:
             self._metrics.slow_reads += 1

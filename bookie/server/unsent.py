@@ -12,13 +12,20 @@ from bookie.base.units import KIB, NS_PER_S
 # While there is too much, a client that takes less than this in so long a time is cut off.
 _TAKEN_BYTES_MIN = 64 * KIB
 _PATIENCE_NS = 2 * NS_PER_S
+# The same from half of the limit on, where nobody is kept out yet, but few reads run at once.
+_PATIENCE_TIGHT_NS = 30 * NS_PER_S
+
+# While all clients together have too much, one that has no more than this to take is read and served from memory on.
+SMALL_DEBT_BYTES = 64 * KIB
 
 
 class Debtor(Protocol):
     """A connection with answers that its client has not taken."""
 
     @property
-    def untaken_bytes(self) -> int: ...
+    def untaken_bytes(self) -> int:
+        """Return the bytes that its answers hold in memory: one of which a part was taken is there whole."""
+        ...
 
     @property
     def taken_bytes(self) -> int:
@@ -49,6 +56,11 @@ class Unsent:
     def is_full(self) -> bool:
         return self.total_bytes > self._limit_bytes
 
+    @property
+    def is_tight(self) -> bool:
+        """Return True while there is more than half of too much."""
+        return self.total_bytes > self._limit_bytes // 2
+
     def note(self, debtor: Debtor, size: int) -> None:
         """Note that `debtor` has `size` bytes of untaken answers now."""
         debt = self._debts.get(debtor)
@@ -63,17 +75,25 @@ class Unsent:
             del self._debts[debtor]
 
     def look(self, now_ns: int) -> None:
-        """Measure all debtors again; while the total is too large, close those that take nothing."""
+        """Measure all debtors again; close those that take nothing while there is (nearly) too much."""
         for debtor in list(self._debts):
             self.note(debtor, debtor.untaken_bytes)
-        for debtor, debt in list(self._debts.items()):
-            if not self.is_full:
-                debt.since_ns = -1
-            elif debt.since_ns < 0:
-                debt.since_ns, debt.taken = now_ns, debtor.taken_bytes
-            elif now_ns - debt.since_ns >= _PATIENCE_NS:
-                if debtor.taken_bytes - debt.taken < min(_TAKEN_BYTES_MIN, debt.size):
-                    debtor.cut("the client does not take its answers, and there is no room for more")
-                    self.note(debtor, 0)
-                else:
-                    debt.since_ns, debt.taken = now_ns, debtor.taken_bytes
+        deaf = [debtor for debtor, debt in self._debts.items() if self._is_deaf(debtor, debt, now_ns)]
+        # Down to half of the limit and not just below it: room for one answer is filled by the next client that takes
+        # none, and whoever does take his would wait for as many patiences as there are of those.
+        for debtor in sorted(deaf, key=lambda debtor: -self._debts[debtor].size):
+            if self.is_tight:
+                debtor.cut("the client does not take its answers, and there is no room for more")
+                self.note(debtor, 0)
+
+    def _is_deaf(self, debtor: Debtor, debt: _Debt, now_ns: int) -> bool:
+        """Watch a debtor while there is too much; return True when it took next to nothing in the time it has."""
+        if not self.is_tight:
+            debt.since_ns = -1
+        elif debt.since_ns < 0:
+            debt.since_ns, debt.taken = now_ns, debtor.taken_bytes
+        elif now_ns - debt.since_ns >= (_PATIENCE_NS if self.is_full else _PATIENCE_TIGHT_NS):
+            if debtor.taken_bytes - debt.taken < min(_TAKEN_BYTES_MIN, debt.size):
+                return True
+            debt.since_ns, debt.taken = now_ns, debtor.taken_bytes
+        return False

@@ -42,7 +42,8 @@ def _rate(text: str) -> int | None:
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting. `aliases`: other names it has in bk_server.conf. `least` and `most`: the bounds of a number,
-    inclusive. No setting holds a secret: every text may be shown, since passwords stand in files that settings name."""
+    inclusive. `is_live`: a running bookie takes another value (bookie/server/live.py).
+    No setting holds a secret: every text may be shown, since passwords stand in files that settings name."""
 
     key: str
     parse: Callable[[str], object]
@@ -51,6 +52,7 @@ class Setting:
     aliases: tuple[str, ...] = ()
     least: int | None = None
     most: int | None = None
+    is_live: bool = False
 
     @property
     def variable(self) -> str:
@@ -77,6 +79,12 @@ SETTINGS = (
         "address that the ports bind; default: that of listeningInterface, or all addresses",
     ),
     Setting("zone", str, "", "failure domain of this bookie"),
+    Setting(
+        "machine",
+        str,
+        "",
+        "name of the machine that this bookie shares with other bookies: clients put no two copies of an entry there",
+    ),
     Setting("permittedStartupUsers", split_list, "", "users that may start this bookie; default: all"),
     # ---- the metadata store ----------------------------------------------------------------------------------------
     Setting("metadataServiceUri", str, "", "zk+hierarchical://HOST:PORT[;HOST:PORT]/ROOT"),
@@ -283,8 +291,8 @@ SETTINGS = (
         "seconds between two checks of all entries; 0: only when you ask for one",
         least=0,
     ),
-    Setting("localScrubRateLimit", int, "", "entries checked per second; default: no limit", least=1),
-    Setting("scrubRateBytesPerSecond", _rate, str(8 * MIB), "bytes checked per second; none: no limit"),
+    Setting("localScrubRateLimit", int, "", "entries checked per second; default: no limit", least=1, is_live=True),
+    Setting("scrubRateBytesPerSecond", _rate, str(8 * MIB), "bytes checked per second; none: no limit", is_live=True),
     Setting("diskUsageThreshold", float, "0.95", "the bookie turns read-only when a disk is fuller than this share"),
     Setting("diskUsageWarnThreshold", float, "", "only minor compaction above this share; default: 0.90 at most"),
     Setting("diskUsageLwmThreshold", float, "", "writable again below this share; default: 0.01 below the threshold"),
@@ -295,7 +303,18 @@ SETTINGS = (
     # ---- repair ----------------------------------------------------------------------------------------------------
     Setting("regeneration", str, "gated", "who allows the repair of lost volumes: gated, manual or local"),
     Setting(
-        "copyRateBytesPerSecond", _rate, str(64 * MIB), "most bytes per second that a repair copies; none: no limit"
+        "copyRateBytesPerSecond",
+        _rate,
+        str(64 * MIB),
+        "most bytes per second that a repair copies; none: no limit",
+        least=1024,
+        is_live=True,
+    ),
+    Setting(
+        "fillHolesAfterBoot",
+        _bool,
+        "true",
+        "after each start, fetch what was written while this bookie was away, within copyRateBytesPerSecond",
     ),
     Setting(
         "openLedgerRereplicationGracePeriod",
@@ -316,6 +335,7 @@ SETTINGS = (
     Setting("tlsTrustStorePasswordPath", str, "", "file with the password of tlsTrustStore"),
     Setting("tlsClientAuthentication", _bool, "false", "clients must show a certificate that tlsTrustStore trusts"),
     Setting("tlsHostnameVerificationEnabled", _bool, "false", "certificates of other bookies must name their host"),
+    Setting("tlsPeersMayBePlain", _bool, "false", "go on in plain with another bookie that has no TLS (yet)"),
     Setting("tlsEnabledProtocols", split_list, "TLSv1.2,TLSv1.3", "versions of TLS"),
     Setting("tlsEnabledCipherSuites", split_list, "", "suites of TLS 1.2, by Java's or OpenSSL's names; default: all"),
     Setting("bookieAuthProviderFactoryClass", str, "", "Java's class that says how clients prove who they are"),
@@ -373,6 +393,7 @@ SETTINGS = (
         least=1,
         most=1_000_000,
     ),
-    Setting("logLevel", _level, "INFO", ", ".join(LOG_LEVELS)),
+    Setting("logLevel", _level, "INFO", ", ".join(LOG_LEVELS), is_live=True),
 )
+LIVE = tuple(setting.key for setting in SETTINGS if setting.is_live)
 BY_NAME = {name: setting for setting in SETTINGS for name in (setting.key, *setting.aliases)}

@@ -7,6 +7,7 @@ mends the rest.
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 from bookie.ports.admin import State
 from bookie.sim.cluster import BookieNode, SimCluster
@@ -31,6 +32,7 @@ class Injector:
         self.down_max = down_max
         self.counts: Counter[str] = Counter()
         self.left_alone: list[str] = []  # bookies that somebody else stops and starts
+        self._is_breaking = False
         self._restart_at: dict[str, float] = {}
         self._release_at: list[tuple[float, str, str]] = []
         self._room_at: list[tuple[float, VolumeImage, int]] = []
@@ -40,6 +42,7 @@ class Injector:
         """Break and mend for `duration_s`, then mend everything."""
         loop = self.cluster.simulation.loop
         end = loop.time() + duration_s
+        self._is_breaking = True
         while loop.time() < end:
             self._mend(loop.time())
             self._break(loop.time())
@@ -49,6 +52,7 @@ class Injector:
     def heal(self) -> None:
         """Release all links, start all bookies, make the dials calm."""
         simulation = self.cluster.simulation
+        self._is_breaking = False
         self.cluster.heal()
         self._release_at.clear()
         self.make_room()
@@ -61,6 +65,11 @@ class Injector:
             if not bookie.is_running and bookie.name not in self.left_alone:
                 bookie.start()
         self._restart_at.clear()
+
+    def kill(self, name: str) -> None:
+        """Kill one bookie now if the atlas allows it and `run` runs; it comes back as after any other fault."""
+        if self._is_breaking:
+            self._crash(self.cluster.simulation.loop.time(), ProcessEnd.KILL, among=(name,))
 
     # ---- mending --------------------------------------------------------------------------------------------------
 
@@ -132,8 +141,8 @@ class Injector:
             sessions = sorted(self.cluster.simulation.keeper.sessions)
             self.cluster.simulation.keeper.end_session(self.random.choice(sessions))
 
-    def _crash(self, now: float, how: ProcessEnd) -> None:
-        victim = self._victim(loses_data=not self.cluster.settings.journal_write_data)
+    def _crash(self, now: float, how: ProcessEnd, *, among: Sequence[str] = ()) -> None:
+        victim = self._victim(loses_data=not self.cluster.settings.journal_write_data, among=among)
         if victim is not None:
             self.counts[how.value] += 1
             victim.crash(how)
@@ -177,12 +186,14 @@ class Injector:
             self.counts["rot"] += 1
             self.atlas.lost(victim.name, for_good=True)
 
-    def _victim(self, *, loses_data: bool) -> BookieNode | None:
-        """Return a running bookie that may be taken down now; None when the atlas forbids it."""
+    def _victim(self, *, loses_data: bool, among: Sequence[str] = ()) -> BookieNode | None:
+        """Return a running bookie (`among` these, if any are named) that may be taken down now; None when the atlas
+        forbids it."""
         bookies = list(self.cluster.bookies.values())
         if sum(not bookie.is_running for bookie in bookies) >= self.down_max:
             return None
         running = [bookie for bookie in bookies if bookie.is_running and bookie.name not in self.left_alone]
+        running = [it for it in running if not among or it.name in among]
         allowed = [it for it in running if not loses_data or self.atlas.may_lose(it.name)]
         if not allowed:
             return None

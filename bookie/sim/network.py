@@ -201,6 +201,10 @@ class SimStream:
         self.life.check()
         self.close_now()
 
+    def abort(self) -> None:
+        self.life.check()
+        self.break_both()
+
     # ---- inside the network -----------------------------------------------------------------------------------------
 
     def close_now(self) -> None:

@@ -4,12 +4,16 @@ Facts come from outside the product: each change of a ledger's metadata, and the
 that does not run at that moment is looked at in the end, when all are up and repaired.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.client.shared import digest_of
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.server.filling import Filling
+from bookie.sim.cluster import SimCluster
 
 
 class EntryHolder(Protocol):
@@ -80,3 +84,55 @@ class Replicas:
                 f"REPLICA: {promise.bookie} {when} by ledger {promise.ledger_id} and lacks entries {lacking[:5]}"
                 f" ({len(lacking)} of {len(owed)})"
             )
+
+
+async def check_whole(cluster: SimCluster, ledgers: Sequence[LedgerId], *, timeout_s: float = 300.0) -> None:
+    """At the end, when every ledger is closed and all bookies serve: have each fill its holes, then check every replica
+    of every ledger (spec/bp46.md#R24, R27). Raises Defect when a bookie does not become whole."""
+    for bookie in cluster.bookies.values():
+        assert bookie.process is not None
+        filling = bookie.process.admin.filling
+        assert filling is not None
+        for _ in range(2):  # the run that is under way may have begun before the last ledger was closed
+            filling.start()
+            await cluster.until(partial(_is_idle, filling), f"{bookie.name} ends its fill", timeout_s=timeout_s)
+        status = filling.status()
+        if not status.is_whole:
+            cluster.simulation.violation(f"HOLES: {bookie.name} is not whole: {status.reason} {status.blocked}")
+    for ledger_id in ledgers:
+        metadata = cluster.metadata_of(ledger_id)
+        if metadata is not None and metadata.is_closed:
+            for problem in await copies(cluster, ledger_id, metadata.last_entry):
+                cluster.simulation.violation(f"HOLES: {problem}")
+
+
+def _is_idle(filling: Filling) -> bool:
+    status = filling.status()
+    return not (status.is_running or status.is_waiting)
+
+
+async def copies(cluster: SimCluster, ledger_id: LedgerId, confirmed: EntryId) -> list[str]:
+    """Look at every replica of the entries 0 to `confirmed` on running bookies; return what is missing or differs.
+
+    Two copies are equal when their payloads are: a recovery that writes an entry back gives it a LAC of its own. Raises
+    DigestMismatch for a damaged one.
+    """
+    metadata = cluster.metadata_of(ledger_id)
+    assert metadata is not None, f"ledger {ledger_id} is gone"
+    found: list[str] = []
+    for number in range(confirmed + 1):
+        entry_id = EntryId(number)
+        bodies: dict[bytes, BookieId] = {}
+        for name in metadata.write_set(entry_id):
+            node = cluster.bookies[name]
+            store = None if node.process is None else node.process.admin.store
+            if store is None:
+                found.append(f"{name} does not serve")
+            elif not store.has_entry(ledger_id, entry_id):
+                found.append(f"{name} lacks entry {entry_id} of ledger {ledger_id}")
+            else:
+                body = bytes(await node.node.do(store.read(ledger_id, entry_id)))
+                bodies.setdefault(bytes(digest_of(metadata).open(body, ledger_id, entry_id)[1]), name)
+        if len(bodies) > 1:
+            found.append(f"entry {entry_id} of ledger {ledger_id} differs: {', '.join(bodies.values())}")
+    return found

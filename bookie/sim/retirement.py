@@ -1,5 +1,5 @@
-"""Retires bookies while everything else goes on: empties them while they serve, or stops, empties, forgets and wipes
-them.
+"""Retires bookies while everything else goes on: empties them while they serve; or stops, empties, forgets and wipes
+them; or has them empty themselves, with accidents, and has another bookie forget them.
 
 A bookie that was stopped comes back under its id with empty volumes, as a new one. What its evacuation did not copy to
 others is lost for good, and the oracle misses it. Meanwhile bookies throw away, as
@@ -9,6 +9,9 @@ Java's do, what they hold of closed ledgers that do not name them, as far as the
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -18,8 +21,9 @@ from bookie.client.ledgers import LedgerStore
 from bookie.client.repair.evacuation import Evacuation
 from bookie.metadata import paths, repair
 from bookie.metadata.ledger import LedgerMetadata
-from bookie.ports.admin import State
+from bookie.ports.admin import DrainAction, OpenLedgers, State
 from bookie.ports.metadata_store import ANY_VERSION, MetadataStore
+from bookie.server.admin import NodeAdmin
 from bookie.sim.cluster import ROOT, URI, BookieNode, ClientNode, SimCluster
 from bookie.sim.injector import Injector
 from bookie.sim.node import NodeCrashed, ended
@@ -27,8 +31,11 @@ from bookie.sim.replicas import Replicas
 from bookie.storage.store import EntryStore
 from bookie.wire import digest
 
+T = TypeVar("T")
+
 _ROUNDS = 6
 _STOP_S_MAX = 60.0
+_DRAIN_S_MAX, _FORGET_S_MAX = 60.0, 120.0
 _RATES_BYTES_PER_S = (None, 3_000, 30_000)  # a slow one gives others time to act between its first copy and its last
 _SURPLUS_EVERY_S = 0.3
 
@@ -66,8 +73,11 @@ class Retirements:
             bookie = self._random.choice(list(self._cluster.bookies.values()))
             if not bookie.is_ready:
                 continue
-            if self._random.random() < 0.4:
+            how = self._random.random()
+            if how < 0.3:
                 self.counts["emptied" if await self._is_emptied(bookie) else "not emptied"] += 1
+            elif how < 0.65:
+                self.counts["left alive" if await self._leave(bookie) else "did not leave"] += 1
             else:
                 self.counts["retired" if await self._retire(bookie) else "not retired"] += 1
         everybody = list(self._cluster.bookies.values())
@@ -101,6 +111,83 @@ class Retirements:
             self._injector.left_alone.remove(bookie.name)
             if not bookie.is_running:
                 bookie.start()
+
+    async def _leave(self, bookie: BookieNode) -> bool:
+        """Have one bookie empty itself, as the operator does; return True when another one forgot it and it was wiped.
+
+        The order is given again at each look, since a bookie that was killed meanwhile knows nothing of it. Now and
+        then it is taken back in the middle.
+        """
+        rate, open_ledgers = self._random.choice((0, 3_000, 30_000)), self._random.choice(list(OpenLedgers))
+        loop = self._cluster.simulation.loop
+        deadline = loop.time() + _DRAIN_S_MAX
+        taken_back = loop.time() + self._random.random() * 10 if self._random.random() < 0.25 else deadline
+        while loop.time() < taken_back:
+            status = await self._told(
+                bookie,
+                lambda admin: admin.drain(DrainAction.START, bytes_per_second=rate, open_ledgers=open_ledgers),
+            )
+            if status is not None and status.is_empty:
+                return await self._is_forgotten(bookie)
+            if self._random.random() < 0.1:
+                self._injector.kill(bookie.name)
+            await asyncio.sleep(self._random.random())
+        status = await self._told(bookie, lambda admin: admin.drain(DrainAction.CANCEL))
+        if status is not None and status.is_draining:
+            self._cluster.simulation.violation(f"{bookie.name} drains on after a cancel")
+        return False
+
+    async def _is_forgotten(self, bookie: BookieNode) -> bool:
+        """Stop an empty bookie, and have others forget it; return True when it was wiped. It is up again in any
+        case."""
+        self._injector.left_alone.append(bookie.name)
+        bookie_id, loop = BookieId(bookie.name), self._cluster.simulation.loop
+        try:
+            if bookie.process is not None:
+                bookie.stop()
+            deadline = loop.time() + _FORGET_S_MAX
+            while loop.time() < deadline:
+                peers = [one for one in self._cluster.bookies.values() if one.is_ready and one is not bookie]
+                order = partial(
+                    NodeAdmin.forget_bookie, bookie_id=bookie_id, cookie_version=self._cookie_version(bookie)
+                )
+                text = await self._told(peers[0], order) if peers and not bookie.is_running else None
+                if text is not None:
+                    named = self._named(bookie_id)
+                    if named and "but since then" not in text:
+                        self._cluster.simulation.violation(f"{text!r}, and ledgers {named} name it")
+                    self._injector.make_room()
+                    bookie.wipe()
+                    return True
+                await asyncio.sleep(2)
+            return False
+        finally:
+            self._injector.left_alone.remove(bookie.name)
+            if not bookie.is_running:
+                bookie.start()
+
+    async def _told(self, bookie: BookieNode, ask: Callable[[NodeAdmin], Coroutine[Any, Any, T]]) -> T | None:
+        """Return a bookie's answer; None when it gives none."""
+        if bookie.process is None:
+            return None
+        try:
+            return await bookie.node.do(ask(bookie.process.admin))
+        except errors.GrantRefused as refusal:
+            self.counts[f"refused: {refusal.reason}"] += 1
+        except (NodeCrashed, BookieError) as error:
+            self.counts[type(error).__name__] += 1
+        return None
+
+    def _cookie_version(self, bookie: BookieNode) -> int:
+        node = self._cluster.simulation.keeper.tree.nodes.get(paths.cookie(ROOT, BookieId(bookie.name)))
+        return -1 if node is None else node.version
+
+    def _named(self, bookie_id: BookieId) -> list[LedgerId]:
+        """Return the ledgers that name a bookie at this very moment."""
+        nodes = self._cluster.simulation.keeper.tree.nodes
+        of_ledgers = [path for path in nodes if path.rpartition("/")[2][:1] == "L" and path[-4:].isdigit()]
+        found = [paths.parse_ledger_path(ROOT, path) for path in of_ledgers]
+        return [each for each in found if (it := self._cluster.metadata_of(each)) is not None and it.names(bookie_id)]
 
     def _is_registered(self, bookie: BookieNode) -> bool:
         nodes = self._cluster.simulation.keeper.tree.nodes
@@ -174,7 +261,7 @@ class Retirements:
 async def _empty(client: ClientNode, bookie_id: BookieId, bytes_per_s: int | None) -> bool:
     evacuation = Evacuation(client.client.shared, [bookie_id], bytes_per_s=bytes_per_s)
     named = [found.ledger_id async for found in evacuation.look() if found is not None]
-    await evacuation.move_many(named, lambda: None)
+    await evacuation.move_many(named, lambda _: None)
     return not [found async for found in evacuation.look() if found is not None]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from bookie.sim import faults, replicator, retirement, workload
+from bookie.sim import faults, replicas, replicator, retirement, workload
 from bookie.sim import twins as second_processes
 from bookie.sim.cluster import SimCluster, SimSettings
 from bookie.sim.injector import Injector
@@ -59,27 +59,28 @@ def run_seed(
     retiring: bool = False,
     replicating: bool = False,
     doubling: bool = False,
+    filling: bool = False,
 ) -> SeedOutcome:
     """Run one seed to its end. Never raises for a defect of the run: the outcome has it.
 
     `accidents`: a small cluster without journaled data under the faults of BP-46 only: a missing guard shows soon.
     `demanding`: applications that speak version 2, defer syncs, force, and want confirmed entries.
     `doubling`: bookies are made again elsewhere while their old processes live; else in some runs.
+    `filling`: bookies fill their holes, and in the end every replica is there and equal; none is spare, and none rots.
     `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
     `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
     """
     draws = random.Random(f"draws {seed}")
     swarm = faults.accidents(draws) if accidents else faults.draw(draws)
     bookies = 3 if accidents else draws.choice((3, 4, 4, 5))
-    if doubling:
-        swarm = dataclasses.replace(swarm, has_twins=True, rot_percent=0, sync_failure_percent=0, full_percent=0)
-    if retiring:  # somebody must be left to take over; and rot, which nobody notices, may leave nobody to copy from
-        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, has_twins=False)
-    if replicating:
-        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, wipe_percent=0, has_twins=False, kill_percent=8)
+    swarm, bookies = _fitted(
+        swarm, bookies, retiring=retiring, replicating=replicating, doubling=doubling, filling=filling
+    )
     settings = _settings(draws, bookies, accidents=accidents)
-    settings = dataclasses.replace(settings, guard_fence=guard_fence, guard_limbo=guard_limbo)
+    settings = dataclasses.replace(settings, guard_fence=guard_fence, guard_limbo=guard_limbo, fill_after_boot=filling)
     plan = workload.draw(draws, bookies=bookies)
+    if filling:
+        plan = dataclasses.replace(plan, ensemble_size=3, write_quorum=3, ack_quorum=2)
     if demanding:
         demands = random.Random(f"demands {seed}")
         plan = workload.demanding(demands, plan)
@@ -95,8 +96,8 @@ def run_seed(
         actors.append(replicator.Replicator(cluster, simulation.random("replicator")))
     if retiring:
         actors.append(retirement.Retirements(cluster, injector, simulation.random("retirements")))
-    simulation.event("director", "swarm", f"{settings} {swarm.facts()} {plan}")
     defect = None
+    simulation.event("director", "swarm", f"{settings} {swarm.facts()} {plan}")
     try:
         cluster.run(lambda it: _story(it, load, injector, actors, faults_s), time_limit_s=7_200)
     except (Defect, SimStuck, TimeoutError) as error:
@@ -114,6 +115,21 @@ def run_seed(
         violations=list(simulation.violations),
         trace=simulation.trace.table() if keep_trace else [],
     )
+
+
+def _fitted(
+    swarm: faults.Swarm, bookies: int, *, retiring: bool, replicating: bool, doubling: bool, filling: bool
+) -> tuple[faults.Swarm, int]:
+    """Return faults and bookies without what the aspects of this run cannot stand."""
+    if doubling:
+        swarm = dataclasses.replace(swarm, has_twins=True, rot_percent=0, sync_failure_percent=0, full_percent=0)
+    if retiring:  # somebody must be left to take over; and rot, which nobody notices, may leave nobody to copy from
+        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, has_twins=False)
+    if replicating:
+        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, wipe_percent=0, has_twins=False, kill_percent=8)
+    if filling:
+        bookies, swarm = 3, dataclasses.replace(swarm, rot_percent=0, has_twins=False)  # nobody is spare
+    return swarm, bookies
 
 
 def _settings(draws: random.Random, bookies: int, *, accidents: bool) -> SimSettings:
@@ -161,3 +177,5 @@ async def _story(
     for leaving in retirements:
         leaving.replicas.check_all()
     await workload.verify(cluster, load.ledgers)
+    if cluster.settings.fill_after_boot:
+        await replicas.check_whole(cluster, load.ledgers)

@@ -48,6 +48,10 @@ class StorageHealth:
         self._fail = fail
         self._is_stopping = False
         self._is_set_read_only = False
+        self._has_turn = False
+        self._is_turn_sealed = False  # this bookie is about to be stopped, and was flushed for the last time
+        self.is_draining = False  # read-only because it leaves the fleet, whatever else is the case
+        self.is_drain_sealed = False  # it is about to prove that nothing needs it
         self.is_disk_full = False  # from the first write that found no space until a checkpoint turn finds room again
         self._has_failed_partition = False
         self._is_short = False
@@ -56,7 +60,18 @@ class StorageHealth:
 
     @property
     def is_read_only(self) -> bool:
-        return self._is_set_read_only or self.is_disk_full or self._has_failed_partition
+        is_told = self._is_set_read_only or self._has_turn or self.is_draining
+        return is_told or self.is_disk_full or self._has_failed_partition
+
+    def check_sealed(self) -> None:
+        """Raise while adds of recoveries are refused too. The error is one that a recovery answers by choosing another
+        bookie."""
+        if self._is_turn_sealed:
+            # No flush but the last one would make it durable; the answer is that of the next second, when nobody is
+            # here (spec/operator.md#Q12).
+            raise errors.StorageFailed("this bookie is about to be stopped")
+        if self.is_drain_sealed:
+            raise errors.StorageFailed("this bookie leaves the fleet")
 
     def check_alive(self) -> None:
         """Raise StorageFailed when the node is stopping or has failed."""
@@ -76,6 +91,18 @@ class StorageHealth:
     def set_read_only(self, read_only: bool) -> None:
         self._is_set_read_only = read_only
         self._settle()
+
+    def set_turn(self, is_on: bool, *, is_sealed: bool) -> None:
+        self._has_turn, self._is_turn_sealed = is_on, is_sealed
+        self._settle()
+
+    def set_draining(self, is_draining: bool) -> None:
+        self.is_draining = is_draining
+        self.is_drain_sealed = self.is_drain_sealed and is_draining
+        self._settle()
+
+    def seal_drain(self) -> None:
+        self.is_drain_sealed = self.is_draining  # a drain that was cancelled just now seals nothing
 
     def stop(self) -> None:
         self._is_stopping = True

@@ -65,6 +65,13 @@ class Scrubber:
         self._pass = _Pass()
         self._bad: dict[tuple[LedgerId, EntryId], BadEntry] = {}
 
+    def set_bytes_per_s(self, rate: int | None) -> None:
+        """Check so many bytes a second from now on; None: no limit."""
+        self._bytes.set_rate(rate)
+
+    def set_entries_per_s(self, rate: int | None) -> None:
+        self._entries.set_rate(rate)
+
     def request(self) -> None:
         """Ask for a whole pass from the beginning, now; a pass under way begins again."""
         for partition in self._partitions:

@@ -7,6 +7,7 @@ runs on the loop after it is durable, never inside the call. No call here waits 
 import asyncio
 import struct
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -58,6 +59,7 @@ class EntryStore:
         self._flush_bytes = options.write_cache_bytes_max // 2  # the other half takes adds meanwhile
         self._pressure_bytes_max = options.pressure_bytes_max
         self._soon: list[Completion] = []
+        self._keys_on_the_way: dict[LedgerId, bytes] = {}  # the last key put into the journal, not durable yet
         self._tasks: list[asyncio.Task[None]] = []
         self._has_let_go = False
         self._loop = asyncio.get_running_loop()
@@ -120,10 +122,10 @@ class EntryStore:
         stats.added_bytes += size
         if self._journal_data or is_journaled:
             journal.put_run(ledger_id, entry_ids, bodies, done)
-        elif is_known:
+        elif is_known and ledger_id not in self._keys_on_the_way:
             self._complete_soon(done)
         else:
-            self._after_journal(ledger_id, done)  # the ledger's key may be on its way: it is durable first
+            self._after_journal(ledger_id, done)  # the ledger's key is durable before its first acknowledgement
 
     def add_copied(self, ledger_id: LedgerId, entry_id: EntryId, body: Buffer, master_key: bytes) -> None:
         """Keep an entry copied from another bookie: readable at once, not journaled, durable after `flush`.
@@ -147,6 +149,7 @@ class EntryStore:
         self._health.check_accepting()
         if self.is_read_only and not is_recovery:
             raise errors.BookieReadOnly("this bookie is read-only")
+        self._health.check_sealed()
         ledger = partition.table.find(ledger_id)
         partition.table.check_judgeable(ledger_id)
         if ledger is not None and not ledger.allows(master_key):
@@ -415,16 +418,54 @@ class EntryStore:
 
     @property
     def is_read_only(self) -> bool:
-        """Return True when normal adds are refused: set by hand, or a disk is full."""
+        """Return True when normal adds are refused: set by hand, a disk is full, or it is this bookie's turn to be
+        stopped."""
         return self._health.is_read_only
 
     def set_read_only(self, read_only: bool) -> None:
         """Set the mode by hand; it stays until unset. Recovery adds and fences are still accepted."""
         self._health.set_read_only(read_only)
 
+    def set_turn(self, is_on: bool, *, is_sealed: bool) -> None:
+        """Refuse normal adds, when `is_sealed` every add, while this bookie is to be stopped; whatever else makes it
+        read-only stays as it is."""
+        self._health.set_turn(is_on, is_sealed=is_sealed)
+
+    @property
+    def is_draining(self) -> bool:
+        return self._health.is_draining
+
+    def set_draining(self, is_draining: bool) -> None:
+        """Be read-only for the sake of a drain, or not any more, which ends its seal. Other reasons to be read-only
+        stay as they are."""
+        self._health.set_draining(is_draining)
+
+    @property
+    def is_drain_sealed(self) -> bool:
+        return self._health.is_drain_sealed
+
+    def seal_drain(self) -> None:
+        """While it drains, refuse adds of recoveries too (spec/metadata.md#M41); fences go on. Does nothing else."""
+        self._health.seal_drain()
+
+    def may_hold(self, ledger_id: LedgerId) -> bool:
+        """Return True when this bookie knows anything of the ledger, or cannot tell."""
+        return self.facts(ledger_id) is not None or self.is_in_doubt(ledger_id)
+
     def usage(self) -> Usage:
         """Return the space of all ledger directories together, as last measured (each checkpoint turn)."""
         return self._health.usage
+
+    def ledger_room(self) -> tuple[int, int]:
+        """Return (bytes taken, bytes that may be taken before this bookie turns read-only) of all ledger directories,
+        as last measured; (-1, -1) before, and while one of them does not say."""
+        found = [self._health.disks.get(directory) for directory in self.options.ledger_dirs]
+        usages = [usage for usage in found if usage is not None]
+        if len(usages) < len(found):
+            return -1, -1
+        kept = 1 - self.options.disk_used_max
+        room = sum(max(0, int(usage.free_bytes - kept * usage.total_bytes)) for usage in usages)
+        return sum(usage.total_bytes - usage.free_bytes for usage in usages), room
 
     def disk_usage(self, number: int) -> Usage:
         """Return the space of one ledger directory's disk, as last measured."""
@@ -560,8 +601,16 @@ class EntryStore:
             ledger.master_key = master_key
             partition.table.changed(ledger)
         if is_journaled:
-            self._journal(ledger_id).put(journal_format.KEY, ledger_id, journal_format.NO_ENTRY, master_key, None)
+            self._keys_on_the_way[ledger_id] = master_key
+            done = partial(self._key_arrived, ledger_id, master_key)
+            self._journal(ledger_id).put(journal_format.KEY, ledger_id, journal_format.NO_ENTRY, master_key, done)
         return ledger
+
+    def _key_arrived(self, ledger_id: LedgerId, master_key: bytes, error: BookieError | None) -> None:
+        """Note that the journal has the key, unless another one follows it: the ledger was deleted and made again.
+        After an error nothing is acknowledged before a checkpoint has it."""
+        if self._keys_on_the_way.get(ledger_id) == master_key:
+            del self._keys_on_the_way[ledger_id]
 
     def _find_for_copy(self, partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
         """Do as `_find_or_create`. For a quarantined ledger the key that comes with a verified
@@ -571,7 +620,8 @@ class EntryStore:
             limits.check_master_key(ledger_id, master_key)
             ledger.master_key = master_key
             partition.table.changed(ledger)
-        return self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
+        # The key is on its way to the journal before a client's add finds the ledger known: that add waits for it.
+        return self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
 
     def _make_room_for_facts(self, partition: Partition) -> None:
         """Bound the ledgers without a row: none can leave memory before a checkpoint, and a client that may add can

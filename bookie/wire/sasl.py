@@ -56,9 +56,10 @@ class DigestServer:
         self._check(given)
         user = given.get("username", "")
         # An unknown user takes as long as a wrong password, so that nobody can find out names.
-        key = _session_key(user, users.get(user, Secret("")).reveal(), given, self._nonce)
+        password = users.get(user)  # asked once: users may change at any time
+        key = _session_key(user, (Secret("") if password is None else password).reveal(), given, self._nonce)
         expected = _digest(key, "AUTHENTICATE:", self._nonce, given["cnonce"])
-        if not hmac.compare_digest(expected.encode(), given.get("response", "").encode()) or user not in users:
+        if not hmac.compare_digest(expected.encode(), given.get("response", "").encode()) or password is None:
             raise errors.Unauthorized("SASL: no such user, or a wrong password")
         if not self._allowed_ids.fullmatch(user):
             raise errors.Unauthorized(f"SASL: user {user!r} is not one of saslJaasClientAllowedIds")

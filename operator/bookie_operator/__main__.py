@@ -36,13 +36,18 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="be the operator (in a pod, or with a kubeconfig)")
     run.add_argument("--namespace", default=os.environ.get("POD_NAMESPACE", ""), help="where the lease lives")
     run.add_argument("--watch-namespace", action="append", default=[], help="repeatable; none = all namespaces")
+    run.add_argument(
+        "--selector", default="", help="labels of the BookieClusters to keep, as in kubectl -l; none = all"
+    )
+    run.add_argument("--lease-name", default="bookie-operator", help="operators of one name take turns")
     run.add_argument("--image", default=os.environ.get("BOOKIE_IMAGE", ""), help="image of bookies that name none")
     run.add_argument("--http-port", type=int, default=8080, help="health and metrics")
     run.add_argument("--kubeconfig", default="", help="none = the pod's service account, else the usual places")
+    run.add_argument("--rolling-clusters-max", type=int, default=0, help="so many roll out at a time; 0 = any number")
     run.add_argument("--log-level", default=os.environ.get("LOG_LEVEL", "INFO"))
     run.set_defaults(command=_run)
-    crds = commands.add_parser("crds", help="print the CustomResourceDefinition")
-    crds.add_argument("--output", action="append", default=[], help="write to this file instead; repeatable")
+    crds = commands.add_parser("crds", help="print the CustomResourceDefinitions")
+    crds.add_argument("--output", action="append", default=[], help="write into this folder instead; repeatable")
     crds.set_defaults(command=_crds)
     render = commands.add_parser("render", help="print the children of the BookieCluster in FILE")
     render.add_argument("file", help="a BookieCluster manifest; - is standard input")
@@ -72,8 +77,11 @@ def _run(args: argparse.Namespace) -> int:
         identity=f"{pod}_{uid}",
         image=args.image,
         watch_namespaces=tuple(args.watch_namespace),
+        selector=args.selector,
+        lease_name=args.lease_name,
         http_port=args.http_port,
         kubeconfig=args.kubeconfig,
+        rolling_clusters_max=args.rolling_clusters_max,
         crash_after=int(os.environ.get("BOOKIE_OPERATOR_CRASH_AFTER", "0")),
         crash_dir=os.environ.get("TMPDIR", "/tmp"),
     )
@@ -84,9 +92,10 @@ def _crds(args: argparse.Namespace) -> int:
     from bookie_operator.model import crd
 
     if not args.output:
-        sys.stdout.write(crd.text())
-    for path in args.output:
-        Path(path).write_text(crd.text(), encoding="utf-8")
+        sys.stdout.write("---\n".join(crd.texts().values()))
+    for folder in args.output:
+        for name, text in crd.texts().items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
     return DONE
 
 

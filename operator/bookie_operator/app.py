@@ -24,6 +24,8 @@ from bookie_operator.model import names
 from bookie_operator.options import OperatorOptions
 from bookie_operator.reconcile import Key, Reconciler
 from bookie_operator.recorder import Recorder
+from bookie_operator.rests import GlancedNodes, Rests
+from bookie_operator.telemetry import Telemetry
 from bookie_operator.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -62,7 +64,8 @@ async def run(options: OperatorOptions) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     reached = await configuration(options.kubeconfig)
-    async with ApiServer(reached) as kube:
+    telemetry = Telemetry()
+    async with ApiServer(reached, telemetry.request) as kube:
         lease = LeaderLease(kube, options.namespace, options.lease_name, options.identity)
         bookies = AdminPorts()
         executor = Executor(
@@ -72,8 +75,10 @@ async def run(options: OperatorOptions) -> int:
             CrashPoint(options.crash_after, options.crash_dir),
             lease.is_held,
             loop.time,
+            telemetry.status,
         )
         pods = Endings()
+        rests = Rests(_monotonic_ms)
         reconciler = Reconciler(
             kube,
             bookies,
@@ -90,11 +95,29 @@ async def run(options: OperatorOptions) -> int:
                 namespace=options.namespace,
                 process=options.identity,
             ),
+            rests,
+            GlancedNodes(kube, _monotonic_ms),
             image=options.image,
             version=__version__,
+            rolling_max=options.rolling_clusters_max,
+            namespaces=options.watch_namespaces,
+            owner=options.owner,
+            selector=options.selector,
+            refused=telemetry.refused,
         )
-        queue: WorkQueue[Key] = WorkQueue(reconciler.reconcile)
-        operator = _Operator(options, kube, lease, queue, pods, _connection(reached))
+
+        async def reconcile(key: Key) -> int | None:
+            began_s = loop.time()
+            try:
+                again_ms = await reconciler.reconcile(key)
+            finally:
+                telemetry.passed(loop.time() - began_s)
+            if again_ms is None:
+                telemetry.forget(key.namespace, key.name)
+            return again_ms
+
+        queue: WorkQueue[Key] = WorkQueue(reconcile)
+        operator = _Operator(options, kube, lease, queue, rests, pods, telemetry, _connection(reached))
         try:
             return await operator.run(stop)
         finally:
@@ -110,7 +133,9 @@ class _Operator:
         kube: ApiServer,
         lease: LeaderLease,
         queue: WorkQueue[Key],
+        rests: Rests,
         pods: Endings,
+        telemetry: Telemetry,
         connection: kopf.ConnectionInfo,
     ) -> None:
         self._connection = connection
@@ -118,6 +143,7 @@ class _Operator:
         self._kube = kube
         self._lease = lease
         self._queue = queue
+        self._rests = rests
         self._pods = pods
         self._blindness = ""  # why the clusters cannot be listed
         self._vitals = Vitals(
@@ -126,8 +152,10 @@ class _Operator:
                 "is_leader": ("1 while we hold the lease", lambda: float(lease.is_held())),
                 "queue_depth": ("Clusters waiting or being worked on", lambda: float(len(queue))),
                 "passes": ("Passes that ended well", lambda: float(queue.passes)),
+                "glances": ("Passes over fleets at rest: no call", lambda: float(rests.glances)),
                 "pass_errors": ("Passes that failed", lambda: float(queue.errors)),
             },
+            telemetry,
             self._hindrance,
         )
 
@@ -173,28 +201,35 @@ class _Operator:
         raise LostLease("the lease is gone")
 
     async def _resync(self) -> None:
-        """Queue all clusters now and then, in case kopf missed an event."""
+        """Look at all clusters now and then, in case kopf missed an event: whom nobody is about to look at, and whose
+        resource is not the version that was read last."""
         while True:
             blindness = ""
             for namespace in self._options.watch_namespaces or ("",):
                 try:
-                    manifests = await self._kube.list(names.KIND, namespace)
+                    manifests = await self._kube.list(names.KIND, namespace, self._options.selector)
                 except KubeError as error:
                     blindness = f"the BookieClusters cannot be listed: {error}"
                     logger.warning("resync failed error=%s", error)
                     continue
                 for metadata in (manifest["metadata"] for manifest in manifests):
-                    self._queue.add(Key(metadata["namespace"], metadata["name"]))
+                    key = Key(metadata["namespace"], metadata["name"])
+                    is_news = self._rests.heed((key.namespace, key.name), metadata["resourceVersion"])
+                    if is_news or not self._queue.knows(key):
+                        self._queue.add(key)
             self._blindness = blindness
             await asyncio.sleep(self._options.resync_ms / 1000)
+
+    def _changed(self, namespace: str, name: str) -> None:
+        """An event of this cluster or of a child of it: the next pass, which is soon, reads everything."""
+        self._rests.stir((namespace, name))
+        self._queue.add(Key(namespace, name))
 
     async def _watch(self) -> None:
         """Run kopf. When one of its watches fails, kopf and this process end, and the kubelet starts it again."""
         await kopf.operator(
-            registry=watch.registry(
-                lambda namespace, name: self._queue.add(Key(namespace, name)), self._pods.saw, self._connection
-            ),
-            settings=watch.settings(),
+            registry=watch.registry(self._changed, self._pods.saw, self._connection),
+            settings=watch.settings(self._options.selector),
             clusterwide=not self._options.watch_namespaces,
             namespaces=self._options.watch_namespaces,
             standalone=True,
@@ -202,6 +237,10 @@ class _Operator:
             identity=self._options.identity,  # type: ignore[arg-type]  # kopf.Identity is not exported
         )
         raise LostLease("the watches ended")
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def _wall_ms() -> int:

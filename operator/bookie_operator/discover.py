@@ -3,7 +3,7 @@
 Pure. Never here: a bookie left out because no spec names it. It may hold data, so it counts (decision 0016).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bookie.ports.admin import Member
@@ -13,6 +13,8 @@ from bookie_operator.gateways.kube import Manifest
 from bookie_operator.model import assignment, names
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
+from bookie_operator.model.status import BookieStatus, PoolStatus
+from bookie_operator.model.storage import VolumeSpec
 
 Claims = Mapping[str, Mapping[str, ClaimFacts]]  # by pod, then by name
 
@@ -20,21 +22,23 @@ Claims = Mapping[str, Mapping[str, ClaimFacts]]  # by pod, then by name
 def claims_by_pod(cluster: Cluster, manifests: Iterable[Manifest]) -> Claims:
     """Return the claims of this cluster, also those that a person made by hand, without our labels."""
     found: dict[str, dict[str, ClaimFacts]] = {}
+    shapes = [cluster.spec, *(shape for _, shape in cluster.spec.shapes())]
+    volumes = dict.fromkeys(volume.name for shape in shapes for _, volume in shape.storage.by_role())
     for manifest in manifests:
-        pod = _pod_of(cluster, manifest)
+        pod = _pod_of(cluster, tuple(volumes), manifest)
         if pod is not None:
             claim = facts.claim(manifest)
             found.setdefault(pod, {})[claim.name] = claim
     return found
 
 
-def _pod_of(cluster: Cluster, manifest: Manifest) -> str | None:
+def _pod_of(cluster: Cluster, volumes: Sequence[str], manifest: Manifest) -> str | None:
     metadata = manifest["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     if labels.get(names.LABEL_CLUSTER, cluster.name) != cluster.name:
         return None
-    for _, volume in cluster.spec.storage.by_role():
-        pod: str = metadata["name"].removeprefix(f"{volume.name}-")
+    for volume in volumes:
+        pod: str = metadata["name"].removeprefix(f"{volume}-")
         if pod != metadata["name"] and names.parse_pod(cluster.name, pod) is not None:
             return pod
     place = names.parse_bookie_id(cluster.namespace, cluster.name, annotations.get(names.MARK_BOOKIE_ID, ""))
@@ -46,9 +50,37 @@ def _pod_of(cluster: Cluster, manifest: Manifest) -> str | None:
     return name if metadata["name"].endswith(f"-{name}") and names.parse_pod(cluster.name, name) else None
 
 
-def pools(cluster: Cluster, stateful_sets: Iterable[Manifest], claims: Claims) -> tuple[BookiePool, ...]:
-    """Return how many bookies each pool must have, by its record, its running pods and its marked claims."""
-    held = {pool.name: pool.desired for pool in cluster.status.pools}
+def foreign_claims(cluster: Cluster, wanted: Iterable[BookiePool], manifests: Iterable[Manifest]) -> Mapping[str, str]:
+    """Return, by StatefulSet, why it must not begin: a claim that its bookies would use is another cluster's. For a
+    zone or pool that is added to a fleet in service; at a fleet's beginning `collisions` asks more."""
+    owners = {one["metadata"]["name"]: (one["metadata"].get("labels") or {}) for one in manifests}
+    out: dict[str, str] = {}
+    for pool in wanted:
+        own = names.stateful_set(cluster.name, pool.name)
+        for _, volume in cluster.spec.of(pool.name).storage.by_role():
+            stem = names.claim(volume.name, own)
+            for name, labels in sorted(owners.items()):
+                owner = labels.get(names.LABEL_CLUSTER, cluster.name)
+                if owner != cluster.name and name.rpartition("-")[0] == stem:
+                    out.setdefault(own, f"claim {name} is of BookieCluster {owner}: give pool {pool.name} another name")
+    return out
+
+
+def pools(
+    cluster: Cluster,
+    stateful_sets: Sequence[Manifest],
+    claims: Claims,
+    pods: Mapping[str, PodFacts],
+    to_retire: Sequence[str] = (),
+) -> tuple[BookiePool, ...]:
+    """Return how many bookies each pool has and is to have, by its record, its running pods and its marked claims.
+    `to_retire`: the bookies whose pools are to become smaller before others, where the spec asks for fewer.
+
+    A pool that is not in the spec, nor its zone, counts while its StatefulSet or a pod of it is there. A growth may
+    just have the StatefulSet away (spec/operator.md#X3): its bookies leave by proof all the same.
+    """
+    held = {pool.name: _given(cluster, pool) for pool in cluster.status.pools}
+    live = {(manifest["metadata"].get("labels") or {}).get(names.LABEL_POOL) for manifest in stateful_sets}
 
     def at_least(pool: str, size: int) -> None:
         held[pool] = max(held.get(pool, 0), size)
@@ -59,29 +91,80 @@ def pools(cluster: Cluster, stateful_sets: Iterable[Manifest], claims: Claims) -
             at_least(pool, int((manifest.get("spec") or {}).get("replicas") or 0))
     for pod, its_claims in claims.items():
         place = names.parse_pod(cluster.name, pod)
-        if place is not None and any(claim.marks is not None for claim in its_claims.values()):
+        is_held = any(claim.marks and not claim.retired_at for claim in its_claims.values())
+        if place is not None and is_held and not _has_left(cluster, pod):
             at_least(place[0], place[1] + 1)
-    return assignment.assign(cluster.spec, held)
+    without_set: set[str] = set()
+    for pod, known in pods.items():
+        place = names.parse_pod(cluster.name, pod)
+        if place is not None and place[0] not in live and not known.is_terminating:
+            without_set.add(place[0])
+            at_least(place[0], place[1] + 1)
+    in_spec = assignment.zones_by_pool(cluster.spec).keys()
+    places = (names.parse_pod(cluster.name, one) for one in to_retire)
+    first = [place[0] for place in places if place is not None and place[1] < held.get(place[0], 0)]
+    return assignment.assign(
+        cluster.spec, {name: size for name, size in held.items() if name in in_spec | live | without_set}, first
+    )
+
+
+def _given(cluster: Cluster, pool: PoolStatus) -> int:
+    """Return how many ids the pool has given, without those at its end whose bookies are forgotten."""
+    size = pool.desired
+    while size > 0 and _has_left(cluster, names.pod(cluster.name, pool.name, size - 1)):
+        size -= 1
+    return size
+
+
+def _has_left(cluster: Cluster, pod: str) -> bool:
+    """Return True for a bookie that is forgotten and does not come back; its claims may not say so yet."""
+    entry = cluster.status.bookie(pod)
+    stored = entry.leaving if entry is not None else None
+    return stored is not None and stored.state.is_gone and not stored.rebuilds
 
 
 def cases(
     cluster: Cluster, wanted: tuple[BookiePool, ...], pods: Mapping[str, PodFacts], claims: Claims
 ) -> tuple[BookieCase, ...]:
-    """Return one bare case per desired bookie, in the order of pools and ordinals, then one for each other bookie that
-    was found."""
+    """Return one bare case for each bookie of the pools, in the order of pools and ordinals, then one for each other
+    bookie that was found."""
     desired = {
-        names.pod(cluster.name, pool.name, ordinal): pool.zone.name if pool.zone is not None else None
+        names.pod(cluster.name, pool.name, ordinal): (pool, ordinal)
         for pool in wanted
         for ordinal in range(pool.replicas)
     }
     remembered = [entry.name for entry in (*cluster.status.bookies, *cluster.status.orphans) if entry.pool]
     found = sorted({*pods, *claims, *remembered} - desired.keys())
-    out = [_case(cluster, name, zone, pods, claims) for name, zone in desired.items()]
+    out = [
+        replace(_case(cluster, name, _zone_of(pool), pods, claims), is_leaving=ordinal >= pool.wanted)
+        for name, (pool, ordinal) in desired.items()
+    ]
     for name in found:
         place = names.parse_pod(cluster.name, name)
         if place is not None:
             out.append(replace(_case(cluster, name, place[0], pods, claims), is_desired=False))
     return tuple(out)
+
+
+def _zone_of(pool: BookiePool) -> str | None:
+    if pool.zone is not None:
+        return pool.zone.name
+    return None if pool.is_in_spec else pool.name
+
+
+def _volumes_of(cluster: Cluster, pool: str, entry: BookieStatus | None) -> Iterable[tuple[str, VolumeSpec]]:
+    """Return (role, volume) of each volume that a bookie has by the spec. A pool that was taken out of `spec.pools`
+    says nothing of its volumes any more: then what is stored of the bookie does, or a loss would be seen where there is
+    none."""
+    said = cluster.spec.of(pool).storage.by_role()
+    is_said = cluster.spec.pools is None or any(one.name == pool for one in cluster.spec.pools)
+    if is_said or entry is None or not entry.volumes:
+        return said
+    # Whether it may share a file system, its bookie has in its own settings; a shared one that is empty proves nothing
+    # here either way (evidence/volume.py).
+    return [
+        (volume.role, VolumeSpec(name=volume.name, size="0", allow_shared_filesystem=True)) for volume in entry.volumes
+    ]
 
 
 def _case(cluster: Cluster, name: str, zone: str | None, pods: Mapping[str, PodFacts], claims: Claims) -> BookieCase:
@@ -99,8 +182,10 @@ def _case(cluster: Cluster, name: str, zone: str | None, pods: Mapping[str, PodF
             claim_name=names.claim(volume.name, name),
             claim=its_claims.get(names.claim(volume.name, name)),
             recorded=recorded.get(volume.name),
+            may_be_stale=cluster.spec.repair.stale_volume == "Repair",
+            may_be_reset=cluster.spec.repair.local_disk_reset == "Auto",
         )
-        for role, volume in cluster.spec.storage.by_role()
+        for role, volume in _volumes_of(cluster, place[0], entry)
     )
     expected = {volume.claim_name for volume in volumes}
     return BookieCase(
@@ -130,16 +215,18 @@ def with_members(
         )
         return (*known, *strangers)
     by_id = {member.bookie_id: member for member in members}
-    out = [replace(case, member=by_id.pop(case.bookie_id, None)) for case in known]
+    out = [replace(case, member=by_id.pop(case.bookie_id, None), is_listed=True) for case in known]
     left = [case for case in out if case.is_desired or case.member or case.pod or _claims_of(case)]
     for member in by_id.values():
         place = names.parse_bookie_id(cluster.namespace, cluster.name, member.bookie_id)
         if place is None:
             stranger = BookieCase(member.bookie_id, member.bookie_id, "", None, (), is_desired=False, is_ours=False)
-            left.append(replace(stranger, member=member))
+            left.append(replace(stranger, member=member, is_listed=True))
         else:
             name = names.pod(cluster.name, *place)
-            left.append(replace(_case(cluster, name, place[0], {}, {}), is_desired=False, member=member))
+            left.append(
+                replace(_case(cluster, name, place[0], {}, {}), is_desired=False, member=member, is_listed=True)
+            )
     return tuple(left)
 
 

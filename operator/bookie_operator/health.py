@@ -2,10 +2,12 @@
 and its passes end."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
+from prometheus_client.registry import Collector
 
 LAG_MAX_S = 10.0
 
@@ -13,13 +15,21 @@ LAG_MAX_S = 10.0
 class Vitals:
     """The operator's state for health checks and metrics. `metrics` are callables, read at scrape time."""
 
-    def __init__(self, metrics: dict[str, tuple[str, Callable[[], float]]], hindrance: Callable[[], str]) -> None:
-        """`hindrance`: returns why this process cannot do its work now, in a sentence; "" when it can."""
+    def __init__(
+        self,
+        metrics: dict[str, tuple[str, Callable[[], float]]],
+        telemetry: Collector,
+        hindrance: Callable[[], str],
+    ) -> None:
+        """`telemetry`: more to scrape. `hindrance`: returns why this process cannot do its work now, in a sentence; ""
+        when it can."""
         self._hindrance = hindrance
         self._beat = asyncio.get_running_loop().time()
         self._registry = CollectorRegistry()
         for name, (text, read) in metrics.items():
             Gauge(f"bookie_operator_{name}", text, registry=self._registry).set_function(read)
+        self._registry.register(telemetry)
+        ProcessCollector(registry=self._registry)
 
     async def beat(self) -> None:
         """Note the time, once a second. A blocked loop notes none, and then /livez fails."""
@@ -36,7 +46,11 @@ class Vitals:
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "0.0.0.0", port).start()
+            # Kubelets call the pod's first address, of whichever family.
+            both = socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if both else socket.AF_INET
+            listening = socket.create_server(("", port), family=family, dualstack_ipv6=both)
+            await web.SockSite(runner, listening).start()
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()

@@ -4,6 +4,9 @@
     server's      read, renewed, published   in the cluster's namespace, with whom to trust and whom to obey
     client's      made, renewed              in this process's memory
 
+The same for the data port where the spec leaves its certificates to the operator: an authority of its own, which
+commands nothing.
+
 It runs once a pass, from what is stored; every step may be repeated. After a crash at any step, the next pass finds
 what it needs.
 """
@@ -21,7 +24,9 @@ from bookie_operator.certificates.authority import Authority, Token
 from bookie_operator.gateways.kube import Kube, Manifest
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
+from bookie_operator.resources import data_security
 from bookie_operator.resources import identity as secrets
+from bookie_operator.resources.identity import Purpose
 
 logger = logging.getLogger(__name__)
 
@@ -59,33 +64,54 @@ class Identities:
     async def ensure(self, cluster: Cluster) -> None:
         """Make and renew the certificates of `cluster`. Raises KubeError when the pass must be repeated."""
         now = dt.datetime.fromtimestamp(self._wall_ms() / 1000, dt.UTC)
-        authority = await self._authority(cluster, now)
+        if cluster.spec.security.tls.is_made_here:
+            await self._protect_data(cluster, await self._authority(cluster, now, secrets.DATA), now)
+        authority = await self._authority(cluster, now, secrets.ADMIN)
         await self._publish(cluster, authority, now)
         self._prove(cluster, authority, now)
 
     async def forget(self, namespace: str, name: str) -> None:
         """Remove the authority of a cluster that is gone."""
         live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)
-        if any(key.startswith(f"{namespace}_{name}_") for key in (live or {}).get("data") or ()):
-            await self._store(secrets.authorities(self._namespace, {}), secrets.manager(namespace, name))
+        for purpose in (secrets.ADMIN, secrets.DATA):
+            if any(secrets.is_of(purpose, key, namespace, name) for key in (live or {}).get("data") or ()):
+                await self._store(secrets.authorities(self._namespace, {}), secrets.manager(namespace, name, purpose))
 
-    async def _authority(self, cluster: Cluster, now: dt.datetime) -> Authority:
+    async def _authority(self, cluster: Cluster, now: dt.datetime, purpose: Purpose) -> Authority:
         live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)
-        text = secrets.decoded(live, secrets.entry(cluster))
+        text = secrets.decoded(live, secrets.entry(cluster, purpose))
         stored = None
         if text:
             try:
                 stored = authorities.load(text)
             except BadInput as error:
                 logger.warning("authority made anew cluster=%s/%s reason=%s", cluster.namespace, cluster.name, error)
-        authority = authorities.renewed(stored, f"admin {cluster.uid}", now, self._token)
+        authority = authorities.renewed(stored, f"{purpose.word} {cluster.uid}", now, self._token)
         if authority is not stored:
             # CRASH: stored before it signs anything; else a bookie could trust what nobody can sign for any more.
             version = live["metadata"].get("resourceVersion", "") if live is not None else ""
-            entries = {secrets.entry(cluster): authorities.dump(authority)}
+            entries = {secrets.entry(cluster, purpose): authorities.dump(authority)}
             manifest = secrets.authorities(self._namespace, entries, version)
-            await self._store(manifest, secrets.manager(cluster.namespace, cluster.name))
+            await self._store(manifest, secrets.manager(cluster.namespace, cluster.name, purpose))
         return authority
+
+    async def _protect_data(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> None:
+        """Publish what the bookies show on their data port, and whom clients may trust."""
+        live = await self._kube.get("Secret", cluster.namespace, names.DATA_CERTIFICATES)
+        files, hosts = secrets.files_of(cluster, live, secrets.DATA), data_security.hosts(cluster)
+        manager = secrets.manager(cluster.namespace, cluster.name, secrets.DATA)
+        # CRASH: clients learn of an authority no later than bookies do, and both a week before it signs.
+        told = secrets.data_authority(cluster, authority.bundle())
+        known = await self._kube.get("ConfigMap", cluster.namespace, names.data_authority(cluster.name))
+        if (known or {}).get("data") != told["data"]:
+            await self._store(told, manager)
+        wanted = files | {"ca.crt": authority.bundle()}
+        is_due = leaf.is_due(files["tls.crt"], files["tls.key"], authority, now, leaf.SERVER)
+        if is_due or not leaf.has_hosts(files["tls.crt"], hosts):
+            made = leaf.data_server(authority, cluster.uid, hosts, now, self._token)
+            wanted |= {"tls.crt": made.certificate, "tls.key": made.key}
+        if wanted != files:
+            await self._store(secrets.certificates(cluster, wanted, secrets.DATA), manager)
 
     async def _publish(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> None:
         live = await self._kube.get("Secret", cluster.namespace, names.ADMIN_CERTIFICATES)

@@ -5,14 +5,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bookie.base.errors import BadInput
-from bookie.ports.admin import Member, RepairStatus, StorageReport
+from bookie.ports.admin import DrainStatus, FillStatus, Member, References, RepairStatus, StorageReport
 from bookie.rpc import encoding
 from bookie_operator import observe
 from bookie_operator.evidence.facts import Door
+from bookie_operator.gateways import pod_types
 from bookie_operator.gateways.bookies import BookieUnreachable
 from bookie_operator.gateways.kube import Manifest
+from bookie_operator.model import assignment, config, names, pools, values
 from bookie_operator.model import cluster as clusters
-from bookie_operator.model import config, names, values
 from bookie_operator.plan import fleet as plans
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.observation import Term
@@ -69,6 +70,18 @@ class Recording:
     async def repair(self, door: Door) -> RepairStatus:
         raise BookieUnreachable("a recording has no repair status")
 
+    async def fill(self, door: Door) -> FillStatus:
+        raise BookieUnreachable("a recording does not say how the filling of holes goes")
+
+    async def look_at_drain(self, door: Door) -> DrainStatus:
+        raise BookieUnreachable("a recording has no drain status")
+
+    async def find_dependents(self, door: Door, bookie_ids: tuple[str, ...]) -> References:
+        raise BookieUnreachable("a recording has no metadata")
+
+    async def find_references(self, door: Door, bookie_id: str) -> References:
+        raise BookieUnreachable("a recording has no metadata")
+
 
 def _cluster(documents: Sequence[Manifest]) -> clusters.Cluster:
     items = [item for document in documents for item in document.get("items") or [document]]
@@ -80,7 +93,9 @@ def _cluster(documents: Sequence[Manifest]) -> clusters.Cluster:
 
 def children(documents: Sequence[Manifest], image: str) -> tuple[dict[str, Any], ...]:
     cluster = _cluster(documents)
-    if wrong := config.problems(cluster.spec):
+    wrong = (*pools.problems(cluster.spec, config.problems), *pod_types.problems(cluster.spec.pod_template))
+    assigned = assignment.assign(cluster.spec, {})
+    if wrong := wrong or fleet.template_problems(cluster, assigned, image):
         raise BadInput("; ".join(wrong))
     return fleet.everything(cluster, cluster.spec.image or image)
 
@@ -107,5 +122,8 @@ def explain(plan: FleetPlan) -> list[str]:
     lines += [f"obstacle {obstacle.reason}: {obstacle.message}" for obstacle in plan.obstacles]
     stop = [plan.rollout.action] if plan.rollout.action is not None else []
     lines += [f"would {action}" for action in (*plan.actions, *plan.sends, *stop)]
+    for told in plan.operations:
+        phase = told.status.phase.value if told.status.phase is not None else ""
+        lines.append(f"operation {told.operation.name}: {phase} {told.status.message}")
     lines.append(f"disruption budget maxUnavailable={plan.max_unavailable}, next look in {plan.requeue_ms} ms")
     return lines

@@ -19,12 +19,19 @@ class OperatorOptions:
     identity: str  # of this process: pod name and uid
     image: str = ""  # of bookies whose spec names none
     watch_namespaces: tuple[str, ...] = ()  # () = all
+    selector: str = ""  # labels of the BookieClusters that are ours, as kubectl -l takes them; "" = all
     http_port: int = 8080  # health and metrics
     kubeconfig: str = ""  # "" = in the cluster, else the usual places
     lease_name: str = "bookie-operator"
     resync_ms: int = 60_000
+    rolling_clusters_max: int = 0  # how many clusters roll out at a time; 0 = any number
     crash_after: int = 0  # test hook, see crash.py; 0 = never
     crash_dir: str = ""  # where the hook remembers that it struck
+
+    @property
+    def owner(self) -> str:
+        """Return by what name clusters know this operator: one for all processes that share the lease."""
+        return f"{self.namespace}/{self.lease_name}"
 
     def __post_init__(self) -> None:
         problems = []
@@ -32,8 +39,12 @@ class OperatorOptions:
             problems.append("the operator's namespace is not known: set POD_NAMESPACE or --namespace")
         if not self.identity:
             problems.append("the operator's identity is empty: set POD_NAME and POD_UID")
+        if not self.lease_name:
+            problems.append("--lease-name is empty: give the lease a name; operators of one name take turns")
         if not 0 <= self.http_port <= 65535:
             problems.append(f"--http-port {self.http_port} is no port: give a number from 0 to 65535")
+        if self.rolling_clusters_max < 0:
+            problems.append("--rolling-clusters-max is negative: give 0 (any number) or how many")
         if self.crash_after < 0:
             problems.append("BOOKIE_OPERATOR_CRASH_AFTER is negative: give 0 (never) or the number of a write")
         if problems:

@@ -5,24 +5,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bookie.base.errors import BadInput
-from bookie_operator import observe
+from bookie_operator import observe, rests
 from bookie_operator.execute import Executor
 from bookie_operator.gateways import endings
 from bookie_operator.gateways.bookies import Bookies
 from bookie_operator.gateways.endings import Endings
-from bookie_operator.gateways.kube import Kube, KubeForbidden, Manifest
+from bookie_operator.gateways.kube import Kube, KubeForbidden, KubeReader, Manifest
 from bookie_operator.identities import Identities
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import collisions, names
 from bookie_operator.model.cluster import Cluster, SpecInvalid
-from bookie_operator.plan import fleet
-from bookie_operator.plan.observation import Term
+from bookie_operator.plan import fleet, operations, ownership, rollback, security_steps, staggering
+from bookie_operator.plan.fleet import FleetPlan
+from bookie_operator.plan.observation import DependentsLook, Observation, Term
 from bookie_operator.resources import record
+from bookie_operator.rests import GlancedNodes, Rests
 from bookie_operator.status import render
 
 logger = logging.getLogger(__name__)
 
 REFUSED_MS = 30_000
+_LOOKS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,19 @@ class Reconciler:
         wall_ms: Callable[[], int],
         pods: Endings,
         identities: Identities,
+        memory: Rests,
+        nodes: GlancedNodes,
         *,
         image: str,
         version: str,
+        rolling_max: int = 0,
+        namespaces: tuple[str, ...] = (),
+        owner: str = "",
+        selector: str = "",
+        refused: Callable[[str, str, str], None] = lambda _namespace, _name, _owner: None,
     ) -> None:
+        """`owner`: by what name clusters know this operator (plan/ownership.py). `selector`: labels of its clusters;
+        "" = all. `refused`: hears who keeps a cluster that this operator leaves alone; "" = nobody else."""
         self._kube = kube
         self._bookies = bookies
         self._executor = executor
@@ -54,17 +66,82 @@ class Reconciler:
         self._wall_ms = wall_ms
         self._endings = pods
         self._identities = identities
+        self._rests = memory
+        self._nodes = nodes
         self._image = image
         self._version = version
+        self._rolling_max = rolling_max
+        self._namespaces = namespaces  # that the operator watches; () = all
+        self._owner = owner
+        self._selector = selector
+        self._refused = refused
+        self._looks: dict[Key, tuple[DependentsLook, ...]] = {}
+        self._told: dict[Key, str] = {}  # why clusters are left alone, as the log says already
 
     async def reconcile(self, key: Key) -> int | None:
-        """Run one pass; return the milliseconds until the next look, None when the cluster is gone."""
+        """Run one pass; return the milliseconds until the next look, None when the cluster is gone.
+
+        A fleet at rest is asked alone; whatever it says otherwise than before makes the pass a full one."""
+        place = (key.namespace, key.name)
+        if (rest := self._rests.of(place)) is not None:
+            before = rest.plan()
+            if await self._is_as_before(key, before):
+                return before.requeue_ms
+            del before  # a full look makes another one beside it
+        stirs, writes = self._rests.begin_look(place), self._executor.writes
+        done = await self._look(key)
+        if done is None or isinstance(done, int):
+            return done
+        if self._executor.writes == writes:
+            self._rests.keep(place, done, stirs)
+        return done.requeue_ms
+
+    async def _is_as_before(self, key: Key, before: FleetPlan) -> bool:
+        """Ask the bookies of a fleet at rest; return whether they give no reason to look at the rest of the world."""
+        now_ms = self._wall_ms()
+        seen = await observe.glance(self._bookies, before.observation, self._term(), now_ms=now_ms)
+        if seen is None:
+            return False
+        seen = await self._with_memory(self._nodes, seen)
+        if why := rests.difference(before, fleet.decide(seen)):
+            logger.debug("looks again cluster=%s/%s differs=%s", key.namespace, key.name, why)
+            return False
+        self._rests.glances += 1
+        # An event that came meanwhile has queued the cluster again already.
+        return True
+
+    async def _with_memory(self, nodes: KubeReader, seen: Observation) -> Observation:
+        """Return `seen` with what this process remembers of pods, stops and flushes; and the Nodes that matter. Its
+        spec is the one that pods may be made of now."""
+        seen = security_steps.between(seen)
+        cluster = seen.cluster
+        bookies, can_read_nodes = await endings.with_endings(nodes, self._endings, cluster, seen.bookies)
+        return replace(
+            seen,
+            bookies=bookies,
+            can_read_nodes=can_read_nodes,
+            hindrances=self._executor.hindrances(cluster),
+            refused_sizes=self._executor.refused_sizes(cluster),
+            flushed=self._executor.flushed(cluster),
+        )
+
+    async def _look(self, key: Key) -> FleetPlan | int | None:
+        """Read everything, decide and act. Return the plan that was carried out; without one, the milliseconds until
+        the next look, None when the cluster is gone."""
         manifest = await self._kube.get(names.KIND, key.namespace, key.name)
         if manifest is None:
+            self._rests.forget((key.namespace, key.name))
+            self._looks.pop(key, None)
             await self._identities.forget(key.namespace, key.name)
-            return None  # children go by their owner reference; claims stay
+            # Children go by their owner reference; claims stay.
+            return await self._without_cluster(key, f"there is no BookieCluster {key.name} in {key.namespace}")
         if "deletionTimestamp" in manifest["metadata"]:
+            return await self._without_cluster(key, f"BookieCluster {key.name} is being deleted")
+        if self._selector and not await self._is_selected(key):
             return None
+        status = clusters.parse_status(manifest.get("status"))
+        if await self._is_anothers(key, manifest, status.operator.owner):
+            return REFUSED_MS
         try:
             cluster = clusters.parse(manifest)
         except SpecInvalid as error:
@@ -74,11 +151,16 @@ class Reconciler:
             await self._refuse(manifest, conflict, reason="NameConflict")
             return REFUSED_MS
         cluster, record_problem = await self._recalled(cluster)
+        if await self._is_anothers(key, manifest, cluster.status.operator.owner):
+            return REFUSED_MS
+        if cluster.status.operator.owner != self._owner and self._owner:
+            cluster = await self._claimed(cluster)
         if cluster.status.observed_generation != cluster.generation:
             # First of all, before any child: say which generation is being worked on (spec/operator.md#K21).
             first = render.first(cluster.status, cluster.generation, self._wall_ms())
             version = await self._executor.write_status(cluster.ref, first)
             cluster = replace(cluster, status=first, is_recalled=False, resource_version=version)
+        cluster = rollback.effective(cluster)
         try:
             await self._identities.ensure(cluster)
             observation = await observe.look(
@@ -97,12 +179,75 @@ class Reconciler:
             is_stored = blind == cluster.status and not cluster.is_recalled
             await self._executor.say(cluster.ref, blind, self._wall_ms(), is_stored=is_stored)
             return REFUSED_MS
-        bookies, can_read_nodes = await endings.with_endings(self._kube, self._endings, cluster, observation.bookies)
-        hindrances = self._executor.hindrances(cluster)
-        seen = replace(observation, bookies=bookies, can_read_nodes=can_read_nodes, hindrances=hindrances)
-        plan = fleet.decide(seen)
+        seen = await self._with_memory(self._kube, observation)
+        plan = fleet.decide(await self._with_dependents(key, await self._with_others(seen)))
         await self._executor.run(plan)
-        return plan.requeue_ms
+        return plan
+
+    async def _with_others(self, seen: Observation) -> Observation:
+        """Return `seen` with the other clusters that roll out or ask to, while this one asks."""
+        known = seen.cluster.status.rollout
+        seen = replace(seen, rolling_max=self._rolling_max)
+        if not self._rolling_max or known is None or not known.asks_for_turn:
+            return seen
+        try:
+            found = [await self._kube.list(names.KIND, one, self._selector) for one in self._namespaces or ("",)]
+        except KubeForbidden as error:
+            return replace(seen, others_problem=str(error))
+        others = staggering.contenders(
+            one for some in found for one in some if one["metadata"]["uid"] != seen.cluster.uid
+        )
+        return replace(seen, others=others)
+
+    async def _with_dependents(self, key: Key, seen: Observation) -> Observation:
+        """Return `seen` with the looks for ledgers that depend on bookies (plan/dependents.py): those made before that
+        still say something, and those to be made now."""
+        known = self._looks.get(key, ())
+        seen = replace(seen, dependents=known)
+        asked = fleet.questions(seen)
+        found = await observe.dependents(self._bookies, seen.cluster, asked, seen.now_ms)
+        answered = [one.bookies for one in found]
+        looks = (*(one for one in known if one.bookies not in answered), *found)[-_LOOKS_MAX:]
+        if looks:
+            self._looks[key] = looks
+        return replace(seen, dependents=looks)
+
+    async def _is_selected(self, key: Key) -> bool:
+        found = await self._kube.list(names.KIND, key.namespace, self._selector, fields=f"metadata.name={key.name}")
+        return bool(found)
+
+    async def _is_anothers(self, key: Key, manifest: Manifest, stored: str) -> bool:
+        """Return True for a cluster that another operator keeps; say so, and touch nothing of it
+        (spec/operator.md#I1)."""
+        asked = str((manifest["metadata"].get("annotations") or {}).get(names.OPERATOR, ""))
+        refusal = ownership.refusal(self._owner, asked, stored) if self._owner else None
+        if refusal is None:
+            return False
+        self._refused(key.namespace, key.name, refusal.owner)
+        if self._told.get(key) != refusal.message:
+            self._told[key] = refusal.message
+            logger.warning("left alone cluster=%s/%s why=%s", key.namespace, key.name, refusal.message)
+        if refusal.is_conflict:
+            await self._executor.refuse(clusters.ref(manifest), refusal, self._owner, self._wall_ms())
+        return True
+
+    async def _claimed(self, cluster: Cluster) -> Cluster:
+        """Write our name into the status, over what was read: of two operators that find a new cluster at once, the API
+        server lets one (spec/operator.md#I2). Conditions stay as they are."""
+        operator = cluster.status.operator.model_copy(update={"owner": self._owner})
+        claimed = cluster.status.model_copy(update={"operator": operator})
+        version = await self._executor.write_status(cluster.ref, claimed)
+        self._told.pop(Key(cluster.namespace, cluster.name), None)
+        self._refused(cluster.namespace, cluster.name, "")
+        logger.info("claimed cluster=%s/%s owner=%s", cluster.namespace, cluster.name, self._owner)
+        return replace(cluster, status=claimed, is_recalled=False, resource_version=version)
+
+    async def _without_cluster(self, key: Key, why: str) -> int | None:
+        """Tell the operations of a cluster that is not there what they wait for; return when to look at them again."""
+        found, _ = await observe.operations_of(self._kube, key.namespace, key.name)
+        told = operations.without_cluster(found, why, self._wall_ms())
+        await self._executor.tell(told)
+        return REFUSED_MS if told else None
 
     async def _name_conflict(self, manifest: Manifest, cluster: Cluster) -> str:
         """Return why this cluster must not have its names; "" when it may. A cluster that has lived has them

@@ -11,14 +11,18 @@ from typing import Any
 
 import kopf
 
-from bookie_operator.model import names
+from bookie_operator.model import names, operation
 
 CHILDREN = (
     ("apps", "v1", "statefulsets"),
+    ("apps", "v1", "deployments"),
     ("batch", "v1", "jobs"),
     ("", "v1", "pods"),
     ("", "v1", "persistentvolumeclaims"),
     ("policy", "v1", "poddisruptionbudgets"),
+    ("", "v1", "configmaps"),
+    ("", "v1", "services"),
+    ("", "v1", "serviceaccounts"),
 )
 _TOKEN_LIFE = dt.timedelta(minutes=5)  # kopf then reads the rotated token again (spec/operator.md#K28)
 
@@ -34,6 +38,7 @@ def registry(
     """
     handlers = kopf.OperatorRegistry()
     seen: dict[str, tuple[object, ...]] = {}
+    known: set[str] = set()  # operations, by uid
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=handlers)
     async def of_cluster(event: Any, **_: Any) -> None:
@@ -46,6 +51,19 @@ def registry(
         else:
             seen[metadata["uid"]] = wish
         enqueue(metadata["namespace"], metadata["name"])
+
+    @kopf.on.event(names.GROUP, names.VERSION, names.OPERATION_PLURAL, registry=handlers)
+    async def of_operation(event: Any, **_: Any) -> None:
+        """Its spec never changes: only its birth and its end are news."""
+        metadata, cluster = event["object"]["metadata"], operation.cluster_name(event["object"])
+        if event.get("type") == "DELETED":
+            known.discard(metadata["uid"])
+        elif metadata["uid"] in known:
+            return  # our own status
+        else:
+            known.add(metadata["uid"])
+        if cluster:
+            enqueue(metadata["namespace"], cluster)
 
     async def of_child(event: Any, resource: Any, **_: Any) -> None:
         metadata = event["object"]["metadata"]
@@ -70,8 +88,9 @@ def registry(
     return handlers
 
 
-def settings() -> kopf.OperatorSettings:
-    """Return kopf's settings; spec/operator.md#K29 says why."""
+def settings(selector: str = "") -> kopf.OperatorSettings:
+    """Return kopf's settings; spec/operator.md#K29 says why. `selector`: of the BookieClusters that are watched; whose
+    a cluster is a pass decides, not the watch."""
     out = kopf.OperatorSettings()
     out.peering.standalone = True
     out.scanning.disabled = True
@@ -85,4 +104,6 @@ def settings() -> kopf.OperatorSettings:
     out.process.ultimate_exiting_timeout = 50
     for _, _, plural in CHILDREN:
         out.watching.label_selectors[plural] = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
+    if selector:
+        out.watching.label_selectors[names.PLURAL] = selector
     return out

@@ -29,6 +29,7 @@ class WorkQueue(Generic[K]):
         self._due: dict[K, float] = {}  # loop time
         self._busy: dict[K, None] = {}
         self._failures: dict[K, tuple[int, str]] = {}  # in a row, and why the last one
+        self._closed_s: dict[K, float] = {}  # loop time before which the API server wants to hear nothing
         self._changed = asyncio.Event()
         self.passes = 0
         self.errors = 0
@@ -47,9 +48,13 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, delay_ms: int | None = None) -> None:
         """Look at `key` after `delay_ms` (DEBOUNCE_MS when absent), or earlier if an earlier call asked for that."""
         delay_s = (DEBOUNCE_MS if delay_ms is None else delay_ms) / 1000
-        due = asyncio.get_running_loop().time() + delay_s
+        due = max(asyncio.get_running_loop().time() + delay_s, self._closed_s.get(key, 0.0))
         self._due[key] = min(due, self._due.get(key, due))
         self._changed.set()
+
+    def knows(self, key: K) -> bool:
+        """Return True when a look at `key` is due some time, or going on."""
+        return key in self._due or key in self._busy
 
     async def run(self) -> None:
         """Run until cancelled, or until `handle` raises something fatal."""
@@ -79,6 +84,7 @@ class WorkQueue(Generic[K]):
             again_ms = await self._handle(key)
             self.passes += 1
             self._failures.pop(key, None)
+            self._closed_s.pop(key, None)
         except BookieError as error:
             if error.fatal:
                 raise
@@ -98,4 +104,6 @@ class WorkQueue(Generic[K]):
         self.errors += 1
         count = self._failures.get(key, (0, ""))[0] + 1
         self._failures[key] = (count, str(error) or type(error).__name__)
-        return min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(count - 1, 16))
+        asked_ms = int(getattr(error, "retry_after_ms", 0))  # of an API server that is overloaded: never sooner
+        self._closed_s[key] = asyncio.get_running_loop().time() + asked_ms / 1_000
+        return max(asked_ms, min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(count - 1, 16)))

@@ -12,6 +12,7 @@ ADDS = {"load": "adds", "window": 4000}
 RANDOM = {"load": "reads", "window": 1000, "random": True}
 # Ranges of 100 entries, 40 of them in flight: what a reader that catches up asks.
 SEQUENTIAL = {"load": "reads", "window": 40, "batch": 100}
+MANY = {**ADDS, "size": 1024, "v2": True, "ledgers": 1000}
 THREE = {"load": "adds", "window": 2000, "size": 1024, "ensemble": 3, "write": 3, "ack": 2}
 
 
@@ -42,6 +43,8 @@ LOADS = (
     Load("adds-v2", "v2, 1 KiB, 4,000 in flight", 1.25, {**ADDS, "size": 1024, "v2": True}, p99_most=1.0),
     Load("adds-v3-100b", "v3, 100 B, 4,000 in flight", 1.0, {**ADDS, "size": 100}),
     Load("adds-v2-100b", "v2, 100 B, 4,000 in flight", 1.0, {**ADDS, "size": 100, "v2": True}),
+    Load("adds-1000-ledgers", "v2, 1 KiB, 4,000 in flight, to 1,000 ledgers in turn", 1.0, MANY),
+    Load("adds-100-clients", "the same, of 100 clients", 1.0, {**MANY, "clients": 100}),
     Load(
         "adds-unjournaled",
         "v3, 1 KiB, journalWriteData=false, beside our own with it",

@@ -150,7 +150,8 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes] | None) -> None:
 def _install_wrapper() -> Path:
     source = Path(__file__).parent / "kube_runc_wrapper.py"
     wrapper = _home() / "runc_wrapper"
-    wrapper.write_text(f"#!{sys.executable} -IS\n{source.read_text()}")
+    # The engine outlives the checkout that started it, and so does this interpreter: not the one of its .venv.
+    wrapper.write_text(f"#!{Path(sys.executable).resolve()} -IS\n{source.read_text()}")
     wrapper.chmod(0o755)
     return wrapper
 

@@ -52,6 +52,13 @@ def build_bookie() -> str:
     return BOOKIE_IMAGE
 
 
+def build_from(tree: Path, image: str) -> None:
+    """Build the project's image as `tree`, another state of the repository, makes it, under the name `image`."""
+    kube_engine.ensure()
+    kube_base.ensure_base()
+    _build(tree, image, "--target=bookie")
+
+
 def build_spark() -> str:
     """Build the image with Spark from the same Dockerfile and return its name; minutes the first time."""
     kube_engine.ensure()

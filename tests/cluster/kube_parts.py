@@ -77,6 +77,7 @@ PARTS = {
         Part("kubernetes", link_flags=version_link_flags(KUBERNETES_VERSION)),
         Part("etcd"),
         Part("pause"),
+        Part("kstatus"),
         Part("coredns", "github.com/coredns/coredns@v1.12.1"),
         Part("local-path-provisioner", "github.com/rancher/local-path-provisioner@v0.0.30"),
         Part("kind", KIND_MODULE),

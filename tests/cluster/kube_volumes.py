@@ -80,6 +80,11 @@ def unmount(volume: Volume) -> None:
         _in_node(volume.node, f"umount {volume.mount_point}")
 
 
+def detach(volume: Volume) -> None:
+    """Let go of the file `volume.backing`, which may then be copied or replaced. It must not be mounted."""
+    _detach(volume.backing)
+
+
 def wipe(volume: Volume) -> None:
     """Remove every file on `volume`, which must be mounted: an emptied disk, not an absent one."""
     if not is_mounted(volume):

@@ -50,7 +50,8 @@ def test_the_commands_of_the_page_work_as_printed(shell: dict[str, str]) -> None
 
 
 def test_the_approval_of_the_page_is_taken(shell: dict[str, str]) -> None:
-    (command,) = re.findall(r"`(kubectl annotate bookiecluster [^`]*)`", (pages_support.ROOT / PAGE).read_text())
+    page = (pages_support.ROOT / PAGE).read_text()
+    (command,) = re.findall(r"`(kubectl annotate bookiecluster [^`]*approved-evidence[^`]*)`", page)
 
     pages_support.run(_with_tools("NAME=ledgers HASH=0123456789abcdef\n" + command), timeout_s=60.0, environment=shell)
     live = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", KIND, "ledgers")

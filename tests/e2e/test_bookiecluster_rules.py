@@ -72,6 +72,13 @@ def volumes(spec: dict[str, Any], role: str) -> list[dict[str, Any]]:
     return out
 
 
+def go_over(spec: dict[str, Any], **first: Any) -> None:
+    """From zones to pools; `first`: what the first pool says otherwise."""
+    replicas = spec.pop("replicas")
+    spec["pools"] = [{"name": one["name"], "zone": one["name"], "replicas": replicas} for one in spec.pop("zones")]
+    spec["pools"][0] |= first
+
+
 # (what is wrong, the edit that makes it wrong, words of the sentence, the edit that makes it right)
 ON_CREATE: list[tuple[str, Edit, str, Edit]] = [
     (
@@ -85,6 +92,48 @@ ON_CREATE: list[tuple[str, Edit, str, Edit]] = [
         lambda spec: spec.update(replicas=3, zones=[{"name": f"z{n}"} for n in range(4)]),
         "spec.replicas is less than the number of spec.zones",
         lambda spec: spec.update(replicas=4),
+    ),
+    (
+        "replicas and pools",
+        lambda spec: (replicas := spec["replicas"], go_over(spec), spec.update(replicas=replicas)),
+        "spec.replicas or spec.pools must be there",
+        lambda spec: spec.pop("replicas"),
+    ),
+    (
+        "two bookies on a node that nothing keeps apart",
+        lambda spec: (go_over(spec, perNode=2, replicas=2), spec.update(placement={"antiAffinity": "Preferred"})),
+        "spec.placement.antiAffinity is not Required",
+        lambda spec: spec.update(placement={"antiAffinity": "Required"}),
+    ),
+    (
+        "bookies that may all be on two nodes",
+        lambda spec: (
+            go_over(spec),
+            spec["quorum"].update(ensembleSize=4),
+            [pool.update(perNode=4, replicas=4) for pool in spec["pools"]],
+            spec.update(placement={"antiAffinity": "Required"}),
+        ),
+        "copies of one entry share one",
+        lambda spec: spec["pools"][0].update(perNode=2),
+    ),
+    (
+        "pools over two zones and no journal",
+        lambda spec: (go_over(spec), spec["pools"][2].update(zone="zone-a")),
+        "spec.storage.journalWriteData: false over fewer than three",
+        lambda spec: spec["pools"][2].update(zone="zone-c"),
+    ),
+    (
+        "an index in a pool for some of its ledger volumes",
+        lambda spec: go_over(
+            spec,
+            storage={
+                "journal": {"volumes": [{"name": "j", "size": "1Gi"}]},
+                "ledgers": {"volumes": [{"name": "l", "size": "1Gi"}, {"name": "m", "size": "1Gi"}]},
+                "index": {"volumes": [{"name": "x", "size": "1Gi"}]},
+            },
+        ),
+        "spec.pools[].storage.index.volumes must be as many",
+        lambda spec: spec["pools"][0]["storage"].pop("index"),
     ),
     (
         "write quorum over ensemble",
@@ -115,6 +164,18 @@ ON_CREATE: list[tuple[str, Edit, str, Edit]] = [
         lambda spec: spec.update(disruption={"maxUnavailable": 2}),
         "spec.disruption.maxUnavailable",
         lambda spec: spec["quorum"].update(ackQuorum=3),
+    ),
+    (
+        "a window that is too short for any bookie",
+        lambda spec: spec.update(rollout={"windows": [{"schedule": "0 2 * * *", "duration": "5m"}]}),
+        "spec.rollout.windows: a window is shorter",
+        lambda spec: spec["rollout"].update(maxSecondsPerBookie=300),
+    ),
+    (
+        "a window of more than a week",
+        lambda spec: spec.update(rollout={"windows": [{"schedule": "0 2 * * *", "duration": "169h"}]}),
+        "spec.rollout.windows: a window is longer",
+        lambda spec: spec.pop("rollout"),
     ),
     (
         "regeneration without proof on a protected cluster",
@@ -160,6 +221,42 @@ ON_CREATE: list[tuple[str, Edit, str, Edit]] = [
         lambda spec: volumes(spec, "index")[0].update(name="bookie-tmp"),
         "a volume's name begins with bookie-",
         lambda spec: volumes(spec, "index")[0].update(name="index"),
+    ),
+    (
+        "a family of addresses without a policy",
+        lambda spec: spec.update(network={"ipFamilies": ["IPv6"]}),
+        "spec.network.ipFamilies needs spec.network.ipFamilyPolicy",
+        lambda spec: spec["network"].update(ipFamilyPolicy="SingleStack"),
+    ),
+    (
+        "certificates of clients that nobody makes",
+        lambda spec: spec.update(security={"tls": {"mode": "Permissive", "clientCertificates": True}}),
+        "spec.security.tls.clientCertificates needs spec.security.tls.secretName",
+        lambda spec: spec["security"]["tls"].update(secretName="bookies"),
+    ),
+    (
+        "passwords without a Secret",
+        lambda spec: spec.update(security={"authentication": {"mode": "Required"}}),
+        "spec.security.authentication.secretName names no Secret",
+        lambda spec: spec["security"]["authentication"].update(secretName="bookies"),
+    ),
+    (
+        "a field of pods that is the operator's",
+        lambda spec: spec.update(podTemplate={"spec": {"hostNetwork": True, "schedulerName": "x"}}),
+        "spec.podTemplate.spec must have none of",
+        lambda spec: spec["podTemplate"]["spec"].pop("hostNetwork"),
+    ),
+    (
+        "a volume of the pod template under the operator's names",
+        lambda spec: spec.update(podTemplate={"spec": {"volumes": [{"name": "bookie-x", "emptyDir": {}}]}}),
+        "spec.podTemplate.spec.volumes: a name begins with bookie-",
+        lambda spec: spec["podTemplate"]["spec"]["volumes"][0].update(name="x"),
+    ),
+    (
+        "a label by which the operator knows its pods",
+        lambda spec: spec.update(podTemplate={"metadata": {"labels": {"bookie.dev/pool": "x"}}}),
+        "spec.podTemplate.metadata.labels: a name begins with bookie.dev/",
+        lambda spec: spec.update(podTemplate={"metadata": {"labels": {"team": "x"}}}),
     ),
     (
         "one port twice",
@@ -250,10 +347,10 @@ def try_to_change(kubeconfig: str, manifest: Manifest) -> str:
 
 
 ON_CHANGE: list[tuple[str, Edit, str]] = [
-    ("fewer bookies", lambda spec: spec.update(replicas=3), "spec.replicas cannot be lowered"),
     ("no zones", lambda spec: (spec.pop("zones"), spec["storage"].update(journalWriteData=True)), "spec.zones cannot"),
-    ("another zone", lambda spec: spec["zones"][0].update(name="zone-x"), "spec.zones cannot change"),
-    ("one more zone", lambda spec: spec["zones"].append({"name": "zone-d"}), "spec.zones cannot change"),
+    ("another zone", lambda spec: spec["zones"][0].update(name="zone-x"), "spec.zones may get further zones"),
+    ("a zone that gets no pool", lambda spec: (go_over(spec), spec["pools"].pop()), "spec.pools must begin with one"),
+    ("a zone whose pool has another name", lambda spec: go_over(spec, name="big"), "spec.pools must begin with one"),
     (
         "journal and image at once",
         lambda spec: (spec["storage"].update(journalWriteData=True), spec.update(image="bookie:other")),
@@ -269,11 +366,21 @@ ON_CHANGE: list[tuple[str, Edit, str]] = [
         lambda spec: spec["metadataService"].update(uri="zk://zookeeper:2181/ledgers"),
         "spec.metadataService.uri may change its hosts only",
     ),
-    ("a bigger volume", lambda spec: volumes(spec, "ledgers")[0].update(size="3Gi"), "spec.storage.ledgers.volumes"),
+    ("a smaller volume", lambda spec: volumes(spec, "ledgers")[0].update(size="1000Mi"), "a size cannot be lowered"),
     ("another class", lambda spec: volumes(spec, "journal")[0].update(storageClassName="x"), "spec.storage.journal"),
     ("one volume more", lambda spec: volumes(spec, "journal").append({"name": "j", "size": "1Gi"}), "spec.storage.j"),
     ("no index volume", lambda spec: volumes(spec, "index").clear(), "spec.storage.index.volumes cannot change"),
     ("another kind", lambda spec: volumes(spec, "index")[0].update(kind="LocalDisk"), "spec.storage.index.volumes"),
+    (
+        "TLS for everybody at once",
+        lambda spec: spec.update(security={"tls": {"mode": "Required", "secretName": "bookies"}}),
+        "spec.security.tls.mode changes between Disabled and Required in one step",
+    ),
+    (
+        "passwords for everybody at once",
+        lambda spec: spec.update(security={"authentication": {"mode": "Required", "secretName": "bookies"}}),
+        "spec.security.authentication.mode changes between Disabled and Required",
+    ),
     ("another data port", lambda spec: spec["network"]["ports"].update(data=4181), "spec.network.ports.data"),
 ]
 
@@ -290,6 +397,8 @@ def test_what_may_not_change_is_refused(kubeconfig: str, stored: Manifest, edit:
     "edit",
     [
         lambda spec: spec.update(replicas=5),
+        lambda spec: (spec.update(replicas=5), spec["zones"].append({"name": "zone-d"})),
+        go_over,
         lambda spec: spec.update(image="bookie:other"),
         lambda spec: spec["storage"].update(journalWriteData=True),
         lambda spec: spec["metadataService"].update(uri="zk+hierarchical://a:2181;b:2181/ledgers"),
@@ -297,8 +406,23 @@ def test_what_may_not_change_is_refused(kubeconfig: str, stored: Manifest, edit:
         lambda spec: spec["metadataService"].update(expectedInstanceId="precious"),
         lambda spec: spec["network"]["ports"].update(metrics=9200),
         lambda spec: volumes(spec, "index")[0].update(kind="Claim"),
+        lambda spec: spec.update(security={"tls": {"mode": "Permissive", "secretName": "bookies"}}),
+        lambda spec: volumes(spec, "ledgers")[0].update(size="3000Gi"),
     ],
-    ids=["more bookies", "image", "journal", "hosts", "never again", "pin", "metrics port", "the default said aloud"],
+    ids=[
+        "more bookies",
+        "one more zone",
+        "pools for zones",
+        "image",
+        "journal",
+        "hosts",
+        "never again",
+        "pin",
+        "metrics port",
+        "the default said aloud",
+        "TLS",
+        "a bigger volume",
+    ],
 )
 def test_what_may_change_is_taken(kubeconfig: str, stored: Manifest, edit: Edit) -> None:
     manifest = copy.deepcopy(stored)

@@ -12,11 +12,23 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import server_support
 from admin_node_support import CALLS
+from bookie.base import errors
 from bookie.ports import admin as port
 from bookie.ports.network import Address
-from bookie.rpc import admin_pb2
+from bookie.rpc import admin_pb2, calls
+from bookie.rpc.client import AdminRefused, AsyncAdminClient
 from bookie.runtime import admin, admin_boundary
 
+# What a call must say to reach the node at all.
+_SAID = {
+    "SetMode": b"\x08\x01",
+    "Drain": b"\x08\x01",
+    "FindReferences": b"\x0a\x01b",
+    "FindDependents": b"\x0a\x01b\x0a\x01c",
+    "ForgetBookie": b"\x0a\x01b",
+    "FillHoles": b"\x08\x01",
+    "SetAside": b"\x0a\x01b",
+}
 RAISED = [AssertionError, RecursionError, ValueError, OverflowError, UnicodeError]
 
 
@@ -79,7 +91,7 @@ async def code_of(address: str, call: str, message: bytes) -> grpc.StatusCode:
 @pytest.mark.parametrize("error", RAISED)
 def test_whatever_a_call_raises_is_internal_and_counted(call: str, error: type[Exception]) -> None:
     async def story(address: str) -> None:
-        message = b"\x08\x01" if call == "SetMode" else b""
+        message = _SAID.get(call, b"")
 
         assert await code_of(address, call, message) is grpc.StatusCode.INTERNAL
 
@@ -107,7 +119,22 @@ def test_a_message_that_is_none_reaches_nobody(call: str, message: bytes) -> Non
 
 
 @pytest.mark.parametrize(
-    ("call", "message"), [("SetMode", b"\x08\x4d"), ("SetMode", b""), ("CollectGarbage", b"\x08\x4d")]
+    ("call", "message"),
+    [
+        ("SetMode", b"\x08\x4d"),
+        ("SetMode", b""),
+        ("CollectGarbage", b"\x08\x4d"),
+        ("FillHoles", b""),
+        ("Drain", b""),
+        ("Drain", b"\x08\x4d"),
+        ("Drain", b"\x08\x01\x20\x4d"),
+        ("Drain", b"\x08\x01\x2a\x01/"),
+        ("FindReferences", b""),
+        ("FindDependents", b""),
+        ("FindDependents", b"\x0a\x01b"),
+        ("ForgetBookie", b"\x0a\x02a/"),
+        ("SetAside", b"\x0a\x02a/"),
+    ],
 )
 def test_a_value_that_no_enum_has_changes_nothing(call: str, message: bytes) -> None:
     """An unknown mode made a read-only bookie writable."""
@@ -116,6 +143,40 @@ def test_a_value_that_no_enum_has_changes_nothing(call: str, message: bytes) -> 
         assert await code_of(address, call, message) is grpc.StatusCode.INVALID_ARGUMENT
 
     assert not with_port(Broken(), story).met
+
+
+def test_an_order_of_an_operator_of_before_is_refused_and_says_so() -> None:
+    class Newer(Broken):
+        async def drain(self, *arguments: Any, **named: Any) -> port.DrainStatus:
+            raise errors.GrantRefused("old_epoch", "epoch 5 was seen already")
+
+    async def story(address: str) -> None:
+        async with AsyncAdminClient(address, None, deadline_s=20) as bookie:
+            with pytest.raises(AdminRefused, match="epoch 5 was seen already") as refused:
+                await bookie.ask(calls.drain(port.DrainAction.START, operator_epoch=4))
+        assert refused.value.code == "FAILED_PRECONDITION"
+
+    assert not with_port(Newer(), story).met
+
+
+def test_settings_reach_the_node_and_one_that_needs_a_restart_is_refused_in_its_words() -> None:
+    heard: list[tuple[dict[str, str], int]] = []
+
+    class Running(Broken):
+        async def change_settings(self, wanted: dict[str, str], *, operator_epoch: int = 0) -> None:
+            heard.append((wanted, operator_epoch))
+            if "bookiePort" in wanted:
+                raise errors.BadInput("bookiePort needs a restart")
+
+    async def story(address: str) -> None:
+        async with AsyncAdminClient(address, None, deadline_s=20) as bookie:
+            taken = await bookie.ask(calls.change_settings({"logLevel": ""}, operator_epoch=4))
+            refused = await bookie.ask(calls.change_settings({"bookiePort": "1"}))
+        assert (taken.is_done, refused.is_done) == (True, False)
+        assert (refused.refused_reason, refused.text) == ("not_live", "bookiePort needs a restart")
+
+    assert not with_port(Running(), story).met
+    assert heard == [({"logLevel": ""}, 4), ({"bookiePort": "1"}, 0)]
 
 
 @pytest.mark.parametrize(("asked_ms", "given_ms"), [(-(2**63), 100), (1, 100), (0, 1000), (2**63 - 1, 3_600_000)])

@@ -15,6 +15,7 @@ from admin_node_support import CALLS, WillingNode
 from bookie.base import errors
 from bookie.cli import admin_access, where
 from bookie.cli.admin_access import TOKEN_VARIABLE
+from bookie.ports import admin as port
 from bookie.ports.network import Address
 from bookie.rpc import admin_pb2, admin_pb2_grpc, calls
 from bookie.runtime import admin
@@ -192,7 +193,9 @@ def test_whoever_changes_something_is_told_in_the_log(caplog: pytest.LogCaptureF
         def change() -> None:
             with admin_access.client(address) as bookie:
                 bookie.ask(calls.storage_report(fresh=True))
+                bookie.ask(calls.drain(port.DrainAction.LOOK))
                 bookie.ask(calls.set_read_only(True))
+                bookie.ask(calls.drain(port.DrainAction.CANCEL))
 
         await asyncio.to_thread(change)
 
@@ -200,7 +203,10 @@ def test_whoever_changes_something_is_told_in_the_log(caplog: pytest.LogCaptureF
         with_port(Callers(), story)
 
     told = [line for line in caplog.messages if line.startswith("admin call")]
-    assert told == ["admin call=SetMode by=local with=mode: READ_ONLY_MODE"]
+    assert told == [
+        "admin call=SetMode by=local with=mode: READ_ONLY_MODE",
+        "admin call=Drain by=local with=action: CANCEL",
+    ]
 
 
 def test_commands_show_their_token_to_no_other_machine(token_file: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Our client and our data port on real sockets: encrypted, authenticated, refused; and no secret in any log."""
 
 import asyncio
+import dataclasses
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,6 +22,7 @@ from bookie.client.net.handshake import Handshake
 from bookie.client.options import ClientOptions
 from bookie.ports import World
 from bookie.ports.network import Address, ByteStream
+from bookie.runtime import jaas
 from bookie.runtime import world as runtime_world
 from bookie.server import lists, security
 from bookie.server.admission import Admission
@@ -154,6 +156,32 @@ def test_encrypted_and_authenticated_clients_are_served_on_both_protocols(
     assert PASSWORD not in caplog.text
 
 
+@pytest.mark.parametrize("may_be_plain", [True, False])
+def test_a_bookie_that_gets_tls_later_is_reached_in_plain_until_then_if_one_may(
+    tmp_path: Path, *, may_be_plain: bool
+) -> None:
+    authority = Authority()
+    server = tls_support.options(tmp_path, authority, authority.issue("bookie", hosts=("localhost",)))
+    client = dataclasses.replace(tls_support.options(tmp_path, authority, None), may_be_plain=may_be_plain)
+    (tmp_path / "other").mkdir()
+    stranger = tls_support.options(tmp_path / "other", Authority(), None)
+    others = dataclasses.replace(stranger, may_be_plain=may_be_plain)
+
+    async def story(world: World) -> None:
+        async with data_port(world, tmp_path, SecurityOptions(tls=server, needs_tls=True)) as (address, _):
+            assert await asked(await connect(world, address, tls=client)) is Status.EOK, "encrypted where it can be"
+            with pytest.raises(errors.BookieUnavailable):  # a bookie that has TLS has to prove itself, always
+                await connect(world, address, tls=others)
+        async with data_port(world, tmp_path, SecurityOptions()) as (address, _):
+            if may_be_plain:
+                assert await asked(await connect(world, address, tls=client)) is Status.EOK
+            else:
+                with pytest.raises(errors.BookieUnavailable, match="it has no TLS"):
+                    await connect(world, address, tls=client)
+
+    run(story)
+
+
 def test_a_certificate_with_an_authorized_role_is_all_it_needs(tmp_path: Path) -> None:
     authority = Authority()
     (tmp_path / "a").mkdir()
@@ -170,6 +198,37 @@ def test_a_certificate_with_an_authorized_role_is_all_it_needs(tmp_path: Path) -
             assert await asked(await connect(world, address)) is Status.EUA
 
     run(story)
+
+
+def test_a_new_user_is_let_in_and_a_former_one_kept_out_without_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "jaas.conf"
+    file.write_text(f'Bookie {{ module required user_{USER}="{PASSWORD}"; }};')
+    server = SecurityOptions(provider="sasl", users=jaas.Users(str(file), "Bookie"))
+    newcomer = {"sasl_user": "bookkeeper-new", "sasl_password": Secret(WRONG)}
+    former = {"sasl_user": USER, "sasl_password": Secret(PASSWORD)}
+
+    async def story(world: World) -> None:
+        async with data_port(world, tmp_path, server) as (address, _):
+            assert await asked(await connect(world, address, **former)) is Status.EOK
+            with pytest.raises(errors.BookieUnavailable):
+                await connect(world, address, **newcomer)
+
+            file.write_text("Bookie { half of")
+            for _ in range(3):
+                assert await asked(await connect(world, address, **former)) is Status.EOK
+
+            file.write_text(f'Bookie {{ module required user_bookkeeper-new="{WRONG}"; }};')
+            assert await asked(await connect(world, address, **newcomer)) is Status.EOK
+            with pytest.raises(errors.BookieUnavailable):
+                await connect(world, address, **former)
+
+    with caplog.at_level(logging.INFO):
+        run(story)
+    assert caplog.text.count("new users cannot be read, the former stay") == 1
+    for secret in (PASSWORD, WRONG):
+        assert secret not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from bookie.integrity import volumes
 from bookie.metadata import cookie, paths, serde
 from bookie.metadata.ledger import LedgerState
 from bookie.metadata.position import load_position
-from bookie.ports.admin import OPERATOR_EPOCH_MAX, Contents, Grant, State, StorageReport, Verdict
+from bookie.ports.admin import OPERATOR_EPOCH_MAX, Aside, Contents, Grant, State, StorageReport, Verdict
 from bookie.sim.cluster import INDEX, JOURNAL, LEDGERS, ROOT, VOLUMES, BookieNode, ClientNode, SimCluster
 from bookie.sim.disk_image import DirImage, Image
 from bookie.sim.node import ProcessEnd
@@ -513,6 +513,121 @@ async def test_a_volume_that_went_back_in_time_is_held(cluster: SimCluster) -> N
     assert "went back in time" in reason
 
 
+@pytest.mark.parametrize("full", VOLUMES)
+@story(on_cluster, 20, bookies=4, regeneration=GATED)
+async def test_a_grant_that_finds_no_room_for_sentinels_changes_nothing_and_the_next_one_heals(
+    cluster: SimCluster, *, full: str
+) -> None:
+    app = await cluster.client("app")
+    writer = await written(app)
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    bookie.wipe()
+    volume = bookie.node.image.volumes[full]
+    room, volume.total_bytes = volume.total_bytes, volume.used_bytes
+    path = paths.cookie(ROOT, BookieId(bookie.name))
+    before = cluster.simulation.keeper.tree.nodes[path].data
+
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.WAITING_GRANT, "waiting")
+    await bookie.grant()
+    await cluster.until(lambda: not bookie.is_running, "it ends")
+
+    assert isinstance(bookie.ended, errors.DiskFull)
+    assert full in str(bookie.ended)
+    assert cluster.simulation.keeper.tree.nodes[path].data == before
+    volume.total_bytes = room
+    await back(cluster, bookie)
+    assert (await bookie.report()).incarnation == 2, "one new life, however often it was granted"
+    await held_entries(cluster, bookie, writer.id, 12)
+
+
+async def granted_with_what_it_has(cluster: SimCluster, bookie: BookieNode) -> None:
+    """Start it; it holds itself, until a grant gives up what its old volumes lack; wait until it is repaired."""
+    await held_with(cluster, bookie, Verdict.STALE)
+    await bookie.grant(accepts_stale=True)
+    await cluster.until_ready(bookie.name)
+    await cluster.until_repaired(bookie.name)
+
+
+@pytest.mark.parametrize("volumes", [(LEDGERS,), (INDEX,), (JOURNAL,), VOLUMES], ids=lambda one: "".join(one))
+@story(on_cluster, 17, bookies=4, regeneration=GATED)
+async def test_volumes_of_an_earlier_boot_are_repaired_under_a_grant_that_gives_up_what_they_lack(
+    cluster: SimCluster, *, volumes: tuple[str, ...]
+) -> None:
+    app = await cluster.client("app")
+    bookie = member_of(cluster, await written(app))
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "stopped")
+    old = [volumes_support.snapshot(bookie.node.image, path) for path in volumes]
+    await back(cluster, bookie)
+    writers = await six(cluster, app, bookie)
+    bookie.crash()
+    for volume in old:
+        volumes_support.put_back(bookie.node.image, volume)
+    await its_session_ended(cluster, bookie)
+
+    await granted_with_what_it_has(cluster, bookie)
+
+    report = await bookie.report()
+    assert (report.incarnation, report.verdict) == (2, Verdict.HEALTHY)
+    await is_whole(cluster, app, bookie, writers)
+
+
+@story(on_cluster, 18, bookies=4, regeneration=GATED)
+async def test_what_went_back_in_time_denies_nothing_from_the_first_request_on(cluster: SimCluster) -> None:
+    """Nobody else is there to copy from: it says that it does not know."""
+    app, asker = await cluster.client("app"), await cluster.client("asker")
+    bookie = member_of(cluster, await written(app))
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "stopped")
+    old = [volumes_support.snapshot(bookie.node.image, path) for path in VOLUMES]
+    await back(cluster, bookie)
+    writers = await six(cluster, app, bookie)
+    for one in cluster.bookies.values():
+        one.crash()
+    for volume in old:
+        volumes_support.put_back(bookie.node.image, volume)
+    await its_session_ended(cluster, bookie)
+
+    await held_with(cluster, bookie, Verdict.STALE)
+    await bookie.grant(accepts_stale=True)
+    await cluster.until_ready(bookie.name)
+
+    found = await answers(asker, bookie, writers)
+    assert "UnknownLedgerState" in found
+    assert found <= {"UnknownLedgerState", "BookieUnavailable"}, found
+
+
+@story(on_cluster, 19, bookies=4, regeneration=GATED)
+async def test_a_rollback_repair_cut_between_any_two_steps_goes_on_and_heals(cluster: SimCluster) -> None:
+    app = await cluster.client("app")
+    bookie = member_of(cluster, await written(app))
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "stopped")
+    old = [volumes_support.snapshot(bookie.node.image, path) for path in (LEDGERS, INDEX)]
+    await back(cluster, bookie)
+    writers = await six(cluster, app, bookie)
+    bookie.crash()
+    for volume in old:
+        volumes_support.put_back(bookie.node.image, volume)
+
+    waits = (State.HELD, State.WAITING_GRANT)
+    for cut in range(CUTS):
+        await its_session_ended(cluster, bookie)
+        bookie.start()
+        await cluster.until(lambda: bookie.is_ready or bookie.state in waits, "it waits or serves")
+        if bookie.state in waits:
+            await bookie.grant(accepts_stale=True)
+        await pause(cluster, cut * CUT_MS)
+        if bookie.is_ready:
+            break
+        bookie.crash()
+    assert bookie.is_ready
+    await cluster.until_repaired(bookie.name)
+    await is_whole(cluster, app, bookie, writers)
+
+
 @story(on_cluster, 12, bookies=4)
 async def test_the_disk_of_the_life_before_is_held(cluster: SimCluster) -> None:
     writer = await written(await cluster.client("app"))
@@ -565,6 +680,87 @@ async def test_a_deleted_cookie_does_not_make_a_known_bookie_new(cluster: SimClu
         bookie.wipe()
     cluster.simulation.keeper.tree.delete(paths.cookie(ROOT, BookieId(bookie.name)), -1)
     assert "restore the cookie" in await held_with(cluster, bookie, Verdict.COOKIE_MISSING)
+
+
+def order(number: int, *, is_aside: bool = True) -> Aside:
+    return Aside(is_aside, "its disk clicks", f"order-{number}", 1_000 * number)
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+@story(on_cluster, 18, bookies=4)
+async def test_a_bookie_that_was_set_aside_stays_out_until_a_later_order(cluster: SimCluster, *, wiped: bool) -> None:
+    """With its disks or with empty ones: it writes nothing, takes no grant, registers nowhere (spec/operator.md#U6)."""
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    peer = next(one for one in cluster.bookies.values() if one is not bookie)
+    bookie_id = BookieId(bookie.name)
+    said = peer.process.admin.set_aside(bookie_id, order(2))  # type: ignore[union-attr]
+    assert "at its next boot" in await peer.node.do(said)
+    assert bookie.state is State.SERVING, "a process that serves goes on until it ends"
+    assert (await bookie.report()).aside in (None, order(2))
+    bookie.crash()
+    if wiped:
+        bookie.wipe()
+    assert "its disk clicks" in await held_with(cluster, bookie, Verdict.SET_ASIDE)
+    for late in (order(1), order(1, is_aside=False)):
+        with pytest.raises(errors.GrantRefused) as refused:
+            await bookie.node.do(bookie.process.admin.set_aside(bookie_id, late))  # type: ignore[union-attr]
+        assert refused.value.reason == "overtaken"
+
+    back = bookie.process.admin.set_aside(bookie_id, order(3, is_aside=False))  # type: ignore[union-attr]
+    await bookie.node.do(back)
+
+    await cluster.until(lambda: bookie.state.serves, f"{bookie.name} serves")
+    seen = await bookie.node.do(bookie.process.admin.storage_report(fresh=True))  # type: ignore[union-attr]
+    assert seen.aside == order(3, is_aside=False)
+
+
+@story(on_cluster, 19, bookies=4)
+async def test_an_order_that_nobody_can_read_keeps_a_bookie_out_too(cluster: SimCluster) -> None:
+    bookie = cluster.bookies["bookie-0"]
+    peer = cluster.bookies["bookie-1"]
+    await peer.node.do(peer.process.admin.set_aside(BookieId("bookie-0"), order(2)))  # type: ignore[union-attr]
+    path = paths.aside(ROOT, BookieId("bookie-0"))
+    cluster.simulation.keeper.tree.put(path, b"{", -1, now_ms=0)
+    bookie.crash()
+    assert "cannot be read" in await held_with(cluster, bookie, Verdict.SET_ASIDE)
+
+
+@pytest.mark.parametrize("spoiled", ["", "wiped", "no record", "registered", "other evidence"])
+@story(on_cluster, 20, bookies=4)
+async def test_a_deleted_cookie_comes_back_as_whole_disks_have_it_and_not_otherwise(
+    cluster: SimCluster, *, spoiled: str
+) -> None:
+    """spec/operator.md#U9"""
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    tree, bookie_id = cluster.simulation.keeper.tree, BookieId(bookie.name)
+    before = tree.get(paths.cookie(ROOT, bookie_id)).data
+    tree.delete(paths.cookie(ROOT, bookie_id), -1)
+    if spoiled == "wiped":
+        bookie.wipe()
+    if spoiled == "no record":
+        tree.delete(paths.incarnation(ROOT, bookie_id), -1)
+    await held_with(cluster, bookie, Verdict.COOKIE_MISSING)
+    await pause(cluster, 60_000)  # the session of the process that crashed ends
+    if spoiled == "registered":
+        tree.create(f"{paths.available(ROOT)}/{bookie_id}", b"", now_ms=0, owner=0, sequential=False, parents=False)
+    seen = (await bookie.report()).evidence_hash
+    asked = "another" if spoiled == "other evidence" else seen
+
+    order = bookie.process.admin.restore_cookie(evidence_hash=asked)  # type: ignore[union-attr]
+    if spoiled:
+        with pytest.raises(errors.GrantRefused) as refused:
+            await bookie.node.do(order)
+        words = {"wiped": "disks", "no record": "no_record", "registered": "overtaken"}
+        assert refused.value.reason == words.get(spoiled, "evidence_changed")
+        assert bookie.state is State.HELD
+        return
+    await bookie.node.do(order)
+
+    await cluster.until(lambda: bookie.state is State.SERVING, f"{bookie.name} serves")
+    assert tree.get(paths.cookie(ROOT, bookie_id)).data == before
 
 
 @story(on_cluster, 16, bookies=4)

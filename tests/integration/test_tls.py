@@ -10,7 +10,7 @@ import uvloop
 
 import tls_support
 from bookie.base import errors
-from bookie.base.units import NS_PER_S
+from bookie.base.units import MIB, NS_PER_S
 from bookie.ports.network import Address, ByteStream
 from bookie.ports.tls import Certificate, Tls, TlsOptions
 from bookie.runtime.clock import SystemClock
@@ -221,6 +221,40 @@ def test_plain_bytes_behind_the_request_are_not_taken_for_encrypted_ones(
         assert "plain bytes" in await refused
         assert await stream.read() == b""
         await listener.close()
+
+    run(story)
+
+
+def test_what_is_encrypted_and_not_taken_is_unsent_still(run: Run, tmp_path: Path, authority: Authority) -> None:
+    """TLS hands its bytes to the socket's queue, where they are in memory as before."""
+
+    async def story(network: TcpNetwork) -> None:
+        server = network.load_tls(tls_support.options(tmp_path, authority, authority.issue("bookie")), is_server=True)
+        client = network.load_tls(tls_support.options(tmp_path, authority, None), is_server=False)
+        accepted: asyncio.Future[ByteStream] = asyncio.get_running_loop().create_future()
+
+        async def on_connect(stream: ByteStream) -> None:
+            await stream.start_tls(server, soon())
+            accepted.set_result(stream)
+            await asyncio.Event().wait()
+
+        listener = await network.listen(Address("127.0.0.1", 0), on_connect)
+        others = TcpNetwork(CLOCK)
+        deaf = await others.dial(Address("localhost", listener.port), soon())
+        await deaf.start_tls(client, soon())
+        stream = await accepted
+        stream.write([bytes(MIB)] * 16)
+        await asyncio.sleep(0.5)  # what the kernel and the other side take is gone by now
+        unsent = stream.unsent_bytes
+        stream.abort()
+        await asyncio.sleep(0.1)
+        left = stream.unsent_bytes
+        deaf.close()
+        await listener.close()
+        await others.close()
+
+        assert unsent > 4 * MIB
+        assert left == 0
 
     run(story)
 

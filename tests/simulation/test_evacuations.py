@@ -150,7 +150,7 @@ async def test_a_bookie_is_emptied_under_a_writer_that_goes_on(cluster: SimClust
     for _ in range(3):
         evacuation = Evacuation(stage.mover.client.shared, [stage.leaver])
         found = await stage.mover(_found(evacuation))
-        await stage.mover(evacuation.move_many(found, lambda: None))
+        await stage.mover(evacuation.move_many(found, lambda _: None))
     await load.stop(timeout_s=60)
     assert stage.replicas.promised > 1
     stage.replicas.check_all()

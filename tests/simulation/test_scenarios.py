@@ -279,3 +279,29 @@ async def test_a_bookie_that_its_metadata_store_ends_takes_nothing_of_what_it_ac
         bookie.start()
     await cluster.until_ready()
     assert len(await verify(cluster, writer.id)) == 5
+
+
+@story(on_cluster, 25)
+async def test_t14_a_living_writer_is_not_taken_for_dead_by_a_bookie_that_cannot_ask_the_others(
+    cluster: SimCluster,
+) -> None:
+    """It comes back empty, sees the metadata store alone, and no other bookie: what it cannot read is no silence."""
+    client = await cluster.client("writer")
+    writer = await client(client.client.create())
+    await append(cluster, client, writer, b"before")
+    emptied = cluster.bookies["bookie-1"]
+    emptied.crash()
+    emptied.wipe()
+    emptied.start()
+    for other in ("bookie-0", "bookie-2", "writer"):
+        cluster.partition("bookie-1", other)
+    for number in range(60):
+        await append(cluster, client, writer, b"entry %d" % number)
+        await asyncio.sleep(1)
+    assert emptied.state is State.REPAIRING
+    cluster.heal()
+
+    await append(cluster, client, writer, b"after")
+    await client(writer.close())
+    await cluster.until_repaired("bookie-1")
+    await verify(cluster, writer.id)

@@ -46,7 +46,7 @@ class Model:
     flushed: dict[tuple[int, int], None] = field(default_factory=dict)
     fenced: dict[int, None] = field(default_factory=dict)
     lacs: dict[int, int] = field(default_factory=dict)
-    keyed: dict[int, None] = field(default_factory=dict)
+    keyed: dict[int, None] = field(default_factory=dict)  # with an entry that was acknowledged, durable or not
     next_entry: dict[int, int] = field(default_factory=dict)
     short: int = LEDGERS  # the ledger that goes next
 
@@ -118,6 +118,7 @@ class Client:
         def done(error: BookieError | None) -> None:
             if error is None:
                 self.model.acknowledged.update(dict.fromkeys(keys))
+                self.model.keyed.update({ledger_id: None for ledger_id, _ in keys})
                 if self.store.options.journal_write_data:
                     self.model.journaled.update(dict.fromkeys(keys))
 
@@ -160,6 +161,10 @@ async def check(node: SimNode, store: EntryStore, model: Model, *, may_have_lost
         facts = store.facts(LedgerId(ledger_id))
         if facts is None or not facts.is_fenced or facts.master_key != KEY:
             violation(f"ledger {ledger_id} was fenced and is not after the restart")
+    for ledger_id in filter(model.stays, model.keyed):
+        facts = store.facts(LedgerId(ledger_id))
+        if facts is None or facts.master_key != KEY:
+            violation(f"ledger {ledger_id} has an entry that was acknowledged, and its key is gone")
     for ledger_id, lac in model.lacs.items():
         if model.stays(ledger_id) and store.last_confirmed(LedgerId(ledger_id)) < lac:
             violation(f"ledger {ledger_id} had explicit LAC {lac} and has {store.last_confirmed(LedgerId(ledger_id))}")

@@ -28,11 +28,17 @@ class WillingNode:
     async def storage_report(self, *, fresh: bool = False) -> port.StorageReport:
         return port.StorageReport("b", "", port.State.SERVING, None, "")  # type: ignore[arg-type]
 
+    async def drain(self, *arguments: Any, **named: Any) -> port.DrainStatus:
+        return port.DrainStatus()
+
     async def repair_status(self, interval_ms: int) -> AsyncIterator[port.RepairStatus]:
         yield port.RepairStatus(port.State.SERVING)
 
     def scrub_report(self) -> port.ScrubReport:
         return port.ScrubReport(False, 0, 0, 0, LedgerId(-1), EntryId(-1), 0)
+
+    async def fill_holes(self, action: port.FillAction) -> port.FillStatus:
+        return port.FillStatus(reason=action.value)
 
     async def grant(self, grant: port.Grant) -> None:
         self.grants.append(grant)

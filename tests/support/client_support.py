@@ -46,6 +46,7 @@ class FakeBookie:
         self.fleet = fleet
         self.id = BookieId(name)
         self.zone = zone
+        self.shares = ""  # the machine that it shares with others, as it says when it starts
         self.world = fleet.machine.begin(name=name)
         self.entries: dict[tuple[LedgerId, EntryId], bytes] = {}
         self.keys: dict[LedgerId, bytes] = {}
@@ -69,7 +70,7 @@ class FakeBookie:
         """Listen, then register."""
         self._listener = await self.world.network.listen(Address(str(self.id), port), self._serve)
         folder = paths.readonly(ROOT) if read_only else paths.available(ROOT)
-        info = registration.bookie_service(str(self.id), port, (("zone", self.zone),))
+        info = registration.bookie_service(str(self.id), port, (("zone", self.zone), ("machine", self.shares)))
         await self.fleet.store.create(f"{folder}/{self.id}", registration.dump_service_info(info), parents=True)
 
     async def stop(self, *, unregister: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""An API server that knows Secrets alone, and a place for the operator's certificates: for tests of identities."""
+"""An API server that knows Secrets alone (and ConfigMaps, in the same way), and a place for certificates."""
 
 import base64
 
@@ -18,7 +18,7 @@ class Secrets:
         self.is_raced = False  # somebody else writes after each of our reads
 
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
-        assert kind == "Secret"
+        assert kind in ("Secret", "ConfigMap")
         found = self.data.get((namespace, name))
         if found is None:
             return None

@@ -23,18 +23,22 @@ from bookie_operator.evidence.facts import (
     PodFacts,
     VolumeCase,
 )
-from bookie_operator.model import assignment, names
+from bookie_operator.model import assignment, names, values
 from bookie_operator.model import cluster as clusters
+from bookie_operator.model import operation as operations
 from bookie_operator.model.cluster import Cluster
+from bookie_operator.model.operation import BookieOperation, OperationStatus
 from bookie_operator.model.status import BookieClusterStatus, VolumeRecord
+from bookie_operator.plan import fleet as plans
 from bookie_operator.plan.observation import Leadership, Observation
 from bookie_operator.resources import fleet as fleet_of
 from bookie_operator.resources.common import Manifest
+from bookie_operator.status import render
 
 NOW_MS = 1_800_000_000_000
 IMAGE = "bookie:test"
 ROLES = (("journal", "journal"), ("ledgers", "ledgers"), ("index", "index"))
-CAPABILITIES = ("limbo", "regeneration")
+CAPABILITIES = ("limbo", "regeneration", "turn")
 
 
 def spec(**changes: Any) -> dict[str, Any]:
@@ -287,4 +291,49 @@ def observation(
     return replace(seen, **changes)
 
 
+def with_status(status: BookieClusterStatus, **spec_changes: Any) -> dict[str, Any]:
+    """A cluster as the API server has it, of the generation that `status` speaks of."""
+    found = manifest(**spec_changes)
+    found["status"] = status.dump()
+    found["metadata"] |= {"generation": status.observed_generation, "creationTimestamp": values.format_time(NOW_MS)}
+    return found
+
+
+def stored(bookies: tuple[BookieCase, ...] | None = None, **changes: Any) -> dict[str, Any]:
+    """A cluster as the API server has it after a pass over these bookies. `spec`: changes of the spec."""
+    spec_changes = changes.pop("spec", {})
+    seen = observation(bookies, spec_changes=spec_changes, **({"children": rolled_out()} | changes))
+    return with_status(render.render(plans.decide(seen)), **spec_changes)
+
+
 DONE = RepairStatus(phase="done", done=True, phase_one_ms=120, ledgers_done=3, entries_copied=90, bytes_copied=9_000)
+
+
+def operation_manifest(name: str = "restart", **changes: Any) -> dict[str, Any]:
+    """A BookieOperation of a minute ago; keyword arguments replace fields of its spec, None takes one away."""
+    spec = {"clusterRef": {"name": "ledgers"}, "type": "Restart", "target": {"bookie": "ledgers-zone-a-0"}} | changes
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.OPERATION_KIND,
+        "metadata": {
+            "name": name,
+            "namespace": "data",
+            "uid": f"uid-{name}",
+            "generation": 1,
+            "resourceVersion": "3",
+            "creationTimestamp": values.format_time(NOW_MS - 60_000),
+        },
+        "spec": {key: value for key, value in spec.items() if value is not None},
+    }
+
+
+def operation(
+    name: str = "restart",
+    *,
+    bookie: str = "ledgers-zone-a-0",
+    created_ms: int = NOW_MS - 60_000,
+    status: OperationStatus | None = None,
+    **spec: Any,
+) -> BookieOperation:
+    found = operations.parse(operation_manifest(name, **({"target": {"bookie": bookie}} | spec)))
+    return replace(found, created_ms=created_ms, status=status or OperationStatus())

@@ -4,46 +4,60 @@ Not a fake API server: semantics of the real one are judged end to end. It keeps
 preconditions, controllers that fill in pods and claims, bookies that check their grants, and a clock.
 """
 
+import asyncio
 import hashlib
+import json
 import pickle
 import random
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import operator_support as make
-from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.base.ids import BookieId, BootEpoch, Incarnation, LedgerId
 from bookie.ports.admin import (
     OPERATOR_EPOCH_MAX,
+    Aside,
+    BlockedLedger,
     Contents,
+    DrainStatus,
+    FillStatus,
     Member,
     MountProof,
     MountReport,
+    OpenLedgers,
+    References,
     RepairStatus,
     State,
+    StopTurn,
     StorageReport,
     Verdict,
     VolumeReport,
 )
-from bookie.rpc.calls import GrantAnswer
+from bookie.rpc.calls import ForgetAnswer, GrantAnswer, OrderAnswer
 from bookie.rpc.client import AdminCredentials
+from bookie_operator import watch
 from bookie_operator.crash import CrashPoint
+from bookie_operator.evidence.bookie import ROLLBACK
 from bookie_operator.evidence.facts import Door
 from bookie_operator.execute import Executor
 from bookie_operator.gateways import facts
 from bookie_operator.gateways.bookies import BookieUnreachable
 from bookie_operator.gateways.endings import Endings
-from bookie_operator.gateways.kube import KubeError, KubeForbidden, Manifest
+from bookie_operator.gateways.kube import RESOURCES, Kube, KubeError, KubeForbidden, Manifest
 from bookie_operator.identities import Identities
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import names, values
-from bookie_operator.model.status import BookieClusterStatus, GrantRecord
+from bookie_operator.model import operation as operations
+from bookie_operator.model.operation import OperationStatus
+from bookie_operator.model.status import BookieClusterStatus, Departure, GrantRecord, HibernationState
 from bookie_operator.plan.observation import Term
 from bookie_operator.reconcile import Key, Reconciler
 from bookie_operator.recorder import Recorder
+from bookie_operator.rests import FULL_LOOK_MS, FleetKey, GlancedNodes, Rest, Rests
 
 KEY = Key("data", "ledgers")
-CAPABILITIES = ("limbo", "regeneration")
+CAPABILITIES = ("limbo", "regeneration", "turn", "stale-volume", "aside", "cookie")
 BROKEN_IMAGE = "bookie:broken"  # its Jobs fail, and no kubelet can pull it
 BAD_SETTING = "diskUsageThreshold=0.11"  # a bookie that reads this ends at once
 
@@ -59,8 +73,27 @@ def nothing(_: str) -> None:
     return None
 
 
+def no_members() -> tuple[Member, ...]:
+    return ()
+
+
 class Crashed(Exception):
     """The operator process died here."""
+
+
+class DeathAtEveryThird(CrashPoint):
+    """Every third write is the last of its operator, whoever it is; the first that dies has made `first` of them; 0:
+    none dies."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(0, "")
+        self._left = first
+
+    def after_write(self, what: str) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._left = 3
+            raise Crashed
 
 
 @dataclass
@@ -81,6 +114,16 @@ class FakeBookie:
     settings: str = ""  # what it read when its container started
     flush_problem: str = ""  # why it cannot flush
     flush_ms: int = 0  # how long it takes
+    failed: "tuple[str, ...]" = ()  # directories that take no writes: no flush ends well
+    is_draining: bool = False
+    drained_by: int = 0  # epoch of the operator that began it; 0: a person
+    is_empty: bool = False
+    drain_order: tuple[bool, int] = (False, 0)  # recovers open ledgers, bytes a second
+    moved: int = 0  # entries, since the drain began
+    turn_end_ms: int = 0  # while an operator is about to stop it
+    is_sealed: bool = False
+    fill: FillStatus | None = None  # None: a release that says nothing of holes
+    live: dict[str, str] = field(default_factory=dict)  # what it takes as it runs; none: an older release
 
     @property
     def disk(self) -> "set[int]":
@@ -88,21 +131,51 @@ class FakeBookie:
         return self.world.disks.setdefault(self.bookie_id, set())
 
     def start(self) -> None:
+        if self.name in self.world.cut_off:
+            self.is_reachable = False
+            return
         cookie = self.world.cookies.get(self.bookie_id)
+        if self.is_aside:
+            self.claimed, self.state = Verdict.SET_ASIDE, State.HELD
+            return
         is_empty = Contents.EMPTY in self.volumes.values() or Contents.REGENERATING in self.volumes.values()
-        if cookie is None:
-            self.world.cookies[self.bookie_id] = [0, 1]
+        if cookie is None and Contents.VALID in self.volumes.values():
+            self.claimed, self.state = Verdict.COOKIE_MISSING, State.HELD
+        elif cookie is None:
+            self.world.cookies[self.bookie_id] = [0, self.world.last_lives.pop(self.bookie_id, 0) + 1]
             self.volumes = dict.fromkeys(self.volumes, Contents.VALID)
             self.claimed, self.state = Verdict.BOOTSTRAP, State.SERVING
+        elif Contents.STALE in self.volumes.values():
+            self.claimed, self.state = Verdict.STALE, State.HELD
         elif is_empty:
             self.claimed, self.state = Verdict.LOST, State.WAITING_GRANT
         elif self.bookie_id in self.world.dataless:
             self.claimed, self.state = Verdict.UNCLEAN, State.REPAIRING  # its limbo outlives the process
         else:
             self.claimed, self.state = Verdict.HEALTHY, State.SERVING
+        if self.world.fill_s:
+            self.fill = FillStatus(is_waiting=True)  # by itself, after each start
+
+    @property
+    def is_aside(self) -> bool:
+        order = self.world.asides.get(self.bookie_id)
+        return order is not None and order.is_aside
+
+    def end_turn(self) -> None:
+        """It takes writes as before its turn."""
+        if self.turn_end_ms:
+            self.turn_end_ms, self.is_sealed = 0, False
+            back = State.READ_ONLY if self.is_draining else State.SERVING
+            self.state = back if self.state is State.READ_ONLY else self.state
 
     def tick(self) -> None:
         """One second of work after a grant: fence, stamp, repair, serve."""
+        if self.turn_end_ms and self.world.now_ms >= self.turn_end_ms:
+            self.end_turn()
+        if self.state in (State.HELD, State.WAITING_GRANT) and self.is_aside is not (self.claimed is Verdict.SET_ASIDE):
+            self.start()
+        if self.fill is not None and self.state.serves:
+            self.fill = self._filled(self.fill)
         if self.state is State.FENCING:
             self.state = State.STAMPING
         elif self.state is State.STAMPING:
@@ -116,6 +189,42 @@ class FakeBookie:
             if self.step >= 3 and self._has_copied():
                 self.world.dataless.discard(self.bookie_id)
                 self.state = State.SERVING
+
+    def _filled(self, fill: FillStatus) -> FillStatus:
+        """One second of a fill, which takes `World.fill_s` of them."""
+        if fill.is_waiting:
+            return FillStatus(is_running=True, began_ms_ago=0)
+        if not fill.is_running:
+            return replace(fill, began_ms_ago=fill.began_ms_ago + 1_000, ended_ms_ago=fill.ended_ms_ago + 1_000)
+        if fill.began_ms_ago < self.world.fill_s * 1_000:
+            return replace(fill, began_ms_ago=fill.began_ms_ago + 1_000)
+        problem = self.world.fill_problems.get(self.name, "")
+        blocked = (BlockedLedger(LedgerId(7), problem),) if problem else ()
+        if not problem and not self._has_copied():
+            blocked = (BlockedLedger(LedgerId(7), "nobody who serves has it"),)
+        return FillStatus(
+            began_ms_ago=fill.began_ms_ago,
+            ended_ms_ago=0,
+            blocked=blocked,
+            blocked_count=len(blocked),
+            is_whole=not blocked,
+        )
+
+    def drain(self) -> None:
+        """One second of moving entries away: to a bookie that takes writes and has no copy, from whoever has one."""
+        if not self.is_draining or self.state is not State.READ_ONLY:
+            return
+        mine = self.world.naming(self.bookie_id)
+        self.is_empty = not mine and (self.drain_order[0] or not self.world.abandoned)
+        targets = [one for one in self.world.bookies.values() if one.state in (State.SERVING, State.REPAIRING)]
+        for entry in mine[: self.world.drain_rate]:
+            write_set = self.world.entries[entry]
+            found = [one for one in targets if one.bookie_id not in write_set]
+            if found and any(entry in disk for disk in self.world.disks.values()):
+                found[entry % len(found)].disk.add(entry)
+                new = tuple(found[entry % len(found)].bookie_id if one == self.bookie_id else one for one in write_set)
+                self.world.entries[entry] = new
+                self.moved += 1
 
     def _has_copied(self) -> bool:
         """Phase two: every entry of ours from whoever serves it. What nobody serves is waited for."""
@@ -146,14 +255,21 @@ class World:
     overtaken: "set[str]" = field(default_factory=set)  # their next fresh look reads the cookie before there is one
     over_quota: str = ""  # a StatefulSet that can make no pods
     members_problem: str = ""  # why no bookie can read cookies and registrations
+    last_lives: "dict[str, int]" = field(default_factory=dict)  # bookie id -> its last incarnation, without a cookie
+    asides: "dict[str, Aside]" = field(default_factory=dict)  # bookie id -> the last order about its service
     lives: "dict[str, str]" = field(default_factory=dict)  # bookie id -> the grant that its life began with
     dataless: "set[str]" = field(default_factory=set)  # bookies whose disks went away, until they are copied again
     past_tolerance: list[GrantRecord] = field(default_factory=list)  # accepted while more were dataless than may be
     writes: list[str] = field(default_factory=list)
     contents: "dict[str, dict[str, Contents]]" = field(default_factory=dict)  # bookie id -> its volumes, while no pod
+    claim_uids: "dict[str, dict[str, str]]" = field(default_factory=dict)  # the same: on which claims they are
     serial: int = 0
     leases: int = 0
     step_ms: int = 1_000  # what passes between two passes
+    fill_s: int = 0  # how long a bookie takes to fill its holes; 0: a release that says nothing of them
+    settings_lost: int = 0  # so many orders to take settings do not arrive
+    live_keys: "tuple[str, ...]" = ()  # settings that bookies take as they run; (): an older release
+    fill_problems: "dict[str, str]" = field(default_factory=dict)  # pod -> why its bookie cannot fill one ledger
     mount: MountProof = MountProof.SHARED
     refuse_grants: str = ""
     forbidden: str = ""  # a kind that the operator has no right to
@@ -165,8 +281,37 @@ class World:
     identities: dict[str, AdminCredentials] = field(default_factory=dict)  # what the present operator process can show
     epoch_seen: int = 0  # by bookies, before this story began
     on_stop: Callable[[str], None] = nothing  # told of each pod that the operator deletes, while it is still there
+    on_lowered: Callable[[str], None] = nothing  # told of each pod that goes because its StatefulSet runs fewer
     no_deletion: KubeError | None = None  # how the API server refuses to delete a pod
+    no_claim_deletion: KubeError | None = None  # the same of a claim
+    no_resize: str = ""  # why the API server refuses every other size (a quota)
+    infeasible: "set[str]" = field(default_factory=set)  # claims whose volumes cannot grow
+    is_offline: bool = False  # file systems grow only when a pod starts
     on_flush: Callable[[str], None] = nothing  # told of each pod whose bookie is asked to flush
+    look_age_ms: int = 0  # how long before its answer a look for references began
+    abandoned: int = 0  # open ledgers of dead writers, on every bookie
+    drain_rate: int = 60  # entries that a bookie moves away in a second
+    is_scheduling: bool = True  # False: new pods stay Pending
+    no_dependents: str = ""  # why no bookie can look for dependents (a release before)
+    unreadable: int = 0  # records of ledgers that nobody can read
+    asked: "list[tuple[str, str, int]]" = field(default_factory=list)  # who looked for references, to whom, and when
+    forgotten: "list[str]" = field(default_factory=list)  # bookie ids, in order
+    forget_problem: str = ""  # why no peer forgets anybody
+    wrong: "list[str]" = field(default_factory=list)  # what the world itself calls unsafe
+    strangers: "Callable[[], tuple[Member, ...]]" = no_members  # of other clusters in the same metadata store
+    places: "dict[str, str]" = field(default_factory=dict)  # pod -> the node that it goes to while that takes pods
+    still_registered: "set[str]" = field(default_factory=set)  # ids whose session lives on without a pod
+    on_claim_gone: Callable[[str], None] = nothing  # told of each claim that the operator deletes, after it is gone
+    cut_off: "set[str]" = field(default_factory=set)  # pods on nodes that nobody reaches: they run, and nobody hears so
+    stores: "dict[str, str]" = field(default_factory=dict)  # pod -> the metadata store it is in, where it is another
+    read_only: "set[str]" = field(default_factory=set)  # pods that a person keeps read-only when their drain ends
+    fsids: "dict[str, str]" = field(default_factory=dict)  # bookie id -> the id of its file systems, where another
+    disk_figures: "dict[str, tuple[int, int]]" = field(default_factory=dict)  # pod -> bytes used, room
+    has_watches: bool = False  # the operator hears of changes, and fleets may rest (bookie_operator/rests.py)
+    is_heard: bool = True  # False: its watches say nothing, as behind a connection that is dead
+    rolling_max: int = 0  # how many clusters of the operator roll out at a time
+    refusals: "dict[str, str]" = field(default_factory=dict)  # clusters that an operator left alone: who keeps them
+    has_local_disks: bool = False  # a volume stays on the node where its claim was bound
 
     # ---- the API server ------------------------------------------------------------------------------------------
 
@@ -214,11 +359,28 @@ class World:
             wanted = metadata.get(precondition)
             if wanted and (live is None or live["metadata"][precondition] != wanted):
                 raise KubeError(f"apply {kind} {metadata['name']}", 409, f"{precondition} is another one")
+        if live is not None and "spec" in manifest:
+            self._check_change(live, manifest)
         self.writes.append(f"{kind}/{metadata['name']}{'/' + subresource if subresource else ''}")
         if subresource:
             assert live is not None
             return self.put(live | {subresource: manifest[subresource]})
         return self.put(self.admit(_copy(manifest) if live is None else _merged(live, manifest)))
+
+    def _check_change(self, live: Manifest, manifest: Manifest) -> None:
+        """Refuse what an API server refuses of a live object."""
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        key = "volumeClaimTemplates"
+        if kind == "StatefulSet" and manifest["spec"].get(key, live["spec"][key]) != live["spec"][key]:
+            raise KubeError(f"apply {kind} {name}", 422, f"spec.{key} is immutable")
+        if kind == "PersistentVolumeClaim":
+            assert list(manifest["spec"]) == ["resources"], "nothing but its request may change"
+            wanted, had = (values.parse_quantity(_request(one)) for one in (manifest, live))
+            has = values.parse_quantity(live["status"]["capacity"]["storage"])
+            if self.no_resize:
+                raise KubeForbidden(f"apply {kind} {name}", 403, self.no_resize)
+            if wanted < had and wanted <= has:
+                raise KubeError(f"apply {kind} {name}", 422, "field can not be less than status.capacity")
 
     async def create(self, manifest: Manifest) -> Manifest:
         if (manifest["kind"], manifest["metadata"]["name"]) in self.objects:
@@ -228,7 +390,9 @@ class World:
     async def replace(self, manifest: Manifest) -> Manifest:
         return self.put(manifest)
 
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str) -> None:
+    async def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str, is_orphaning: bool = False
+    ) -> None:
         self._check(kind)
         live = self.objects.get((kind, name))
         if live is None:
@@ -238,12 +402,49 @@ class World:
             raise KubeError(f"delete {kind} {name}", 409, "it is another one")
         if kind == "Pod" and self.no_deletion is not None:
             raise self.no_deletion
+        if kind == "PersistentVolumeClaim" and self.no_claim_deletion is not None:
+            raise self.no_claim_deletion
         self.writes.append(f"delete {kind}/{name}")
+        if kind == "StatefulSet" and not is_orphaning:
+            for ordinal in range(live["spec"]["replicas"]):
+                self.kill(f"{name}-{ordinal}")
         if kind == "Pod":
             self.on_stop(name)
             self.kill(name)
+        elif kind == "PersistentVolumeClaim":
+            self._judge_deletion(name, live)
+            user = self.objects.get(("Pod", name.partition("-")[2]))
+            if user is not None and user["spec"].get("nodeName"):
+                gone_at = {"deletionTimestamp": values.format_time(self.now_ms)}  # Kubernetes keeps it for the pod
+                self.put(live | {"metadata": metadata | gone_at})
+                return
+            self._unprovision(name)
+            self.on_claim_gone(name)
         else:
             del self.objects[(kind, name)]
+
+    def _judge_deletion(self, name: str, live: Manifest) -> None:
+        """Judge by the world the deletion of a claim whose bookie left or never lived."""
+        annotations = live["metadata"].get("annotations") or {}
+        is_marked = names.MARK_INCARNATION in annotations
+        if is_marked and names.RETIRED_AT not in annotations:
+            return  # of a bookie that lost its disks: another story
+        pod = names.parse_pod("ledgers", name.partition("-")[2])
+        assert pod is not None, name
+        bookie_id = names.bookie_id("data", "ledgers", *pod)
+        if self.naming(bookie_id):
+            self.wrong.append(f"claim {name} is deleted, and {len(self.naming(bookie_id))} entries name its bookie")
+        if bookie_id in self.cookies:
+            self.wrong.append(f"claim {name} is deleted, and its bookie has a cookie")
+        if is_marked and bookie_id not in self.forgotten:
+            self.wrong.append(f"claim {name} is deleted, and nobody forgot its bookie by proof")
+        if any(one.bookie_id == bookie_id for one in self.bookies.values()):
+            self.wrong.append(f"claim {name} is deleted while its bookie runs")
+        self.disks.pop(bookie_id, None)
+
+    def naming(self, bookie_id: str) -> "list[int]":
+        """The entries whose ledger's metadata names a bookie."""
+        return [entry for entry, write_set in enumerate(self.entries) if bookie_id in write_set]
 
     # ---- controllers, kubelets ----------------------------------------------------------------------------------
 
@@ -255,8 +456,11 @@ class World:
                 self._run_stateful_set(one)
             if kind == "Job" and "status" not in one:
                 one["status"] = {"conditions": [self._job_end(one)]}
+        for claim in self.of_kind("PersistentVolumeClaim"):
+            self._enlarge(claim)
         for bookie in self.bookies.values():
             bookie.tick()
+            bookie.drain()
         for pod in self.of_kind("Pod"):
             self._probe(pod)
 
@@ -278,6 +482,7 @@ class World:
         for kind, name in list(self.objects):
             ordinal = name.removeprefix(mine)
             if kind == "Pod" and name.startswith(mine) and int(ordinal) >= one["spec"]["replicas"]:
+                self.on_lowered(name)
                 self.kill(name)
         for ordinal in range(one["spec"]["replicas"]):
             name = f"{one['metadata']['name']}-{ordinal}"
@@ -285,12 +490,22 @@ class World:
             fresh = [
                 volume for volume in templates if ("PersistentVolumeClaim", f"{volume}-{name}") not in self.objects
             ]
-            for volume in fresh:
-                self._provision(f"{volume}-{name}", pool)
-            if ("Pod", name) not in self.objects:
-                self._start_pod(
-                    name, pool, names.bookie_id("data", "ledgers", pool, ordinal), templates, fresh, revision
-                )
+            pod = self.objects.get(("Pod", name))
+            if pod is not None and pod["spec"].get("nodeName"):
+                continue
+            node = self._place(name, templates)
+            if node is None:
+                if pod is None:
+                    self._wait_for_node(name, pool, revision)
+                continue
+            for template in one["spec"]["volumeClaimTemplates"]:
+                if template["metadata"]["name"] in fresh:
+                    self._provision(
+                        f"{template['metadata']['name']}-{name}", pool, _request(template), node, template["spec"]
+                    )
+            uid = pod["metadata"]["uid"] if pod is not None else None
+            bookie_id = names.bookie_id("data", "ledgers", pool, ordinal)
+            self._start_pod(name, pool, bookie_id, templates, revision, node, uid)
 
     def _job_end(self, job: Manifest) -> Manifest:
         image = job["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -305,7 +520,7 @@ class World:
         if ("ControllerRevision", name) not in self.objects:
             metadata = {"name": name, "namespace": "data", "labels": template["metadata"]["labels"], "owner": owner}
             data = {"spec": {"template": template}}
-            self.put({"kind": "ControllerRevision", "metadata": metadata, "data": data})
+            self.put({"kind": "ControllerRevision", "metadata": metadata, "data": data, "revision": self.serial})
         living = {pod["metadata"]["labels"]["controller-revision-hash"] for pod in self.of_kind("Pod")} | {name}
         history = [
             revision["metadata"]["name"]
@@ -319,40 +534,116 @@ class World:
     def of_kind(self, kind: str) -> "list[Manifest]":
         return [one for (its_kind, _), one in self.objects.items() if its_kind == kind]
 
-    def _provision(self, claim: str, pool: str) -> None:
+    def _place(self, pod: str, templates: "list[str]") -> str | None:
+        """The node that a pod goes to: where its local disks are, else where it likes to be, else any."""
+        claims = [self.objects.get(("PersistentVolumeClaim", f"{volume}-{pod}")) for volume in templates]
+        volumes = [self.objects[("PersistentVolume", one["spec"]["volumeName"])] for one in claims if one is not None]
+        bound = [name for one in volumes for name in facts.persistent_volume(one).hostnames]
+        nodes = {one["metadata"]["name"]: one for one in self.of_kind("Node")}
+        wanted = bound or [self.places.get(pod, "node"), *sorted(nodes)]
+        able = [name for name in wanted if name in nodes and not nodes[name]["spec"].get("unschedulable")]
+        return able[0] if able and (not bound or set(bound) == {able[0]}) else None
+
+    def _wait_for_node(self, name: str, pool: str, revision: Manifest) -> None:
+        no_node = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/4 nodes fit"}
+        self.put(
+            {
+                "kind": "Pod",
+                "metadata": self._pod_metadata(name, pool, revision),
+                "spec": dict(revision["data"]["spec"]["template"]["spec"]),
+                "status": {"phase": "Pending", "conditions": [no_node]},
+            }
+        )
+
+    def _unprovision(self, claim: str) -> None:
+        """Somebody deletes a claim: what was on its volume is gone."""
+        one = self.objects.pop(("PersistentVolumeClaim", claim))
+        del self.objects[("PersistentVolume", one["spec"]["volumeName"])]
+        pod = claim.split("-", 1)[1]
+        bookie_id = "data.ledgers." + ".".join(pod.removeprefix("ledgers-").rsplit("-", 1))
+        if bookie_id in self.cookies:
+            self.disks.pop(bookie_id, None)
+            self.dataless.add(bookie_id)
+
+    def _provision(self, claim: str, pool: str, size: str, node: str, template: "dict[str, Any] | None" = None) -> None:
         labels = {names.LABEL_CLUSTER: "ledgers", names.LABEL_POOL: pool}
         volume = self.put({"kind": "PersistentVolume", "metadata": {"name": self._new("pv")}, "spec": {}})
         volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
+        if self.has_local_disks:
+            host = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+            volume["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}}
         self.put(
             {
                 "kind": "PersistentVolumeClaim",
                 "metadata": {"name": claim, "namespace": "data", "labels": labels},
-                "spec": {"volumeName": volume["metadata"]["name"]},
-                "status": {"phase": "Bound"},
+                "spec": {"storageClassName": "standard", "accessModes": ["ReadWriteOncePod"]}
+                | (template or {})
+                | {"volumeName": volume["metadata"]["name"], "resources": {"requests": {"storage": size}}},
+                "status": {"phase": "Bound", "capacity": {"storage": size}},
             }
         )
 
+    def _enlarge(self, claim: Manifest) -> None:
+        """One second of a resizer and a kubelet: the volume first, then its file system."""
+        name, status, wanted = claim["metadata"]["name"], claim["status"], _request(claim)
+        if values.parse_quantity(wanted) <= values.parse_quantity(status["capacity"]["storage"]):
+            return
+        status = status | {"allocatedResources": {"storage": wanted}}
+        stage = [one["type"] for one in status.get("conditions") or ()]
+        now = values.format_time(self.now_ms)
+        if name in self.infeasible:
+            words = {"type": "ControllerResizeError", "status": "True", "message": "the array is full"}
+            status |= {"conditions": [words], "allocatedResourceStatuses": {"storage": "ControllerResizeInfeasible"}}
+        elif "FileSystemResizePending" in stage:
+            pod = self.objects.get(("Pod", name.split("-", 1)[1]))
+            began = values.parse_time(status["conditions"][0]["lastTransitionTime"])
+            born = values.parse_time(pod["metadata"]["creationTimestamp"]) if pod is not None else 0
+            if not self.is_offline or born > began:
+                self.put(claim | {"status": {"phase": "Bound", "capacity": {"storage": wanted}}})
+            return
+        else:
+            word = "FileSystemResizePending" if "Resizing" in stage else "Resizing"
+            status |= {"conditions": [{"type": word, "status": "True", "lastTransitionTime": now}]}
+            status.pop("allocatedResourceStatuses", None)
+        if status != claim["status"]:
+            self.put(claim | {"status": status})
+
+    def _pod_metadata(self, name: str, pool: str, revision: Manifest) -> "dict[str, Any]":
+        return {
+            "name": name,
+            "namespace": "data",
+            "labels": {
+                names.LABEL_CLUSTER: "ledgers",
+                names.LABEL_POOL: pool,
+                "controller-revision-hash": revision["metadata"]["name"],
+            },
+            "annotations": revision["data"]["spec"]["template"]["metadata"].get("annotations", {}),
+        }
+
     def _start_pod(
-        self, name: str, pool: str, bookie_id: str, templates: "list[str]", fresh: "list[str]", revision: Manifest
+        self,
+        name: str,
+        pool: str,
+        bookie_id: str,
+        templates: "list[str]",
+        revision: Manifest,
+        node: str,
+        uid: str | None,
     ) -> None:
         address = f"10.0.0.{self.serial + 1}"
+        known_uid = {"uid": uid} if uid is not None else {}
         pod = self.put(
             {
                 "kind": "Pod",
-                "metadata": {
-                    "name": name,
-                    "namespace": "data",
-                    "labels": {
-                        names.LABEL_CLUSTER: "ledgers",
-                        names.LABEL_POOL: pool,
-                        "controller-revision-hash": revision["metadata"]["name"],
-                    },
-                    "annotations": revision["data"]["spec"]["template"]["metadata"].get("annotations", {}),
-                },
-                "spec": revision["data"]["spec"]["template"]["spec"] | {"nodeName": "node"},
+                "metadata": self._pod_metadata(name, pool, revision) | known_uid,
+                "spec": revision["data"]["spec"]["template"]["spec"] | {"nodeName": node},
                 "status": {"phase": "Running", "podIP": address},
             }
         )
+        if not self.is_scheduling:
+            del pod["spec"]["nodeName"]
+            pod["status"] = {"phase": "Pending"}
+            return
         container = next(one for one in pod["spec"]["containers"] if one["name"] == names.CONTAINER)
         (settings,) = facts.config_maps(pod["spec"])
         read = self.objects[("ConfigMap", settings)]["data"][names.SETTINGS_FILE]
@@ -363,11 +654,81 @@ class World:
             pod["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
             return
         known = self.contents.get(bookie_id, {})
-        contents = {volume: Contents.EMPTY if volume in fresh else known[volume] for volume in templates}
+        uids = {volume: self.claim_uid(volume, name) for volume in templates}
+        old = self.claim_uids.get(bookie_id, {})
+        contents = {
+            volume: known[volume] if old.get(volume) == uids[volume] else Contents.EMPTY for volume in templates
+        }
+        self.claim_uids[bookie_id] = uids
         bookie = FakeBookie(self, name, bookie_id, pod["metadata"]["uid"], contents)
         bookie.grant_id = self.lives.get(bookie_id, "")
         self.bookies[f"{address}:3184"] = bookie
         self.start_container(name)
+
+    def claim_uid(self, volume: str, pod: str) -> str:
+        return str(self.objects[("PersistentVolumeClaim", f"{volume}-{pod}")]["metadata"]["uid"])
+
+    # ---- nodes ---------------------------------------------------------------------------------------------------
+
+    def add_node(self, name: str) -> None:
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": values.format_time(self.now_ms)}
+        labels = {"kubernetes.io/hostname": name}
+        self.put(
+            {
+                "kind": "Node",
+                "metadata": {"name": name, "labels": labels},
+                "spec": {},
+                "status": {"conditions": [ready], "nodeInfo": {"bootID": f"{name}-boot-1"}},
+            }
+        )
+
+    def reset_disks(self, pod: str, *, boot: str) -> None:
+        """The disks of a pod are empty on other file systems, after `boot` of its machine; pod and claims stay."""
+        bookie = self.bookie(pod)
+        live = self.objects[("Node", self.objects[("Pod", pod)]["spec"]["nodeName"])]
+        self.put(live | {"status": live["status"] | {"nodeInfo": {"bootID": boot}}})
+        bookie.volumes = dict.fromkeys(bookie.volumes, Contents.EMPTY)
+        self.fsids[bookie.bookie_id] = f"fs-of-{boot}"
+        self.disks.pop(bookie.bookie_id, None)
+        self.dataless.add(bookie.bookie_id)
+        self.start_container(pod)
+
+    def cordon(self, node: str, *, is_cordoned: bool = True) -> None:
+        live = self.objects[("Node", node)]
+        self.put(live | {"spec": live["spec"] | {"unschedulable": is_cordoned}})
+
+    def evict(self, pod: str) -> bool:
+        """Somebody asks the eviction API to end a pod; False: the disruption budget refuses (429)."""
+        live = self.objects[("Pod", pod)]
+        spec = self.objects[("PodDisruptionBudget", "ledgers-bookies")]["spec"]
+        outside = [name for one in spec["selector"]["matchExpressions"] for name in one["values"]]
+        inside = [one for one in self.of_kind("Pod") if one["metadata"]["name"] not in outside]
+        away = [one for one in inside if not facts.pod(one).is_ready]
+        # Who was evicted a moment ago has no pod, and is counted by its StatefulSet.
+        wanted = sum(one["spec"]["replicas"] for one in self.of_kind("StatefulSet"))
+        missing = wanted - len(self.of_kind("Pod"))
+        if pod not in outside and facts.pod(live).is_ready and len(away) + missing >= spec["maxUnavailable"]:
+            return False
+        self.writes.append(f"evict/{pod}")
+        self.on_stop(pod)
+        self.kill(pod)
+        return True
+
+    def switch_off(self, node: str) -> None:
+        """The machine is gone, and nobody says so: its pods stay in the API, and nobody answers there."""
+        condition = self.objects[("Node", node)]["status"]["conditions"][0]
+        condition |= {"status": "Unknown", "lastTransitionTime": values.format_time(self.now_ms)}
+        on_it = {one["metadata"]["name"] for one in self.of_kind("Pod") if one["spec"].get("nodeName") == node}
+        for one in self.bookies.values():
+            if one.name in on_it:
+                one.is_reachable, one.state = False, State.STOPPING
+
+    def delete_node(self, node: str) -> None:
+        """Somebody deletes the Node object of a machine that is gone; Kubernetes then drops its pods."""
+        del self.objects[("Node", node)]
+        for one in self.of_kind("Pod"):
+            if one["spec"].get("nodeName") == node:
+                self.kill(one["metadata"]["name"], by_force=True)
 
     def make_older(self, pod: str) -> None:
         """The pod is of a release without TLS on the admin port."""
@@ -383,7 +744,17 @@ class World:
         bookie, spec = self.bookie(pod), self.objects[("Pod", pod)]["spec"]
         (name,) = facts.config_maps(spec)
         bookie.settings = self.objects[("ConfigMap", name)]["data"][names.SETTINGS_FILE]
+        read = dict(line.split("=", 1) for line in bookie.settings.splitlines())
+        bookie.live = {key: read.get(key, "") for key in self.live_keys}
         bookie.start()
+
+    def set_back(self, pod: str, kept: "set[int]") -> None:
+        """Somebody puts a volume back to a snapshot of an earlier boot, in which only `kept` was on it."""
+        bookie = self.bookie(pod)
+        bookie.volumes["ledgers"] = Contents.STALE
+        self.disks[bookie.bookie_id] = bookie.disk & kept
+        self.dataless.add(bookie.bookie_id)
+        self.start_container(pod)
 
     def lose(self, pod: str, *, by_force: bool = False) -> None:
         """Somebody deletes a pod, its claims and its volumes."""
@@ -405,13 +776,18 @@ class World:
         """Somebody deletes a pod, and its kubelet says that it ended; by force: the object goes, and nobody says so."""
         one = self.objects.pop(("Pod", pod), None)
         if one is not None:
-            if not by_force:
+            if not by_force and pod not in self.cut_off:
                 ended = {"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 0}}}]}
                 one = one | {"status": one["status"] | ended}
             self.pods.saw(one)
         for each in self.bookies.values():
             if each.name == pod:
                 self.contents[each.bookie_id] = each.volumes
+        for claim in self.of_kind("PersistentVolumeClaim"):
+            name = claim["metadata"]["name"]
+            if one is not None and name.endswith(f"-{pod}") and "deletionTimestamp" in claim["metadata"]:
+                self._unprovision(name)
+                self.on_claim_gone(name)
         self.bookies = {address: one for address, one in self.bookies.items() if one.name != pod}
 
     def edit(self, **spec_changes: Any) -> None:
@@ -420,6 +796,25 @@ class World:
         live["spec"] |= spec_changes
         live["metadata"]["generation"] += 1
         self.put(live)
+
+    def ask(self, name: str, kind: str, **spec: Any) -> None:
+        """Somebody creates a BookieOperation."""
+        self.put(
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": names.OPERATION_KIND,
+                "metadata": {"name": name, "namespace": "data", "generation": 1},
+                "spec": {"clusterRef": {"name": "ledgers"}, "type": kind} | spec,
+            }
+        )
+
+    def evidence(self, *pods: str) -> "list[dict[str, str]]":
+        """What somebody copies from the status, who accepts a loss."""
+        found = [self.status().bookie(pod) for pod in pods]
+        return [{"name": one.name, "evidence": one.evidence or ""} for one in found if one is not None]
+
+    def operation(self, name: str) -> OperationStatus:
+        return operations.parse(self.objects[(names.OPERATION_KIND, name)]).status
 
     def scale(self, stateful_set: str, replicas: int) -> None:
         """kubectl scale, past the operator."""
@@ -464,6 +859,15 @@ class World:
         kept = set[int]().union(*self.disks.values())
         return [entry for entry in range(len(self.entries)) if entry not in kept]
 
+    def thin_entries(self) -> "list[int]":
+        """Entries that fewer bookies hold, of those that the metadata name and that are not lost, than acknowledged
+        them."""
+        return [
+            entry
+            for entry, write_set in enumerate(self.entries)
+            if sum(entry in self.disks.get(one, ()) or one in self.dataless for one in write_set) < 2
+        ]
+
     def uncounted(self) -> "list[str]":
         """Bookies that may hold data and that the status, once it had a look, does not name."""
         status = self.status()
@@ -496,7 +900,7 @@ class World:
 
     async def report(self, door: Door, *, fresh: bool) -> StorageReport:
         bookie = self._at(door)
-        version, incarnation = self.cookies.get(bookie.bookie_id, [-1, 0])
+        version, incarnation = self.cookies.get(bookie.bookie_id, [-1, self.last_lives.get(bookie.bookie_id, 0)])
         if fresh and bookie.bookie_id in self.overtaken:
             self.overtaken.remove(bookie.bookie_id)
             version, incarnation = -1, 0
@@ -507,7 +911,7 @@ class World:
             verdict=bookie.claimed,
             reason="",
             metadata_reachable=True,
-            instance_id="instance",
+            instance_id=self.stores.get(bookie.name, "instance"),
             cookie_present=version >= 0,
             cookie_version=version,
             incarnation=Incarnation(incarnation),
@@ -517,22 +921,42 @@ class World:
             evidence_hash=bookie.evidence,
             capabilities=CAPABILITIES,
             operator_epoch_seen=max((grant.epoch for grant in self.accepted), default=self.epoch_seen),
+            has_turn=bool(bookie.turn_end_ms),
+            is_draining=bookie.is_draining,
             grant_id=bookie.grant_id,
             granted_by=bookie.granted_by,
             read_only=bookie.state is State.READ_ONLY,
             garbage_held_ledgers=0,
+            directories_failed=bookie.failed,
+            whole_since_boot=None if bookie.fill is None else bookie.fill.is_whole,
+            ledger_bytes_used=self.disk_figures.get(bookie.name, (-1, -1))[0],
+            ledger_bytes_room=self.disk_figures.get(bookie.name, (-1, -1))[1],
+            aside=self.asides.get(bookie.bookie_id),
+            live_settings=tuple(f"{key}={text}" for key, text in sorted(bookie.live.items())),
         )
 
     def _volume(self, bookie: FakeBookie, volume: str, incarnation: int) -> VolumeReport:
         contents = bookie.volumes[volume]
         sentinel = make.sentinel(bookie.bookie_id, incarnation) if contents is Contents.VALID else None
-        return VolumeReport(volume, volume, "", MountReport(self.mount, fsid="fs"), contents, sentinel)
+        if contents is Contents.STALE:
+            sentinel = replace(make.sentinel(bookie.bookie_id, incarnation), boot_epoch=BootEpoch(0))
+        return VolumeReport(
+            volume,
+            volume,
+            f"/bookie/{volume}",
+            MountReport(self.mount, fsid=self.fsids.get(bookie.bookie_id, "fs")),
+            contents,
+            sentinel,
+        )
 
     async def members(self, door: Door) -> tuple[Member, ...]:
         self._at(door)
         if self.members_problem:
             raise BookieUnreachable(self.members_problem)
-        serving = {one.bookie_id for one in self.bookies.values() if one.state.serves}
+        return (*self.own_members(), *self.strangers())
+
+    def own_members(self) -> tuple[Member, ...]:
+        serving = {one.bookie_id for one in self.bookies.values() if one.state.serves} | self.still_registered
         writable = {one.bookie_id for one in self.bookies.values() if one.state in (State.SERVING, State.REPAIRING)}
         return tuple(
             Member(one, one in self.cookies, one in serving, one in writable)
@@ -546,6 +970,18 @@ class World:
             phase="done" if is_done else "two", done=is_done, ledgers_done=bookie.step, ledgers_pending=1
         )
 
+    async def fill(self, door: Door) -> FillStatus:
+        found = self._at(door).fill
+        assert found is not None, "a bookie that says nothing of holes is asked about them"
+        return found
+
+    async def fill_holes(self, door: Door) -> None:
+        bookie = self._at(door)
+        assert bookie.fill is not None
+        assert not bookie.fill.is_running
+        self.writes.append(f"fill/{bookie.name}")
+        bookie.fill = FillStatus(is_running=True, began_ms_ago=0)
+
     async def grant(self, door: Door, grant: GrantRecord, ttl_ms: int) -> GrantAnswer:
         bookie = self._at(door)
         self.writes.append(f"grant/{bookie.name}")
@@ -557,37 +993,188 @@ class World:
         stored = self.status().bookie(bookie.name)
         assert stored is not None, "no grant before its record is stored"
         assert stored.grant == grant, "no grant before its record is stored"
-        assert bookie.state is State.WAITING_GRANT, "a grant for a bookie that waits for none"
+        awaited = State.HELD if grant.profile == ROLLBACK else State.WAITING_GRANT
+        assert bookie.state is awaited, "a grant for a bookie that waits for none"
         assert (grant.pod_uid, grant.report_evidence) == (bookie.pod_uid, bookie.evidence)
         assert (grant.cookie_version, grant.new_incarnation) == (version, incarnation + 1)
         assert max((one.epoch for one in self.accepted), default=0) <= grant.epoch <= OPERATOR_EPOCH_MAX
         if grant.epoch < self.epoch_seen:
             return GrantAnswer(False, "old_epoch", f"{self.epoch_seen} was seen")
-        bookie.grant_id, bookie.state = grant.id, State.FENCING
+        bookie.grant_id, bookie.state, bookie.claimed = grant.id, State.FENCING, Verdict.LOST
         bookie.granted_by = f"certificate: {grant.issued_by}"
         self.accepted.append(grant)
         if len(self.dataless) > 1:
             self.past_tolerance.append(grant)
         return GrantAnswer(True)
 
-    async def prepare_shutdown(self, door: Door) -> tuple[bool, str]:
+    async def prepare_shutdown(self, door: Door, order: StopTurn) -> tuple[bool, str]:
+        await asyncio.sleep(0)  # what another operator does meanwhile, this one's look did not see
         bookie = self._at(door)
         self.writes.append(f"flush/{bookie.name}")
-        turn = self.status().rollout
-        assert turn is not None, "nobody flushes whose turn is not stored"
-        assert turn.step is not None, "nobody flushes whose turn is not stored"
-        assert turn.step.pod_uid == bookie.pod_uid, "nobody flushes whose turn is not stored"
+        told = self.status()
+        step = told.rollout.step if told.rollout is not None else None
+        turn = told.eviction.turn if told.eviction is not None else None
+        turns = [one.pod_uid for one in (step, turn) if one is not None]
+        entry = told.bookie(bookie.name)
+        retires = entry is not None and entry.leaving is not None and entry.leaving.state is Departure.RETIRING
+        turns += [bookie.pod_uid] if retires else []
+        asleep = told.hibernation
+        if asleep is not None and asleep.state is HibernationState.STOPPING:
+            assert not turns, "who puts a fleet to sleep has the turn of all"
+            turns = [bookie.pod_uid]
+        assert turns == [bookie.pod_uid], "nobody flushes whose turn is not stored, and there is one turn"
         assert bookie.state in (State.SERVING, State.READ_ONLY), bookie.state
-        bookie.state = State.READ_ONLY
+        assert (order.pod_uid, order.operator_epoch > 0) == (bookie.pod_uid, True)
+        bookie.state, bookie.turn_end_ms = State.READ_ONLY, self.now_ms + order.ttl_ms
+        bookie.is_sealed = order.is_sealed
         self.now_ms += bookie.flush_ms
         self.on_flush(bookie.name)
-        return not bookie.flush_problem, bookie.flush_problem or "flushed"
+        why = bookie.flush_problem or " ".join(f"{one} takes no writes" for one in bookie.failed)
+        return not why, why or "flushed"
 
-    async def resume(self, door: Door) -> None:
+    async def resume(self, door: Door, *, operator_epoch: int) -> None:
         bookie = self._at(door)
+        assert operator_epoch > 0
         self.writes.append(f"resume/{bookie.name}")
-        if bookie.state is State.READ_ONLY:
+        bookie.end_turn()
+
+    async def look_at_drain(self, door: Door) -> DrainStatus:
+        bookie = self._at(door)
+        left = len(self.naming(bookie.bookie_id))
+        stuck = (
+            left if bookie.is_draining and sum(one.state is State.SERVING for one in self.bookies.values()) < 3 else 0
+        )
+        blocked = tuple(BlockedLedger(LedgerId(one), "no bookie is left to take it") for one in range(min(stuck, 20)))
+        return DrainStatus(
+            is_draining=bookie.is_draining,
+            ledgers_total=left + bookie.moved,
+            ledgers_left=left,
+            entries_copied=bookie.moved,
+            bytes_copied=bookie.moved * 100,
+            bytes_per_second=6_000.0,
+            blocked=blocked,
+            blocked_count=stuck,
+            is_empty=bookie.is_draining and bookie.is_empty and not left,
+            open_ledgers=0 if bookie.drain_order[0] else self.abandoned,
+            recovers_open_ledgers=bookie.is_draining and bookie.drain_order[0],
+            asked_bytes_per_second=bookie.drain_order[1] if bookie.is_draining else 0,
+            operator_epoch=bookie.drained_by if bookie.is_draining else 0,
+        )
+
+    async def drain(
+        self, door: Door, *, operator_epoch: int, bytes_per_second: int, open_ledgers: OpenLedgers
+    ) -> DrainStatus:
+        bookie = self._at(door)
+        self.writes.append(f"drain/{bookie.name}")
+        stored = self.status().bookie(bookie.name)
+        assert operator_epoch > 0
+        assert stored is not None, "nobody is drained whose state is not stored"
+        assert stored.leaving is not None, "nobody is drained whose state is not stored"
+        assert stored.leaving.state is Departure.DRAINING, "nobody is drained whose state is not stored"
+        if bookie.state is State.SERVING:
+            bookie.state = State.READ_ONLY
+        bookie.drained_by = bookie.drained_by if bookie.is_draining else operator_epoch
+        bookie.is_draining = True
+        bookie.drain_order = (open_ledgers is OpenLedgers.RECOVER, bytes_per_second)
+        return await self.look_at_drain(door)
+
+    async def cancel_drain(self, door: Door, *, operator_epoch: int) -> DrainStatus:
+        bookie = self._at(door)
+        assert operator_epoch > 0
+        self.writes.append(f"cancel/{bookie.name}")
+        bookie.is_draining = bookie.is_empty = False
+        bookie.moved = 0
+        if bookie.state is State.READ_ONLY and not bookie.turn_end_ms and bookie.name not in self.read_only:
             bookie.state = State.SERVING
+        return await self.look_at_drain(door)
+
+    async def find_references(self, door: Door, bookie_id: str) -> References:
+        self.asked.append((self._at(door).name, bookie_id, self.now_ms))
+        left = len(self.naming(bookie_id))
+        return References(bookie_id, left + self.unreadable, unreadable=self.unreadable, age_ms=self.look_age_ms)
+
+    async def find_dependents(self, door: Door, bookie_ids: tuple[str, ...]) -> References:
+        self.asked.append((self._at(door).name, " ".join(bookie_ids), self.now_ms))
+        if self.no_dependents:
+            raise BookieUnreachable(self.no_dependents)
+        found = [entry for entry, write_set in enumerate(self.entries) if len(set(write_set) & set(bookie_ids)) >= 2]
+        first = tuple(BlockedLedger(LedgerId(entry), "on them alone") for entry in found[:20])
+        return References(" ".join(bookie_ids), len(found) + self.unreadable, first, self.unreadable, self.look_age_ms)
+
+    async def forget_bookie(
+        self, door: Door, bookie_id: str, *, cookie_version: int, operator_epoch: int
+    ) -> ForgetAnswer:
+        bookie = self._at(door)
+        self.writes.append(f"forget/{bookie_id}")
+        assert operator_epoch > 0
+        assert bookie.bookie_id != bookie_id
+        status = self.status()
+        (stored,) = [one for one in (*status.bookies, *status.orphans) if one.bookie_id == bookie_id]
+        assert stored.leaving is not None, "nobody is forgotten whose proof is not stored"
+        assert stored.leaving.state is Departure.FORGETTING, "nobody is forgotten whose proof is not stored"
+        assert stored.leaving.is_proven, "nobody is forgotten whose proof is not stored"
+        record = json.loads(self.objects[("ConfigMap", "ledgers-record")]["data"]["record.json"])
+        (kept,) = [one for one in record["bookies"] if one["bookieId"] == bookie_id]
+        assert len(kept["leaving"]["looks"]) == 3, "nobody is forgotten whose proof is not in the record"
+        if self.forget_problem:
+            return ForgetAnswer(False, "locked", self.forget_problem)
+        cookie = self.cookies.get(bookie_id)
+        if any(one.bookie_id == bookie_id and one.state.serves for one in self.bookies.values()):
+            return ForgetAnswer(False, "registered", "it is registered")
+        if self.naming(bookie_id) or self.unreadable:
+            return ForgetAnswer(False, "named", "ledgers name it")
+        if cookie is not None and cookie[0] != cookie_version:
+            return ForgetAnswer(False, "cookie_changed", f"its cookie has version {cookie[0]}")
+        if cookie is not None:
+            del self.cookies[bookie_id]
+            self.last_lives[bookie_id] = cookie[1]  # who begins anew under this id has the next life
+            self.forgotten.append(bookie_id)
+        return ForgetAnswer(True, text="forgotten")
+
+    async def set_aside(self, door: Door, bookie_id: str, order: Aside, *, operator_epoch: int) -> OrderAnswer:
+        self._at(door)
+        assert operator_epoch > 0
+        stored = self.asides.get(bookie_id)
+        self.writes.append(f"{'aside' if order.is_aside else 'back'}/{bookie_id}")
+        (target,) = [one for one in self.bookies.values() if one.bookie_id == bookie_id] or [None]
+        if order.is_aside and target is not None and target.state.serves:
+            told = self.status().rollout
+            assert told is not None
+            assert told.step is not None, "nobody who serves is kept out whose turn is not stored"
+            assert (told.step.bookie, target.state) == (target.name, State.READ_ONLY), "and who has not flushed"
+        if stored is not None and (order.asked_ms, order.order_id) < (stored.asked_ms, stored.order_id):
+            return OrderAnswer(False, "overtaken", f"{stored.order_id} was later")
+        self.asides[bookie_id] = order
+        return OrderAnswer(True, text="written")
+
+    async def restore_cookie(self, door: Door, evidence_hash: str, *, operator_epoch: int) -> OrderAnswer:
+        bookie = self._at(door)
+        assert operator_epoch > 0
+        self.writes.append(f"cookie/{bookie.bookie_id}")
+        assert set(bookie.volumes.values()) == {Contents.VALID}, "only whole disks say what a cookie was"
+        if (bookie.claimed, bookie.evidence) != (Verdict.COOKIE_MISSING, evidence_hash):
+            return OrderAnswer(False, "evidence_changed", "something is not as it was")
+        self.cookies[bookie.bookie_id] = [0, self.last_lives.pop(bookie.bookie_id)]
+        bookie.start()
+        return OrderAnswer(True, text="made")
+
+    async def change_settings(self, door: Door, wanted: Mapping[str, str], *, operator_epoch: int) -> OrderAnswer:
+        bookie = self._at(door)
+        assert operator_epoch > 0
+        if self.settings_lost:
+            self.settings_lost -= 1
+            raise BookieUnreachable("nobody answers")
+        self.writes.append(f"settings/{bookie.bookie_id}")
+        if foreign := wanted.keys() - bookie.live.keys():
+            return OrderAnswer(False, "not_live", f"{foreign} need a restart")
+        template = self.objects[("StatefulSet", bookie.name.rpartition("-")[0])]["spec"]["template"]
+        (name,) = facts.config_maps(template["spec"])
+        lines = self.objects[("ConfigMap", name)]["data"][names.SETTINGS_FILE].splitlines()
+        for key, text in wanted.items():
+            if (f"{key}={text}" in lines) is not bool(text):
+                self.wrong.append(f"{bookie.name} took {key}={text}, and would begin with another after a restart")
+            bookie.live[key] = text
+        return OrderAnswer(True, text="in force")
 
     # ---- the operator --------------------------------------------------------------------------------------------
 
@@ -606,8 +1193,19 @@ class World:
         token = random.Random(self.leases).randbytes
         return Identities(self, store, self, lambda: self.now_ms, token, namespace=namespace, process="operator")
 
-    def operator(self, crash: CrashPoint | None = None, *, has_watched: bool = True) -> Reconciler:
-        """A new operator process that has just taken the lease; it has seen what became of pods, or begins to look."""
+    def operator(
+        self,
+        crash: CrashPoint | None = None,
+        *,
+        has_watched: bool = True,
+        owner: str = "",
+        selector: str = "",
+        kube: Kube | None = None,
+        may_act: Callable[[], bool] | None = None,
+    ) -> Reconciler:
+        """A new operator process that has just taken the lease; it has seen what became of pods, or begins to look.
+        `kube`: what stands between it and this world; `owner`, `selector`: as of several installations."""
+        api = kube if kube is not None else self
         self.leases += 1
         self.identities = {}
         if not has_watched:
@@ -616,24 +1214,30 @@ class World:
             self.pods.saw(pod)
         term = Term(f"operator-{self.leases}", self.leases)
         executor = Executor(
+            api,
             self,
-            self,
-            Recorder(self, "operator"),
+            Recorder(api, "operator"),
             crash or CrashPoint(0, ""),
-            may_act=lambda: self.has_lease,
+            may_act=may_act or (lambda: self.has_lease),
             loop_s=lambda: self.now_ms / 1_000,
         )
 
         return Reconciler(
-            self,
+            api,
             self,
             executor,
             lambda: term,
             lambda: self.now_ms,
             self.pods,
             self.certifier(executor.store),
+            Watches(self),
+            GlancedNodes(api, lambda: self.now_ms),
             image=make.IMAGE,
             version="test",
+            rolling_max=self.rolling_max,
+            owner=owner,
+            selector=selector,
+            refused=lambda _namespace, name, by: self.refusals.update({name: by}),
         )
 
     async def run(
@@ -656,6 +1260,45 @@ class World:
         status = self.status()
         ready = status.condition("Ready")
         return ready is not None and ready.status == "True" and all(one.state == "Serving" for one in status.bookies)
+
+
+class Watches(Rests):
+    """What the operator's watches tell it of a world, before each pass. `World.has_watches` False: its fleets never
+    rest, so that no story has to say what nobody watches."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(lambda: world.now_ms if world.has_watches else world.now_ms * FULL_LOOK_MS)
+        self._world = world
+        self._known = self._seen()
+
+    def of(self, key: FleetKey) -> Rest | None:
+        if self._world.has_watches and self._world.is_heard:
+            known, self._known = self._known, self._seen()
+            if known != self._known:
+                self.stir(key)
+        return super().of(key)
+
+    def _seen(self) -> bytes:
+        """All that an event would be about, by the rules of `watch.registry`."""
+        if not self._world.has_watches:
+            return b""
+        plurals = {plural for _, _, plural in watch.CHILDREN}
+        found: list[object] = [
+            one
+            for (kind, _), one in sorted(self._world.objects.items())
+            if RESOURCES[kind].plural in plurals
+            and (one["metadata"].get("labels") or {}).get(names.LABEL_MANAGED_BY) == names.MANAGED_BY
+            and names.LABEL_CLUSTER in one["metadata"]["labels"]
+        ]
+        for one in self._world.of_kind(names.KIND):
+            metadata = one["metadata"]
+            found.append([metadata.get(name) for name in ("uid", "generation", "deletionTimestamp", "annotations")])
+        found += sorted(one["metadata"]["uid"] for one in self._world.of_kind(names.OPERATION_KIND))
+        return json.dumps(found, sort_keys=True).encode()
+
+
+def _request(manifest: Manifest) -> str:
+    return str(manifest["spec"]["resources"]["requests"]["storage"])
 
 
 def _field(manifest: Manifest, path: str, wanted: str) -> bool:
@@ -688,6 +1331,5 @@ def world(**spec_changes: Any) -> World:
         for volume in manifest["spec"]["storage"][role]["volumes"]:
             volume["allowSharedFilesystem"] = True
     out.put(manifest)
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": values.format_time(out.now_ms)}
-    out.put({"kind": "Node", "metadata": {"name": "node"}, "spec": {}, "status": {"conditions": [ready]}})
+    out.add_node("node")
     return out

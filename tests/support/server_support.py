@@ -45,7 +45,7 @@ KEY = DIGEST.master_key
 class Asker:
     """One connection's worth of questions."""
 
-    def __init__(self, node: SimNode, processor: Processor, admission: Admission) -> None:
+    def __init__(self, node: SimNode, processor: Processor, admission: Admission, unsent: Unsent | None = None) -> None:
         self.node = node
         self.processor = processor
         self.admission = admission
@@ -55,7 +55,9 @@ class Asker:
         self.slow_reads = 0
         self.peer = "test"
         self.queued_bytes = 0
+        self.untaken_bytes = 0
         self.takes_answers = True
+        self.unsent = unsent or Unsent(64 * MIB)  # of all clients together
         self.read_runs: list[list[EntryId]] = []  # which entries were answered together
 
     def reply(self, response: Outgoing) -> None:
@@ -189,13 +191,14 @@ def run(
 
         store = await restart.open_store(storage, world, fail=fail)
         boundary = Boundary(StrictDoors())
-        readers = Readers(boundary, Unsent(64 * MIB))
+        unsent = Unsent(64 * MIB)
+        readers = Readers(boundary, unsent)
         node.spawn(readers.run(), "readers")
         admission = Admission(in_flight_bytes_max)
         listers = lists.listers(boundary, Unsent(64 * MIB))
         node.spawn(listers.run(), "listers")
         processor = Processor(store, readers, listers, admission, metrics, world.clock, boundary)
-        asker = Asker(node, processor, admission)
+        asker = Asker(node, processor, admission, unsent)
         await story(asker, store)
         assert asker.slow_reads == 0, "every slow read that began has ended"
 

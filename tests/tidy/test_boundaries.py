@@ -36,6 +36,7 @@ STORE_CALLS = ("fence", "write_lac", "force")
 # What is no boundary itself, and why that is right.
 TRUSTED = {
     "bookie.py: self._supervise": "the supervisor: parts of the node, no request",
+    "drain.py: self._carry_out": "of the part `drain`, which the supervisor runs: no request",
     "readers.py: self._work": "its jobs run in `_do`, which is a boundary",
     "ledgers.py: self._end": "calls `on_end` only, which `Boundary.callback` made",
     "network.py: self._transport.abort": "the loop's own",

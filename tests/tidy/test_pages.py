@@ -12,6 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = {
     "README.md: Two commands": "the second runs this test; tests/e2e/test_story.py tells the first one's story",
     "README.md: On Kubernetes (2)": "needs a registry; the demo installs the same chart with these two values",
+    "docs/OPERATOR.md: Scale down": "takes a bookie away for good; tests/simulation/operator/test_leaving.py tells it",
+    "docs/OPERATOR.md: Growth": "needs a class whose volumes grow; tests/simulation/operator/test_growth.py tells it",
+    "docs/OPERATOR.md: Growth (2)": "copies every byte of a fleet; tests/simulation/operator/test_rebuild.py tells it",
     "docs/HACKING.md: Hacking": "the targets of the Makefile, of which CI runs `test`, and `test` the others' parts",
     "docs/PIPELINE.md: Executors on Kubernetes": "needs a service account that may start pods; argued on the page",
 }

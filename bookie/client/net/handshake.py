@@ -37,7 +37,10 @@ class Handshake:
         self._user = options.sasl_user
         self._password = options.sasl_password
         self._tls: Tls | None = None
+        # What a bookie without TLS answers to START_TLS, as Java's does (spec/wire.md#W41).
+        self._taken_for_plain: tuple[Status, ...] = ()
         if options.tls is not None:
+            self._taken_for_plain = (Status.EBADREQ,) if options.tls.may_be_plain else ()
             self._tls = world.network.load_tls(options.tls, is_server=False)
 
     @property
@@ -68,8 +71,10 @@ class Handshake:
 
     async def _encrypt(self, conversation: "_Conversation", tls: Tls, deadline_ns: int) -> None:
         refused = "it has no TLS, and this client speaks to no bookie without TLS"
-        await conversation.ask(StartTlsRequest(0, v3.VERSION), StartTlsResponse, "START_TLS", refused)
-        await conversation.stream.start_tls(tls, deadline_ns)
+        request = StartTlsRequest(0, v3.VERSION)
+        answer = await conversation.ask(request, StartTlsResponse, "START_TLS", refused, taken=self._taken_for_plain)
+        if answer.status is Status.EOK:
+            await conversation.stream.start_tls(tls, deadline_ns)
 
     async def _authenticate(self, conversation: "_Conversation") -> None:
         cnonce = self._world.entropy.token(_NONCE_SIZE).hex()
@@ -94,16 +99,19 @@ class _Conversation:
         self._frames = FrameSplitter()
         self._next_txn = _TXN_FIRST
 
-    async def ask(self, request: Request, expected: type[R], name: str, refused: str) -> R:
-        """Send `request`; return its answer, with status EOK. Raises Unauthorized with the text `refused` for another
-        status, BookieUnavailable when the connection ends, BadInput for anything but an answer to `request`.
+    async def ask(
+        self, request: Request, expected: type[R], name: str, refused: str, *, taken: tuple[Status, ...] = ()
+    ) -> R:
+        """Send `request`; return its answer, with status EOK or one of `taken`. Raises Unauthorized with the text
+        `refused` for another status, BookieUnavailable when the connection ends, BadInput for anything but an answer
+        to `request`.
         """
         self.asked = name
         request.txn = self._next_txn
         self._next_txn += 1
         self.stream.write(v3.pack_request(request))
         answer = await self._answer(request.txn, name)
-        if answer.status is not Status.EOK:
+        if answer.status is not Status.EOK and answer.status not in taken:
             raise errors.Unauthorized(f"{refused} ({answer.status.name})")
         if not isinstance(answer, expected):
             raise errors.BadInput(f"it answered something else than {name}")

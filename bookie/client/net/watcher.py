@@ -28,18 +28,21 @@ log = logging.getLogger(__name__)
 # After an error; registrations that changed meanwhile are seen at the next success.
 RETRY_NS = 500 * NS_PER_MS
 ZONE_PROPERTY = "zone"
+MACHINE_PROPERTY = "machine"
 
 
 @dataclass(frozen=True, slots=True)
 class BookieRecord:
     """One registered bookie. `address` None: its record names no bookie endpoint, so that no client can use it. `zone`:
-    its location, a zone or /region/zone. `session`: of the process that registered."""
+    its location, a zone or /region/zone. `session`: of the process that registered.
+    `machine`: the one that it shares with other bookies, or ""."""
 
     bookie_id: BookieId
     address: Address | None
     zone: str
     is_read_only: bool
     session: int = 0
+    machine: str = ""
 
 
 class BookieWatcher:
@@ -62,6 +65,7 @@ class BookieWatcher:
         self._locations = dict(known_locations)
         self._rack_mapping_path = rack_mapping_path
         self._racks: dict[str, str] = {}
+        self._machines: dict[BookieId, str] = {}
         self._changed = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
         self._sessions: dict[BookieId, int] = {}  # the last known, of those that are gone too
@@ -169,13 +173,21 @@ class BookieWatcher:
     def candidates(self) -> list[Candidate]:
         """Return the bookies that may get new ensembles, by id."""
         return [
-            Candidate(record.bookie_id, record.zone)
+            Candidate(record.bookie_id, record.zone, record.machine)
             for _, record in sorted(self.records.items())
             if not record.is_read_only and record.address is not None
         ]
 
+    def placed(self) -> dict[BookieId, Candidate]:
+        """Return where each registered bookie is, also of those that take no writes."""
+        return {each.bookie_id: Candidate(each.bookie_id, each.zone, each.machine) for each in self.records.values()}
+
     def zones(self) -> dict[BookieId, str]:
         return {record.bookie_id: record.zone for record in self.records.values()}
+
+    def machines(self) -> dict[BookieId, str]:
+        """Return the machines of bookies that share one; of a bookie that is away, where it was last."""
+        return self._machines
 
     async def _load_racks(self) -> dict[str, str]:
         """Return the rack mapping as it stands; the last good one while it is unreadable."""
@@ -203,4 +215,6 @@ class BookieWatcher:
         address = None if endpoint is None else Address(endpoint.host, endpoint.port)
         own = info.property(ZONE_PROPERTY)
         location = locations.location_of(bookie_id, address.host if address else "", own, self._racks)
-        return BookieRecord(bookie_id, address, location, is_read_only, stored.owner)
+        machine = info.property(MACHINE_PROPERTY)
+        self._machines[bookie_id] = machine
+        return BookieRecord(bookie_id, address, location, is_read_only, stored.owner, machine)

@@ -11,6 +11,7 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.shared import Shared
+from bookie.quorum.given_up import GivenUp
 from bookie.quorum.reads import ReadOutcome, ReadPlan
 from bookie.wire import messages, v3
 from bookie.wire.digest import Digest
@@ -35,6 +36,7 @@ class EntryRead:
     __slots__ = (
         "_bookies",
         "_digest",
+        "_given_up",
         "_is_recovery",
         "_last_asked",
         "_on_done",
@@ -60,8 +62,11 @@ class EntryRead:
         *,
         negatives_needed: int,
         is_recovery: bool = False,
+        given_up: GivenUp | None = None,
     ) -> None:
-        """`bookies`: the write set of the entry; healthy ones are asked first, in this order."""
+        """`bookies`: the write set of the entry; healthy ones are asked first, in this order. `given_up`: whose
+        "unknown" counts as "no" (of a recovery alone)."""
+        self._given_up = given_up
         self._shared = shared
         self._digest = digest
         self._bookies = shared.pool.by_health(bookies)
@@ -133,6 +138,8 @@ class EntryRead:
                 return
             except errors.DigestMismatch as mismatch:
                 error = errors.DigestMismatch(f"bookie {self._bookies[replica]}: {mismatch}")
+        if self._given_up is not None:
+            error = self._given_up.judged(self._bookies[replica], error)
         outcome = self._plan.failed(error)
         if outcome is ReadOutcome.OPEN:
             if not self._plan.outstanding:

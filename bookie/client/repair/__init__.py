@@ -30,6 +30,14 @@ ledger without an end is recovered before, since nobody knows yet which entries 
 
 What it assumes of others: bookies fence durably before they say so; a bookie that lost data is in limbo and does not
 deny; Java's repairers respect the lock; `write` and `read` keep their own rules, which recovery uses as they are.
-From the top: evacuation -> recovery; evacuation -> replica_copier, replication_lock. `autorecovery` only reads and
-switches what Java's auto-recovery keeps in the metadata store.
+
+*Auto-recovery* (`daemon`) keeps replicas whole without a person. An `auditor`, elected among ours and Java's, marks
+ledgers that lack replicas in Java's queue. Workers (`replication_worker`) take them from there: they fill in place what
+a named bookie lacks, and replace a bookie only when it is lost. What may go wrong: a bookie is away for a restart, so
+each has its delay; the metadata store was out, so nobody is believed lost while more than half are gone; a bookie
+repairs itself, so whoever cannot say what it holds is waited for; a writer is alive, so it gets time to help itself.
+
+From the top: daemon -> auditor, replication_worker -> evacuation -> recovery, replica_copier, replication_lock. Auditor
+and worker share `membership` (who is lost), `holdings` (who holds what) and `marks` (the queue). `autorecovery` only
+reads and switches.
 """

@@ -1,7 +1,7 @@
-"""Reads the records of Java's auto-recovery in the metadata store, and sets its switches.
+"""Reads the records of auto-recovery in the metadata store, and sets its switches.
 
-Auto-recovery runs elsewhere, as an Auditor and ReplicationWorkers in JVMs. This module reads its state and sets its
-switches in Java's forms. Rule: spec/metadata.md#M30. Never: a mark or a lock of our own.
+Auditor and workers run elsewhere, ours (`daemon`) or in JVMs. This module reads their state and sets their switches, in
+Java's forms. Rule: spec/metadata.md#M30. Never: a mark or a lock of its own.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
+from bookie.client.repair.progress_reports import ProgressReports
 from bookie.metadata import paths, repair
 from bookie.metadata.repair import Underreplicated
 from bookie.ports.metadata_store import MetadataStore, find_children, find_data
@@ -30,17 +31,22 @@ class AutoRecovery:
     """Reads and switches the auto-recovery of the cluster at `root`."""
 
     def __init__(self, store: MetadataStore, root: str) -> None:
+        self.reports = ProgressReports(store, root)
         self._store = store
         self._root = root
 
     async def marked(self) -> AsyncIterator[UnderreplicatedLedger]:
         """Every ledger marked as under-replicated, by id."""
         holders = await self.locks()
-        async for path in self._walk(paths.underreplicated_ledgers(self._root)):
-            ledger_id = paths.parse_underreplicated(path)
-            data = await find_data(self._store, path)
+        async for ledger_id in self.ledgers():
+            data = await find_data(self._store, paths.underreplicated(self._root, ledger_id))
             if data is not None:  # else it was repaired meanwhile
                 yield UnderreplicatedLedger(ledger_id, repair.load_underreplicated(data), holders.get(ledger_id, ""))
+
+    async def ledgers(self) -> AsyncIterator[LedgerId]:
+        """The ids of the ledgers that are marked, ascending; marks are not read."""
+        async for path in self._walk(paths.underreplicated_ledgers(self._root)):
+            yield paths.parse_underreplicated(path)
 
     async def locks(self) -> dict[LedgerId, str]:
         """Return the ledgers under repair, each with the worker that repairs it."""
@@ -114,7 +120,7 @@ class AutoRecovery:
         auditor = await self.auditor()
         if auditor is None:
             raise errors.NobodyAudits(
-                "there is no auditor, so nothing was asked: start Java's auto-recovery (`bookkeeper autorecovery`), or"
+                "there is no auditor, so nothing was asked: start auto-recovery (`bookie autorecovery run`), or"
                 " bring what a lost bookie held to others by `bookie cluster recover-bookie`"
             )
         if not await self.is_enabled():

@@ -25,28 +25,28 @@ import contextlib
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId, Life
+from bookie.base.throttle import Throttle
 from bookie.client.net.bookies import BookieClient
-from bookie.client.repair import recovery
-from bookie.client.repair.replica_copier import CONCURRENCY, ReplicaCopier
+from bookie.client.repair import naming, recovery
+from bookie.client.repair.naming import AffectedLedger
+from bookie.client.repair.replica_copier import CONCURRENCY, OnCopied, ReplicaCopier
 from bookie.client.repair.replication_lock import ReplicationLock, locked
 from bookie.client.shared import Shared, schedule_of
 from bookie.metadata import cookie, paths
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import CheckOp
 from bookie.quorum import leaving as rules
 from bookie.quorum.leaving import Fragment
 
 log = logging.getLogger(__name__)
 
-# Records asked for at once while looking for ledgers.
-_LOOK_BATCH = 256
 # Small ledgers cost a few answers of the metadata store each, and it gives many at a time.
-_LEDGERS_AT_ONCE = 16
+LEDGERS_AT_ONCE = 16
 # How often a fragment is begun again because another client or a new bookie changed meanwhile.
 _ATTEMPTS = 20
 _TOKEN_BYTES = 8
@@ -56,61 +56,53 @@ class LedgerStillOpen(BookieError):
     """The ledger is not closed, and the caller did not allow a recovery."""
 
 
-@dataclass(frozen=True, slots=True)
-class AffectedLedger:
-    """A ledger that names any of the leaving bookies. `must_end`: it would be closed first. `problem`: why its record
-    cannot be read, in which case it may name them."""
-
-    ledger_id: LedgerId
-    must_end: bool = False
-    problem: str = ""
-
-
 class Evacuation:
     """Takes the bookies `leaving` out of ledgers. Any number of ledgers may be moved at once.
 
     `may_end`: ledgers without an end are recovered, which fences off their writers. `copier` counts what was copied.
+    `bytes_per_s`: a limit of its own, or one that others share. `ledgers_at_once`, `entries_at_once`: fewer where
+    clients are served beside it. `may_hold`: ledgers IN_RECOVERY of which the bookies may hold entries are recovered
+    too, although they do not name them yet (spec/metadata.md#M41).
     """
 
     def __init__(
-        self, shared: Shared, leaving: Sequence[BookieId], *, bytes_per_s: int | None = None, may_end: bool = True
+        self,
+        shared: Shared,
+        leaving: Sequence[BookieId],
+        *,
+        bytes_per_s: int | Throttle | None = None,
+        may_end: bool = True,
+        ledgers_at_once: int = LEDGERS_AT_ONCE,
+        entries_at_once: int = CONCURRENCY,
+        may_hold: naming.MayHold | None = None,
+        on_copied: OnCopied | None = None,
     ) -> None:
         self._shared = shared
         self._bookies = BookieClient(shared.pool)
         self._leaving = frozenset(leaving)
         self._may_end = may_end
-        self.copier = ReplicaCopier(shared, self._bookies, self._leaving, bytes_per_s)
+        self._may_hold = may_hold
+        self._ledgers_at_once = ledgers_at_once
+        self._entries_at_once = entries_at_once
+        self.copier = ReplicaCopier(
+            shared, self._bookies, self._leaving, bytes_per_s, entries_at_once=entries_at_once, on_copied=on_copied
+        )
 
     # ---- looking -----------------------------------------------------------------------------------------------------
 
-    async def look(self) -> AsyncIterator[AffectedLedger | None]:
-        """Yield, for each ledger that existed before this call, what is to be done for it, or None."""
-        batch: list[LedgerId] = []
-        await self._shared.ledgers.store.sync(self._shared.ledgers.root)
-        async for ledger_id in self._shared.ledgers.iterate():
-            batch.append(ledger_id)
-            if len(batch) == _LOOK_BATCH:
-                for found in await asyncio.gather(*map(self.look_at, batch)):
-                    yield found
-                batch = []
-        for found in await asyncio.gather(*map(self.look_at, batch)):
-            yield found
+    def look(self, *, beside_clients: Clock | None = None) -> AsyncIterator[AffectedLedger | None]:
+        """Yield, for each ledger that existed before this call, what is to be done for it, or None (`naming.look`)."""
+        return naming.look(self._shared.ledgers, self._leaving, beside_clients=beside_clients, may_hold=self._may_hold)
 
     async def look_at(self, ledger_id: LedgerId) -> AffectedLedger | None:
         """Return what is to be done for one ledger, or None."""
-        try:
-            metadata, _ = await self._shared.ledgers.get(ledger_id)
-        except errors.LedgerMissing:
-            return None  # deleted meanwhile
-        except errors.BadInput as error:
-            return AffectedLedger(ledger_id, problem=f"its record cannot be read: {error}")
-        if not rules.is_named(metadata, self._leaving):
-            return None
-        return AffectedLedger(ledger_id, must_end=rules.must_end_first(metadata, self._leaving))
+        return await naming.look_at(self._shared.ledgers, ledger_id, self._leaving, self._may_hold)
 
     # ---- moving ------------------------------------------------------------------------------------------------------
 
-    async def move_many(self, ledger_ids: Iterable[LedgerId], on_moved: Callable[[], None]) -> dict[LedgerId, str]:
+    async def move_many(
+        self, ledger_ids: Iterable[LedgerId], on_moved: Callable[[LedgerId], None]
+    ) -> dict[LedgerId, str]:
         """Move each ledger; return the reason for each that could not be moved. Calls `on_moved` for each of the
         others."""
         turns = iter(ledger_ids)
@@ -123,10 +115,10 @@ class Evacuation:
                 except BookieError as error:
                     left[ledger_id] = str(error)
                 else:
-                    on_moved()
+                    on_moved(ledger_id)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(_LEDGERS_AT_ONCE):
+            for _ in range(self._ledgers_at_once):
                 group.create_task(keep_moving())
         return left
 
@@ -139,22 +131,24 @@ class Evacuation:
         """
         ledgers = self._shared.ledgers
         holder = f"bookie-evacuation-{self._shared.world.entropy.token(_TOKEN_BYTES).hex()}"
-        failures = 0
         with contextlib.suppress(errors.LedgerMissing):  # deleted meanwhile
             async with locked(ledgers.store, ledgers.root, ledger_id, holder) as lock:
-                while failures < _ATTEMPTS:
-                    metadata = await self._ended(ledger_id)
-                    fragment = next(rules.fragments(metadata, self._leaving), None)
-                    if fragment is None:
-                        return
-                    if await self._move_fragment(lock, metadata, fragment):
-                        failures = 0
-                        continue
-                    failures += 1
-                    log.warning("evacuation begins again: metadata or a new bookie changed ledger_id=%d", ledger_id)
-            raise errors.MetadataError(
-                f"ledger {ledger_id}: the metadata changed {_ATTEMPTS} times in a row: try again"
-            )
+                await self.move_under(lock)
+
+    async def move_under(self, lock: ReplicationLock) -> None:
+        """As `move`, for a caller that holds the ledger's lock. Raises LedgerMissing too."""
+        ledger_id, failures = lock.ledger_id, 0
+        while failures < _ATTEMPTS:
+            metadata = await self._ended(ledger_id)
+            fragment = next(rules.fragments(metadata, self._leaving), None)
+            if fragment is None:
+                return
+            if await self._move_fragment(lock, metadata, fragment):
+                failures = 0
+                continue
+            failures += 1
+            log.warning("evacuation begins again: metadata or a new bookie changed ledger_id=%d", ledger_id)
+        raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {_ATTEMPTS} times in a row: try again")
 
     async def _ended(self, ledger_id: LedgerId) -> LedgerMetadata:
         """Return the metadata in which every segment of a leaving bookie has an end; recovers the ledger for that."""
@@ -180,7 +174,7 @@ class Evacuation:
         takers = tuple(dict.fromkeys(replacements.values()))
         lives = await self._lives(takers)
         copies = fragment.copies(schedule, replacements)
-        while batch := list(itertools.islice(copies, CONCURRENCY)):
+        while batch := list(itertools.islice(copies, self._entries_at_once)):
             problems = await asyncio.gather(*(self.copier.copy(ledger_id, metadata, *copy) for copy in batch))
             for problem in problems:
                 if problem is not None:

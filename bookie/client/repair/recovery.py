@@ -5,31 +5,45 @@ says why in this order. Any number of clients may recover one ledger at once.
 """
 
 import asyncio
+import itertools
+import json
 import logging
 from collections.abc import Callable
 
 from bookie.base import errors
-from bookie.base.errors import BookieError
-from bookie.base.ids import LAST_ENTRY, BookieId, EntryId, LedgerId
+from bookie.base.errors import Answer, BookieError
+from bookie.base.ids import INVALID_ENTRY_ID, LAST_ENTRY, BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
 from bookie.client.read.entry_read import Entry, EntryRead
+from bookie.client.repair import remains
 from bookie.client.shared import Shared, digest_of, schedule_of
 from bookie.client.write.acks_confirm import AcksConfirm
 from bookie.client.write.appender import Appender
 from bookie.client.write.ensemble_change import EnsembleChange
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.quorum import ensemble
-from bookie.quorum.recovery import Recovery, RecoveryPhase
+from bookie.quorum import given_up as rules
+from bookie.quorum.given_up import GivenUp
+from bookie.quorum.recovery import READ_AHEAD_MAX, Recovery, RecoveryPhase
 from bookie.wire import messages, v3
 from bookie.wire.messages import Response
 
 log = logging.getLogger(__name__)
 
 CAS_ATTEMPTS = 20
+# Entries below the end that are read for its length, after a loss was accepted.
+_LENGTH_LOOKS_MAX = 64
 
 
-async def recover(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
-    """Close `ledger_id` at its true end if it is not closed yet; return its metadata and version.
+# In the custom metadata of a ledger that was closed after a person gave something up (spec/metadata.md#M49).
+GIVEN_UP_KEY = "bookie.accepted-loss"
+
+
+async def recover(
+    shared: Shared, ledger_id: LedgerId, *, given_up: GivenUp | None = None
+) -> tuple[LedgerMetadata, int]:
+    """Close `ledger_id` at its true end if it is not closed yet; return its metadata and version. `given_up`: what a
+    person accepted to lose.
 
     Raises QuorumNotReached and other retryable errors while too many bookies are unknown (the ledger stays
     IN_RECOVERY), Unauthorized, LedgerMissing, MetadataError, LedgerRecoveryFailed past `recovery_timeout_ms`.
@@ -40,7 +54,9 @@ async def recover(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, 
     # A process that was replaced before the metadata said IN_RECOVERY must not answer for its bookie: its fence and its
     # denial would prove nothing. `look` drops the connections to it.
     await shared.watcher.look(dict.fromkeys(metadata.last_segment.bookies))
-    run = _Attempt(shared, ledger_id, metadata)
+    if given_up is not None:
+        await _refuse_restarted(shared, given_up)
+    run = _Attempt(shared, ledger_id, metadata, given_up)
     try:
         async with asyncio.timeout(shared.options.recovery_timeout_ms / 1000):
             await run.until_closing()
@@ -53,7 +69,42 @@ async def recover(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, 
     finally:
         await run.stop()
     assert run.machine.end is not None
-    return await _end(shared, ledger_id, metadata, version, run.metadata, end=run.machine.end, length=length)
+    recovered = run.metadata
+    if given_up is not None:
+        # A process that begins says "unknown" too, before it knows what is on its disks: only of one that was
+        # registered before and after, every "unknown" came from a bookie that has looked.
+        await _refuse_restarted(shared, given_up)
+        recovered = recovered.with_custom(GIVEN_UP_KEY, _record(shared, given_up, run))
+    return await _end(shared, ledger_id, metadata, version, recovered, end=run.machine.end, length=length)
+
+
+async def _refuse_restarted(shared: Shared, given_up: GivenUp) -> None:
+    """Raise BookieUnavailable unless each bookie that was given up is what it was when it was judged."""
+    await shared.ledgers.store.sync(shared.ledgers.root)  # a ledger that was IN_RECOVERY already was not written to
+    gone = await shared.watcher.look(sorted(given_up.in_doubt | given_up.gone))
+    # It registers at the end of its boot, which may take long; its cookie, or its process, shows before.
+    store, root = shared.ledgers.store, shared.ledgers.root
+    changed = [each for each in sorted(given_up.gone) if each not in gone or await remains.of(store, root, each)]
+    changed += [each for each, session in given_up.sessions if each in gone or shared.watcher.session(each) != session]
+    if changed:
+        raise errors.BookieUnavailable(
+            f"{', '.join(changed)} restarted since it was judged, and may know more now: nothing was decided;"
+            " begin again"
+        )
+
+
+def _record(shared: Shared, given_up: GivenUp, run: "_Attempt") -> bytes:
+    """Return who gave up what, as JSON. `highest`: the highest entry that any bookie still told of."""
+    facts = {
+        "bookies": sorted(given_up.in_doubt | given_up.gone),
+        "by": given_up.by,
+        "reason": given_up.reason,
+        "atMs": shared.world.clock.wall_ms(),
+        "lastEntry": run.machine.end,
+        "highest": run.highest,
+        "lengthKnown": run.is_length_known,
+    }
+    return json.dumps(facts).encode()
 
 
 async def _begin(shared: Shared, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
@@ -98,6 +149,9 @@ async def _end(
             last = recovered.last_segment
             if last != before.last_segment and last.first_entry >= stored.last_segment.first_entry:
                 stored = stored.with_ensemble(last.first_entry, last.bookies)
+            for key, value in recovered.custom:
+                if key == GIVEN_UP_KEY:
+                    stored = stored.with_custom(key, value)
             closed = stored.closed(end, length)
             continue
         log.info("ledger recovered ledger_id=%d last_entry=%d length=%d", ledger_id, end, length)
@@ -108,7 +162,11 @@ async def _end(
 class _Attempt:
     """One recovery from fencing to the known end. Everything but waiting is synchronous."""
 
-    def __init__(self, shared: Shared, ledger_id: LedgerId, metadata: LedgerMetadata) -> None:
+    def __init__(self, shared: Shared, ledger_id: LedgerId, metadata: LedgerMetadata, given_up: GivenUp | None) -> None:
+        self._given_up = given_up
+        self._fence_answers: dict[int, BookieError | None] = {}  # by slot, of a recovery that gives something up
+        self.highest = INVALID_ENTRY_ID  # that a bookie told of when it was fenced
+        self.is_length_known = True
         self.machine = Recovery(schedule_of(metadata), metadata.last_segment.first_entry)
         self.metadata = metadata  # with the ensembles of the write-back, in memory only until the end
         self._read_from = metadata  # spec/wire.md#W54: reads go where the writer wrote
@@ -134,21 +192,45 @@ class _Attempt:
         if self.machine.phase is RecoveryPhase.FAILED:
             assert self.machine.error is not None
             raise self.machine.error
+        end = self.machine.end
+        assert end is not None
+        if self._given_up is not None:
+            await self._look_behind(end)
+        if self._given_up is not None and self.highest > end and not self._given_up.tail:
+            raise errors.GrantRefused(
+                "tail",
+                f"ledger {self._ledger_id}: it would be closed at entry {end}, because entry {end + 1} is given up;"
+                f" entries up to {self.highest}, which a bookie still has, would be given up with it. Save them first"
+                " (`bookie ledger read LEDGER --bookie BOOKIE`), then --give-up-tail",
+            )
+
+    async def _look_behind(self, end: EntryId) -> None:
+        """Find what bookies in doubt still have behind the end: their answer to the fence does not tell it."""
+        for read in self._reads.values():  # that ran ahead of the end
+            read.cancel()
+        self._reads.clear()
+        looks = rules.behind(end, self._schedule.ensemble_size)
+        while batch := list(itertools.islice(looks, READ_AHEAD_MAX)):
+            for read in await asyncio.gather(*(self._read_one(each) for each in batch)):
+                if read.entry is not None:
+                    self.highest = max(self.highest, read.entry_id)
+                elif not read.is_absent:
+                    assert read.error is not None
+                    raise read.error
 
     async def length(self) -> int:
         """Return the ledger's length at its end."""
         end = self.machine.end
         assert end is not None
+        if self._given_up is not None:
+            return await self._length_known(end)
         if not self.machine.is_empty_handed:
             assert self._appender is not None
             return self._appender.adds.lac_length
         if end < 0:
             return 0
         # Nothing followed the LAC, so entry `end` itself must tell.
-        done = asyncio.Event()
-        read = self._reads[end] = self._read(end, lambda _: done.set())
-        self._nudge_later()
-        await done.wait()
+        read = await self._read_one(end)
         if read.is_absent:
             raise errors.LedgerRecoveryFailed(
                 f"ledger {self._ledger_id}: entry {end} was confirmed, and so many of its bookies deny it that an ack"
@@ -158,6 +240,30 @@ class _Attempt:
             raise read.error
         assert read.entry is not None
         return read.entry.length
+
+    async def _length_known(self, end: EntryId) -> int:
+        """Return the length at `end`; where that entry is given up too, the length at the last one that is not."""
+        if not self.machine.is_empty_handed:
+            assert self._appender is not None
+            return self._appender.adds.lac_length
+        for number in range(end, max(INVALID_ENTRY_ID, end - _LENGTH_LOOKS_MAX), -1):
+            read = await self._read_one(EntryId(number))
+            if read.entry is not None:
+                self.is_length_known = number == end
+                return read.entry.length
+            if not read.is_absent:
+                assert read.error is not None
+                raise read.error
+        self.is_length_known = end < 0
+        return 0
+
+    async def _read_one(self, entry_id: EntryId) -> EntryRead:
+        done = asyncio.Event()
+        read = self._reads[entry_id] = self._read(entry_id, lambda _: done.set())
+        self._nudge_later()
+        await done.wait()
+        del self._reads[entry_id]
+        return read
 
     async def stop(self) -> None:
         if self._nudge_timer is not None:
@@ -178,10 +284,32 @@ class _Attempt:
             except errors.DigestMismatch as mismatch:
                 error = mismatch
             else:
+                self.highest = max(self.highest, header.entry_id)
                 self.machine.fenced(slot, EntryId(header.lac))
-        if error is not None:
+        if self._given_up is not None:
+            self._fence_given_up(self._given_up, slot, error)
+        elif error is not None:
             self.machine.fence_failed(slot, error)
         self._advance()
+
+    def _fence_given_up(self, given_up: GivenUp, slot: int, error: BookieError | None) -> None:
+        """Count what is given up only once every other bookie of the ensemble has answered: a denial that is none
+        proves nothing, and whoever is silent may have what was acknowledged (spec/metadata.md#M49)."""
+        self._fence_answers[slot] = error
+        bookies = self._read_from.last_segment.bookies
+        if len(self._fence_answers) < len(bookies):
+            return
+        judged = {
+            each: given_up.judged(bookies[each], said) for each, said in self._fence_answers.items() if said is not None
+        }
+        for each, said in judged.items():
+            if said.answer is Answer.UNKNOWN:
+                self.machine.failed(
+                    errors.QuorumNotReached(f"bookie {bookies[each]} is not given up, and does not answer: {said}")
+                )
+                return
+        for each, said in judged.items():
+            self.machine.fence_failed(each, said)
 
     def _on_read(self, read: EntryRead) -> None:
         del self._reads[read.entry_id]
@@ -257,8 +385,11 @@ class _Attempt:
             entry_id,
             self._read_from.write_set(entry_id),
             on_done,
-            negatives_needed=self._schedule.negative_quorum,
+            negatives_needed=(
+                self._schedule.negative_quorum if self._given_up is None else self._schedule.write_quorum
+            ),
             is_recovery=True,
+            given_up=self._given_up,
         )
         read.start()
         return read

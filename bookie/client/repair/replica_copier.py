@@ -5,11 +5,12 @@ Never: bytes that were not checked against the digest in the metadata.
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.rate import Rate
 from bookie.base.throttle import Throttle
 from bookie.client.net.bookies import BookieClient
 from bookie.client.shared import Shared, digest_of
@@ -19,21 +20,33 @@ from bookie.wire import digest
 # Entries on their way at once, of all ledgers together: at the frame limit 160 MiB.
 CONCURRENCY = 32
 
+OnCopied = Callable[[LedgerId, int], None]
+
 
 class ReplicaCopier:
-    """Copies entries. `entries` and `bytes` count what was copied so far, each copy once. It asks the `leaving` bookies
-    last."""
+    """Copies entries. `entries` and `bytes` count what was copied so far, each copy once; `rate` says how fast. It asks
+    the `leaving` bookies last."""
 
     def __init__(
-        self, shared: Shared, bookies: BookieClient, leaving: Collection[BookieId], bytes_per_s: int | None
+        self,
+        shared: Shared,
+        bookies: BookieClient,
+        leaving: Collection[BookieId],
+        bytes_per_s: int | Throttle | None,
+        *,
+        entries_at_once: int = CONCURRENCY,
+        on_copied: OnCopied | None = None,
     ) -> None:
+        """`on_copied`: hears of each copy, with the ledger and the bytes."""
+        self._on_copied = on_copied
         self.entries = 0
         self.bytes = 0
+        self.rate = Rate()
         self._shared = shared
         self._bookies = bookies
         self._leaving = leaving
-        self._throttle = Throttle(bytes_per_s)
-        self._room = asyncio.Semaphore(CONCURRENCY)
+        self._throttle = bytes_per_s if isinstance(bytes_per_s, Throttle) else Throttle(bytes_per_s)
+        self._room = asyncio.Semaphore(entries_at_once)
 
     async def copy(
         self, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId, targets: Sequence[BookieId]
@@ -77,6 +90,9 @@ class ReplicaCopier:
             await self._bookies.add(bookie_id, ledger_id, entry_id, body, master_key, is_recovery=True)
         self.entries += 1
         self.bytes += len(body)
+        self.rate.add(len(body), self._shared.world.clock.monotonic_ns())
+        if self._on_copied is not None:
+            self._on_copied(ledger_id, len(body))
 
     @contextlib.contextmanager
     def blaming(self, taker: BookieId) -> Iterator[None]:

@@ -9,6 +9,7 @@ the same transaction: `held` makes a change depend on both, `give_back` removes 
 that may be another's. (Java's workers do, since they cannot tell: ZkLedgerUnderreplicationManager.)
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp
 
 _ATTEMPTS = 5
 _GIVE_BACK_ATTEMPTS = 2  # each may take as long as a session does to end
+_GIVE_BACK_S = 1.0  # for both, when the work was cancelled
 
 
 class LockLost(BookieError):
@@ -103,8 +105,15 @@ async def locked(store: MetadataStore, root: str, ledger_id: LedgerId, holder: s
     """
     sign = paths.replication_holder(root, holder)
     lock = ReplicationLock(ledger_id, paths.replication_lock(root, ledger_id), sign, store)
+    patience_s = None
     try:
         await lock.take(holder)
         yield lock
+    except asyncio.CancelledError:
+        # Whoever cancels us may be a bookie that stops and has yet to flush: it cannot wait for a silent store.
+        patience_s = _GIVE_BACK_S
+        raise
     finally:
-        await lock.give_back()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await lock.give_back()

@@ -51,13 +51,29 @@ def operator_name(uid: str, namespace: str) -> str:
 
 
 def server(authority: Authority, uid: str, now: dt.datetime, token: Token) -> Leaf:
-    return _leaf(SERVER, authority, f"bookies {uid}", x509.DNSName(server_name(uid)), now, token)
+    return _leaf(SERVER, authority, f"bookies {uid}", [x509.DNSName(server_name(uid))], now, token)
+
+
+def data_server(authority: Authority, uid: str, hosts: tuple[str, ...], now: dt.datetime, token: Token) -> Leaf:
+    """Return the certificate that the bookies of a cluster show on their data port."""
+    return _leaf(SERVER, authority, f"bookies {uid}", [x509.DNSName(host) for host in hosts], now, token)
+
+
+def has_hosts(certificate: bytes, hosts: tuple[str, ...]) -> bool:
+    """Return True when `certificate`, PEM, names exactly `hosts`."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate).extensions
+        return found.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(
+            x509.DNSName
+        ) == list(hosts)
+    except (ValueError, x509.ExtensionNotFound):
+        return False
 
 
 def client(authority: Authority, name: str, process: str, now: dt.datetime, token: Token) -> Leaf:
     """Return the certificate of one operator process. `name`: from `operator_name`. `process`: the name that people
     read in logs."""
-    return _leaf(CLIENT, authority, process, x509.UniformResourceIdentifier(name), now, token)
+    return _leaf(CLIENT, authority, process, [x509.UniformResourceIdentifier(name)], now, token)
 
 
 def is_due(certificate: bytes, key: bytes, authority: Authority, now: dt.datetime, kind: LeafKind) -> bool:
@@ -80,7 +96,7 @@ def _leaf(
     kind: LeafKind,
     authority: Authority,
     common_name: str,
-    alternative: x509.GeneralName,
+    alternatives: list[x509.GeneralName],
     now: dt.datetime,
     token: Token,
 ) -> Leaf:
@@ -95,7 +111,7 @@ def _leaf(
         .not_valid_after(min(now + kind.lifetime, signer.ends))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([kind.usage]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.key.public_key()), critical=False)
         .sign(signer.key, hashes.SHA256())
     )

@@ -24,6 +24,9 @@ _RANK = (
 )
 assert set(_RANK) == set(Conclusion)
 
+_GIVEN_UP = "StaleVolumeGivenUp"
+ROLLBACK = "Rollback"  # the profile of a repair that keeps what volumes have that went back in time
+
 _IN_TRANSITION = (State.FENCING, State.STAMPING, State.REPLAYING)
 
 
@@ -55,9 +58,11 @@ def weigh(case: BookieCase) -> Evidence:
             "WrongIdentity", f"pod {case.name} calls itself bookie {report.bookie_id}, not {case.bookie_id}"
         )
         return Evidence(held, (), digest=_digest(case, report, ()))
-    findings = tuple(volume.judge(one, report, pod_created_ms=pod.created_ms) for one in case.volumes)
+    node = case.nodes.get(pod.node)
+    findings = tuple(volume.judge(one, report, pod_created_ms=pod.created_ms, node=node) for one in case.volumes)
     group = min(findings, key=lambda finding: _RANK.index(finding.conclusion))
-    group = _compared(group, report)
+    is_given_up = any(finding.reason == _GIVEN_UP for finding in findings)
+    group = _compared(group, report, is_given_up=is_given_up)
     profile = _profile(case, findings) if group.conclusion is Conclusion.LOST_VOLUME else ""
     return Evidence(group, findings, profile, _digest(case, report, findings))
 
@@ -66,12 +71,15 @@ def _nothing(reason: str, message: str) -> Evidence:
     return Evidence(reasons.finding(reason, message), ())
 
 
-def _compared(group: Finding, report: StorageReport) -> Finding:
-    """Return `group`, or something more careful where the bookie's own verdict asks for it."""
+def _compared(group: Finding, report: StorageReport, *, is_given_up: bool) -> Finding:
+    """Return `group`, or something more careful where the bookie's own verdict asks for it. `is_given_up`: a volume
+    went back in time, and the spec gives up what it lacks; its bookie holds itself until a grant says so too."""
     if group.conclusion is Conclusion.HELD and report.state in _IN_TRANSITION:
         # It acts on its own verdict this moment; cookie and volumes are read one after the other and may not match yet.
         return reasons.finding("InTransition", f"the bookie is {report.state.name}; {group.message}")
     if group.conclusion in (Conclusion.MOUNT_MISSING, Conclusion.HELD):
+        return group
+    if is_given_up and group.conclusion is Conclusion.LOST_VOLUME and report.verdict is Verdict.STALE:
         return group
     if report.verdict is not None and report.verdict.is_held:
         return reasons.finding(HELD[report.verdict].reason, report.reason)
@@ -99,6 +107,8 @@ def _compared(group: Finding, report: StorageReport) -> Finding:
 
 def _profile(case: BookieCase, findings: tuple[Finding, ...]) -> str:
     """Return which repair the lost roles need (spec/operator.md#V9), for people and for the bookie's log."""
+    if any(finding.reason == _GIVEN_UP for finding in findings):
+        return ROLLBACK
     lost = {one.role for one, finding in zip(case.volumes, findings, strict=True) if _is_lost(finding)}
     if all(_is_lost(finding) for finding in findings):
         return "Full"

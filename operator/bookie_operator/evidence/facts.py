@@ -6,8 +6,17 @@ does not copy the first.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
-from bookie.ports.admin import Member, RepairStatus, StorageReport, VolumeReport
+from bookie.ports.admin import (
+    DrainStatus,
+    FillStatus,
+    Member,
+    References,
+    RepairStatus,
+    StorageReport,
+    VolumeReport,
+)
 from bookie_operator.model.status import VolumeRecord
 
 # What a bookie said of its volumes longer ago than this proves nothing of them now; it is asked to look again before.
@@ -28,6 +37,28 @@ class ClaimMarks:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimSize:
+    """What a claim asks for, what its volume has, and what Kubernetes says of the way between. Sizes in bytes."""
+
+    requested: Decimal
+    capacity: Decimal  # 0 while it has no volume
+    is_bound: bool = True
+    step: str = ""  # status.allocatedResourceStatuses: ControllerResizeInfeasible, NodeResizePending, ...
+    step_size: Decimal | None = None  # status.allocatedResources: what that step is about
+    conditions: Mapping[str, str] = field(default_factory=dict)  # those that are True: type -> message
+    pending_since_ms: int | None = None  # FileSystemResizePending
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSize:
+    """The API server's last word on a request for `size` (a quota, a class that cannot grow)."""
+
+    size: str
+    words: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimFacts:
     name: str
     uid: str
@@ -35,6 +66,13 @@ class ClaimFacts:
     is_terminating: bool = False
     pv_name: str = ""
     marks: ClaimMarks | None = None
+    retired_at: str = ""  # its bookie left by proof and is forgotten; "" = it did not
+    is_labelled: bool = False  # with this cluster's name: a StatefulSet of ours asked for it, and no person
+    size: ClaimSize | None = None  # None: it cannot be read
+    storage_class: str = ""  # by name; "" = none, or not told
+    access_modes: tuple[str, ...] = ()
+    resource_version: str = ""
+    owners: frozenset[str] = frozenset()  # uids of what it goes with
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +81,7 @@ class PersistentVolumeFacts:
     uid: str
     phase: str = "Bound"
     reclaim_policy: str = "Delete"
+    hostnames: tuple[str, ...] = ()  # of the only nodes that can reach it; () = any can, or it says so otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +98,12 @@ class PodFacts:
     grace_s: int = 30  # its termination grace
     has_ended: bool = False  # for good, by its kubelet's word
     problem: str = ""  # what the kubelet or scheduler says is wrong: "ImagePullBackOff: ..."
+    trouble: str = ""  # the same in one word (gateways/facts.py: TROUBLES); "" = nothing is wrong, or nothing known
     has_certificates: bool = False  # of the admin port; pods of releases before 0.1 have none
     resource_version: str = ""
     ready_since_ms: int | None = None  # by its kubelet; None while it is not ready
     inputs: str = ""  # digest of what the spec said when it was made (resources/inputs.py); "" = nobody noted it
-    image: str = ""  # of its bookie
+    said: str = ""  # fingerprints of the fields of it
     is_bookie_running: bool = False  # its bookie's own container, by its kubelet; `problem` may be of another one
 
 
@@ -83,6 +123,9 @@ class NodeFacts:
     is_ready: bool = True
     ready_since_ms: int = 0
     is_out_of_service: bool = False  # it has the taint by which a person says that it is powered off
+    hostname: str = ""  # its label kubernetes.io/hostname
+    boot_id: str = ""  # of its kernel, anew at each boot; "" = it does not say
+    drained: str = ""  # by what its pods are to leave it ("cordoned", "tainted KEY"); "" = they may stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +141,8 @@ class VolumeCase:
     pv: PersistentVolumeFacts | None = None  # of the live claim; None also when we may not read it
     report: VolumeReport | None = None
     recorded: VolumeRecord | None = None  # from our last status; may be lost
+    may_be_stale: bool = False  # if it went back in time, what it lacks may be given up (repair.staleVolume)
+    may_be_reset: bool = False  # a local disk that its machine emptied may go on by itself (repair.localDiskReset)
 
     @property
     def is_initialised(self) -> bool:
@@ -136,9 +181,15 @@ class BookieCase:
     zone: str | None
     volumes: tuple[VolumeCase, ...]
     is_desired: bool = True  # the spec asks for it; otherwise it was found, and counts all the same
+    is_leaving: bool = False  # its pool has it, and the spec asks for fewer; or it is to be rebuilt
+    is_rebuilt: bool = False  # it leaves to begin anew, on claims as the spec says (plan/rebuild.py)
     is_ours: bool = True  # its id is one that this cluster gives
     other_claims: tuple[ClaimFacts, ...] = ()  # of its pod, by names that no volume of the spec has
     member: Member | None = None  # what the metadata store knows; None when it knows nothing or was not read
+    is_listed: bool = False  # the store was read: `member` None means that it knows nothing
+    drain: DrainStatus | None = None  # of a bookie that leaves, or comes back from it, while it can be asked
+    references: References | None = None  # what a bookie found that was asked in this pass which ledgers name this one
+    references_by: str = ""  # that bookie
     pod: PodFacts | None = None
     report: StorageReport | None = None
     report_problem: str = ""  # why there is no report, as a sentence
@@ -146,3 +197,16 @@ class BookieCase:
     nodes: Mapping[str, NodeFacts | None] = field(default_factory=dict)  # those that were read; None: there is none
     was_replaced_unwatched: bool = False  # the pod that we knew last went away before this operator began to watch
     repair: RepairStatus | None = None
+    fill: FillStatus | None = None  # of a bookie that says it is not whole (StorageReport.whole_since_boot)
+
+    def can_look_into(self, instance_id: str | None) -> bool:
+        """Return True for a bookie that can be asked to read the metadata of all ledgers in this metadata store."""
+        return (
+            self.is_ours
+            and self.pod is not None
+            and self.pod.has_certificates
+            and self.report is not None
+            and self.report.state.serves
+            and self.report.metadata_reachable
+            and self.report.instance_id == instance_id
+        )

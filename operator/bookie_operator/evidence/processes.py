@@ -32,11 +32,14 @@ def follow(case: BookieCase, previous: BookieStatus | None, now_ms: int) -> tupl
     """Return the processes that may run now, oldest first: the live pod's, and those of pods that are gone without
     proof of their end.
 
-    None while there is no record and the bookie has not said whether it has lived.
+    None while there is no record and nobody knows whether the bookie has lived: neither its report nor, of a new one,
+    the metadata store's list.
     """
     known = previous.processes if previous is not None else None
     if known is None and case.report is None:
-        return None
+        if not _is_new(case, previous):
+            return None
+        known = _seen_before(case, previous)
     live = case.pod if case.pod is not None and case.pod.node else None
     found: dict[str, Process] = {one.pod_uid: one for one in known or ()}
     if _has_unseen(case, previous):
@@ -64,10 +67,17 @@ def is_over(one: Process, nodes: Mapping[str, NodeFacts | None], now_ms: int) ->
         return True
     if node.is_out_of_service and not node.is_ready:
         return True
-    if not one.node_uid or not node.is_ready:
-        return False
+    due_ms = _due_ms(one, node)
+    return due_ms is not None and now_ms >= due_ms
+
+
+def _due_ms(one: Process, node: NodeFacts) -> int | None:
+    """Return when the pod's node will have been ready for long enough, if it stays so; None: it is not ready, or
+    nobody knows whether it is the same node."""
+    if one.gone_since is None or not one.node_uid or node.uid != one.node_uid or not node.is_ready:
+        return None
     in_touch_since = max(parse_time(one.gone_since), node.ready_since_ms)
-    return now_ms >= in_touch_since + one.grace_s * 1000 + KUBELET_MARGIN_MS
+    return in_touch_since + one.grace_s * 1000 + KUBELET_MARGIN_MS
 
 
 def doubts(case: BookieCase, processes: tuple[Process, ...] | None) -> tuple[str, ...]:
@@ -85,11 +95,18 @@ def _doubt(case: BookieCase, one: Process) -> str:
         )
     node = one.node or "an unknown node"
     how = "" if one.node in case.nodes else " (nodes cannot be read: chart value nodes.read)"
+    gone = f"pod {case.name} (uid {one.pod_uid}) on node {node} went away without its kubelet's word that it ended{how}"
+    there = case.nodes.get(one.node)
+    due_ms = _due_ms(one, there) if there is not None else None
+    if due_ms is not None:
+        return (
+            f"{gone}: its node is ready, and counts as proof at {format_time(due_ms)} if it stays so; or make sure that"
+            f" it does not run and annotate the BookieCluster with bookie.dev/confirmed-ended={one.pod_uid}"
+        )
     return (
-        f"pod {case.name} (uid {one.pod_uid}) on node {node} went away without its kubelet's word that it ended{how}:"
-        f" bring the node back (ready for the termination grace and two minutes more), or power it off and delete or"
-        f" taint the Node (node.kubernetes.io/out-of-service), or make sure that it does not run and annotate the"
-        f" BookieCluster with bookie.dev/confirmed-ended={one.pod_uid}"
+        f"{gone}: bring the node back (ready for the termination grace and two minutes more), or power it off and"
+        f" delete or taint the Node (node.kubernetes.io/out-of-service), or make sure that it does not run and annotate"
+        f" the BookieCluster with bookie.dev/confirmed-ended={one.pod_uid}"
     )
 
 
@@ -112,6 +129,23 @@ def _has_unseen(case: BookieCase, previous: BookieStatus | None) -> bool:
         return report.incarnation > 0
     waits = report.state in (State.WAITING_GRANT, State.HELD, State.STARTING)
     return waits and case.was_replaced_unwatched and report.boot_epoch > previous.boot_epoch
+
+
+def _is_new(case: BookieCase, previous: BookieStatus | None) -> bool:
+    """Return True when nothing says that the bookie ever lived, and its cookie and registration were looked for."""
+    if previous is not None and (previous.has_lived or previous.incarnation > 0):
+        return False
+    claims = (*(volume.claim for volume in case.volumes), *case.other_claims)
+    is_marked = any(claim is not None and claim.marks is not None for claim in claims)
+    return case.is_listed and case.member is None and not is_marked
+
+
+def _seen_before(case: BookieCase, previous: BookieStatus | None) -> tuple[Process, ...]:
+    """Return the pod that the last pass saw on a node, where it is gone now: nobody followed it yet."""
+    if previous is None or previous.pod_uid is None or previous.node is None:
+        return ()
+    is_live = case.pod is not None and case.pod.uid == previous.pod_uid
+    return () if is_live else (Process(pod_uid=previous.pod_uid, node=previous.node),)
 
 
 def _dated(one: Process, now_ms: int) -> Process:

@@ -47,6 +47,16 @@ _EXPLICIT = (
         "NewVolume", Conclusion.BOOTSTRAP, "{volume} is empty and new: the bookie has no cookie, and no ledger names it"
     ),
     Reason("EmptyVolume", Conclusion.LOST_VOLUME, "{volume} is empty on a new claim, and the bookie has a cookie"),
+    Reason(
+        "LocalDiskWasReset",
+        Conclusion.LOST_VOLUME,
+        "{volume} is empty on a new file system of a local disk, and its machine booted or was made anew since",
+    ),
+    Reason(
+        "StaleVolumeGivenUp",
+        Conclusion.LOST_VOLUME,
+        "{volume} went back in time: what is there is kept, and what it lacks is given up",
+    ),
     Reason("Regenerating", Conclusion.LOST_VOLUME, "{volume} is half regenerated: its regeneration did not end"),
     Reason("MountSuspect", Conclusion.MOUNT_MISSING, "{volume} has a mount that is not proven", "MountNotProven"),
     Reason(

@@ -6,13 +6,13 @@ the facts; Unknown waits for the facts. The text of each reason is in `reasons`.
 
 from bookie.ports.admin import Contents, MountProof, StorageReport, VolumeReport
 from bookie_operator.evidence import reasons
-from bookie_operator.evidence.facts import VolumeCase
+from bookie_operator.evidence.facts import NodeFacts, VolumeCase
 from bookie_operator.evidence.reasons import Finding
 
 
-def judge(case: VolumeCase, report: StorageReport, *, pod_created_ms: int) -> Finding:
+def judge(case: VolumeCase, report: StorageReport, *, pod_created_ms: int, node: NodeFacts | None = None) -> Finding:
     """Return the conclusion on `case`, given the report of the pod that runs on it now. Rules: spec/operator.md#V1 to
-    V8."""
+    V10. `node`: that pod's; None when it was not read."""
     volume = case.report
     if volume is None:
         return _finding("NotReported", case)
@@ -24,11 +24,11 @@ def judge(case: VolumeCase, report: StorageReport, *, pod_created_ms: int) -> Fi
         case Contents.VALID:
             return _valid(case, volume, report)
         case Contents.EMPTY:
-            return _empty(case, volume, report, pod_created_ms)
+            return _empty(case, volume, report, pod_created_ms, node)
         case Contents.REGENERATING:
             return _finding("Regenerating" if report.cookie_present else "CookieMissingInMetadata", case)
         case Contents.STALE:
-            return _finding("StaleVolume", case, volume.why)
+            return _stale(case, volume, report)
         case Contents.FOREIGN:
             return _finding("ForeignVolume", case, volume.why)
         case _:
@@ -63,10 +63,42 @@ def _valid(case: VolumeCase, volume: VolumeReport, report: StorageReport) -> Fin
     return _finding("Valid" if case.is_initialised else "Reattached", case)
 
 
-def _empty(case: VolumeCase, volume: VolumeReport, report: StorageReport, pod_created_ms: int) -> Finding:
+def _stale(case: VolumeCase, volume: VolumeReport, report: StorageReport) -> Finding:
+    """Judge a volume that went back in time (spec/operator.md#V11)."""
+    doubt = _unproven_age(case, volume, report)
+    if doubt:
+        return _finding("StaleVolume", case, "; ".join(word for word in (volume.why, doubt) if word))
+    return _finding("StaleVolumeGivenUp", case, volume.why)
+
+
+def _unproven_age(case: VolumeCase, volume: VolumeReport, report: StorageReport) -> str:
+    """Return why a volume that went back in time is not given up; "" when it is.
+
+    The proof is outside the node: the metadata store knows a later life, or a later boot of the same life, than the
+    volume's sentinel. A store that was itself set back proves nothing, and the claim's mark tells of that.
+    """
+    mark, claim = volume.sentinel, case.claim
+    if not case.may_be_stale:
+        return "bring the newer volume back, or set spec.repair.staleVolume to Repair"
+    if claim is None or claim.is_terminating:
+        return "somebody is deleting its claim"
+    if not report.metadata_reachable or not report.cookie_present:
+        return "the bookie has no cookie, or cannot ask the metadata store for it"
+    if claim.marks is not None and claim.marks.incarnation > report.incarnation:
+        return f"the claim says incarnation {claim.marks.incarnation}, the metadata store {report.incarnation}"
+    if mark is None or mark.bookie_id != report.bookie_id:
+        return "it has no sentinel of this bookie"
+    if (mark.incarnation, mark.boot_epoch) >= (report.incarnation, report.boot_epoch):
+        return "the metadata store does not know a later boot than the volume"
+    return ""
+
+
+def _empty(
+    case: VolumeCase, volume: VolumeReport, report: StorageReport, pod_created_ms: int, node: NodeFacts | None
+) -> Finding:
     assert case.claim is not None
     if case.is_initialised:
-        return _empty_but_initialised(case, volume)
+        return _empty_but_initialised(case, volume, report, node)
     if not report.metadata_reachable:
         return _finding("MetadataUnreachable", case)
     if not report.cookie_present:
@@ -80,12 +112,49 @@ def _empty(case: VolumeCase, volume: VolumeReport, report: StorageReport, pod_cr
     return _finding("EmptyVolume", case)
 
 
-def _empty_but_initialised(case: VolumeCase, volume: VolumeReport) -> Finding:
-    """Judge an empty volume whose claim had data. Only a person decides here (rows 9 to 11; localDiskReset: Auto comes
-    later)."""
+def _empty_but_initialised(
+    case: VolumeCase, volume: VolumeReport, report: StorageReport, node: NodeFacts | None
+) -> Finding:
+    """Judge an empty volume whose claim had data. A person decides, but for a local disk that its machine emptied where
+    the spec says so (spec/operator.md#V10)."""
     if case.known_fsid in ("", volume.mount.fsid):
         return _finding("WipedInPlace", case, volume.why)
-    return _finding("ResetLocalDisk" if case.is_local_disk else "EmptyButInitialized", case, volume.why)
+    if not case.is_local_disk:
+        return _finding("EmptyButInitialized", case, volume.why)
+    if doubt := _unproven_reset(case, volume, report, node):
+        return _finding("ResetLocalDisk", case, doubt)
+    return _finding("LocalDiskWasReset", case)
+
+
+def _unproven_reset(case: VolumeCase, volume: VolumeReport, report: StorageReport, node: NodeFacts | None) -> str:
+    """Return what is missing for the proof that its machine emptied this local disk; "" when nothing is.
+
+    An instance store is empty after the machine was stopped, a host after it was made anew: never while the same kernel
+    runs on. So another file system alone proves nothing: somebody may have formatted the disk, or swapped it.
+    """
+    was = case.recorded
+    if not case.may_be_reset:
+        return "if its data is really lost, delete the claim and the pod, or set spec.repair.localDiskReset to Auto"
+    if case.claim is None or case.claim.is_terminating:
+        return "somebody is deleting its claim"
+    if not report.metadata_reachable or not report.cookie_present:
+        return "the bookie has no cookie, or cannot ask the metadata store for it"
+    if volume.mount.proof is not MountProof.PROVEN or not volume.mount.fsid:
+        return "its file system is not one of its own"
+    if was is None or was.pvc_uid != case.claim.uid or not was.node_uid:
+        return "nobody recorded on which machine it was"
+    if node is None:
+        return "the operator cannot read the pod's Node"
+    if node.name != was.node and (not was.hostname or node.hostname != was.hostname):
+        return f"its pod runs on {node.name}, and the disk was on {was.node}"
+    # A Node object that was deleted and registered anew is another one under the same kernel.
+    if node.uid != was.node_uid and not (was.boot_id and node.boot_id == was.boot_id):
+        return ""
+    if not was.boot_id or not node.boot_id:
+        return f"nobody recorded in which boot of {node.name} it was"
+    if node.boot_id == was.boot_id:
+        return f"{node.name} has not booted since, so that a person formatted or swapped the disk"
+    return ""
 
 
 def _empty_without_cookie(case: VolumeCase, report: StorageReport) -> Finding:

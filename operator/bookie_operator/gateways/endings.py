@@ -61,14 +61,30 @@ async def _complete(
     if processes.unseen(case) in confirmed:
         ended.add(processes.UNSEEN)
     wanted = {one.node for one in known if one.pod_uid not in ended | {live} and one.node}
-    if case.pod is not None and case.pod.node and live not in {one.pod_uid for one in known if one.node_uid}:
+    is_new = live not in {one.pod_uid for one in known if one.node_uid}
+    if case.pod is not None and case.pod.node and (is_new or _matters(cluster)):
         wanted.add(case.pod.node)
+    if case.pod is None or not case.pod.node:
+        # Whether the nodes of its local disks are gone decides about them.
+        records = [volume.recorded for volume in case.volumes if volume.is_local_disk and volume.recorded is not None]
+        wanted |= {recorded.node for recorded in records if recorded.node}
     return replace(
         case,
         ended=frozenset(ended),
         nodes=await nodes.read(wanted),
         was_replaced_unwatched=any(one.gone_since is None and not endings.has_seen(one.pod_uid) for one in known),
     )
+
+
+def _matters(cluster: Cluster) -> bool:
+    """Return True when each pass must know what becomes of the nodes. Otherwise it costs a call for each bookie and
+    pass, for nothing."""
+    has_local_disks = any(
+        volume.is_local_disk for _, shape in cluster.spec.shapes() for _, volume in shape.storage.by_role()
+    )
+    # Of a node that is drained all its bookies go (spec/operator.md#N8), whatever their disks are.
+    is_shared = cluster.spec.shares_nodes
+    return has_local_disks or is_shared or cluster.spec.disruption.on_drain == "ReadOnlyFirst"
 
 
 class _Nodes:

@@ -3,12 +3,33 @@ absent."""
 
 from collections.abc import Iterable
 
-from bookie_operator.evidence.facts import ClaimFacts, ClaimMarks, NodeFacts, PersistentVolumeFacts, PodFacts
+from bookie.base.errors import BadInput
+from bookie_operator.evidence.facts import (
+    ClaimFacts,
+    ClaimMarks,
+    ClaimSize,
+    NodeFacts,
+    PersistentVolumeFacts,
+    PodFacts,
+)
 from bookie_operator.model import names
-from bookie_operator.model.values import parse_time, parse_time_or_0
+from bookie_operator.model.values import parse_quantity, parse_time, parse_time_or_0
 from bookie_operator.resources.common import Manifest
 
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+# By these a cluster-autoscaler and Karpenter (present and older releases) say that a node goes.
+_DRAIN_TAINTS = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
+_HOSTNAME = "kubernetes.io/hostname"
+# By the kubelet's words for a container that does not run.
+TROUBLES = {
+    **dict.fromkeys(
+        ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"),
+        "ImageNotPulled",
+    ),
+    **dict.fromkeys(("CreateContainerConfigError", "CreateContainerError", "RunContainerError"), "ContainerNotMade"),
+    **dict.fromkeys(("CrashLoopBackOff", "Error", "OOMKilled", "StartError"), "Crashing"),
+}
+_MOUNT_EVENTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 _LAST_WORDS_MAX = 300  # of what a container said before it ended: the end of it has the error
 _WAITING_IS_NORMAL = ("ContainerCreating", "PodInitializing")
 
@@ -29,20 +50,14 @@ def pod(manifest: Manifest) -> PodFacts:
         grace_s=int((manifest.get("spec") or {}).get("terminationGracePeriodSeconds") or 30),
         has_ended=has_ended(manifest),
         problem=_problem(status, conditions),
+        trouble=_trouble(status, conditions),
         has_certificates=any(
             volume.get("name") == names.ADMIN_VOLUME for volume in (manifest.get("spec") or {}).get("volumes") or ()
         ),
         resource_version=metadata.get("resourceVersion") or "",
         ready_since_ms=_ready_since_ms(conditions.get("Ready") or {}),
         inputs=(metadata.get("annotations") or {}).get(names.INPUTS) or "",
-        image=next(
-            (
-                str(container.get("image") or "")
-                for container in (manifest.get("spec") or {}).get("containers") or ()
-                if container.get("name") == names.CONTAINER
-            ),
-            "",
-        ),
+        said=(metadata.get("annotations") or {}).get(names.SAID) or "",
         is_bookie_running=any(
             container.get("name") == names.CONTAINER and "running" in (container.get("state") or {})
             for container in status.get("containerStatuses") or ()
@@ -82,7 +97,18 @@ def node(manifest: Manifest) -> NodeFacts:
         is_out_of_service=any(
             taint.get("key") == _OUT_OF_SERVICE for taint in (manifest.get("spec") or {}).get("taints") or ()
         ),
+        hostname=(manifest["metadata"].get("labels") or {}).get(_HOSTNAME) or "",
+        boot_id=((manifest.get("status") or {}).get("nodeInfo") or {}).get("bootID") or "",
+        drained=_drained(manifest.get("spec") or {}),
     )
+
+
+def _drained(spec: Manifest) -> str:
+    """Return by what the pods of a node are to leave it; "" when they may stay."""
+    found = [
+        taint["key"] for taint in spec.get("taints") or () if taint.get("key") in (*_DRAIN_TAINTS, _OUT_OF_SERVICE)
+    ]
+    return f"tainted {found[0]}" if found else "cordoned" if spec.get("unschedulable") else ""
 
 
 def config_maps(spec: object) -> set[str]:
@@ -118,6 +144,26 @@ def _problem(status: Manifest, conditions: dict[str, Manifest]) -> str:
     return f"{status.get('reason')}: {status.get('message', '')}" if status.get("reason") else ""
 
 
+def _trouble(status: Manifest, conditions: dict[str, Manifest]) -> str:
+    """Return in one word what keeps the pod's containers from running; "" when nothing is known to."""
+    if (conditions.get("PodScheduled") or {}).get("status") == "False":
+        return "NotScheduled"
+    for container in status.get("containerStatuses") or ():
+        state = container.get("state") or {}
+        waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
+        if word := TROUBLES.get(waiting.get("reason") or "") or TROUBLES.get(ended.get("reason") or ""):
+            return word
+        if waiting and ((container.get("lastState") or {}).get("terminated") or {}).get("exitCode"):
+            return "Crashing"
+    return ""
+
+
+def mount_problem(events: Iterable[Manifest]) -> str:
+    """Return the newest word of the kubelet or the attacher about a volume that it cannot bring to a pod; "" when there
+    is none."""
+    return newest_note(one for one in events if one.get("reason") in _MOUNT_EVENTS)
+
+
 def _end(terminated: Manifest) -> str:
     """Return how a container ended last: its exit code, and its own last words; "" when it has not ended."""
     if terminated.get("exitCode") is None:
@@ -132,6 +178,19 @@ def job_problem(manifest: Manifest) -> str:
         if entry.get("type") in ("Failed", "FailureTarget") and entry.get("status") == "True":
             return f"{entry.get('reason', 'Failed')}: {entry.get('message', '')}"
     return ""
+
+
+def deployment_problem(manifest: Manifest) -> str:
+    """Return what the Deployment controller says of one that cannot make its pods (a quota, a policy)."""
+    for entry in (manifest.get("status") or {}).get("conditions") or ():
+        if entry.get("type") == "ReplicaFailure" and entry.get("status") == "True":
+            return f"{entry.get('reason', 'ReplicaFailure')}: {entry.get('message', '')}"
+    return ""
+
+
+def is_of_autorecovery(pod: Manifest) -> bool:
+    labels = pod["metadata"].get("labels") or {}
+    return bool(labels.get(names.LABEL_COMPONENT) == names.COMPONENT_AUTORECOVERY)
 
 
 def is_of_job(pod: Manifest, job: str) -> bool:
@@ -163,7 +222,33 @@ def claim(manifest: Manifest) -> ClaimFacts:
         is_terminating="deletionTimestamp" in metadata,
         pv_name=(manifest.get("spec") or {}).get("volumeName") or "",
         marks=_marks(metadata.get("annotations") or {}),
+        retired_at=(metadata.get("annotations") or {}).get(names.RETIRED_AT) or "",
+        is_labelled=names.LABEL_CLUSTER in (metadata.get("labels") or {}),
+        size=_size(manifest.get("spec") or {}, manifest.get("status") or {}),
+        storage_class=(manifest.get("spec") or {}).get("storageClassName") or "",
+        access_modes=tuple((manifest.get("spec") or {}).get("accessModes") or ()),
+        resource_version=metadata.get("resourceVersion") or "",
+        owners=frozenset(str(one.get("uid")) for one in metadata.get("ownerReferences") or ()),
     )
+
+
+def _size(spec: Manifest, status: Manifest) -> ClaimSize | None:
+    """Return the sizes of a claim; None when one of them is no quantity that the operator can read."""
+    conditions = {one.get("type"): one for one in status.get("conditions") or () if one.get("status") == "True"}
+    tried = (status.get("allocatedResources") or {}).get("storage")
+    pending = conditions.get("FileSystemResizePending")
+    try:
+        return ClaimSize(
+            requested=parse_quantity(str(((spec.get("resources") or {}).get("requests") or {})["storage"])),
+            capacity=parse_quantity(str((status.get("capacity") or {}).get("storage") or "0")),
+            is_bound=status.get("phase") == "Bound",
+            step=str((status.get("allocatedResourceStatuses") or {}).get("storage") or ""),
+            step_size=parse_quantity(str(tried)) if tried is not None else None,
+            conditions={str(kind): str(one.get("message") or "") for kind, one in conditions.items()},
+            pending_since_ms=parse_time_or_0(pending.get("lastTransitionTime")) if pending is not None else None,
+        )
+    except (BadInput, KeyError):
+        return None
 
 
 def _marks(annotations: dict[str, str]) -> ClaimMarks | None:
@@ -188,4 +273,20 @@ def persistent_volume(manifest: Manifest) -> PersistentVolumeFacts:
         uid=manifest["metadata"]["uid"],
         phase=(manifest.get("status") or {}).get("phase") or "",
         reclaim_policy=(manifest.get("spec") or {}).get("persistentVolumeReclaimPolicy") or "Retain",
+        hostnames=_hostnames(manifest.get("spec") or {}),
     )
+
+
+def _hostnames(spec: Manifest) -> tuple[str, ...]:
+    """Return the host names that a volume is tied to: those of a rule that names hosts, and nothing else, in each
+    term. () where it is told in any other way: who relies on a volume's place must then know nothing."""
+    terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or ()
+    found: list[str] = []
+    for term in terms:
+        rules: list[Manifest] = term.get("matchExpressions") or []
+        if len(rules) != 1 or term.get("matchFields"):
+            return ()
+        if rules[0].get("key") != _HOSTNAME or rules[0].get("operator") != "In":
+            return ()
+        found += rules[0].get("values") or ()
+    return tuple(dict.fromkeys(found))

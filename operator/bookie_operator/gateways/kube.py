@@ -5,6 +5,7 @@ a KubeError that says what was asked and what the API server answered.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
@@ -17,12 +18,15 @@ from bookie_operator.model import names
 
 Manifest = dict[str, Any]
 CALL_DEADLINE_S = 10.0
+RETRY_AFTER_MAX_MS = 120_000  # a number that is wrong must not make a fleet unattended for hours
 
 
 class KubeError(BookieError):
     """The API server refused, or could not be reached (status 0)."""
 
-    def __init__(self, what: str, status: int, message: str) -> None:
+    def __init__(self, what: str, status: int, message: str, retry_after_ms: int = 0) -> None:
+        """`retry_after_ms`: how long the API server asks us to wait (429, 503); 0 = it does not say."""
+        self.retry_after_ms = retry_after_ms
         super().__init__(f"{what}: {message}" if status == 0 else f"{what}: {status} {message}")
         self.http_status = status
 
@@ -53,7 +57,9 @@ class Resource:
 
 RESOURCES: dict[str, Resource] = {
     names.KIND: Resource(f"/apis/{names.API_VERSION}", names.PLURAL),
+    names.OPERATION_KIND: Resource(f"/apis/{names.API_VERSION}", names.OPERATION_PLURAL),
     "StatefulSet": Resource("/apis/apps/v1", "statefulsets"),
+    "Deployment": Resource("/apis/apps/v1", "deployments"),
     "ControllerRevision": Resource("/apis/apps/v1", "controllerrevisions"),
     "Job": Resource("/apis/batch/v1", "jobs"),
     "PodDisruptionBudget": Resource("/apis/policy/v1", "poddisruptionbudgets"),
@@ -93,17 +99,26 @@ class Kube(KubeReader, Protocol):
         """PUT with the resourceVersion in `manifest` as precondition (409 when the object changed)."""
         ...
 
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str) -> None:
+    async def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str, is_orphaning: bool = False
+    ) -> None:
         """Delete exactly that object (409 when it is another one or changed). The objects that it owns go first: it
-        stays, marked as terminating, until they are gone. An absent object counts as deleted."""
+        stays, marked as terminating, until they are gone; with `is_orphaning` they stay, without an owner. An absent
+        object counts as deleted."""
         ...
 
 
 class ApiServer:
     """The API server, reached by the transport of kubernetes.aio. Use as an async context manager."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        asked: Callable[[str, str, int], None] = lambda _verb, _kind, _code: None,
+    ) -> None:
+        """`asked`: hears of every call its HTTP verb, kind and status (0 = no answer)."""
         self._client = ApiClient(configuration)
+        self._asked = asked
 
     async def __aenter__(self) -> "ApiServer":
         return self
@@ -147,11 +162,13 @@ class ApiServer:
         namespace = metadata.get("namespace", "")
         return _present(await self._ask("PUT", manifest["kind"], namespace, metadata["name"], body=manifest))
 
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str) -> None:
+    async def delete(
+        self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str, is_orphaning: bool = False
+    ) -> None:
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "propagationPolicy": "Foreground",
+            "propagationPolicy": "Orphan" if is_orphaning else "Foreground",
             "preconditions": {"uid": uid, "resourceVersion": resource_version},
         }
         await self._ask("DELETE", kind, namespace, name, body=options, absent_is_none=True)
@@ -182,12 +199,14 @@ class ApiServer:
             response = await self._client.call_api(*call, _request_timeout=CALL_DEADLINE_S)
             data = await response.read()  # type: ignore[no-untyped-call]
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self._asked(method, kind, 0)
             raise KubeError(what, 0, f"the API server cannot be reached: {error or type(error).__name__}") from error
+        self._asked(method, kind, response.status)
         if response.status == 404 and absent_is_none:
             return None
         if not 200 <= response.status <= 299:
             refused = KubeForbidden if response.status == 403 else KubeError
-            raise refused(what, response.status, _message(data))
+            raise refused(what, response.status, _message(data), _retry_after_ms(response.headers.get("Retry-After")))
         answer: Manifest = json.loads(data)
         return answer
 
@@ -203,6 +222,12 @@ def _path(kind: str, namespace: str, name: str, subresource: str) -> str:
     if subresource:
         path += f"/{subresource}"
     return path
+
+
+def _retry_after_ms(header: str | None) -> int:
+    """Return the milliseconds of a Retry-After header in seconds; 0 for none, and for a date, which no API server
+    sends."""
+    return min(int(header) * 1_000, RETRY_AFTER_MAX_MS) if header and header.isascii() and header.isdigit() else 0
 
 
 def _message(data: bytes) -> str:

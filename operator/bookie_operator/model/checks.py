@@ -9,10 +9,22 @@ import re
 from collections.abc import Iterator
 
 from bookie_operator.model import rules
-from bookie_operator.model.spec import BookieClusterSpec, Regeneration
+from bookie_operator.model.spec import BookieClusterSpec, NetworkSpec, Pool, Regeneration, RolloutSpec
 from bookie_operator.model.values import parse_duration
 
-_RULES = (*rules.ROOT, *rules.SPEC, *rules.QUORUM, *rules.STORAGE, *rules.PORTS)
+_RULES = (
+    *rules.ROOT,
+    *rules.SPEC,
+    *rules.POOL,
+    *rules.POOL_STORAGE,
+    *rules.QUORUM,
+    *rules.STORAGE,
+    *rules.PORTS,
+    *rules.NETWORK,
+    *rules.SECURITY,
+    *rules.ROLLOUT,
+)
+_WINDOW_MAX_MS = 7 * 24 * 3_600_000
 # By the rule's name, so that a new rule may stand anywhere in its list.
 _SAID = {rule.name: rule.message for rule in _RULES if rule.name}
 
@@ -31,10 +43,14 @@ def _broken_name(name: str) -> Iterator[str]:
 
 def _broken(spec: BookieClusterSpec) -> Iterator[str]:
     quorum = spec.quorum
-    if spec.replicas < quorum.ensemble_size:
+    if (spec.replicas is None) == (spec.pools is None):
+        yield _SAID["replicasOrPools"]
+    if spec.replicas is not None and spec.replicas < quorum.ensemble_size:
         yield _SAID["replicasOfEnsemble"]
-    if spec.zones is not None and spec.replicas < len(spec.zones):
+    if spec.zones is not None and spec.replicas is not None and spec.replicas < len(spec.zones):
         yield _SAID["replicasOfZones"]
+    if spec.pools is not None:
+        yield from _broken_pools(spec, spec.pools)
     if quorum.ensemble_size < quorum.write_quorum:
         yield _SAID["writeQuorum"]
     if quorum.write_quorum < quorum.ack_quorum:
@@ -47,7 +63,63 @@ def _broken(spec: BookieClusterSpec) -> Iterator[str]:
     if spec.repair.regeneration is Regeneration.BOOKIE_LOCAL and spec.lifecycle.deletion_protection:
         yield _SAID["bookieLocal"]
     yield from _broken_storage(spec)
-    ports = spec.network.ports
+    if spec.security.tls.client_certificates and spec.security.tls.secret_name is None:
+        yield _SAID["tlsClients"]
+    if spec.security.authentication.mode != "Disabled" and spec.security.authentication.secret_name is None:
+        yield _SAID["authenticationSecret"]
+    yield from _broken_network(spec.network)
+    yield from _broken_windows(spec.rollout)
+
+
+def _broken_windows(rollout: RolloutSpec) -> Iterator[str]:
+    lasting_ms = [parse_duration(window.duration) for window in rollout.windows]
+    if any(one // 1_000 < rollout.max_seconds_per_bookie for one in lasting_ms):
+        yield _SAID["windowTooShort"]
+    if any(one > _WINDOW_MAX_MS for one in lasting_ms):
+        yield _SAID["windowTooLong"]
+
+
+def _broken_pools(spec: BookieClusterSpec, pools: tuple[Pool, ...]) -> Iterator[str]:
+    if spec.zones is not None:
+        yield _SAID["poolsOrZones"]
+    if spec.size < spec.quorum.ensemble_size:
+        yield _SAID["poolsOfEnsemble"]
+    if spec.size > rules.BOOKIES_MAX:
+        yield _SAID["poolsMost"]
+    if spec.shares_nodes:
+        yield from _broken_sharing(spec, pools)
+    for pool in pools:
+        own = spec.of(pool.name).storage
+        if pool.storage is None:
+            continue
+        if len(own.index.volumes) not in (0, len(own.ledgers.volumes)):
+            yield _SAID["poolIndexVolumes"]
+        volume_names = [volume.name for _, volume in own.by_role()]
+        if len(set(volume_names)) < len(volume_names):
+            yield _SAID["poolVolumeNames"]
+        if any(name.startswith(rules.RESERVED_VOLUMES) for name in volume_names):
+            yield _SAID["poolReservedVolumes"]
+
+
+def _broken_sharing(spec: BookieClusterSpec, pools: tuple[Pool, ...]) -> Iterator[str]:
+    if spec.placement.anti_affinity != "Required":
+        yield _SAID["perNodeAffinity"]
+    # In a ring of E slots one node may have every WQth alone, so that no write set has two copies there.
+    quorum = spec.quorum
+    if quorum.write_quorum <= quorum.ensemble_size:
+        slots_of_node = quorum.ensemble_size // quorum.write_quorum
+        if sum(pool.nodes_min for pool in pools) * slots_of_node < quorum.ensemble_size:
+            yield _SAID["perNodeHosts"]
+
+
+def _broken_network(network: NetworkSpec) -> Iterator[str]:
+    policy, families = network.ip_family_policy, network.ip_families
+    wanted = {"SingleStack": 1, "RequireDualStack": 2}.get(policy or "", 0)
+    if families and len(families) != wanted:
+        yield _SAID["ipFamilies"]
+    if len(set(families)) < len(families):
+        yield _SAID["ipFamiliesTwice"]
+    ports = network.ports
     if len({ports.data, ports.admin, ports.admin_tls, ports.metrics}) < 4:
         yield _SAID["ports"]
 
@@ -55,7 +127,7 @@ def _broken(spec: BookieClusterSpec) -> Iterator[str]:
 def _broken_storage(spec: BookieClusterSpec) -> Iterator[str]:
     storage = spec.storage
     if not storage.journal_write_data:
-        if storage.acknowledge_no_journal is None and len(spec.zones or ()) < 3:
+        if storage.acknowledge_no_journal is None and len(spec.zone_names) < 3:
             yield _SAID["noJournal"]
         if parse_duration(spec.lifecycle.termination_grace) < 120_000:
             yield _SAID["terminationGrace"]

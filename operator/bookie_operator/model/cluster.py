@@ -1,15 +1,16 @@
 """One BookieCluster as it came from the API server: parsed once, with a sentence when it cannot be used."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from bookie.base.errors import BadInput
-from bookie_operator.model import checks, collisions
+from bookie_operator.model import checks, collisions, names
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import BookieClusterStatus
+from bookie_operator.model.values import parse_time_or_0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,14 @@ class Cluster:
     annotations: Mapping[str, str]
     spec: BookieClusterSpec
     status: BookieClusterStatus
+    is_canary: bool = False  # by its label: of the clusters of this operator it rolls out first
+    created_ms: int = 0  # by the API server's clock; 0: not known
+    said: BookieClusterSpec | None = None  # what its user wrote, when `spec` is what worked before (plan/rollback.py)
     is_recalled: bool = False  # `status` has more than is stored in the resource: the record filled it up
+
+    def of(self, pool: str) -> "Cluster":
+        """Return the cluster as it is for the bookies of one pool (spec.pools)."""
+        return replace(self, spec=self.spec.of(pool)) if self.spec.pools is not None else self
 
     @property
     def ref(self) -> ClusterRef:
@@ -60,8 +68,10 @@ def parse(manifest: Mapping[str, Any]) -> Cluster:
         generation=int(metadata.get("generation", 1)),
         resource_version=metadata.get("resourceVersion", ""),
         annotations=dict(metadata.get("annotations") or {}),
+        is_canary=(metadata.get("labels") or {}).get(names.LABEL_CANARY) == "true",
         spec=spec,
         status=parse_status(manifest.get("status")),
+        created_ms=parse_time_or_0(metadata.get("creationTimestamp")),
     )
 
 

@@ -1,7 +1,7 @@
 """Finds names that two clusters of one namespace, or two volumes of one cluster, would both give to their objects.
 Pure.
 
-    StatefulSet  {cluster}-{zone}                      cluster `a` with zone `x-b`, and cluster `a-x` with zone `b`
+    StatefulSet  {cluster}-{zone or pool}              cluster `a` with zone `x-b`, and cluster `a-x` with zone `b`
     claim        {volume}-{cluster}-{zone}-{number}    volume `v` of cluster `a-b`, and volume `v-a` of cluster `b`
 
 Kubernetes joins the parts with the very character that each part may contain, so different parts can make one name.
@@ -21,7 +21,7 @@ def within(manifest: Manifest) -> tuple[str, ...]:
     """Return one sentence for each claim name that two volumes of this one cluster would share."""
     found = Counter(name for _, name in sorted({*_volumes(manifest)}))
     return tuple(
-        f"spec.zones and spec.storage: two volumes would have the claim {name}-0: rename a volume or a zone"
+        f"spec.zones (or pools) and spec.storage: two volumes would have the claim {name}-0: rename a volume or a zone"
         for name, count in found.items()
         if count > 1
     )
@@ -65,7 +65,7 @@ def _owner(claim: Manifest) -> str:
 def _sentence(what: str, why: str) -> str:
     return (
         f"this BookieCluster would use {what}, and {why}. Nothing of this one was made: give it another name, or other"
-        " names of zones or volumes"
+        " names of zones, pools or volumes"
     )
 
 
@@ -77,9 +77,12 @@ def _age(manifest: Manifest) -> tuple[str, str]:
 def _sets(manifest: Manifest) -> Iterator[str]:
     """Return the names of the cluster's StatefulSets. Read from the manifest, not from a model: a cluster whose spec is
     refused now may have had its bookies before."""
+    return (names.stateful_set(manifest["metadata"]["name"], pool.get("name", "")) for pool in _pools(manifest))
+
+
+def _pools(manifest: Manifest) -> Iterable[Manifest]:
     spec = manifest.get("spec") or {}
-    for zone in spec.get("zones") or ({"name": names.POOL_DEFAULT},):
-        yield names.stateful_set(manifest["metadata"]["name"], zone.get("name", ""))
+    return spec.get("pools") or spec.get("zones") or ({"name": names.POOL_DEFAULT},)
 
 
 def _claims(manifest: Manifest) -> Iterator[str]:
@@ -89,8 +92,10 @@ def _claims(manifest: Manifest) -> Iterator[str]:
 
 def _volumes(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Yield (volume, name of its claim without the number)."""
-    storage = (manifest.get("spec") or {}).get("storage") or {}
-    for role in ("journal", "ledgers", "index"):
-        for volume in (storage.get(role) or {}).get("volumes") or ():
-            for name in _sets(manifest):
+    everybodys = (manifest.get("spec") or {}).get("storage") or {}
+    for pool in _pools(manifest):
+        storage = pool.get("storage") or everybodys
+        name = names.stateful_set(manifest["metadata"]["name"], pool.get("name", ""))
+        for role in ("journal", "ledgers", "index"):
+            for volume in (storage.get(role) or {}).get("volumes") or ():
                 yield volume.get("name", ""), names.claim(volume.get("name", ""), name)

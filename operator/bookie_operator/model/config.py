@@ -13,6 +13,7 @@ from bookie.settings.table import SETTINGS
 from bookie.settings.values import Settings, Value
 from bookie_operator.model import rules
 from bookie_operator.model.spec import BookieClusterSpec
+from bookie_operator.model.values import parse_quantity
 
 _ORIGIN = "spec.config"
 _NAME = re.compile(r"[A-Za-z0-9._]+")
@@ -24,7 +25,7 @@ _NEXT = "correct spec.config; the operator rolls nothing of it out meanwhile"
 
 def problems(spec: BookieClusterSpec) -> tuple[str, ...]:
     """Return one sentence for each error in `spec.config`, with the setting and what to try."""
-    found = list(_of_lines(spec.config or {}))
+    found = [*_of_lines(spec.config or {}), *_of_security(spec)]
     if not found:
         found = list(_of_values(spec))
     return (*found, _NEXT) if found else ()
@@ -46,11 +47,26 @@ def _of_lines(config: Mapping[str, str]) -> Iterator[str]:
             yield f"{_ORIGIN}: {name} is not a setting of bookies{hint or ': remove it, or look at its spelling'}"
 
 
+def _of_security(spec: BookieClusterSpec) -> Iterator[str]:
+    security = spec.security
+    for mode, field, settings in (
+        (security.tls.mode, "tls", rules.TLS_CONFIG),
+        (security.authentication.mode, "authentication", rules.AUTHENTICATION_CONFIG),
+    ):
+        for name in sorted(set(settings) & set(spec.config or {})):
+            if mode != "Disabled":
+                yield f"{_ORIGIN}: {name} is set by spec.security.{field}, which is {mode}: remove it"
+
+
 def _of_values(spec: BookieClusterSpec) -> Iterator[str]:
     ports = spec.network.ports
     own = {"bookiePort": ports.data, "adminPort": ports.admin, "metricsPort": ports.metrics}
     said = {setting.key: Value(setting, setting.default, values.DEFAULT) for setting in SETTINGS}
     lines = [(name, str(port), "spec.network.ports") for name, port in own.items()]
+    if spec.repair.copy_rate is not None:
+        lines.append(
+            ("copyRateBytesPerSecond", str(int(parse_quantity(spec.repair.copy_rate))), "spec.repair.copyRate")
+        )
     lines += [(name, text, _ORIGIN) for name, text in (spec.config or {}).items()]
     foreign = values.take(said, lines)
     _, refused = values.judge_foreign(foreign, _ORIGIN, is_told=True)

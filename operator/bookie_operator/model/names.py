@@ -5,21 +5,31 @@ VERSION = "v1alpha1"
 KIND = "BookieCluster"
 PLURAL = "bookieclusters"
 API_VERSION = f"{GROUP}/{VERSION}"
+OPERATION_KIND = "BookieOperation"
+OPERATION_PLURAL = "bookieoperations"
 
 MANAGER = "bookie-operator"  # field manager of children
 STATUS_MANAGER = "bookie-operator-status"
+SIZE_MANAGER = "bookie-operator-size"  # the request of a claim that grows
 IDENTITY_MANAGER = "bookie-operator-identity"  # annotations on claims, and nothing else on them
+# One of its own each: an apply takes away what its manager applied before and does not name now.
+RETIREMENT_MANAGER = "bookie-operator-retirement"  # `retired-at` on claims
+DELETION_MANAGER = "bookie-operator-deletion"  # owner references on claims, and nothing else on them
+SCALE_MANAGER = "bookie-operator-scale"  # the number of a StatefulSet whose zone is not in the spec, or shrinks
 
 LABEL_NAME = "app.kubernetes.io/name"
 LABEL_INSTANCE = "app.kubernetes.io/instance"
 LABEL_COMPONENT = "app.kubernetes.io/component"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_CLUSTER = f"{GROUP}/cluster"
+LABEL_CANARY = f"{GROUP}/rollout-first"  # on a BookieCluster, "true": it rolls out before the others
 LABEL_POOL = f"{GROUP}/pool"
 LABEL_POD_INDEX = "apps.kubernetes.io/pod-index"  # set by the StatefulSet controller
+LABEL_POD_NAME = "statefulset.kubernetes.io/pod-name"  # the same
 MANAGED_BY = "bookie-operator"
 COMPONENT_BOOKIE = "bookie"
 COMPONENT_METADATA = "metadata"
+COMPONENT_AUTORECOVERY = "autorecovery"
 CONTAINER = "bookie"
 
 # The durable identity record of a volume: on the claim, because status disappears with the resource
@@ -30,28 +40,41 @@ MARK_INSTANCE_ID = f"{GROUP}/instance-id"
 MARK_FSID = f"{GROUP}/fsid"
 MARK_PV_UID = f"{GROUP}/pv-uid"
 MARK_CLAIM_UID = f"{GROUP}/claim-uid"  # a copied annotation betrays itself: it names another claim
+# On the claims of a bookie that left by proof and is forgotten: when. Such a claim holds nothing that is needed.
+RETIRED_AT = f"{GROUP}/retired-at"
 
 INPUTS = f"{GROUP}/inputs"  # on pods: digest of what the spec said of them (resources/inputs.py)
+SAID = f"{GROUP}/said"  # on pods: a fingerprint of each field of it
 APPLIED_HASH = f"{GROUP}/applied-hash"  # of the desired object: drift is hash or leaf mismatch
 # On a BookieCluster: comma list of evidence hashes that a person approved (regeneration: Manual).
 APPROVED_EVIDENCE = f"{GROUP}/approved-evidence"
 # The same of pod uids whose process a person knows to have ended (spec/operator.md#G12).
 CONFIRMED_ENDED = f"{GROUP}/confirmed-ended"
+# The uid of this very BookieCluster: its claims may go with it (lifecycle.deletionPolicy; spec/operator.md#C1).
+DELETE_DATA = f"{GROUP}/delete-data"
+# Also there: the operator (`namespace/lease`) that is to keep this cluster, whoever kept it before.
+OPERATOR = f"{GROUP}/operator"
 
 POOL_DEFAULT = "default"  # the one pool of a cluster without zones
 DATA_ROOT = "/bookie"  # volumes are mounted at /bookie/<role>/<volume name>
 SETTINGS_DIR = "/etc/bookie"
 METADATA_VOLUME = "bookie-metadata"
 METADATA_DIR = "/etc/bookie-metadata"
+TLS_VOLUME = "bookie-tls"
+TLS_DIR = "/etc/bookie-tls"
+SASL_VOLUME = "bookie-sasl"
+SASL_DIR = "/etc/bookie-sasl"
 # One name in every namespace, so that the operator's permissions can name it: Kubernetes has no prefixes there. Each
 # cluster of a namespace has keys of its own in it; authorities, with their keys, are in the operator's namespace alone.
 ADMIN_CERTIFICATES = "bookie-admin-certificates"
 ADMIN_AUTHORITIES = "bookie-operator-authorities"
+# The same of the data ports (spec.security.tls without a Secret of the user's).
+DATA_CERTIFICATES = "bookie-data-certificates"
 ADMIN_VOLUME = "bookie-admin-tls"
 ADMIN_TLS_DIR = "/etc/bookie-admin-tls"
 ADMIN_SOCKET = "/tmp/bookie-admin.sock"
 SETTINGS_FILE = "bookie.properties"
-_ORDINAL_DIGITS_MAX = 4
+_ORDINAL_DIGITS_MAX = 4  # fewer than the five characters of chance that end the name of a Deployment's or Job's pod
 RUN_AS = 10001  # user and group of bookie pods; any number but root's
 
 
@@ -111,9 +134,19 @@ def record(cluster: str) -> str:
     return f"{cluster}-record"
 
 
+def data_authority(cluster: str) -> str:
+    """Return the name of the ConfigMap that tells clients which authority vouches for the bookies."""
+    return f"{cluster}-ca"
+
+
 def service_account(cluster: str) -> str:
     return f"{cluster}-bookie"
 
 
 def metadata_job(cluster: str) -> str:
     return f"{cluster}-metadata"
+
+
+def autorecovery(cluster: str) -> str:
+    """Return the name of the Deployment that keeps replicas whole."""
+    return f"{cluster}-autorecovery"

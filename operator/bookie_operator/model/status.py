@@ -5,6 +5,8 @@ each pass would make every pass cause the next one. It may be lost at any time (
 lives on the claims, and what else must not be forgotten is in the record (`resources/record.py`).
 """
 
+from enum import Enum
+
 from pydantic import Field
 from pydantic.config import JsonDict
 
@@ -12,6 +14,7 @@ from bookie_operator.model.base import Model
 from bookie_operator.model.storage import BY_NAME
 
 BY_TYPE: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+CHANGED_MAX = 32  # fields of the spec that are named one by one
 HISTORY_MAX = 20  # not less than the greatest maxPerDay: it is the memory of the brake
 
 
@@ -28,6 +31,9 @@ class OperatorStatus(Model):
     version: str = ""
     epoch: int = 0  # how often this cluster's leader changed; in every grant
     leader: str = ""  # the term that took this epoch
+    owner: str = Field(
+        default="", description="The operator that keeps this cluster: the namespace and name of its lease."
+    )
 
 
 class MetadataStatus(Model):
@@ -40,7 +46,10 @@ class PoolStatus(Model):
     name: str
     zone: str | None = None
     stateful_set: str
-    desired: int
+    desired: int = Field(description="How many bookies the pool has, each with an id of its own.")
+    wanted: int | None = Field(
+        default=None, description="How many the spec asks of it. Those with higher numbers leave."
+    )
     current: int
     ready: int
     updated: int
@@ -65,6 +74,21 @@ class VolumeRecord(Model):
     pv_uid: str = ""
     fsid: str = ""
     incarnation: int
+    node: str = ""  # of a LocalDisk: where it was, when it was valid
+    node_uid: str = ""
+    hostname: str = ""  # that node's label kubernetes.io/hostname
+    boot_id: str = ""  # of that node's kernel then
+
+
+class LostNode(Model):
+    """A bookie that waits for local disks on a node that is gone (spec.repair.lostNode)."""
+
+    node: str
+    since: str  # when it was first found gone, in a row
+    claims: tuple[str, ...] = ()
+    waiting_for: str | None = None  # why these claims are not deleted
+    decided_at: str | None = None  # they are: stored before the first deletion
+    pod_uid: str | None = None  # of the pod that waits for them, and goes with them
 
 
 class VolumeStatus(Model):
@@ -79,6 +103,8 @@ class VolumeStatus(Model):
     verdict: str | None = None
     reason: str | None = None
     recorded: VolumeRecord | None = None
+    capacity: str | None = None  # of the claim's volume, as Kubernetes says it; absent while it has none
+    growth: str | None = None  # how far it is with another size; absent when it has the size of the spec
 
 
 class LedgerCounts(Model):
@@ -98,6 +124,8 @@ class RepairProgress(Model):
     entries_pending: int = -1
     phase_one_ms: int = 0
     blocked_ledgers: int = 0
+    work: int = 0  # grows with every step of the repair
+    moved_at: str | None = None  # when it grew last
 
 
 class Suspicion(Model):
@@ -111,6 +139,16 @@ class Suspicion(Model):
 class ClosedGate(Model):
     name: str
     message: str
+
+
+class Approval(Model):
+    """The operation by which a person allowed a grant that the gates alone would not have given."""
+
+    operation: str
+    uid: str
+    type: str
+    requested_by: str | None = None
+    reason: str = ""
 
 
 class GrantRecord(Model):
@@ -128,6 +166,7 @@ class GrantRecord(Model):
     issued_at: str
     expires_at: str
     issued_by: str
+    approval: Approval | None = None
 
 
 class Process(Model):
@@ -138,6 +177,82 @@ class Process(Model):
     node_uid: str = ""
     grace_s: int = 0  # the pod's termination grace, seconds
     gone_since: str | None = None  # when its pod was first found gone
+
+
+class Departure(Enum):
+    """How far a bookie is that leaves (spec/operator.md#J3)."""
+
+    LEAVING = "Leaving"  # it is to leave, and serves as before
+    DRAINING = "Draining"  # read-only; moves its ledgers away
+    DRAINED = "Drained"  # two readers found no ledger that names it
+    RETIRING = "Retiring"  # it flushes, and its pod goes; a new bookie that never lived goes at once
+    FORGETTING = "Forgetting"  # a peer was asked to delete its cookie
+    FORGOTTEN = "Forgotten"  # no cookie; its claims are kept
+    RECLAIMED = "Reclaimed"  # its claims are being deleted
+
+    @property
+    def is_gone(self) -> bool:
+        return self in (Departure.FORGOTTEN, Departure.RECLAIMED)
+
+    @property
+    def is_near_its_end(self) -> bool:
+        """Return True between the proof and the end of its identity."""
+        return self in (Departure.DRAINED, Departure.RETIRING, Departure.FORGETTING)
+
+
+class ReferenceLook(Model):
+    """One bookie's look for ledgers that name the one that leaves."""
+
+    by: str
+    at: str
+    references: int
+    unreadable: int = 0  # records that nobody can read: they may name it
+    instance_id: str = ""  # of the metadata store that was read
+
+    @property
+    def is_clean(self) -> bool:
+        return self.references == 0 and self.unreadable == 0
+
+
+class LeavingLedger(Model):
+    ledger: int
+    reason: str
+
+
+class LeavingStatus(Model):
+    """How far a bookie is that leaves. Stored before the bookie, its StatefulSet, a peer or a claim hears of it."""
+
+    state: Departure
+    since: str
+    waiting_for: str | None = None  # why it does not go on; absent while nothing is in the way
+    never_lived: bool = Field(default=False, description="It never held data: nothing has to be moved or proven.")
+    rebuilds: bool = Field(
+        default=False, description="It leaves to come back as a new bookie, on claims as the spec says."
+    )
+    ledgers_total: int = 0
+    ledgers_left: int = 0
+    open_ledgers: int = 0
+    entries_copied: int = 0
+    bytes_copied: int = 0
+    bytes_per_second: int = 0
+    minutes_left: int | None = None  # at the pace so far; absent while nobody can say
+    blocked_count: int = 0
+    blocked: tuple[LeavingLedger, ...] = Field(
+        default=(), description="Ledgers that cannot be moved now, and why: the first 20 of blockedCount."
+    )
+    looks: tuple[ReferenceLook, ...] = Field(
+        default=(),
+        description="Two clean looks, by two bookies and apart, are the proof that no ledger names this bookie. The"
+        " third is the last one before its cookie goes.",
+    )
+    cookie_version: int = -1  # of the cookie that may be deleted, and of no other
+    forgotten_at: str | None = None
+
+    @property
+    def is_proven(self) -> bool:
+        """Return True when two bookies looked, and neither found a reference (spec/operator.md#J5)."""
+        proof = self.looks[:2]
+        return len(proof) == 2 and all(look.is_clean for look in proof) and proof[0].by != proof[1].by
 
 
 class BookieStatus(Model):
@@ -165,10 +280,29 @@ class BookieStatus(Model):
     ledgers: LedgerCounts | None = None
     progress: RepairProgress | None = None
     suspicion: Suspicion | None = None
+    lost_node: LostNode | None = None
     gates: tuple[ClosedGate, ...] = Field(default=(), json_schema_extra=BY_NAME)
     grant: GrantRecord | None = None
     processes: tuple[Process, ...] | None = None  # absent: never looked (an older operator's status)
+    leaving: LeavingStatus | None = None  # present while the bookie leaves, or comes back from it
     granted_by: str | None = None  # who allowed the present life, as the bookie's admin port knew him
+    restart_for: tuple[str, ...] = Field(
+        default=(),
+        max_length=CHANGED_MAX,
+        description="The fields of the spec that the bookie's pod takes only when it ends: they were changed after it"
+        " was made. Absent: it runs what the spec says, or the operator alone would make another pod of it now.",
+    )
+    taken_live: tuple[str, ...] = Field(
+        default=(),
+        max_length=CHANGED_MAX,
+        description="The fields of the spec that were changed after the bookie's pod was made and that the bookie has"
+        " taken without a restart.",
+    )
+    fenced: str | None = Field(
+        default=None,
+        description="Why a person fenced the bookie off (BookieOperation Fence), by its own word; kept while it says"
+        " nothing. Absent: nobody did.",
+    )
     garbage_held_ledgers: int | None = Field(
         default=None,
         description="How many ledgers the bookie keeps that the metadata store no longer has, because more are gone"
@@ -183,6 +317,30 @@ class RolloutStep(Model):
     pod_uid: str  # of the pod that is to go
     begun_at: str
     was_writable: bool = True  # it took writes when its turn came, and takes them again when its turn is taken back
+    changed: tuple[str, ...] = Field(
+        default=(),
+        max_length=CHANGED_MAX,
+        description="The fields of the spec because of which the bookie restarts, such as"
+        " spec.config.journalMaxGroupWaitMSec.",
+    )
+
+
+class LastGood(Model):
+    """What every bookie was last proven to serve with."""
+
+    inputs: str  # digest of all that was said of pods
+    rest: str  # digest of what a rollback does not take back
+    marks: str  # JSON: fingerprints by path
+    parts: str  # JSON: the fields of the spec that a rollback brings back; "" = too long to be kept
+
+
+class FailedRollout(Model):
+    """A spec with which a bookie did not come back. It is not tried again until it changes."""
+
+    inputs: str  # digest of all that it says of pods
+    fields: tuple[str, ...] = Field(default=(), max_length=CHANGED_MAX)  # that had changed
+    message: str
+    at: str
 
 
 class RolloutStatus(Model):
@@ -193,7 +351,105 @@ class RolloutStatus(Model):
     updated: int
     next: str | None = None  # whose turn comes next
     waiting_for: str | None = None  # why it has not come; absent while nothing is in the way
+    asks_for_turn: bool = Field(
+        default=False, description="Only other clusters of this operator keep this one from stopping a bookie."
+    )
+    turn_since: str | None = Field(
+        default=None,
+        description="Since when it is this cluster's turn among those of its operator; absent where any number may"
+        " roll out at a time.",
+    )
+    window_opens_at: str | None = Field(
+        default=None, description="When the next maintenance window opens; absent while none is waited for."
+    )
     step: RolloutStep | None = None
+    last_good: LastGood | None = None
+    failed: FailedRollout | None = None  # the bookies go back, or are back, to lastGood (rollout.onFailure: Rollback)
+
+
+class LeastSize(Model):
+    name: str = Field(max_length=15)
+    size: str = Field(
+        max_length=32, description="The least that any bookie's volume has: spec.storage may be set back to it."
+    )
+
+
+class ExpansionStatus(Model):
+    """How far the volumes are with the sizes of the spec. Absent when all have them."""
+
+    desired: int  # bookies
+    done: int
+    waiting_for: str | None = None
+    volumes: tuple[LeastSize, ...] = Field(default=(), max_length=24, json_schema_extra=BY_NAME)
+
+
+class RebuildStatus(Model):
+    """How far the bookies are with the class, access mode and sizes of the spec (spec.storage.layoutChange), and with
+    new claims that a BookieOperation Replace asks for. Absent when all have them."""
+
+    desired: int  # bookies
+    done: int
+    bookie: str | None = None  # whose turn it is
+    waiting_for: str | None = None
+    minutes_left: int | None = None  # for all, at the pace of this one; absent while nobody can say
+
+
+class EvictionTurn(Model):
+    """The bookie that may leave its drained node now. Stored before the bookie hears of it."""
+
+    bookie: str
+    pod_uid: str
+    node: str
+    begun_at: str
+    was_writable: bool = True  # it took writes when its turn came, and takes them again when its turn is taken back
+    is_open: bool = False  # the disruption budget leaves its pod out: whoever drains the node may evict it
+
+
+class EvictionStatus(Model):
+    """The bookies whose nodes are drained; absent when there is none (spec.disruption.onDrain: ReadOnlyFirst)."""
+
+    waiting: tuple[str, ...] = ()  # whose turn is still to come
+    waiting_for: str | None = None  # why nobody may be evicted now
+    turn: EvictionTurn | None = None
+
+
+class HibernationState(Enum):
+    """How far a fleet is that is to sleep (spec/operator.md#Z1 to Z4)."""
+
+    WAITING = "Waiting"  # asked for; something must not be cut off
+    STOPPING = "Stopping"  # all refuse writes and flush, then their pods go
+    HIBERNATED = "Hibernated"  # no pod is left
+    WAKING = "Waking"  # the pods come back
+
+
+class HibernationStatus(Model):
+    """How far the fleet's sleep is. Stored before the first bookie hears of it; absent while it is awake."""
+
+    state: HibernationState
+    since: str
+    waiting_for: str | None = None
+
+
+class DeletionStatus(Model):
+    """What would be lost with the resource (lifecycle.deletionPolicy: Delete). Absent when nothing would."""
+
+    bookies: int  # that have held data
+    claims: int  # that would go
+    bytes: int = Field(description="What these claims ask for together.")
+    going: int = Field(description="How many of them go with the resource if it is deleted now.")
+    since: str
+    waiting_for: str | None = Field(
+        default=None, description="What keeps the claims; absent when they go with the resource."
+    )
+
+
+class AutoRecoveryStatus(Model):
+    """Whether auto-recovery runs. Absent where the spec does not ask for it."""
+
+    desired: int
+    ready: int
+    since: str = Field(description="Since when all of its pods are ready, or not all.")
+    message: str | None = Field(default=None, description="What Kubernetes says is wrong with them.")
 
 
 class HistoryEntry(Model):
@@ -206,6 +462,7 @@ class HistoryEntry(Model):
     granted_at: str
     given_by: str = ""  # an operator's process, or whoever the bookie says took its place
     finished_at: str | None = None
+    approval: Approval | None = None
     result: str = "Granted"
     ledgers: int = 0
     entries: int = 0
@@ -234,9 +491,16 @@ class BookieClusterStatus(Model):
     summary: str = ""
     healing: str | None = None
     blocked_by: str | None = None
-    pools: tuple[PoolStatus, ...] = Field(default=(), json_schema_extra=BY_NAME)
+    # Bounded, because a rule of the spec reads it.
+    pools: tuple[PoolStatus, ...] = Field(default=(), max_length=64, json_schema_extra=BY_NAME)
     budget: Budget | None = None
     rollout: RolloutStatus | None = None
+    expansion: ExpansionStatus | None = None
+    rebuild: RebuildStatus | None = None
+    eviction: EvictionStatus | None = None
+    hibernation: HibernationStatus | None = None
+    deletion: DeletionStatus | None = None
+    autorecovery: AutoRecoveryStatus | None = None
     bookies: tuple[BookieStatus, ...] = Field(default=(), json_schema_extra=BY_NAME)
     orphans: tuple[BookieStatus, ...] = Field(
         default=(),

@@ -8,7 +8,7 @@ from pydantic.config import JsonDict
 
 from bookie_operator.model import rules
 from bookie_operator.model.base import Model
-from bookie_operator.model.values import QUANTITY_PATTERN
+from bookie_operator.model.values import DURATION_PATTERN, QUANTITY_PATTERN
 
 Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, max_length=32)]
 # A DNS label that also becomes the name of a claim and of a mount directory. `bookie-` is the operator's own prefix.
@@ -27,7 +27,7 @@ class VolumeSpec(Model):
     # No defaults in here: GitOps tools would see drift inside the list for ever (spec/operator.md#K14).
 
     name: VolumeName = Field(description="The claim and the mount directory are named after it. It cannot change.")
-    size: Quantity = Field(description="The size that the claim requests, such as 100Gi. It cannot change.")
+    size: Quantity = Field(description="The size that the claim requests, such as 100Gi. It may grow.")
     kind: VolumeKind | None = Field(
         default=None,
         description="Claim, or absent: a volume that goes where its claim goes. LocalDisk: a disk that stays with its"
@@ -66,6 +66,37 @@ class IndexVolumes(Model):
     volumes: tuple[VolumeSpec, ...] = Field(default=(), max_length=4, json_schema_extra=BY_NAME)
 
 
+class PoolIndexVolumes(Model):
+    volumes: tuple[VolumeSpec, ...] = Field(min_length=1, max_length=4, json_schema_extra=BY_NAME)
+
+
+class PoolStorage(Model):
+    """The volumes of one pool's bookies. How the journal is used, and what becomes of claims, is the same for all."""
+
+    model_config = ConfigDict(json_schema_extra=rules.schema(rules.POOL_STORAGE))
+
+    journal: JournalVolumes
+    ledgers: VolumeSet
+    index: PoolIndexVolumes | None = Field(
+        default=None, description="Volumes of the index. When absent, the index is on the ledger volumes."
+    )
+
+
+class Retention(Model):
+    """What becomes of the claims of a bookie that left."""
+
+    on_scale_down: Literal["Retain", "Delete"] = Field(
+        default="Retain",
+        description="Retain: the claims stay until a person deletes them, and no new bookie gets their names before."
+        " Delete: the operator deletes them after keepFor, and only by the stored proof that no ledger named the"
+        " bookie.",
+    )
+    keep_for: Annotated[str, Field(pattern=DURATION_PATTERN, max_length=24)] = Field(
+        default="24h",
+        description="How long onScaleDown: Delete waits. Not at all when the spec asks for the same bookie again.",
+    )
+
+
 class Storage(Model):
     model_config = ConfigDict(json_schema_extra=rules.schema(rules.STORAGE))
 
@@ -82,6 +113,13 @@ class Storage(Model):
     ledgers: VolumeSet
     index: IndexVolumes = Field(
         default=IndexVolumes(), description="Volumes of the index. When empty, the index is on the ledger volumes."
+    )
+    retention: Retention = Retention()
+    layout_change: Literal["Refuse", "RollingRebuild"] = Field(
+        default="Refuse",
+        description="Refuse: class, access mode and a smaller size cannot change. RollingRebuild: they can, and one"
+        " bookie after the other is drained, proven to be named by no ledger, forgotten, and begun anew on claims as"
+        " the spec says. Setting the spec back, or Refuse, ends that at any point before a cookie goes.",
     )
 
     def by_role(self) -> tuple[tuple[str, VolumeSpec], ...]:

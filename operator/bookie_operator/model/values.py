@@ -7,6 +7,7 @@ from decimal import Decimal
 from bookie.base.errors import BadInput
 
 DURATION_PATTERN = r"^([0-9]+(ms|s|m|h))+$"
+TIME_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 
 _DURATION_PART = re.compile(r"([0-9]+)(ms|s|m|h)")
@@ -33,6 +34,14 @@ def parse_quantity(text: str) -> Decimal:
     if found is None:
         raise BadInput(f"quantity {text!r} is not usable: write a number with an optional unit, such as '2Gi'")
     return Decimal(found[1]) * _QUANTITY_FACTOR[found[2] or ""]
+
+
+def format_quantity(size: Decimal) -> str:
+    """Return `size` in the greatest binary unit that fits it as a whole number: 107374182400 -> '100Gi'."""
+    for unit in ("Pi", "Ti", "Gi", "Mi", "Ki"):
+        if size and size % _QUANTITY_FACTOR[unit] == 0:
+            return f"{size // _QUANTITY_FACTOR[unit]:f}{unit}"
+    return f"{size.normalize():f}"
 
 
 def is_same_quantity(first: str, second: str) -> bool:

@@ -33,9 +33,10 @@ keeps the order: budget, status, grant. A bookie fences and marks before it repl
     children    what the cluster should have, and what stands in the way        prune, doors, epoch
     stages      where one bookie stands, by its evidence and its past           claims: the marks on its claims
     gates       what must be open before a grant                                repair: the grants of this pass
+    dependents  who may be out together: bookies of one node (spec.pools[].perNode)
     rollout     whose pod is ended next so that it comes back as the spec says  revisions: which pods are older
     fleet       all of it, in the order of concerns: protect, build, remember, heal
 
-Never here: a write to spec, a cookie, a deletion of a claim, a grant with a closed gate, a stop of a bookie that serves
-with one.
+Never here: a write to spec, a cookie, a deletion of a claim without every proof of `lost_node`, a grant with a closed
+gate, a stop of a bookie that serves with one.
 """

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from bookie_operator.model import config, names
-from bookie_operator.plan import prune
+from bookie_operator.model import config, names, pools
+from bookie_operator.plan import prune, rebuild, templates, windows
 from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.resources import common, fleet, memory
 from bookie_operator.resources.common import Manifest
 
 # A fleet whose settings are wrong is not begun either: its metadata are not initialised.
-_MADE_FROM_CONFIG = ("ConfigMap", "Job", "StatefulSet")
+_MADE_FROM_CONFIG = ("ConfigMap", "Job", "StatefulSet", "Deployment")
 
 
 class MetadataStep(Enum):
@@ -64,39 +64,86 @@ def _is_moved(observation: Observation) -> bool:
 
 
 def plan(
-    observation: Observation, max_unavailable: int
+    observation: Observation, max_unavailable: int, evictable: str = ""
 ) -> tuple[tuple[Apply | DeleteChild, ...], tuple[Obstacle, ...], tuple[str, ...]]:
     """Return what to apply, in order, and what to delete after that; the obstacles; and, while paused, what differs and
-    is not applied ("Kind name"): the disruption budget alone is applied then."""
+    is not applied ("Kind name"): the disruption budget alone is applied then, and a StatefulSet that is away while its
+    pods run."""
     cluster = observation.cluster
-    wanted = list(fleet.before_metadata(cluster, max_unavailable))
+    wanted = list(fleet.before_metadata(cluster, max_unavailable, evictable))
     obstacles: list[Obstacle] = []
     if observation.record_problem:
         obstacles.append(Obstacle("RecordUnreadable", observation.record_problem))
     step = metadata_step(observation)
+    sets: list[Manifest] = []
     if step is MetadataStep.FAILED:
         obstacles.append(_initialisation_failed(cluster.namespace, cluster.name))
     if step is not MetadataStep.READY:
         wanted.append(fleet.initializer(cluster, observation.image))
     else:
-        wanted += fleet.stateful_sets(cluster, observation.pools, observation.image)
+        sets = [
+            templates.settled(observation, one)
+            for one in fleet.stateful_sets(cluster, observation.pools, observation.image)
+        ]
+        wanted += [*sets, *templates.of_removed_zones(observation)]
+        wanted += fleet.after_bookies(cluster, observation.image)
     stale = tuple(prune.stale(observation, {(one["kind"], one["metadata"]["name"]): one for one in wanted}))
-    if wrong := (*config.problems(cluster.spec), *memory.problems(cluster.spec)):
+    if wrong := (*_of_spec(observation), *windows.problems(cluster.spec)):
         # What is there stays as it is, and so does what protects it; only the roll-out waits.
         obstacles.append(Obstacle("SpecInvalid", "; ".join(wrong)))
         wanted = [one for one in wanted if one["kind"] not in _MADE_FROM_CONFIG]
-    applies: list[Apply] = []
+        wanted += templates.brought_back(observation, sets)
+    applies: list[Apply | DeleteChild] = []
+    anew: list[DeleteChild] = []
     for manifest in wanted:
         live = observation.children.get((manifest["kind"], manifest["metadata"]["name"]))
         conflicts = tuple(_conflicts(observation, manifest, live))
         obstacles += conflicts
-        if not conflicts and not _is_settled(manifest, live):
+        if conflicts or _is_settled(manifest, live):
+            continue
+        is_set = manifest["kind"] == "StatefulSet"
+        if live is not None and is_set and (why := templates.why_anew(manifest, live)):
+            metadata = live["metadata"]
+            anew.append(
+                DeleteChild(
+                    manifest["kind"],
+                    metadata["name"],
+                    metadata.get("uid", ""),
+                    metadata.get("resourceVersion", ""),
+                    why,
+                    is_orphaning=True,
+                )
+            )
+        else:
             applies.append(Apply(manifest))
     if cluster.spec.lifecycle.paused:
-        protection = tuple(one for one in applies if one.manifest["kind"] == "PodDisruptionBudget")
-        withheld = [one.manifest for one in applies if one not in protection]
-        return protection, tuple(obstacles), tuple(f"{one['kind']} {one['metadata']['name']}" for one in withheld)
-    return (*applies, *stale), tuple(obstacles), ()
+        protection = tuple(
+            one for one in applies if isinstance(one, Apply) and one.manifest["kind"] == "PodDisruptionBudget"
+        )
+        withheld = tuple(_subject(one) for one in (*applies, *anew) if one not in protection)
+        back = tuple(Apply(one) for one in templates.brought_back(observation, sets))
+        return (*protection, *back), tuple(obstacles), withheld
+    # A StatefulSet goes last, and not beside an obstacle: it might not come back before a person has acted.
+    return (*applies, *stale, *(() if obstacles else anew)), tuple(obstacles), ()
+
+
+def _of_spec(observation: Observation) -> tuple[str, ...]:
+    spec = observation.cluster.spec
+    found = (*pools.problems(spec, config.problems), *pools.problems(spec, memory.problems))
+    return (*found, *_of_template(observation))
+
+
+def _of_template(observation: Observation) -> tuple[str, ...]:
+    if found := observation.template_problems:
+        return found  # what it says beyond that cannot be read
+    return fleet.template_problems(observation.cluster, observation.pools, observation.image)
+
+
+def _subject(change: Apply | DeleteChild) -> str:
+    """Return `Kind name` of what would change."""
+    if isinstance(change, Apply):
+        return f"{change.manifest['kind']} {change.manifest['metadata']['name']}"
+    return f"{change.kind} {change.name}"
 
 
 def _is_settled(manifest: Manifest, live: Manifest | None) -> bool:
@@ -108,9 +155,11 @@ def _is_settled(manifest: Manifest, live: Manifest | None) -> bool:
 
 
 def _conflicts(observation: Observation, manifest: Manifest, live: Manifest | None) -> Iterator[Obstacle]:
-    if live is None:
-        return
     kind, name = manifest["kind"], manifest["metadata"]["name"]
+    if live is None:
+        if kind == "StatefulSet" and name in observation.foreign_claims:
+            yield Obstacle("NameConflict", observation.foreign_claims[name])
+        return
     for owner in live["metadata"].get("ownerReferences") or ():
         if owner.get("controller") and owner.get("uid") != observation.cluster.uid:
             yield Obstacle(
@@ -118,25 +167,9 @@ def _conflicts(observation: Observation, manifest: Manifest, live: Manifest | No
                 f"{kind} {name} belongs to {owner.get('kind')} {owner.get('name')} (uid {owner.get('uid')}): rename"
                 " this BookieCluster, or wait until the other is gone",
             )
-    if kind == "StatefulSet" and not _has_same_templates(manifest, live):
-        yield Obstacle(
-            "SpecInvalid",
-            f"StatefulSet {name} has other volume claim templates, which cannot change: create another BookieCluster",
-        )
-
-
-def _has_same_templates(manifest: Manifest, live: Manifest) -> bool:
-    def shape(template: Manifest) -> tuple[object, ...]:
-        spec = template["spec"]
-        size = spec["resources"]["requests"]["storage"]
-        return template["metadata"]["name"], tuple(spec["accessModes"]), spec.get("storageClassName"), size
-
-    wanted = manifest["spec"]["volumeClaimTemplates"]
-    existing = live["spec"].get("volumeClaimTemplates") or []
-    return len(wanted) == len(existing) and all(
-        common.is_applied({"shape": list(shape(one))}, {"shape": list(shape(other))})
-        for one, other in zip(wanted, existing, strict=True)
-    )
+    is_rebuilding = observation.cluster.spec.storage.layout_change == rebuild.ROLLING
+    if kind == "StatefulSet" and (why := templates.why_not(manifest, live, is_rebuilding=is_rebuilding)):
+        yield Obstacle("SpecInvalid", f"StatefulSet {name}: {why}")
 
 
 def _initialisation_failed(namespace: str, cluster: str) -> Obstacle:

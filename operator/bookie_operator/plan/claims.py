@@ -23,12 +23,19 @@ def record(one: Assessed, volume: VolumeCase) -> VolumeRecord | None:
     assert volume.report is not None
     assert one.case.report is not None
     known = volume.recorded if volume.recorded is not None and volume.recorded.pvc_uid == volume.claim.uid else None
+    pod, place = one.case.pod, {}
+    node = one.case.nodes.get(pod.node) if pod is not None and volume.is_local_disk else None
+    if node is not None:
+        place = {"node": node.name, "node_uid": node.uid, "hostname": node.hostname, "boot_id": node.boot_id}
+    elif known is not None:
+        place = {"node": known.node, "node_uid": known.node_uid, "hostname": known.hostname, "boot_id": known.boot_id}
     return VolumeRecord(
         pvc_uid=volume.claim.uid,
         pv_name=volume.claim.pv_name,
         pv_uid=volume.pv.uid if volume.pv is not None else (known.pv_uid if known is not None else ""),
         fsid=volume.report.mount.fsid,
         incarnation=one.case.report.incarnation,
+        **place,
     )
 
 

@@ -8,6 +8,7 @@ def of(cluster: Cluster, pod: PodFacts) -> Door:
     """Return the pod's admin port. A pod of a release without TLS has a plain port: the operator asks there, and never
     grants."""
     ports = cluster.spec.network.ports
+    host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
     if pod.has_certificates:
-        return Door(f"{pod.ip}:{ports.admin_tls}", cluster.uid)
-    return Door(f"{pod.ip}:{ports.admin}")
+        return Door(f"{host}:{ports.admin_tls}", cluster.uid)
+    return Door(f"{host}:{ports.admin}")

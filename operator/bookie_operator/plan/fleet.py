@@ -1,12 +1,55 @@
 """The whole plan of one pass, in the order of concerns: protect, then build, then remember, then heal."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bookie_operator.model.status import ClosedGate
-from bookie_operator.plan import children, claims, repair, revisions, rollout, stages
-from bookie_operator.plan.actions import Action, Apply, DeleteChild, SendGrant, StopBookie
+from bookie_operator.model.status import ClosedGate, HibernationState
+from bookie_operator.plan import (
+    children,
+    claims,
+    cookies,
+    deletion,
+    dependents,
+    eviction,
+    expansion,
+    fencing,
+    filling,
+    hibernation,
+    leaving,
+    live_settings,
+    lost_node,
+    operations,
+    rebuild,
+    repair,
+    revisions,
+    rollback,
+    rollout,
+    stages,
+    staggering,
+    turns,
+    volume_replacement,
+)
+from bookie_operator.plan.actions import (
+    Action,
+    Apply,
+    ChangeSettings,
+    DeleteChild,
+    FillHoles,
+    RestoreCookie,
+    SendGrant,
+    SetAside,
+    StopBookie,
+)
 from bookie_operator.plan.children import MetadataStep, Obstacle
+from bookie_operator.plan.deletion import Deletion
+from bookie_operator.plan.dependents import Question
+from bookie_operator.plan.eviction import Eviction
+from bookie_operator.plan.expansion import Expansion
+from bookie_operator.plan.hibernation import Hibernation
+from bookie_operator.plan.leaving import LeavingPlan
+from bookie_operator.plan.lost_node import LostNodes
 from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.operations import Told
+from bookie_operator.plan.rebuild import Rebuild
 from bookie_operator.plan.rollout import Rollout
 from bookie_operator.plan.stages import Assessed, Stage
 
@@ -14,7 +57,12 @@ from bookie_operator.plan.stages import Assessed, Stage
 _FLUSHED_MS = 250
 _MOVING_MS = 1_000
 _WAITING_MS = 2_000
-_QUIET_MS = 30_000
+QUIET_MS = 30_000
+_ASLEEP_MS: dict[HibernationState | None, int] = {
+    HibernationState.STOPPING: _FLUSHED_MS,
+    HibernationState.HIBERNATED: QUIET_MS,
+    HibernationState.WAKING: _MOVING_MS,
+}
 _MOVING = (
     Stage.INSPECTING,
     Stage.BOOTSTRAPPING,
@@ -35,7 +83,19 @@ class FleetPlan:
     closed: dict[str, tuple[ClosedGate, ...]]  # by bookie, of those that wait for a grant
     actions: tuple[Action, ...]  # before the status is written
     sends: tuple[SendGrant, ...]  # after it was written
+    expansion: Expansion  # its actions after those
+    lost_nodes: LostNodes  # their actions after those
+    eviction: Eviction  # its action after those
     rollout: Rollout  # its action after those
+    asides: tuple[SetAside, ...]  # after all of that
+    cookies: tuple[RestoreCookie, ...]  # and these
+    fills: tuple[FillHoles, ...]  # and these
+    settings: tuple[ChangeSettings, ...]  # and these
+    operations: tuple[Told, ...]
+    leaving: LeavingPlan  # its steps last
+    hibernation: Hibernation  # its action after the status is stored, when it has one: then nothing else has
+    deletion: Deletion  # what is told; `actions` has what it asks for
+    rebuild: Rebuild  # what is told; `leaving` does it
     obstacles: tuple[Obstacle, ...]
     withheld: tuple[str, ...]  # "Kind name" of what differs from the spec and stays so while paused
     metadata: MetadataStep
@@ -43,57 +103,147 @@ class FleetPlan:
     requeue_ms: int
 
 
-def decide(observation: Observation) -> FleetPlan:
-    """Return the plan for `observation`: the same observation always gives the same plan."""
+def assess(observation: Observation) -> tuple[Assessed, ...]:
+    """Return every bookie with what this pass concludes about it alone."""
     cluster = observation.cluster
-    fleet = tuple(
+    return tuple(
         stages.assess(
             case,
             cluster.status.bookie(case.name),
             now_ms=observation.now_ms,
             stabilization_ms=cluster.spec.stabilization_ms,
             healed=[entry.grant_id for entry in cluster.status.history if entry.result == "Healed"],
+            is_asleep=hibernation.is_asleep(cluster.status),
         )
         for case in observation.bookies
     )
-    # Nobody may take another bookie away while one is without its data (spec/operator.md#K13).
-    at_risk = any(one.is_dataless for one in fleet)
-    max_unavailable = 0 if at_risk else cluster.spec.disruption.max_unavailable
-    changes, obstacles, withheld = children.plan(observation, max_unavailable)
-    is_paused = cluster.spec.lifecycle.paused
-    marks = () if is_paused else tuple(mark for one in fleet for mark in claims.marks(one))
+
+
+def questions(observation: Observation) -> tuple[Question, ...]:
+    """Return what to ask bookies about all ledgers before the plan is made (plan/dependents.py)."""
+    if not dependents.may_share(observation):
+        return ()
+    fleet = assess(observation)
+    dataless = dependents.dataless_beyond(observation, fleet)
+    sets = (dataless, lost_node.together(observation, fleet), *eviction.together(observation, fleet))
+    return dependents.to_ask(observation, fleet, sets)
+
+
+def decide(observation: Observation) -> FleetPlan:
+    """Return the plan for `observation`: the same observation always gives the same plan."""
+    cluster = observation.cluster
+    fleet = assess(observation)
+    fleet, departures = leaving.decide(observation, fleet)
+    asleep = hibernation.decide(observation, fleet, departures.pools)
+    if asleep.has_the_turn:
+        departures = replace(departures, actions=(), steps=())
+    evicted = eviction.decide(observation, fleet) if not asleep.has_the_turn else Eviction(0)
+    to_run = replace(observation, pools=tuple(one for one in departures.pools if one.name not in departures.away))
+    changes, obstacles, withheld = children.plan(to_run, evicted.max_unavailable, evicted.evictable)
+    changes = tuple(change for change in changes if asleep.may_change(change))
+    marks = tuple(mark for one in fleet for mark in claims.marks(one)) if not cluster.spec.lifecycle.paused else ()
+    doomed = deletion.decide(observation, fleet)
     fleet, closed, sends = repair.decide(observation, fleet)
-    rolled = rollout.decide(observation, fleet, _unsettled(observation, changes, obstacles))
+    fleet, lost = lost_node.decide(observation, fleet) if not asleep.has_the_turn else (fleet, LostNodes({}))
+    grown = expansion.decide(observation, fleet)
+    if asleep.has_the_turn:
+        grown = replace(grown, actions=())
+        fleet = tuple(_off(one) if one.case.name in asleep.off else one for one in fleet)
+    unsettled = _unsettled(observation, changes, obstacles)
+    unsettled = "the fleet hibernates, or wakes up" if asleep.has_the_turn else unsettled
+    knowing = _with_eviction(observation, evicted)
+    rolled = rollout.decide(
+        knowing,
+        fleet,
+        unsettled,
+        operations.restart(observation, fleet),
+        grown.to_start,
+        volume_replacement.as_judged(observation, fleet),
+    )
+    turns.at_most_one((evicted.stopped, rolled.stopped, *departures.stopped))
+    rolled = volume_replacement.with_claim(observation, fleet, rolled)
+    rolled = fencing.with_order(observation, fleet, rollback.after(observation, fleet, rolled))
+    turn = staggering.remembered(observation, rolled.status, is_going_on=rolled.is_going_on)
+    rolled = replace(rolled, status=turn)
+    told = operations.tell(observation, fleet, rolled, closed)
+    rebuilt = rebuild.progress(observation, fleet)
+    is_going_on = _is_going_on(rolled, grown, evicted, departures, rebuilt)
+    taken = live_settings.orders(observation, fleet) if not (unsettled or changes) else ()
+    is_busy = bool(
+        taken or changes or marks or doomed.actions or obstacles or is_going_on or any(one.is_moving for one in told)
+    )
     return FleetPlan(
         observation=observation,
         fleet=fleet,
         closed=closed,
-        actions=(*changes, *marks),
+        actions=(*doomed.taken_back, *changes, *marks, *departures.actions, *doomed.armed, *asleep.scales),
         sends=sends,
+        expansion=grown,
+        lost_nodes=lost,
+        eviction=evicted,
         rollout=rolled,
+        asides=fencing.orders(observation, fleet) if not asleep.has_the_turn else (),
+        cookies=cookies.orders(observation, fleet) if not asleep.has_the_turn else (),
+        fills=filling.to_ask(observation, fleet) if not asleep.has_the_turn else (),
+        settings=taken,
+        operations=told,
+        leaving=departures,
+        hibernation=asleep,
+        deletion=doomed,
+        rebuild=rebuilt,
         obstacles=obstacles,
         withheld=withheld,
         metadata=children.metadata_step(observation),
-        max_unavailable=max_unavailable,
-        requeue_ms=_requeue_ms(fleet, rolled, is_busy=bool(changes or marks or obstacles or rolled.is_going_on)),
+        max_unavailable=evicted.max_unavailable,
+        requeue_ms=_requeue_ms(fleet, rolled, asleep, is_busy=is_busy),
     )
 
 
+def _is_going_on(
+    rolled: Rollout, grown: Expansion, evicted: Eviction, departures: LeavingPlan, rebuilt: Rebuild
+) -> bool:
+    # A window may be days away: nobody looks every other second until then.
+    is_rolling = rolled.is_going_on and rolled.status.window_opens_at is None
+    is_growing = grown.is_going_on or rebuilt.is_going_on
+    return is_rolling or is_growing or evicted.status is not None or departures.is_going_on
+
+
+def _with_eviction(observation: Observation, evicted: Eviction) -> Observation:
+    """Return `observation` as the next workflow is to see it: a turn that this pass gave is a turn (plan/turns.py)."""
+    status = observation.cluster.status.model_copy(update={"eviction": evicted.status})
+    return replace(observation, cluster=replace(observation.cluster, status=status))
+
+
+def _off(one: Assessed) -> Assessed:
+    return replace(one, reason="Hibernated", message=hibernation.WHY_OFF)
+
+
 def _unsettled(
-    observation: Observation, changes: tuple[Apply | DeleteChild, ...], obstacles: tuple[Obstacle, ...]
+    observation: Observation,
+    changes: tuple[Apply | DeleteChild, ...],
+    obstacles: tuple[Obstacle, ...],
 ) -> str:
     """Return why it is not settled what pods should run; "" when it is."""
     if obstacles:
         return f"{obstacles[0].reason}: {obstacles[0].message}"
-    pending = [str(change) for change in changes if isinstance(change, Apply)]
+    # Not the budget: it moves with each stop, no pod depends on it, and it is stored before anybody is stopped.
+    pending = [str(one) for one in changes if _is_of_pods(one)]
     return f"the operator has yet to {pending[0]}" if pending else revisions.unread(observation)
 
 
-def _requeue_ms(fleet: tuple[Assessed, ...], rolled: Rollout, *, is_busy: bool) -> int:
+def _is_of_pods(change: Apply | DeleteChild) -> bool:
+    if isinstance(change, Apply):
+        return bool(change.manifest["kind"] != "PodDisruptionBudget")
+    return change.kind == "StatefulSet"
+
+
+def _requeue_ms(fleet: tuple[Assessed, ...], rolled: Rollout, asleep: Hibernation, *, is_busy: bool) -> int:
+    if asleep.state in _ASLEEP_MS:
+        return _ASLEEP_MS[asleep.state]
     if isinstance(rolled.action, StopBookie) and not rolled.action.may_delete:
         return _FLUSHED_MS
     if any(one.stage in _MOVING for one in fleet):
         return _MOVING_MS
-    if is_busy or any(not one.stage.serves for one in fleet):
+    if is_busy or any(not one.stage.serves and one.stage is not Stage.RETIRED for one in fleet):
         return _WAITING_MS
-    return _QUIET_MS
+    return QUIET_MS

@@ -1,39 +1,53 @@
 """Gates between "this bookie is empty" and "it may take its identity back" (spec/operator.md#G1 to G12).
 
 A closed gate is a name and one sentence. The status shows all closed gates and not only the first, so that the person
-on call sees the whole. There is no G10 yet: it comes with the operations that need it.
+on call sees the whole. There is no G10.
 """
 
 from collections.abc import Iterator
 
 from bookie.ports.admin import OPERATOR_EPOCH_MAX
 from bookie_operator.evidence import processes
+from bookie_operator.evidence.bookie import ROLLBACK
 from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model import names
 from bookie_operator.model.spec import Regeneration
-from bookie_operator.model.status import ClosedGate
+from bookie_operator.model.status import Approval, ClosedGate
 from bookie_operator.model.values import format_time, parse_duration, parse_time
+from bookie_operator.plan import dependents
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import OBSERVATIONS_NEEDED, Assessed
 
 DAY_MS = 24 * 3_600_000
 # What a bookie must be able to do before it is let loose on its ledgers (spec/operator.md#G11).
 CAPABILITIES = ("regeneration", "limbo")
+STALE_VOLUME = "stale-volume"  # and this, before it keeps what went back in time
 
 
-def closed(observation: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> tuple[ClosedGate, ...]:
-    """Return every gate that is closed for `candidate`, in the order of their numbers; () = it may get a grant."""
+def closed(
+    observation: Observation,
+    fleet: tuple[Assessed, ...],
+    candidate: Assessed,
+    *,
+    accepted: Approval | None = None,
+    approved: Approval | None = None,
+) -> tuple[ClosedGate, ...]:
+    """Return every gate that is closed for `candidate`, in the order of their numbers; () = it may get a grant.
+
+    `accepted`: a person accepted exactly the loss that the fleet has (spec/operator.md#U4). `approved`: a person
+    approved this very case (spec/operator.md#G9).
+    """
     checks = (
         _paused(observation),
         _leader(observation, candidate),
-        _metadata(observation, candidate),
+        _metadata(observation, fleet, candidate),
         _identity(candidate),
-        _tolerance(observation, fleet),
+        () if accepted is not None else _tolerance(observation, fleet),
         _peers(observation, fleet),
         _old_volume(observation, candidate),
-        _concurrency(observation, fleet, candidate),
-        _brake(observation, candidate),
-        _policy(observation, candidate),
+        _concurrency(observation, fleet, candidate, accepted),
+        brake(observation, fleet, candidate),
+        () if approved is not None else _policy(observation, candidate),
         _capability(candidate),
         _old_process(candidate),
     )
@@ -67,11 +81,32 @@ def _leader(observation: Observation, candidate: Assessed) -> Iterator[tuple[str
         )
 
 
-def _metadata(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
+def collapsed(fleet: tuple[Assessed, ...]) -> str:
+    """Return why the metadata store counts as collapsed; "" when it does not.
+
+    Each bookie keeps what the store has no ledger for when too much is gone at once (decision 0012). When half of those
+    that looked keep such ledgers, the store was emptied or set back, rather than ledgers deleted: a bookie that began a
+    new life now would mark none of them, and deny them when the store is restored (spec/operator.md#G13).
+    """
+    reports = [one.case.report for one in fleet if one.evidence.digest and one.case.report is not None]
+    told = [report.garbage_held_ledgers for report in reports if report.garbage_held_ledgers >= 0]
+    holding = [count for count in told if count > 0]
+    if not holding or 2 * len(holding) < len(told):
+        return ""
+    return (
+        f"{len(holding)} of {len(told)} bookies keep ledgers that the metadata store no longer has (up to"
+        f" {max(holding)} each): restore the store; if somebody deleted these ledgers, `bookie node release-garbage` in"
+        " each pod"
+    )
+
+
+def _metadata(observation: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> Iterator[tuple[str, str]]:
     cluster, report = observation.cluster, candidate.case.report
     if report is None or not report.metadata_reachable:
         yield "G2-Metadata", "the bookie cannot reach the metadata store: look at the store, and at the network between"
         return
+    if why := collapsed(fleet):
+        yield "G2-Metadata", why
     if observation.members_problem:
         yield (
             "G2-Metadata",
@@ -98,12 +133,13 @@ def _identity(candidate: Assessed) -> Iterator[tuple[str, str]]:
 
 def _tolerance(observation: Observation, fleet: tuple[Assessed, ...]) -> Iterator[tuple[str, str]]:
     tolerance = observation.cluster.spec.tolerance
-    dataless = [one.case.name for one in fleet if one.is_dataless]
-    if len(dataless) > tolerance:
+    dataless = dependents.dataless_beyond(observation, fleet)
+    if dataless and (why := dependents.why_not(observation, fleet, dataless)):
+        shared = f" ({why})" if dependents.may_share(observation) else ""
         yield (
             "G4-Tolerance",
             f"{len(dataless)} bookies are without data ({', '.join(dataless)}), and the ack quorum survives"
-            f" {tolerance}: bring old disks back first; only a person may go on",
+            f" {tolerance}{shared}: bring old disks back first; only a person may go on (BookieOperation AcceptLoss)",
         )
 
 
@@ -151,15 +187,19 @@ def _old_volume(observation: Observation, candidate: Assessed) -> Iterator[tuple
 
 
 def _concurrency(
-    observation: Observation, fleet: tuple[Assessed, ...], candidate: Assessed
+    observation: Observation, fleet: tuple[Assessed, ...], candidate: Assessed, accepted: Approval | None
 ) -> Iterator[tuple[str, str]]:
-    healing = [one.case.name for one in fleet if one.is_healing and one.case.name != candidate.case.name]
+    """Check how many heal. Those of one accepted loss wait for each other's copies, so that they do not count."""
+    others = [one for one in fleet if one.is_healing and one.case.name != candidate.case.name]
+    healing = [
+        one.case.name for one in others if accepted is None or one.grant is None or one.grant.approval != accepted
+    ]
     limit = observation.cluster.spec.repair.max_concurrent
     if len(healing) >= limit:
         yield "G7-Concurrency", f"{', '.join(healing)} heals now, and spec.repair.maxConcurrent is {limit}: wait for it"
 
 
-def _brake(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
+def brake(observation: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> Iterator[tuple[str, str]]:
     """Check the number of regenerations in the last day. A second grant for the same new incarnation counts as the same
     regeneration."""
     if observation.record_problem:
@@ -178,6 +218,15 @@ def _brake(observation: Observation, candidate: Assessed) -> Iterator[tuple[str,
             f"there were {len(recent)} regenerations in 24 h and spec.repair.maxPerDay is {limit}: find out why disks"
             " vanish, then raise it",
         )
+    zone, zone_limit = candidate.case.zone, observation.cluster.spec.repair.max_per_day_per_zone
+    there = {one.case.name for one in fleet if one.case.zone == zone}
+    in_zone = sum(bookie in there for bookie, _ in recent)
+    if zone_limit is not None and in_zone >= zone_limit:
+        yield (
+            "G8-Brake",
+            f"there were {in_zone} regenerations in 24 h in zone {zone or 'default'}, and spec.repair.maxPerDayPerZone"
+            f" is {zone_limit}: find out what happens to the disks of that zone, then raise it",
+        )
 
 
 def _policy(observation: Observation, candidate: Assessed) -> Iterator[tuple[str, str]]:
@@ -189,7 +238,8 @@ def _policy(observation: Observation, candidate: Assessed) -> Iterator[tuple[str
         yield (
             "G9-Policy",
             f"spec.repair.regeneration is {observation.cluster.spec.repair.regeneration.value}: to approve exactly this"
-            f" case, annotate the BookieCluster with {names.APPROVED_EVIDENCE}={digest}",
+            f" case, create a BookieOperation ApproveRegeneration with evidence {digest}, or annotate the BookieCluster"
+            f" with {names.APPROVED_EVIDENCE}={digest}",
         )
 
 
@@ -208,7 +258,8 @@ def _old_process(candidate: Assessed) -> Iterator[tuple[str, str]]:
 
 def _capability(candidate: Assessed) -> Iterator[tuple[str, str]]:
     report = candidate.case.report
-    missing = [word for word in CAPABILITIES if report is not None and word not in report.capabilities]
+    wanted = (*CAPABILITIES, STALE_VOLUME) if candidate.evidence.profile == ROLLBACK else CAPABILITIES
+    missing = [word for word in wanted if report is not None and word not in report.capabilities]
     if missing:
         yield "G11-Capability", f"this bookie's software does not know {', '.join(missing)}: update the image"
     if candidate.case.pod is not None and not candidate.case.pod.has_certificates:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bookie_operator.evidence.facts import BookieCase, PersistentVolumeFacts
+from bookie_operator.evidence.facts import BookieCase, PersistentVolumeFacts, RefusedSize
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
+from bookie_operator.model.operation import BookieOperation
 from bookie_operator.resources.common import Manifest
 
 
@@ -35,6 +36,43 @@ class Leadership:
 
 
 @dataclass(frozen=True, slots=True)
+class Hindrance:
+    """Why the last stop of a bookie, or its resumption, did not succeed. `reason`: of Stalled, where trying again helps
+    nothing; "" = it may pass. `told_ms`: wall clock."""
+
+    text: str
+    reason: str = ""
+    told_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Another cluster of this operator that rolls out, or asks to. `since`: when its turn began, RFC 3339; "" = it
+    asks. `waits_for`: its own words."""
+
+    namespace: str
+    name: str
+    is_canary: bool = False
+    since: str = ""
+    waits_for: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DependentsLook:
+    """What a bookie found that was asked which ledgers depend on `bookies` (spec/metadata.md#M54). `marks`: of those
+    that did not serve then, what changes when they do. `began_ms`, `ended_ms`: wall clock. `first`: words about some
+    of the `count` ledgers. `problem`: why there is no answer; "" = there is."""
+
+    bookies: tuple[str, ...]
+    marks: tuple[tuple[str, str], ...]
+    began_ms: int
+    ended_ms: int
+    count: int = 0
+    first: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     cluster: Cluster
     now_ms: int  # wall clock
@@ -46,10 +84,23 @@ class Observation:
     record_problem: str = ""  # why the record cannot be used; "" = it was, or there is none yet
     children: Mapping[tuple[str, str], Manifest] = field(default_factory=dict)  # live, by (kind, name)
     mounted: frozenset[str] = frozenset()  # ConfigMaps that a pod, a revision or a StatefulSet names
+    templates: Mapping[str, Manifest] = field(default_factory=dict)  # of pods, by revision, newest first
     old_volumes: Mapping[str, PersistentVolumeFacts] = field(default_factory=dict)  # recorded ones that still exist
     can_read_nodes: bool = True  # False: no permission for Nodes
     can_read_volumes: bool | None = True  # False: no permission for PersistentVolumes; None: there was none to try
     said: Mapping[str, str] = field(default_factory=dict)  # by "Kind name": what Kubernetes says is wrong with it
     has_marked_claims: bool = False  # some claim of this cluster carries an incarnation: it has lived before
+    foreign_claims: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by StatefulSet: whose claims its bookies would find
+    template_problems: tuple[str, ...] = ()  # what of spec.podTemplate is not as Kubernetes has it
     operator_version: str = ""
-    hindrances: Mapping[str, str] = field(default_factory=dict)  # by pod uid: why its last stop or resumption failed
+    refused_sizes: Mapping[str, RefusedSize] = field(default_factory=dict)  # by claim uid: its request was refused
+    flushed: frozenset[str] = frozenset()  # uids of pods whose bookie this process heard say that all is flushed
+    hindrances: Mapping[str, Hindrance] = field(default_factory=dict)  # by pod uid; of who leaves by name
+    operations: tuple[BookieOperation, ...] = ()  # of this cluster, finished ones too
+    operations_problem: str = ""  # why they could not be read; "" = they were
+    rolling_max: int = 0  # how many clusters of this operator roll out at a time; 0: any number
+    others: tuple[Contender, ...] = ()  # who has a turn or asks for one; not read while this cluster asks for none
+    dependents: tuple[DependentsLook, ...] = ()  # looks that this process had made, old ones too
+    others_problem: str = ""  # why they could not be read; "" = they were, or nobody asked

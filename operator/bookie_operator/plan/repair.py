@@ -7,9 +7,9 @@ the stored one.
 
 from dataclasses import replace
 
-from bookie_operator.model.status import ClosedGate, GrantRecord
+from bookie_operator.model.status import Approval, ClosedGate, GrantRecord
 from bookie_operator.model.values import format_time, parse_time
-from bookie_operator.plan import doors, gates
+from bookie_operator.plan import approvals, doors, gates
 from bookie_operator.plan.actions import SendGrant
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed, Stage
@@ -25,15 +25,18 @@ def decide(
     closed: dict[str, tuple[ClosedGate, ...]] = {}
     sends: list[SendGrant] = []
     for candidate in _candidates(fleet):
-        closed[candidate.case.name] = gates.closed(observation, fleet, candidate)
+        accepted, approved = approvals.accepted(observation, fleet), approvals.approved(observation, candidate)
+        closed[candidate.case.name] = gates.closed(observation, fleet, candidate, accepted=accepted, approved=approved)
         if closed[candidate.case.name]:
             continue
-        grant = candidate.grant or _issue(observation, candidate)
+        grant = candidate.grant or _issue(observation, candidate, accepted or approved)
         if grant.epoch != observation.leadership.epoch:
             # Taken over from an operator that died: same grant, our epoch. Stored again before it is sent again.
             grant = grant.model_copy(
                 update={"epoch": observation.leadership.epoch, "issued_by": observation.leadership.identity}
             )
+        if grant.approval is None and (accepted or approved) is not None:
+            grant = grant.model_copy(update={"approval": accepted or approved})
         granted = replace(candidate, grant=grant, stage=Stage.GRANTED)
         fleet = tuple(granted if one is candidate else one for one in fleet)
         sends.append(_send(observation, granted, grant))
@@ -49,7 +52,7 @@ def _candidates(fleet: tuple[Assessed, ...]) -> list[Assessed]:
     )
 
 
-def _issue(observation: Observation, candidate: Assessed) -> GrantRecord:
+def _issue(observation: Observation, candidate: Assessed, approval: Approval | None) -> GrantRecord:
     case, evidence = candidate.case, candidate.evidence
     assert case.pod is not None
     assert case.report is not None
@@ -68,6 +71,7 @@ def _issue(observation: Observation, candidate: Assessed) -> GrantRecord:
         issued_at=issued_at,
         expires_at=format_time(observation.now_ms + GRANT_TTL_MS),
         issued_by=observation.leadership.identity,
+        approval=approval,
     )
 
 

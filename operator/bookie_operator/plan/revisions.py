@@ -1,8 +1,15 @@
 """Finds the pods that run what the spec says now, by the StatefulSet controller's status."""
 
+from collections.abc import Iterator
+
+from bookie_operator.model import names, values
+from bookie_operator.model.spec import Zone
+from bookie_operator.model.status import Departure
+from bookie_operator.model.values import parse_duration
+from bookie_operator.plan import live_settings, rebuild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed
-from bookie_operator.resources import inputs
+from bookie_operator.resources import inputs, settings
 from bookie_operator.resources.common import Manifest
 
 
@@ -17,6 +24,8 @@ def unread(seen: Observation) -> str:
         return "there is no StatefulSet yet"
     for name, live in sorted(found.items()):
         status = live.get("status") or {}
+        if "deletionTimestamp" in live["metadata"]:
+            return f"StatefulSet {name} is being made anew"
         if not status.get("updateRevision"):
             return f"StatefulSet {name} does not say which revision is the newest"
         observed, generation = status.get("observedGeneration"), live["metadata"].get("generation")
@@ -32,20 +41,104 @@ def older(seen: Observation, fleet: tuple[Assessed, ...]) -> list[Assessed]:
         one
         for one in fleet
         if one.case.pod is not None
+        and not leaves(one)
         and (revision := newest.get(one.case.name.rsplit("-", 1)[0]))
         and one.case.pod.revision != revision
+        and not has_taken_all(seen, one)
     ]
     return sorted(found, key=lambda one: (one.case.pool, int(one.case.name.rsplit("-", 1)[1])))
 
 
-def is_asked_for(seen: Observation, one: Assessed) -> bool:
-    """Return True when the user changed the part of the spec that this older pod depends on. False: only a newer
-    operator renders the pod otherwise or brings another default image; that waits until the pod ends for another
-    reason."""
+def taken_live(seen: Observation, one: Assessed) -> tuple[str, ...]:
+    """Return the fields of the spec that were changed after the bookie's pod was made, and that the bookie has taken as
+    it runs (spec/operator.md#Q17)."""
+    pod = one.case.pod
+    if pod is None or not inputs.is_noted(pod.inputs):
+        return ()
+    spec, zone = seen.cluster.spec.of(one.case.pool), _zone(seen, one)
+    if pod.inputs == inputs.digest(spec, zone):
+        return ()
+    lacking = {live_settings.FIELDS[key] for key in live_settings.lacks(spec, one.case)}
+    taken = live_settings.takes(one.case) - lacking
+    return tuple(path for path in inputs.changed(pod.said, spec, zone) if path in taken)
+
+
+def has_taken_all(seen: Observation, one: Assessed) -> bool:
+    """Return True when the bookie runs all that the spec says, though its pod is of before: nothing of it is older."""
+    return bool(taken_live(seen, one)) and not _changed(seen, one) - set(taken_live(seen, one))
+
+
+def leaves(one: Assessed) -> bool:
+    """Return True when the bookie has begun to leave: its pod is not made anew any more."""
+    return one.case.is_leaving and one.leaving is not None and one.leaving.state is not Departure.LEAVING
+
+
+def changes(seen: Observation, one: Assessed) -> tuple[str, ...]:
+    """Return the fields of the spec that the user changed since this older pod was made. None: only a newer operator
+    renders the pod otherwise or brings another default image; that waits until the pod ends for another reason."""
     pod = one.case.pod
     if pod is None:
-        return False
-    if not pod.inputs:  # of an operator that did not note it
-        return seen.cluster.spec.image is not None and pod.image != seen.cluster.spec.image
-    zone = next((pool.zone for pool in seen.pools if pool.name == one.case.pool), None)
-    return pod.inputs != inputs.digest(seen.cluster.spec, zone)
+        return ()
+    if not inputs.is_noted(pod.inputs):
+        return tuple(_lacking(seen, one.case.pool, seen.templates.get(pod.revision) or {}))
+    return tuple(sorted(_changed(seen, one) - live_settings.takes(one.case)))
+
+
+def _changed(seen: Observation, one: Assessed) -> set[str]:
+    """Return the fields of the spec that are otherwise than when this pod, which has notes, was made."""
+    assert one.case.pod is not None
+    spec, zone = seen.cluster.spec.of(one.case.pool), _zone(seen, one)
+    if one.case.pod.inputs == inputs.digest(spec, zone):
+        return set()
+    return set(inputs.changed(one.case.pod.said, spec, zone)) - set(_of_other_claims(seen, one))
+
+
+def _zone(seen: Observation, one: Assessed) -> Zone | None:
+    return next((pool.zone for pool in seen.pools if pool.name == one.case.pool), None)
+
+
+def _of_other_claims(seen: Observation, one: Assessed) -> tuple[str, ...]:
+    """Return the volumes of the spec that are another class or access mode than the bookie's claims: a restart changes
+    nothing of that. Its pod is made anew when it is rebuilt (spec/operator.md#X7)."""
+    spec = seen.cluster.spec.of(one.case.pool)
+    differ = [volume.role for volume in one.case.volumes if rebuild.differs(spec, volume)]
+    return tuple(f"spec.storage.{role}.volumes" for role in dict.fromkeys(differ))
+
+
+def _lacking(seen: Observation, pool: str, template: Manifest) -> Iterator[str]:
+    """Return what the spec says and the template of a pod, made by an operator that noted nothing this release can
+    compare, has otherwise. What the user has taken out of the spec since then cannot be told from that operator's own
+    words, and waits until the pod ends."""
+    spec, pod = seen.cluster.spec.of(pool), template.get("spec") or {}
+    container = next((one for one in pod.get("containers") or () if one.get("name") == names.CONTAINER), None)
+    if container is None:
+        return  # its revision is gone: nothing is known of it
+    said = inputs.said(spec, None)
+    if "spec.image" in said and container.get("image") != spec.image:
+        yield "spec.image"
+    if "spec.imagePullPolicy" in said and container.get("imagePullPolicy") != spec.image_pull_policy:
+        yield "spec.imagePullPolicy"
+    for path, kind, wanted in (
+        ("spec.resources.requests", "requests", spec.resources.requests),
+        ("spec.resources.limits", "limits", spec.resources.limits),
+    ):
+        had = (container.get("resources") or {}).get(kind) or {}
+        if path in said and not all(values.is_same_quantity(str(had.get(key, "")), one) for key, one in wanted.items()):
+            yield path
+    grace_s = parse_duration(spec.lifecycle.termination_grace) // 1_000
+    if "spec.lifecycle.terminationGrace" in said and pod.get("terminationGracePeriodSeconds") != grace_s:
+        yield "spec.lifecycle.terminationGrace"
+    lines = _settings(seen, pod)
+    for key, value in settings.properties(spec).items():
+        if lines is not None and f"spec.config.{key}" in said and f"{key}={value}" not in lines:
+            yield f"spec.config.{key}"
+
+
+def _settings(seen: Observation, pod: Manifest) -> list[str] | None:
+    """Return the lines of settings that a pod of this spec reads; None when nobody has them any more."""
+    for volume in pod.get("volumes") or ():
+        name = str((volume.get("configMap") or {}).get("name"))
+        data = (seen.children.get(("ConfigMap", name)) or {}).get("data") or {}
+        if names.SETTINGS_FILE in data:
+            return str(data[names.SETTINGS_FILE]).splitlines()
+    return None

@@ -11,22 +11,27 @@ deleting its pod harms nobody, and no gate would ever open while the pod stays. 
 come back with that revision: a bookie that is down for a moment would be lost to it too.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from bookie.ports.admin import State
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
 from bookie_operator.evidence.reasons import Conclusion
-from bookie_operator.model.status import RolloutStatus, RolloutStep
+from bookie_operator.model.status import CHANGED_MAX, RolloutStatus, RolloutStep
 from bookie_operator.model.values import format_time, parse_duration, parse_time
-from bookie_operator.plan import doors, gates, revisions
+from bookie_operator.plan import doors, filling, gates, leaving, revisions, staggering, turns, windows
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed, Stage
+from bookie_operator.plan.turns import Work
 from bookie_operator.resources import inputs
 
 # A kubelet or scheduler that complains for a moment is no news; so is a start that takes a while.
 PATIENCE_MS = 30_000
+# A deletion that was refused is not tried again before; the bookie takes writes meanwhile.
+REFUSED_MS = 60_000
+FIRST_BOOT = 1
+_KNOWS_TURNS = "turn"  # a capability of bookies: the turn to be stopped is a mode of its own, which ends by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,48 +41,118 @@ class Rollout:
     status: RolloutStatus
     waiting: tuple[str, ...] = ()  # whose turn is still to come, in order
     halted: str = ""
+    halted_by: str = ""  # the bookie that does not come back, or cannot flush
+    reason: str = "RolloutHalted"  # of Stalled, while it is halted
     action: StopBookie | ResumeBookie | None = None
+    why: str = ""  # why nothing more is done now
+    restart_waits_for: str = ""  # why the bookie that an operation wants stopped has not got its turn
 
     @property
     def is_going_on(self) -> bool:
         return bool(self.waiting) or self.status.step is not None
 
+    @property
+    def stopped(self) -> str:
+        """Return the bookie that this pass takes away although it could serve; "" = none."""
+        return self.action.bookie if isinstance(self.action, StopBookie) and self.action.door is not None else ""
 
-def decide(seen: Observation, fleet: tuple[Assessed, ...], unsettled: str) -> Rollout:
+
+def decide(
+    seen: Observation,
+    fleet: tuple[Assessed, ...],
+    unsettled: str,
+    restart: str = "",
+    to_start: Collection[str] = (),
+    as_judged: Assessed | None = None,
+) -> Rollout:
     """Return the roll-out's next step. `unsettled`: what has to be cleared or applied before it is known what pods
-    should run; "" = nothing."""
-    older = [one for one in revisions.older(seen, fleet) if revisions.is_asked_for(seen, one)]
-    held = tuple(_held(seen, unsettled))
+    should run; "" = nothing. `restart`: the bookie that an operation wants stopped, whatever its revision is; its turn
+    comes before all others, also where a person ends the pods himself (strategy Manual). `to_start`: bookies whose pods
+    are to start anew whatever they run, each in its turn. `as_judged`: how the gates see the bookie of `restart`, where
+    not as it is."""
     step = _step(seen, fleet)
+    named = [one for one in fleet if one.case.name == restart]
+    why = f"the turn of {step.bookie} ends first" if step is not None else ""
+    if named and (step is None or step.bookie == restart):
+        named = [as_judged] if as_judged is not None and as_judged.case.name == restart else named
+        judged = tuple(named[0] if one.case.name == restart else one for one in fleet)
+        first = _decide(seen, judged, named, step, is_named=True, unsettled=unsettled)
+        if first.status.step is not None:
+            return first
+        why = first.why  # and meanwhile the others go on: what the named bookie waits for may be one of them
+    older = _behind(seen, fleet)
+    older += [one for one in fleet if one.case.name in to_start and one not in older and one.case.pod is not None]
+    rest = _decide(seen, fleet, older, step, is_named=False, unsettled=unsettled)
+    return replace(rest, restart_waits_for=why if named else "")
+
+
+def _decide(
+    seen: Observation,
+    fleet: tuple[Assessed, ...],
+    older: list[Assessed],
+    step: RolloutStep | None,
+    *,
+    is_named: bool,
+    unsettled: str,
+) -> Rollout:
+    """Return the next step towards other pods for `older`. `is_named`: a person asked for this very bookie."""
+    held = tuple(_held(seen, unsettled, is_named=is_named))
     asked = _asked(fleet, step)
     if asked is not None:
         assert step is not None
         return _go_on(seen, fleet, older, step, asked, held)
-    down = [] if held else [one for one in older if _is_down(seen, one) and _may_be_replaced(fleet, older, step, one)]
+    down = (
+        []
+        if held
+        else [one for one in older if _is_down(seen, one) and _may_be_replaced(seen, fleet, older, step, one)]
+    )
     if down:
-        return _begin(seen, fleet, older, step, down[0], _stop(seen, down[0], with_flush=False))
+        return _begin(seen, fleet, step, down[0], _stop(seen, down[0], with_flush=False))
     ready = [one for one in older if not _is_gone(one)]
     if step is not None or not ready:
-        return _told(seen, fleet, older, step, _why_step(seen, fleet, step))
+        return _told(seen, fleet, step, _why_step(seen, fleet, step))
     # Who takes no writes is missed least.
     candidate = min(ready, key=lambda one: one.stage is not Stage.READ_ONLY)
-    if closed := (*held, *closed_gates(seen, fleet, candidate)):
-        return _told(seen, fleet, older, None, "; ".join(closed), candidate)
-    return _begin(seen, fleet, older, None, candidate, _stop(seen, candidate, with_flush=True, may_delete=False))
+    if closed := (*held, *closed_gates(seen, fleet, candidate), *_canary(seen, fleet, candidate)):
+        return _told(seen, fleet, None, "; ".join(closed), candidate)
+    if not is_named and (window := windows.of(seen)).closed:
+        told = _told(seen, fleet, None, window.closed, candidate)
+        return replace(told, status=told.status.model_copy(update={"window_opens_at": window.opens_at}))
+    if not is_named and (why := staggering.closed(seen)):
+        told = _told(seen, fleet, None, why, candidate)
+        return replace(told, status=told.status.model_copy(update={"asks_for_turn": True}))
+    return _begin(seen, fleet, None, candidate, _stop(seen, candidate, with_flush=True, may_delete=False))
 
 
-def closed_gates(seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> tuple[str, ...]:
-    """Return why `candidate`, which serves, must not be stopped now; () = it may be (spec/operator.md#Q1 to Q7)."""
+def closed_gates(
+    seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed, asks: Work = Work.ROLLOUT
+) -> tuple[str, ...]:
+    """Return why `asks` must not stop `candidate`, which serves; () = it may (spec/operator.md#Y1, Q1 to Q7, Q9,
+    J9)."""
     peers = [one for one in fleet if one.case.name != candidate.case.name]
     checks = (
         _leader(seen, candidate),
         _metadata(seen, candidate),
+        (why for why in (turns.in_the_way(seen, fleet, asks, candidate.case.name), gates.collapsed(fleet)) if why),
+        (why for why in (leaving.in_the_way_of_others(seen, fleet, candidate),) if why),
         _candidate(candidate),
         (why for one in peers if (why := _missed(seen, one))),
+        (why for one in peers if (why := filling.lacks(one))),
         _brake(seen),
         _soak(seen, peers),
     )
     return tuple(why for check in checks for why in check)
+
+
+def missed_beside(seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> Iterator[str]:
+    """Yield why the fleet cannot do without `candidate`, which serves nobody, for longer than now."""
+    if why := gates.collapsed(fleet):
+        yield why
+    if seen.members_problem:
+        yield f"no bookie listed cookies and registrations: {seen.members_problem}"
+    if why := leaving.in_the_way_of_others(seen, fleet, candidate):
+        yield why
+    yield from (why for one in fleet if one.case.name != candidate.case.name and (why := _missed(seen, one)))
 
 
 def unproven(one: Assessed, *, may_be_read_only: bool = False) -> str:
@@ -107,13 +182,17 @@ def unproven(one: Assessed, *, may_be_read_only: bool = False) -> str:
     return ""
 
 
-def _held(seen: Observation, unsettled: str) -> Iterator[str]:
-    """Return what keeps the operator from any step."""
+def _behind(seen: Observation, fleet: tuple[Assessed, ...]) -> list[Assessed]:
+    return [one for one in revisions.older(seen, fleet) if revisions.changes(seen, one)]
+
+
+def _held(seen: Observation, unsettled: str, *, is_named: bool) -> Iterator[str]:
+    """Return what keeps the operator from any step. `is_named`: a person asked for this very bookie."""
     if seen.cluster.spec.lifecycle.paused:
         yield "spec.lifecycle.paused is true"
     if seen.cluster.spec.rollout.paused:
         yield "spec.rollout.paused is true"
-    if seen.cluster.spec.rollout.strategy == "Manual":
+    if seen.cluster.spec.rollout.strategy == "Manual" and not is_named:
         yield "spec.rollout.strategy is Manual"
     if not seen.leadership.is_held:
         yield "this operator does not hold the lease"
@@ -149,7 +228,7 @@ def _missed(seen: Observation, one: Assessed) -> str:
     if one.is_dataless or one.is_healing:
         return f"{one.case.name} is without its data"
     if one.case.is_desired:
-        return unproven(one)
+        return unproven(one, may_be_read_only=one.leaving is not None)
     if not one.is_unavailable:
         is_there = one.stage.serves or one.stage is Stage.ELSEWHERE
         is_writable = one.case.member is not None and one.case.member.is_writable
@@ -182,6 +261,26 @@ def _soak(seen: Observation, peers: list[Assessed]) -> Iterator[str]:
             yield f"{one.case.name} has been ready since {since}, and spec.rollout.soakSeconds is {seconds}"
 
 
+def _canary(seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> Iterator[str]:
+    """Yield why nobody comes after the first `count` bookies yet (spec/operator.md#Q15). A candidate that takes nothing
+    new, which a person wants stopped, is not concerned."""
+    wanted, older = seen.cluster.spec.rollout.canary, _behind(seen, fleet)
+    if not wanted.count or candidate not in older:
+        return
+    updated = [one for one in fleet if one.case.is_desired and one.case.pod is not None and one not in older]
+    # One that began its first life with it is new for another reason, and holds next to nothing: it shows nothing.
+    updated = [one for one in updated if one.case.report is None or one.case.report.boot_epoch > FIRST_BOOT]
+    since_ms = sorted(one.case.pod.ready_since_ms or seen.now_ms for one in updated if one.case.pod is not None)
+    if len(since_ms) < wanted.count:
+        return
+    end_ms = since_ms[wanted.count - 1] + wanted.soak_seconds * 1_000
+    if seen.now_ms < end_ms:
+        yield (
+            f"spec.rollout.canary: {wanted.count} of {len(older) + len(updated)} bookies run what the spec says first,"
+            f" alone until {format_time(end_ms)}"
+        )
+
+
 def _is_gone(one: Assessed) -> bool:
     return one.case.pod is None or one.case.pod.is_terminating
 
@@ -202,12 +301,16 @@ def _is_down(seen: Observation, one: Assessed) -> bool:
 
 
 def _may_be_replaced(
-    fleet: tuple[Assessed, ...], older: list[Assessed], step: RolloutStep | None, one: Assessed
+    seen: Observation, fleet: tuple[Assessed, ...], older: list[Assessed], step: RolloutStep | None, one: Assessed
 ) -> bool:
     """Return True when `one`, which is down, may get the newest revision with closed gates: nobody knows anything bad
-    of that revision, or it is the turn of `one` anyway, so that no second bookie is lost to it."""
+    of that revision, or it is the turn of `one` anyway, so that no second bookie is lost to it. Whoever leaves waits
+    for the end of that turn, and for a bookie without its data: neither may wait for the one that leaves."""
     if step is not None:
         return step.bookie == one.case.name
+    taken = turns.in_the_way(seen, fleet, Work.ROLLOUT, one.case.name)
+    if not one.is_dataless and (taken or leaving.in_the_way_of_others(seen, fleet, one)):
+        return False
     newest = [peer for peer in fleet if peer.case.is_desired and peer.case.pod is not None and peer not in older]
     return all(_is_well(peer) for peer in newest)
 
@@ -215,8 +318,12 @@ def _may_be_replaced(
 def _is_well(one: Assessed) -> bool:
     """Return True when its revision is no reason why the bookie is not in service: it may wait for data that the one
     that is down has."""
-    waits_for_data = one.is_dataless or one.is_healing or one.stage is Stage.LIMBO
-    return not unproven(one) or (one.case.report is not None and waits_for_data)
+    return not unproven(one) or (one.case.report is not None and waits_for_data(one))
+
+
+def waits_for_data(one: Assessed) -> bool:
+    """Return True for a bookie whose data was lost, or is being repaired: no spec brings it back."""
+    return one.is_dataless or one.is_healing or one.stage is Stage.LIMBO
 
 
 def _step(seen: Observation, fleet: tuple[Assessed, ...]) -> RolloutStep | None:
@@ -227,6 +334,8 @@ def _step(seen: Observation, fleet: tuple[Assessed, ...]) -> RolloutStep | None:
     if step is None or one is None:
         return None
     is_replaced = one.case.pod is not None and one.case.pod.uid != step.pod_uid
+    if is_replaced and one.is_set_aside:
+        return None  # it was stopped in order to stay out of service
     return None if is_replaced and not unproven(one, may_be_read_only=not step.was_writable) else step
 
 
@@ -248,32 +357,67 @@ def _go_on(
     held: tuple[str, ...],
 ) -> Rollout:
     """Finish the stored turn; or take it back, when a gate has closed since or the pod is as wanted again."""
-    hindrance = seen.hindrances.get(step.pod_uid, "")
-    if not held and asked in older and _is_down(seen, asked):
-        return _told(seen, fleet, older, step, hindrance, asked, _stop(seen, asked, with_flush=False))
+    refused = seen.hindrances.get(step.pod_uid)
+    hindrance = refused.text if refused is not None else ""
+    may_try = refused is None or not refused.reason or seen.now_ms - refused.told_ms >= REFUSED_MS
+    if not held and asked in older and _is_down(seen, asked) and may_try:
+        return _told(seen, fleet, step, hindrance, asked, _stop(seen, asked, with_flush=False))
     closed = (*held, *closed_gates(seen, fleet, asked))
     if asked not in older:
         closed = (*closed, f"{asked.case.name} runs what the spec says again")
-    refuses = _refuses_writes(asked, step)
+    refuses = refuses_writes(asked, step.pod_uid)
+    if not closed and not may_try:
+        return _told(seen, fleet, step, hindrance, asked)
     if not closed:
         # CRASH: what this pass saw is younger than the first flush; a gate that closed meanwhile is seen closed.
-        stop = _stop(seen, asked, with_flush=True, may_delete=bool(refuses))
-        return _told(seen, fleet, older, step, hindrance, asked, stop)
-    if step.was_writable and refuses:
+        stop = _stop(seen, asked, with_flush=True, may_delete=bool(refuses) and is_announced(asked))
+        return _told(seen, fleet, step, hindrance, asked, stop)
+    if _has_precedence(seen, fleet, asked, step, held):
+        return _told(seen, fleet, step, "; ".join(closed), asked)
+    is_own_mode = has_own_mode(asked)
+    if refuses and (step.was_writable or is_own_mode):
         assert asked.case.pod is not None
-        resume = ResumeBookie(asked.case.name, doors.of(seen.cluster, asked.case.pod))
+        resume = ResumeBookie(asked.case.name, doors.of(seen.cluster, asked.case.pod), seen.leadership.epoch)
         why = "; ".join((hindrance, *closed) if hindrance else closed)
-        return _told(seen, fleet, older, step, why, asked, resume)
-    # A turn that is forgotten while its bookie refuses writes would leave it read-only for ever.
-    is_over = not step.was_writable or refuses is False
-    return _told(seen, fleet, older, None if is_over else step, "; ".join(closed), asked)
+        return _told(seen, fleet, step, why, asked, resume)
+    # A turn that is forgotten while its bookie refuses writes would leave it read-only.
+    is_over = refuses is False or not (step.was_writable or is_own_mode)
+    return _told(seen, fleet, None if is_over else step, "; ".join(closed), asked)
 
 
-def _refuses_writes(asked: Assessed, step: RolloutStep) -> bool | None:
-    """Return whether the bookie whose turn it is refuses writes, by a report of that very pod; None without one."""
+def is_announced(asked: Assessed) -> bool:
+    """Return True when the list of registrations that this pass read, in which everybody else takes writes, says that
+    this bookie takes none: whoever else reads it, for another cluster in the same store, sees that too
+    (spec/operator.md#Q13)."""
+    return asked.case.member is not None and not asked.case.member.is_writable
+
+
+def _has_precedence(
+    seen: Observation, fleet: tuple[Assessed, ...], asked: Assessed, step: RolloutStep, held: tuple[str, ...]
+) -> bool:
+    """Return True while a turn is kept although gates are closed: only bookies of other clusters take no writes, and
+    theirs may be turns too. The one with the smaller id waits for a while, and the other gives way."""
+    if held or seen.now_ms - parse_time(step.begun_at) >= PATIENCE_MS:
+        return False
+    strangers = [one for one in fleet if not one.case.is_ours and _missed(seen, one)]
+    rest = tuple(one for one in fleet if one not in strangers)
+    is_first = all(asked.case.bookie_id < one.case.bookie_id for one in strangers)
+    return bool(strangers) and is_first and not closed_gates(seen, rest, asked)
+
+
+def has_own_mode(asked: Assessed) -> bool:
+    """Return True when its turn is a mode of its own, which ends by itself; older releases are set read-only."""
+    return asked.case.report is not None and _KNOWS_TURNS in asked.case.report.capabilities
+
+
+def refuses_writes(asked: Assessed, pod_uid: str) -> bool | None:
+    """Return whether the bookie refuses writes because it is its turn, by a report of that very pod; None without one.
+    Of a release that knows no turns: whether it refuses them for any reason."""
     report = asked.case.report
-    if report is None or report.pod_uid != step.pod_uid:
+    if report is None or report.pod_uid != pod_uid:
         return None
+    if has_own_mode(asked):
+        return report.has_turn
     return report.read_only or report.state is State.READ_ONLY
 
 
@@ -281,13 +425,12 @@ def _stop(seen: Observation, one: Assessed, *, with_flush: bool, may_delete: boo
     pod = one.case.pod
     assert pod is not None
     door = doors.of(seen.cluster, pod) if with_flush else None
-    return StopBookie(one.case.name, pod.uid, pod.resource_version, door, may_delete)
+    return StopBookie(one.case.name, pod.uid, pod.resource_version, door, seen.leadership.epoch, may_delete)
 
 
 def _begin(
     seen: Observation,
     fleet: tuple[Assessed, ...],
-    older: list[Assessed],
     before: RolloutStep | None,
     one: Assessed,
     stop: StopBookie,
@@ -298,8 +441,9 @@ def _begin(
         pod_uid=stop.pod_uid,
         begun_at=format_time(seen.now_ms),
         was_writable=before.was_writable if before is not None else one.stage is Stage.SERVING,
+        changed=revisions.changes(seen, one)[:CHANGED_MAX],
     )
-    return _told(seen, fleet, older, step, "", one, stop)
+    return _told(seen, fleet, step, "", one, stop)
 
 
 def _why_step(seen: Observation, fleet: tuple[Assessed, ...], step: RolloutStep | None) -> str:
@@ -312,20 +456,25 @@ def _why_step(seen: Observation, fleet: tuple[Assessed, ...], step: RolloutStep 
 def _told(
     seen: Observation,
     fleet: tuple[Assessed, ...],
-    older: list[Assessed],
     step: RolloutStep | None,
     why: str,
     candidate: Assessed | None = None,
     action: StopBookie | ResumeBookie | None = None,
 ) -> Rollout:
-    desired = [one for one in fleet if one.case.is_desired]
+    desired = [one for one in fleet if one.case.is_desired and not revisions.leaves(one)]
+    older = _behind(seen, fleet)  # what is told is about revisions, also while an operation asks for another bookie
     behind = {one.case.name for one in older}
     is_manual = seen.cluster.spec.rollout.strategy == "Manual"
     turns = [one.case.name for one in older if not is_manual]
     waiting = tuple(name for name in turns if step is None or name != step.bookie)
     if candidate is not None and candidate.case.name in waiting:
         waiting = (candidate.case.name, *(name for name in waiting if name != candidate.case.name))
-    halted = _halted(seen, fleet, older, step)
+    turn = candidate.case.name if candidate is not None else step.bookie if step is not None else ""
+    halted_by, halted = _halted(seen, fleet, older, step)
+    halted, reason = halted or _stuck(fleet, older, turn), "RolloutHalted"
+    refused = seen.hindrances.get(step.pod_uid) if step is not None else None
+    if refused is not None and refused.reason:
+        halted, reason = refused.text, refused.reason
     return Rollout(
         RolloutStatus(
             inputs=inputs.digest(seen.cluster.spec, None),
@@ -337,27 +486,46 @@ def _told(
         ),
         waiting,
         halted,
+        halted_by,
+        reason,
         action,
+        why,
     )
 
 
-def _halted(seen: Observation, fleet: tuple[Assessed, ...], older: list[Assessed], step: RolloutStep | None) -> str:
-    """Return which bookie does not come back with what the spec says, and the reason as the bookie or Kubernetes gives
-    it; "" while all is well."""
+def _stuck(fleet: tuple[Assessed, ...], older: list[Assessed], turn: str) -> str:
+    """Return which bookie cannot fetch what it missed, so that the one whose turn it is must not be stopped."""
+    others = [one for one in fleet if one.case.name != turn]
+    told = next((why for one in others if (why := filling.stuck(one))), "") if older else ""
+    return f"{told}; {len(older)} bookies are left as they were" if told else ""
+
+
+def _halted(
+    seen: Observation, fleet: tuple[Assessed, ...], older: list[Assessed], step: RolloutStep | None
+) -> tuple[str, str]:
+    """Return (which bookie does not come back with what the spec says, the reason as the bookie or Kubernetes gives
+    it); ("", "") while all is well. The one whose turn it is comes first. One that leaves gets nothing new of the spec,
+    and no spec keeps a bookie waiting for data that it lost, or repairs."""
     limit_ms = seen.cluster.spec.rollout.max_seconds_per_bookie * 1_000
-    for one in fleet:
+    for one in sorted(fleet, key=lambda one: step is None or step.bookie != one.case.name):
         pod, is_turn = one.case.pod, step is not None and step.bookie == one.case.name
         if not one.case.is_desired or (one in older and not is_turn) or not (is_turn or older):
+            continue
+        if (one.leaving is not None and not is_turn) or one.is_set_aside:
             continue
         why = unproven(one, may_be_read_only=is_turn)
         if not why and not (is_turn and one in older):
             continue
         began_ms = parse_time(step.begun_at) if is_turn and step is not None else one.away_since_ms
-        is_late = began_ms is not None and seen.now_ms - began_ms >= limit_ms
+        is_late = began_ms is not None and seen.now_ms - began_ms >= limit_ms and not waits_for_data(one)
         is_broken = pod is not None and bool(pod.problem) and seen.now_ms - pod.created_ms >= PATIENCE_MS
         if is_late or (is_broken and one not in older):
-            hindrance = seen.hindrances.get(step.pod_uid, "") if step is not None else ""
-            told = why or hindrance or f"{one.case.name} was asked to flush, and has not proven it"
+            hindrance = seen.hindrances.get(step.pod_uid) if step is not None else None
+            told = (
+                why
+                or (hindrance.text if hindrance is not None else "")
+                or f"{one.case.name} was asked to flush, and has not proven it"
+            )
             rest = f"; {len(older)} bookies are left as they were" if older else ""
-            return f"{told}{rest}: correct the spec, or set it back"
-    return ""
+            return one.case.name, f"{told}{rest}: correct the spec, or set it back"
+    return "", ""

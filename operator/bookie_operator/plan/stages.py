@@ -10,7 +10,7 @@ from bookie_operator.evidence import processes
 from bookie_operator.evidence.bookie import Evidence
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.evidence.reasons import Conclusion
-from bookie_operator.model.status import BookieStatus, GrantRecord, Process, Suspicion
+from bookie_operator.model.status import BookieStatus, GrantRecord, LeavingStatus, Process, Suspicion
 from bookie_operator.model.values import parse_time
 
 OBSERVATIONS_NEEDED = 3
@@ -37,6 +37,7 @@ class Stage(Enum):
     READ_ONLY = "ReadOnly"
     STOPPING = "Stopping"
     ELSEWHERE = "Elsewhere"  # registered, and no pod of ours: somebody else runs it
+    RETIRED = "Retired"  # it left by proof; what its claims hold nobody needs
 
     @property
     def serves(self) -> bool:
@@ -66,11 +67,14 @@ class Assessed:
     grant: GrantRecord | None = None
     away_since_ms: int | None = None  # since when nobody has seen it serve; None while it serves
     processes: tuple[Process, ...] | None = None  # that may run now; None: nothing is known yet
+    leaving: LeavingStatus | None = None  # how far it is, if it leaves or comes back from it (plan/leaving.py)
 
     @property
     def incarnation(self) -> int:
         """Return the highest incarnation that we know of; 0 = none was seen, yet the bookie may have lived
         (`has_lived`)."""
+        if self.stage is Stage.RETIRED:
+            return 0  # that life is over: whoever comes next under this name begins anew
         seen: list[int] = [self.case.report.incarnation] if self.case.report is not None else []
         seen += [self.previous.incarnation] if self.previous is not None else []
         seen += [volume.claim.marks.incarnation for volume in self.case.volumes if volume.claim and volume.claim.marks]
@@ -79,7 +83,16 @@ class Assessed:
     @property
     def has_lived(self) -> bool:
         """Return True when the bookie may hold data, or may have held data that is lost now."""
-        return _has_lived(self.case, self.previous)
+        return self.stage is not Stage.RETIRED and _has_lived(self.case, self.previous)
+
+    @property
+    def is_set_aside(self) -> bool:
+        """Return True when the bookie of this very pod says that a person took it out of service, and nobody serves."""
+        report = self.case.report
+        if not self.evidence.digest or report is None or report.data_port_open:
+            return False
+        is_registered = self.case.member is not None and self.case.member.is_registered
+        return report.state is State.HELD and report.verdict is Verdict.SET_ASIDE and not is_registered
 
     @property
     def is_dataless(self) -> bool:
@@ -118,10 +131,17 @@ def assess(
     now_ms: int,
     stabilization_ms: int,
     healed: Collection[str] = (),
+    is_asleep: bool = False,
 ) -> Assessed:
     """Draw the conclusions about one bookie. `previous` is what our last status said; it may be lost. `healed`: grants
-    whose repair we saw end."""
+    whose repair we saw end. `is_asleep`: the fleet hibernates, and nobody waits for this bookie yet."""
     evidence = bookie_evidence.weigh(case)
+    if _is_retired(case, previous):
+        told = f"bookie {case.bookie_id} left by proof; its claims hold nothing that is needed"
+        away_since_ms, ran = _away_since_ms(Stage.RETIRED, previous, now_ms), processes.follow(case, previous, now_ms)
+        return Assessed(
+            case, evidence, Stage.RETIRED, "Left", told, previous, False, away_since_ms=away_since_ms, processes=ran
+        )
     stage, reason, message = _stage(case, evidence, previous, healed)
     suspicion = None
     if stage is Stage.SUSPECTED:
@@ -133,7 +153,7 @@ def assess(
         stage = Stage.GRANTED
     has_loss = _has_loss(case, evidence, stage, grant, previous)
     has_loss = has_loss or _is_blank(case, stage, previous, now_ms)
-    away_since_ms = _away_since_ms(stage, previous, now_ms)
+    away_since_ms = _away_since_ms(stage, previous, now_ms) if not is_asleep else None
     return Assessed(
         case,
         evidence,
@@ -147,6 +167,18 @@ def assess(
         away_since_ms,
         processes.follow(case, previous, now_ms),
     )
+
+
+def _is_retired(case: BookieCase, previous: BookieStatus | None) -> bool:
+    """Return True when the bookie has left: by our status; or, where that was lost, by its claims, while the metadata
+    store knows nothing of it."""
+    if case.pod is not None or case.member is not None:
+        return False
+    if previous is not None and previous.leaving is not None and previous.leaving.state.is_gone:
+        return True
+    claims = [volume.claim for volume in case.volumes if volume.claim is not None] + list(case.other_claims)
+    marked = [claim for claim in claims if claim.marks is not None]
+    return case.is_listed and bool(marked) and all(claim.retired_at for claim in marked)
 
 
 def _away_since_ms(stage: Stage, previous: BookieStatus | None, now_ms: int) -> int | None:
@@ -189,8 +221,10 @@ def _without_report(case: BookieCase, evidence: Evidence, previous: BookieStatus
         return Stage.STOPPING, "PodTerminating", f"pod {pod.name} is being deleted"
     if pod.phase != "Running" or pod.problem:
         stage = Stage.MISSING if has_lived else Stage.PROVISIONING
-        return stage, "PodNotRunning", pod.problem or f"pod {pod.name} is {pod.phase or 'Pending'}"
-    return Stage.UNREACHABLE, evidence.finding.reason, evidence.finding.message
+        return stage, pod.trouble or "PodNotRunning", pod.problem or f"pod {pod.name} is {pod.phase or 'Pending'}"
+    # Until its start-up probe succeeds, a bookie that says nothing is starting; the kubelet ends it if that takes long.
+    is_starting = pod.is_bookie_running and not pod.is_ready and evidence.finding.reason == "NoReport"
+    return Stage.UNREACHABLE, "SlowStart" if is_starting else evidence.finding.reason, evidence.finding.message
 
 
 def _reported(report: StorageReport, conclusion: Conclusion, *, has_grant: bool) -> Stage:
@@ -210,7 +244,7 @@ def _reported(report: StorageReport, conclusion: Conclusion, *, has_grant: bool)
             return Stage.STAMPING
         case State.STOPPING:
             return Stage.STOPPING
-        case State.WAITING_GRANT if conclusion is Conclusion.LOST_VOLUME:
+        case State.WAITING_GRANT | State.HELD if conclusion is Conclusion.LOST_VOLUME:
             return Stage.SUSPECTED
         case _:
             return Stage.BOOTSTRAPPING if conclusion is Conclusion.BOOTSTRAP else Stage.INSPECTING
@@ -279,10 +313,11 @@ def _has_loss(
         return True
     if evidence.conclusion is Conclusion.BOOTSTRAP:
         return False
-    # What lies under a missing mount says nothing about the volume: it is presumed intact, and unavailable.
+    # What lies under a missing mount says nothing about the volume: it is presumed intact, and unavailable. What went
+    # back in time lacks data, whoever is to decide about it.
     empty = any(
         volume.report is not None
-        and volume.report.contents in (Contents.EMPTY, Contents.REGENERATING)
+        and volume.report.contents in (Contents.EMPTY, Contents.REGENERATING, Contents.STALE)
         and volume.report.mount.proof in (MountProof.PROVEN, MountProof.SHARED)
         for volume in case.volumes
     )

@@ -9,12 +9,15 @@ from typing import Any
 
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
-from bookie_operator.model.spec import Zone
+from bookie_operator.model.spec import Placement, PoolPlacement, Zone
 from bookie_operator.model.values import parse_duration
-from bookie_operator.resources import common, identity, memory, metadata_access, settings
+from bookie_operator.resources import common, data_security, identity, memory, metadata_access, settings
 
 # Seconds from start until the admin port must answer; nothing but inspection comes before it.
 _STARTUP_SECONDS = 120
+# More than any cluster has nodes: see `_shared`.
+_DOMAINS_MIN = 1_000_000
+_HOST = "kubernetes.io/hostname"
 
 
 def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str, Any]:
@@ -28,9 +31,10 @@ def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str
             {"name": "bookie-tmp", "emptyDir": {"sizeLimit": want.resources.tmp_size}},
             identity.volume(cluster),
             *metadata_access.volumes(want),
+            *data_security.volumes(cluster),
         ],
     }
-    return common_spec(cluster) | own | _placement(cluster, zone)
+    return common_spec(cluster) | own | _placement(cluster, pool, zone)
 
 
 def common_spec(cluster: Cluster) -> dict[str, Any]:
@@ -86,6 +90,7 @@ def _container(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> di
             {"name": "bookie-tmp", "mountPath": "/tmp"},
             {"name": names.ADMIN_VOLUME, "mountPath": names.ADMIN_TLS_DIR, "readOnly": True},
             *metadata_access.mounts(want),
+            *data_security.mounts(want),
             *(
                 {"name": volume.name, "mountPath": settings.directory(role, volume.name)}
                 for role, volume in want.storage.by_role()
@@ -118,6 +123,8 @@ def _environment(cluster: Cluster, pool: str, zone: Zone | None) -> list[dict[st
         out.append(field("BOOKIE_ZONE", "metadata.labels['topology.kubernetes.io/zone']"))
     elif zone is not None:
         out.append({"name": "BOOKIE_ZONE", "value": zone.name})
+    if _node_max(cluster.spec.placement) > 1:
+        out.append(field("BOOKIE_MACHINE", "spec.nodeName"))
     return out
 
 
@@ -130,7 +137,7 @@ def _probe(port: int, service: str, *, period: int, failures: int) -> dict[str, 
     }
 
 
-def _placement(cluster: Cluster, zone: Zone | None) -> dict[str, Any]:
+def _placement(cluster: Cluster, pool: str, zone: Zone | None) -> dict[str, Any]:
     placement = cluster.spec.placement
     out: dict[str, Any] = {}
     node_selector = dict(placement.node_selector)
@@ -141,10 +148,42 @@ def _placement(cluster: Cluster, zone: Zone | None) -> dict[str, Any]:
         out["nodeSelector"] = node_selector
     if placement.priority_class_name is not None:
         out["priorityClassName"] = placement.priority_class_name
-    term = {"labelSelector": {"matchLabels": common.selector(cluster)}, "topologyKey": "kubernetes.io/hostname"}
+    node_max = _node_max(placement)
+    if node_max > 1:
+        return out | _shared(cluster, pool, node_max)
+    term = {"labelSelector": {"matchLabels": common.selector(cluster)}, "topologyKey": _HOST}
     if placement.anti_affinity == "Required":
         out["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     elif placement.anti_affinity == "Preferred":
         weighted = {"weight": 100, "podAffinityTerm": term}
         out["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}
     return out
+
+
+def _node_max(placement: Placement) -> int:
+    return placement.per_node if isinstance(placement, PoolPlacement) else 1
+
+
+def _shared(cluster: Cluster, pool: str, node_max: int) -> dict[str, Any]:
+    """Return what lets `node_max` bookies of one pool share a node, none of another pool beside them, and not one more
+    (spec/operator.md#N7).
+
+    A spread counts from the emptiest node. With fewer nodes than `minDomains` it counts from 0, so that its `maxSkew`
+    is the most that a node may have, exactly.
+    """
+    others = {
+        "matchLabels": common.selector(cluster),
+        "matchExpressions": [{"key": names.LABEL_POOL, "operator": "NotIn", "values": [pool]}],
+    }
+    apart = [{"labelSelector": others, "topologyKey": _HOST}]
+    spread = {
+        "maxSkew": node_max,
+        "minDomains": _DOMAINS_MIN,
+        "topologyKey": _HOST,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": common.selector(cluster) | {names.LABEL_POOL: pool}},
+    }
+    return {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}},
+        "topologySpreadConstraints": [spread],
+    }

@@ -1,8 +1,9 @@
 """The record: a ConfigMap without an owner, with what must outlive a BookieCluster that is deleted and applied again.
 
-It holds all ids, what was seen of their volumes, unfinished grants, past regenerations (which the brake counts), and
-which store this is. The status says the same and goes with its resource; this stays until a person deletes it. At most
-~1 kB for each bookie and volume; the history is as bounded as the status's. Rule: decision 0016.
+It holds all ids, what was seen of their volumes, unfinished grants, past regenerations (which the brake counts), whose
+turn it is to be stopped, what worked last, and which store this is. The status says the same and goes with its
+resource; this stays until a person deletes it. At most ~1 kB for each bookie and volume, and what a long config says;
+the history is as bounded as the status's. Rule: decision 0016.
 """
 
 import json
@@ -17,11 +18,18 @@ from bookie_operator.model.status import (
     HISTORY_MAX,
     BookieClusterStatus,
     BookieStatus,
+    Departure,
+    FailedRollout,
     GrantRecord,
+    HibernationStatus,
     HistoryEntry,
+    LastGood,
+    LeavingStatus,
     MetadataStatus,
     PoolStatus,
     Process,
+    RolloutStatus,
+    RolloutStep,
     VolumeRecord,
     VolumeStatus,
 )
@@ -53,6 +61,8 @@ class RecordedBookie(Model):
     volumes: tuple[RecordedVolume, ...] = ()
     processes: tuple[Process, ...] | None = None
     grant: GrantRecord | None = None
+    leaving: LeavingStatus | None = None  # without its progress: that is no promise
+    fenced: str | None = None  # nothing of it is replaced while it is, also where it says nothing
 
 
 class FleetRecord(Model):
@@ -61,6 +71,11 @@ class FleetRecord(Model):
     initialized_at: str | None = None
     bookies: tuple[RecordedBookie, ...] = ()
     history: tuple[HistoryEntry, ...] = Field(default=(), max_length=4 * HISTORY_MAX)
+    step: RolloutStep | None = None  # whose turn it is to be stopped
+    last_good: LastGood | None = None
+    failed: FailedRollout | None = None
+    owner: str = ""  # the operator that keeps this cluster
+    hibernation: HibernationStatus | None = None  # that bookies are off of the operator's own will
 
 
 def config_map(cluster: Cluster, status: BookieClusterStatus) -> Manifest:
@@ -104,6 +119,9 @@ def recall(status: BookieClusterStatus, live: Manifest | None) -> BookieClusterS
                 *(_remembered(one) for one in record.bookies if status.bookie(one.name) is None),
             ),
             "history": tuple(sorted(known.values(), key=lambda entry: (entry.granted_at, entry.grant_id))),
+            "rollout": _rollout(status, record),
+            "hibernation": status.hibernation or record.hibernation,
+            "operator": status.operator.model_copy(update={"owner": status.operator.owner or record.owner}),
         }
     )
 
@@ -116,6 +134,11 @@ def _record(status: BookieClusterStatus) -> FleetRecord:
         initialized_at=status.metadata.initialized_at if status.metadata is not None else None,
         bookies=tuple(_bookie(entry) for entry in entries if entry.pool),
         history=status.history,
+        step=status.rollout.step if status.rollout is not None else None,
+        last_good=status.rollout.last_good if status.rollout is not None else None,
+        failed=status.rollout.failed if status.rollout is not None else None,
+        owner=status.operator.owner,
+        hibernation=status.hibernation.model_copy(update={"waiting_for": None}) if status.hibernation else None,
     )
 
 
@@ -136,7 +159,17 @@ def _bookie(entry: BookieStatus) -> RecordedBookie:
         processes=entry.processes,
         # Whose it is now changes with each leader, and is no part of what was promised.
         grant=grant.model_copy(update={"epoch": 0, "issued_by": ""}) if grant is not None else None,
+        leaving=_departure(entry.leaving),
+        fenced=entry.fenced,
     )
+
+
+def _departure(leaving: LeavingStatus | None) -> LeavingStatus | None:
+    """Return what a bookie that leaves was told and what was proven of it; None while nobody told it anything."""
+    if leaving is None or leaving.state is Departure.LEAVING:
+        return None
+    kept = ("state", "since", "never_lived", "rebuilds", "looks", "cookie_version", "forgotten_at")
+    return LeavingStatus(**{name: getattr(leaving, name) for name in kept})
 
 
 def _pools(status: BookieClusterStatus, record: FleetRecord) -> tuple[PoolStatus, ...]:
@@ -147,6 +180,16 @@ def _pools(status: BookieClusterStatus, record: FleetRecord) -> tuple[PoolStatus
         entry = known.get(pool.name, blank)
         known[pool.name] = entry.model_copy(update={"desired": max(entry.desired, pool.size)})
     return tuple(known.values())
+
+
+def _rollout(status: BookieClusterStatus, record: FleetRecord) -> RolloutStatus | None:
+    """Return the roll-out with what only the record knows: a turn whose bookie may have flushed, the way back."""
+    known = status.rollout
+    lost = {"step": record.step, "last_good": record.last_good, "failed": record.failed}
+    lost = {name: one for name, one in lost.items() if one is not None and getattr(known, name, None) is None}
+    if not lost:
+        return known
+    return (known or RolloutStatus(inputs="", desired=0, updated=0)).model_copy(update=lost)
 
 
 def _merged(entry: BookieStatus, record: FleetRecord) -> BookieStatus:
@@ -160,6 +203,8 @@ def _merged(entry: BookieStatus, record: FleetRecord) -> BookieStatus:
             "has_lived": entry.has_lived or found.has_lived,
             "processes": entry.processes if entry.processes is not None else found.processes,
             "grant": entry.grant or found.grant,
+            "leaving": entry.leaving or found.leaving,
+            "fenced": entry.fenced or found.fenced,
         }
     )
 
@@ -189,4 +234,6 @@ def _remembered(one: RecordedBookie) -> BookieStatus:
         ),
         processes=one.processes,
         grant=one.grant,
+        leaving=one.leaving,
+        fenced=one.fenced,
     )

@@ -7,7 +7,12 @@ from bookie_operator.resources import common
 
 def headless(cluster: Cluster) -> common.Manifest:
     """Names for pods. Not-ready addresses too: a held bookie's admin port must be reachable (spec/operator.md#K24)."""
-    ports = cluster.spec.network.ports
+    network = cluster.spec.network
+    families: dict[str, object] = {}
+    if network.ip_family_policy is not None:
+        families["ipFamilyPolicy"] = network.ip_family_policy
+    if network.ip_families:
+        families["ipFamilies"] = list(network.ip_families)
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -17,8 +22,10 @@ def headless(cluster: Cluster) -> common.Manifest:
             "publishNotReadyAddresses": True,
             "selector": common.selector(cluster),
             "ports": [
-                {"name": name, "port": port, "targetPort": name, "protocol": "TCP"} for name, port in ports.by_name()
+                {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
+                for name, port in network.ports.by_name()
             ],
+            **families,
         },
     }
 
@@ -33,16 +40,17 @@ def service_account(cluster: Cluster) -> common.Manifest:
     }
 
 
-def disruption_budget(cluster: Cluster, max_unavailable: int) -> common.Manifest:
+def disruption_budget(cluster: Cluster, max_unavailable: int, evictable: str = "") -> common.Manifest:
     """One budget over all zones, since two that match a pod make evictions fail. The caller passes `max_unavailable` 0
-    while data is at risk."""
+    while data is at risk. `evictable`: the one pod that the budget leaves out, so that it alone may be evicted."""
+    outside = [{"key": names.LABEL_POD_NAME, "operator": "NotIn", "values": [evictable]}] if evictable else []
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": common.metadata(cluster, names.disruption_budget(cluster.name), names.COMPONENT_BOOKIE),
         "spec": {
             "maxUnavailable": max_unavailable,
-            "selector": {"matchLabels": common.selector(cluster)},
+            "selector": {"matchLabels": common.selector(cluster), "matchExpressions": outside},
             # A pod that is not ready protects nothing by staying.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },

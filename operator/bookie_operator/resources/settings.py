@@ -5,7 +5,7 @@ from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import BookieClusterSpec, Regeneration
 from bookie_operator.model.values import parse_duration, parse_quantity
-from bookie_operator.resources import common, metadata_access
+from bookie_operator.resources import common, data_security, metadata_access
 
 _REGENERATION = {
     Regeneration.GATED: "gated",
@@ -37,7 +37,7 @@ def properties(spec: BookieClusterSpec) -> dict[str, str]:
         "bookiePort": str(ports.data),
         "adminPort": str(ports.admin),
         "metricsPort": str(ports.metrics),
-        "listeningAddress": "0.0.0.0",
+        "listeningAddress": "::" if spec.network.has_ipv6 else "0.0.0.0",
         "metadataServiceUri": spec.metadata_service.uri,
         "zkTimeout": str(parse_duration(spec.metadata_service.session_timeout)),
         "journalWriteData": str(storage.journal_write_data).lower(),
@@ -46,6 +46,7 @@ def properties(spec: BookieClusterSpec) -> dict[str, str]:
         "shutdownTimeoutMs": str(max(1000, parse_duration(spec.lifecycle.termination_grace) - _SHUTDOWN_RESERVE_MS)),
     }
     out |= metadata_access.settings(spec)
+    out |= data_security.settings(spec)
     shared = [directory(role, volume.name) for role, volume in storage.by_role() if volume.shares_filesystem]
     if shared:
         out["allowSharedFilesystem"] = ",".join(shared)

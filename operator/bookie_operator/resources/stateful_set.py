@@ -1,7 +1,9 @@
-"""One StatefulSet per zone: with the operator gone, pods still come back (spec/operator.md#K23).
+"""One StatefulSet per pool, a zone or one of spec.pools: with the operator gone, pods come back
+(spec/operator.md#K23).
 
 Parallel: a held bookie must not block its neighbours. OnDelete: the order of restarts is the operator's. Claims are
-retained by the StatefulSet whatever happens, and carry no owner: nothing but a person deletes one.
+retained by the StatefulSet whatever happens, and carry no owner: nothing but a person, or the proof of
+`plan/lost_node.py`, deletes one.
 """
 
 from typing import Any
@@ -10,17 +12,13 @@ from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import Zone
 from bookie_operator.model.storage import VolumeSpec
-from bookie_operator.resources import common, inputs, pod
+from bookie_operator.resources import common, inputs, pod, pod_template
 
 
 def stateful_set(cluster: Cluster, pool: str, zone: Zone | None, replicas: int, image: str) -> common.Manifest:
+    """Return the StatefulSet of one pool. `cluster`: as it is for that pool (`Cluster.of`)."""
     pool_label = {names.LABEL_POOL: pool}
-    labels = common.labels(cluster, names.COMPONENT_BOOKIE) | pool_label
-    annotations = {names.INPUTS: inputs.digest(cluster.spec, zone)}
-    template = {
-        "metadata": {"labels": labels, "annotations": annotations},
-        "spec": pod.spec(cluster, pool, zone, image),
-    }
+    labels = _labels(cluster, pool)
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -35,10 +33,26 @@ def stateful_set(cluster: Cluster, pool: str, zone: Zone | None, replicas: int, 
             "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
             "revisionHistoryLimit": 5,
             "selector": {"matchLabels": common.selector(cluster) | pool_label},
-            "template": template,
+            "template": pod_template.merged(template(cluster, pool, zone, image), pod_template.overlay(cluster)),
             "volumeClaimTemplates": [_claim(volume, labels) for _, volume in cluster.spec.storage.by_role()],
         },
     }
+
+
+def template(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> common.Manifest:
+    """Return the pod template of one pool, without the user's own (spec.podTemplate)."""
+    annotations = {
+        names.INPUTS: inputs.digest(cluster.spec, zone),
+        names.SAID: inputs.fingerprints(cluster.spec, zone),
+    }
+    return {
+        "metadata": {"labels": _labels(cluster, pool), "annotations": annotations},
+        "spec": pod.spec(cluster, pool, zone, image),
+    }
+
+
+def _labels(cluster: Cluster, pool: str) -> dict[str, str]:
+    return common.labels(cluster, names.COMPONENT_BOOKIE) | {names.LABEL_POOL: pool}
 
 
 def _claim(volume: VolumeSpec, labels: dict[str, str]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ reads Stalled and Reconciling; healing by itself raises neither, so that a dead 
 pipeline red. It shows in Degraded, DataAtRisk and RepairInProgress.
 """
 
-from bookie_operator.model import names
+from bookie_operator.model import names, pools
+from bookie_operator.plan import dependents, gates
 from bookie_operator.plan.children import MetadataStep
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
 from bookie_operator.resources import memory
-from bookie_operator.status import data, rollout, truth
+from bookie_operator.status import data, growth, hibernation, rollout, truth
 from bookie_operator.status.sight import Sight, unknown
 from bookie_operator.status.truth import Truth
 
@@ -25,9 +26,11 @@ TYPES = (
     "RepairInProgress",
     "StorageHealthy",
     "UpToDate",
+    "VolumesExpanding",
     "LimitedVisibility",
     "MemoryBelowNeed",
     "DeletionHeld",
+    "Hibernated",
 )
 
 # Gates that time does not open.
@@ -42,20 +45,22 @@ _HUMAN_GATES = {
 def of(plan: FleetPlan) -> tuple[Truth, ...]:
     sight = Sight.of(plan)
     stalled = _stalled(plan, sight)
-    return (
+    truths = (
         _ready(plan, sight, stalled),
         rollout.reconciling(plan, sight),
         stalled,
         _available(plan, sight),
         data.degraded(sight),
         data.data_at_risk(plan, sight),
-        data.repair_in_progress(sight),
+        data.repair_in_progress(plan, sight),
         data.storage_healthy(sight),
         rollout.up_to_date(plan, sight),
+        growth.volumes_expanding(plan),
         _limited_visibility(plan),
         _memory_below_need(plan),
         data.deletion_held(sight),
     )
+    return (*(hibernation.told(plan, one) for one in truths), hibernation.hibernated(plan))
 
 
 def unseen(why: str) -> tuple[Truth, ...]:
@@ -65,12 +70,12 @@ def unseen(why: str) -> tuple[Truth, ...]:
 
 def _ready(plan: FleetPlan, sight: Sight, stalled: Truth) -> Truth:
     desired, ensemble = len(sight.desired), plan.observation.cluster.spec.quorum.ensemble_size
-    if stalled.is_true:
+    if stalled.is_true and stalled.reason != "RolledBack":  # then all is as it was, and serves
         return Truth("Ready", False, "HumanNeeded", stalled.message)
     if plan.metadata is not MetadataStep.READY:
         said = plan.observation.said.get(f"Job {names.metadata_job(plan.observation.cluster.name)}", "it has not ended")
         return Truth("Ready", False, "MetadataInitializing", f"the Job that formats the metadata: {said}")
-    if sight.living < desired:
+    if sight.living < desired and plan.rebuild.status is None:  # one that is rebuilt is missed for a moment alone
         told = truth.listed(_absence(plan, one) for one in sight.desired if not one.has_lived)
         return Truth("Ready", False, "Bootstrapping", f"{sight.living} of {desired} bookies are in service; {told}")
     if sight.metadata is False:
@@ -103,8 +108,10 @@ def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
     if plan.obstacles:
         first = plan.obstacles[0]
         return Truth("Stalled", True, first.reason, first.message)
+    if why := gates.collapsed(plan.fleet):
+        return Truth("Stalled", True, "MetadataCollapsed", why)
     tolerance = plan.observation.cluster.spec.tolerance
-    if len(sight.dataless) > max(tolerance, 0):
+    if len(sight.dataless) > max(tolerance, 0) and dependents.is_breached(plan.observation, plan.fleet):
         told = ", ".join(one.case.name for one in sight.dataless)
         cluster = plan.observation.cluster
         anew = ""
@@ -119,18 +126,24 @@ def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
             f" old volumes back before anything else{anew}",
         )
     if plan.rollout.halted:
-        return Truth("Stalled", True, "RolloutHalted", plan.rollout.halted)
+        return Truth("Stalled", True, plan.rollout.reason, plan.rollout.halted)
+    if told := rollout.rolled_back(plan):
+        return Truth("Stalled", True, "RolledBack", told)
     if sight.held:
         first_held = sight.held[0]
         return Truth(
             "Stalled", True, "BookieHeld", f"{first_held.case.name}: {first_held.reason}: {first_held.message}"
         )
+    if plan.leaving.blocked:
+        return Truth("Stalled", True, "RetiredClaims", truth.listed(plan.leaving.blocked))
     if lost := [one for one in sight.every if not one.case.is_desired and one.case.is_ours and not _is_there(one)]:
         return Truth("Stalled", True, "OrphanedBookies", _orphans_hint(lost))
-    for name, gates in plan.closed.items():
-        for gate in gates:
+    for name, closed in plan.closed.items():
+        for gate in closed:
             if gate.name in _HUMAN_GATES:
                 return Truth("Stalled", True, _HUMAN_GATES[gate.name], f"{name}: {gate.message}")
+    if plan.expansion.infeasible:
+        return Truth("Stalled", True, "ExpansionInfeasible", plan.expansion.infeasible)
     if sight.silent:
         return unknown("Stalled", f"a bookie may be held that the operator cannot ask: {sight.blindness()}")
     return Truth("Stalled", False, "Progressing", "")
@@ -183,6 +196,6 @@ def _limited_visibility(plan: FleetPlan) -> Truth:
 
 def _memory_below_need(plan: FleetPlan) -> Truth:
     """Whether the memory limit is less than a bookie may need. It is enough for a light load, so this only warns."""
-    if told := memory.shortage(plan.observation.cluster.spec):
-        return Truth("MemoryBelowNeed", True, "LimitBelowNeed", told)
+    if told := pools.problems(plan.observation.cluster.spec, lambda shape: filter(None, (memory.shortage(shape),))):
+        return Truth("MemoryBelowNeed", True, "LimitBelowNeed", "; ".join(told))
     return Truth("MemoryBelowNeed", False, "LimitCoversNeed", "")

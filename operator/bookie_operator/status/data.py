@@ -3,11 +3,13 @@
 A condition about something that nobody could look at is Unknown.
 """
 
+from bookie.ports.admin import StorageReport
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
 from bookie_operator.evidence.reasons import Conclusion
+from bookie_operator.plan import dependents, volume_replacement
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
-from bookie_operator.status import truth
+from bookie_operator.status import repairs, truth
 from bookie_operator.status.sight import Sight, unknown
 from bookie_operator.status.truth import Truth
 
@@ -21,11 +23,16 @@ def degraded(sight: Sight) -> Truth:
             "Degraded",
             True,
             "BookieDown",
-            f"these bookies do not serve: {', '.join(one.case.name for one in sight.away)}",
+            f"these bookies do not serve: {', '.join(_absent(one) for one in sight.away)}",
         )
     if why := sight.blindness():
         return unknown("Degraded", why)
     return Truth("Degraded", False, "FullRedundancy", f"the operator saw all {len(sight.desired)} bookies")
+
+
+def _absent(one: Assessed) -> str:
+    """Return the name of a bookie that is away, with the words of one that waits for its node."""
+    return f"{one.case.name} ({one.message})" if one.reason in ("NodeLost", "NodeDrained") else one.case.name
 
 
 def data_at_risk(plan: FleetPlan, sight: Sight) -> Truth:
@@ -35,7 +42,7 @@ def data_at_risk(plan: FleetPlan, sight: Sight) -> Truth:
         f"{len(sight.dataless)} bookies are without data, {len(sight.away)} do not serve, {len(sight.silent)} were not"
         f" seen; the ack quorum survives {tolerance} without data"
     )
-    if len(sight.dataless) > tolerance:
+    if len(sight.dataless) > tolerance and dependents.is_breached(plan.observation, plan.fleet):
         return Truth("DataAtRisk", True, "AckQuorumBreached", arithmetic)
     if missing >= max(1, tolerance):
         return Truth("DataAtRisk", True, "AtTolerance", arithmetic)
@@ -44,7 +51,10 @@ def data_at_risk(plan: FleetPlan, sight: Sight) -> Truth:
     return Truth("DataAtRisk", False, "WithinTolerance", arithmetic)
 
 
-def repair_in_progress(sight: Sight) -> Truth:
+def repair_in_progress(plan: FleetPlan, sight: Sight) -> Truth:
+    still = [told for one in sight.every if (told := repairs.standstill(one, plan.observation.now_ms))]
+    if still:
+        return Truth("RepairInProgress", True, "RepairNoProgress", truth.listed(still))
     for one in sight.every:
         if one.stage in (Stage.FENCING, Stage.STAMPING):
             return Truth("RepairInProgress", True, "Fencing", f"{one.case.name}: {one.message or one.reason}")
@@ -67,7 +77,8 @@ def storage_healthy(sight: Sight) -> Truth:
         report = one.case.report if one.evidence.digest else None
         if report is not None and report.directories_failed:
             failed = f"{', '.join(report.directories_failed)} of {one.case.name} failed and takes no writes"
-            return Truth("StorageHealthy", False, "DirectoryFailed", f"{failed}: mend the disk, then delete the pod")
+            how = f"mend the disk, then delete the pod; if it is lost, {_replacement(one, report)}"
+            return Truth("StorageHealthy", False, "DirectoryFailed", f"{failed}: {how}")
         if report is not None and report.quarantined_count:
             told = f"{one.case.name} cannot judge {report.quarantined_count} ledgers and answers for none of them"
             return Truth(
@@ -83,6 +94,18 @@ def storage_healthy(sight: Sight) -> Truth:
     return Truth(
         "StorageHealthy", True, "Proven", f"{len(sight.every)} bookies looked at their volumes within {minutes} minutes"
     )
+
+
+def _replacement(one: Assessed, report: StorageReport) -> str:
+    """Return what has the failed volumes replaced: an operation, behind the gates; and the one command that does it
+    without, as the claims go when their pod does, and both come back anew. Until then the bookie serves what its other
+    disks have."""
+    failed = volume_replacement.failed_volumes(report)
+    claims = [volume.claim_name for volume in one.case.volumes if volume.name in failed]
+    pvcs = " ".join(f"pvc/{name}" for name in claims) or "the claims of the failed volumes"
+    asked = f"a BookieOperation ReplaceVolume of {', '.join(sorted(failed)) or 'it'}"
+    by_hand = f"`kubectl delete --wait=false {pvcs} pod/{one.case.name}`"
+    return f"{asked}, or without its gates {by_hand}: the bookie copies what they had"
 
 
 def deletion_held(sight: Sight) -> Truth:

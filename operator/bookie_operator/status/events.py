@@ -8,8 +8,16 @@ makes the object's name from it, so that the same event twice is one object: aft
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry
+from bookie_operator.model.status import (
+    BookieClusterStatus,
+    BookieStatus,
+    Departure,
+    HibernationState,
+    HistoryEntry,
+    LeavingStatus,
+)
 from bookie_operator.plan.stages import Stage
+from bookie_operator.resources import inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,24 @@ def between(before: BookieClusterStatus, after: BookieClusterStatus) -> tuple[Cl
 def _all(before: BookieClusterStatus, after: BookieClusterStatus) -> Iterator[ClusterEvent]:
     for entry in after.bookies:
         yield from _of_bookie(before.bookie(entry.name), entry)
+    for name in dict.fromkeys(one.name for one in (*before.bookies, *before.orphans, *after.bookies, *after.orphans)):
+        yield from _of_leaving(before.bookie(name), after.bookie(name))
     yield from _of_rollout(before, after)
+    yield from _of_eviction(before, after)
+    yield from _of_hibernation(before, after)
+    if before.expansion is None and after.expansion is not None:
+        text = f"the volumes of {after.expansion.desired - after.expansion.done} bookies are to have other sizes"
+        yield ClusterEvent("VolumeExpansionStarted", "", f"{after.observed_generation}", text)
+    if before.expansion is not None and after.expansion is None:
+        text = "every volume has the size that the spec says"
+        yield ClusterEvent("VolumeExpansionCompleted", "", f"{after.observed_generation}", text)
+    if before.rebuild is None and after.rebuild is not None:
+        count = after.rebuild.desired - after.rebuild.done
+        text = f"{count} bookies are to be rebuilt, one after the other: their claims are not as they are to be"
+        yield ClusterEvent("RebuildStarted", "", f"{after.observed_generation}", text)
+    if before.rebuild is not None and after.rebuild is None:
+        text = "no bookie is to be rebuilt any more"
+        yield ClusterEvent("RebuildEnded", "", f"{after.observed_generation}", text)
     known = {entry.grant_id: entry for entry in before.history}
     for done in after.history:
         yield from _of_history(known.get(done.grant_id), done)
@@ -53,10 +78,81 @@ def _of_rollout(before: BookieClusterStatus, after: BookieClusterStatus) -> Iter
             text = f"the bookie is back; {new.updated} of {new.desired} pods run what the spec says"
             yield ClusterEvent("BookieRolledOut", was.bookie, str(entry.pod_uid), text)
     if now is not None and (was is None or now.pod_uid != was.pod_uid):
-        text = f"the operator ends pod {now.pod_uid}, so that it comes back with what the spec says now"
+        why = f": {inputs.told(now.changed)} changed" if now.changed else ""
+        text = f"the operator ends pod {now.pod_uid}, so that it comes back with what the spec says now{why}"
         yield ClusterEvent("RolloutStep", now.bookie, now.pod_uid, text)
     if had_turns and not has_turns and new.updated == new.desired:
         yield ClusterEvent("RolloutCompleted", "", key, f"{new.desired} pods run what the spec says")
+
+
+def _of_hibernation(before: BookieClusterStatus, after: BookieClusterStatus) -> Iterator[ClusterEvent]:
+    """Yield the events of a fleet that goes to sleep, sleeps and wakes up."""
+    old, new = before.hibernation, after.hibernation
+    was, now = old.state if old is not None else None, new.state if new is not None else None
+    if was is now:
+        return
+    key = new.since if new is not None else old.since if old is not None else ""
+    texts = {
+        HibernationState.STOPPING: ("HibernationStarted", "all bookies refuse writes and flush; then their pods end"),
+        HibernationState.HIBERNATED: ("HibernationCompleted", "no pod is left; claims, cookies and metadata are kept"),
+        HibernationState.WAKING: ("WakingUp", "the bookies come back as they were"),
+    }
+    if now in texts:
+        reason, text = texts[now]
+        yield ClusterEvent(reason, "", key, text)
+    elif now is None and was is HibernationState.WAKING:
+        yield ClusterEvent("WokenUp", "", key, "every bookie has its pod again")
+
+
+def _of_eviction(before: BookieClusterStatus, after: BookieClusterStatus) -> Iterator[ClusterEvent]:
+    """Yield the events of a drain: a bookie prepares to leave, and may be evicted."""
+    old, new = (one.eviction.turn if one.eviction is not None else None for one in (before, after))
+    if new is None:
+        return
+    is_same = old is not None and old.pod_uid == new.pod_uid
+    if not is_same:
+        text = f"node {new.node} is drained: the operator prepares the bookie to leave it"
+        yield ClusterEvent("BookieMakesRoom", new.bookie, f"{new.pod_uid}-{new.begun_at}", text)
+    if new.is_open and not (is_same and old is not None and old.is_open):
+        text = f"all gates are open: whoever drains node {new.node} may evict the bookie's pod"
+        yield ClusterEvent("BookieEvictable", new.bookie, f"{new.pod_uid}-{new.begun_at}", text)
+
+
+def _of_leaving(before: BookieStatus | None, after: BookieStatus | None) -> Iterator[ClusterEvent]:
+    """Yield how a bookie leaves. Why it does not go on is a warning, as long as it lasts (`warnings`)."""
+    old, new = before.leaving if before is not None else None, after.leaving if after is not None else None
+    name = after.name if after is not None else before.name if before is not None else ""
+    was, now = old.state if old is not None else None, new.state if new is not None else None
+    if old is not None and new is None and was is not None and not was.is_gone and was is not Departure.LEAVING:
+        yield ClusterEvent("DrainCancelled", name, old.since, "the spec asks for the bookie again: it stays")
+    if new is None or was is now:
+        yield from _drain_progress(name, old, new)
+        return
+    match new.state:
+        case Departure.DRAINING if was in (None, Departure.LEAVING):
+            yield ClusterEvent(
+                "DrainStarted", name, new.since, "the bookie takes no writes, and moves its ledgers away"
+            )
+        case Departure.DRAINED:
+            told = ", ".join(f"{look.by} at {look.at}" for look in new.looks)
+            yield ClusterEvent("BookieDrained", name, new.since, f"no ledger names the bookie, by {told}")
+        case Departure.FORGOTTEN:
+            how = "it never held data" if new.never_lived else "its cookie is deleted; its claims are kept"
+            how = "its claims are deleted, and a new bookie of its name begins" if new.rebuilds else how
+            yield ClusterEvent("BookieRetired", name, new.since, f"the bookie left the fleet: {how}")
+        case _:
+            return
+
+
+def _drain_progress(name: str, old: LeavingStatus | None, new: LeavingStatus | None) -> Iterator[ClusterEvent]:
+    if old is None or new is None or not new.ledgers_total or new.state is not Departure.DRAINING:
+        return
+    done = 10 * (new.ledgers_total - new.ledgers_left) // new.ledgers_total
+    if done > 10 * (new.ledgers_total - old.ledgers_left) // new.ledgers_total and old.ledgers_total:
+        text = (
+            f"{new.ledgers_left} of {new.ledgers_total} ledgers still name the bookie; {new.bytes_copied} bytes moved"
+        )
+        yield ClusterEvent("DrainProgress", name, f"{new.since}-{done}", text)
 
 
 def _of_bookie(before: BookieStatus | None, after: BookieStatus) -> Iterator[ClusterEvent]:

@@ -9,6 +9,7 @@ from bookie_operator.evidence.reasons import Finding
 from bookie_operator.model import names
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.status import (
+    CHANGED_MAX,
     HISTORY_MAX,
     BookieClusterStatus,
     BookieStatus,
@@ -22,12 +23,12 @@ from bookie_operator.model.status import (
     VolumeStatus,
 )
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import claims
+from bookie_operator.plan import claims, fencing, revisions
 from bookie_operator.plan.children import MetadataStep
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
 from bookie_operator.resources import common
-from bookie_operator.status import conditions, truth
+from bookie_operator.status import autorecovery, conditions, growth, repairs, truth
 from bookie_operator.status.sight import Sight
 from bookie_operator.status.truth import Truth
 
@@ -48,6 +49,7 @@ def render(plan: FleetPlan) -> BookieClusterStatus:
             version=observation.operator_version,
             epoch=observation.leadership.epoch,
             leader=observation.leadership.term,
+            owner=before.operator.owner,
         ),
         phase=_phase(truths),
         conditions=truth.dated(truths, before.conditions, cluster.generation, now),
@@ -81,6 +83,12 @@ def render(plan: FleetPlan) -> BookieClusterStatus:
             effective_max_unavailable=plan.max_unavailable,
         ),
         rollout=plan.rollout.status,
+        expansion=growth.status(plan),
+        rebuild=plan.rebuild.status,
+        eviction=plan.eviction.status,
+        hibernation=plan.hibernation.status,
+        deletion=plan.deletion.status,
+        autorecovery=autorecovery.status(plan),
         bookies=bookies,
         orphans=tuple(entry for one, entry in entries if not one.case.is_desired),
         history=_history(plan, now),
@@ -131,6 +139,8 @@ def _blind(
     blank = before.model_copy(
         update={
             **counts,
+            # Other clusters wait for who asks; this one begins nothing until it can be seen again.
+            "rollout": before.rollout and before.rollout.model_copy(update={"asks_for_turn": False}),
             "metadata": reached,
             "summary": f"?/{len(before.bookies)}",
             "phase": "Stalled",
@@ -204,9 +214,11 @@ def _blocked_by(plan: FleetPlan, stalled: Truth) -> str | None:
 
 def _pools(plan: FleetPlan) -> list[PoolStatus]:
     """Return every pool that the spec names or that had bookies; `desired` remembers how many ids each pool has."""
-    observation = plan.observation
-    had = {pool.name: BookiePool(pool.name, None, pool.desired) for pool in observation.cluster.status.pools}
-    every = had | {pool.name: pool for pool in observation.pools}
+    observation, before = plan.observation, plan.observation.cluster.status
+    had = {pool.name: BookiePool(pool.name, None, pool.desired, 0, is_in_spec=False) for pool in before.pools}
+    every = {name: pool for name, pool in had.items() if pool.replicas} | {
+        pool.name: pool for pool in observation.pools
+    }
     out = []
     for name, pool in sorted(every.items()):
         stateful_set = names.stateful_set(observation.cluster.name, name)
@@ -219,6 +231,7 @@ def _pools(plan: FleetPlan) -> list[PoolStatus]:
                 zone=pool.zone.name if pool.zone is not None else None,
                 stateful_set=stateful_set,
                 desired=pool.replicas,
+                wanted=pool.wanted,
                 current=len(pods),
                 ready=sum(pod.is_ready for pod in pods),
                 updated=sum(bool(revision) and pod.revision == revision for pod in pods),
@@ -251,16 +264,26 @@ def _bookie(plan: FleetPlan, one: Assessed, now: str) -> BookieStatus:
         has_lived=one.has_lived,
         boot_epoch=report.boot_epoch if report is not None else (before.boot_epoch if before is not None else 0),
         evidence=one.evidence.digest or None,
-        volumes=tuple(_volume(one, index, volume) for index, volume in enumerate(case.volumes)),
+        volumes=tuple(_volume(plan, one, index, volume) for index, volume in enumerate(case.volumes)),
         ledgers=_ledgers(repair),
-        progress=_progress(case),
+        progress=_progress(case, before, plan.observation.now_ms),
         suspicion=one.suspicion,
+        lost_node=plan.lost_nodes.told.get(case.name),
         gates=plan.closed.get(case.name, ()),
         grant=one.grant,
         processes=one.processes,
+        leaving=one.leaving,
         granted_by=_granted_by(one),
+        restart_for=_restart_for(plan, one),
+        taken_live=revisions.taken_live(plan.observation, one)[:CHANGED_MAX],
+        fenced=fencing.why_out(plan.observation, one) or None,
         garbage_held_ledgers=garbage_held if garbage_held >= 0 else None,
     )
+
+
+def _restart_for(plan: FleetPlan, one: Assessed) -> tuple[str, ...]:
+    is_older = one in revisions.older(plan.observation, (one,))
+    return revisions.changes(plan.observation, one)[:CHANGED_MAX] if is_older else ()
 
 
 def _granted_by(one: Assessed) -> str | None:
@@ -283,7 +306,7 @@ def _seen_in(case: BookieCase) -> Iterator[str]:
         yield "Registration"
 
 
-def _volume(one: Assessed, index: int, volume: VolumeCase) -> VolumeStatus:
+def _volume(plan: FleetPlan, one: Assessed, index: int, volume: VolumeCase) -> VolumeStatus:
     finding: Finding | None = one.evidence.volumes[index] if one.evidence.volumes else None
     mount = volume.report.mount.proof if volume.report is not None else MountProof.UNSPECIFIED
     contents = volume.report.contents if volume.report is not None else Contents.UNSPECIFIED
@@ -298,7 +321,9 @@ def _volume(one: Assessed, index: int, volume: VolumeCase) -> VolumeStatus:
         contents=_word(contents.value) if volume.report is not None else None,
         verdict=finding.conclusion.value if finding is not None else None,
         reason=finding.reason if finding is not None else None,
-        recorded=claims.record(one, volume),
+        # Of a bookie that left, nobody expects anything: a new one of this name finds empty volumes.
+        recorded=claims.record(one, volume) if one.stage is not Stage.RETIRED else None,
+        **growth.of_volume(plan, volume),
     )
 
 
@@ -330,7 +355,7 @@ def percent(repair: RepairStatus) -> int:
     return min(99, 100 * done // (done + rest)) if done + rest > 0 else 0
 
 
-def _progress(case: BookieCase) -> RepairProgress | None:
+def _progress(case: BookieCase, before: BookieStatus | None, now_ms: int) -> RepairProgress | None:
     repair = case.repair
     if repair is None or not repair.phase:
         return None
@@ -343,6 +368,8 @@ def _progress(case: BookieCase) -> RepairProgress | None:
         entries_pending=repair.entries_pending,
         phase_one_ms=repair.phase_one_ms,
         blocked_ledgers=len(repair.blocked),
+        work=repairs.work(repair),
+        moved_at=repairs.moved_at(before, repair, now_ms),
     )
 
 
@@ -359,7 +386,10 @@ def _history(plan: FleetPlan, now: str) -> tuple[HistoryEntry, ...]:
                 profile=grant.profile,
                 granted_at=grant.issued_at,
                 given_by=f"operator {grant.issued_by}",
+                approval=grant.approval,
             )
+        elif grant is not None and grant.approval is not None:
+            entries[grant.id] = entries[grant.id].model_copy(update={"approval": grant.approval})
         if (by_hand := _given_elsewhere(one, now)) is not None and by_hand.grant_id not in entries:
             entries[by_hand.grant_id] = by_hand
         if before is not None and before.id in entries and (grant is None or grant.id != before.id):

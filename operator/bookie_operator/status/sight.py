@@ -27,8 +27,8 @@ class Sight:
 
     @classmethod
     def of(cls, plan: FleetPlan) -> "Sight":
-        every = plan.fleet
-        desired = tuple(one for one in every if one.case.is_desired)
+        every = tuple(one for one in plan.fleet if one.stage is not Stage.RETIRED)
+        desired = tuple(one for one in plan.fleet if one.case.is_desired and not one.case.is_leaving)
         silent = tuple(one for one in every if one.stage is Stage.UNREACHABLE)
         reached = [one.case.report.metadata_reachable for one in every if _is_heard(one) and one.case.report]
         return cls(
@@ -39,7 +39,8 @@ class Sight:
             living=sum(one.has_lived for one in desired),
             writable=sum(one.stage.is_writable for one in every),
             dataless=tuple(one for one in every if one.is_dataless),
-            away=tuple(one for one in every if one.is_unavailable and one not in silent),
+            # Whose pod was taken by proof is not missed, though the gates count it to its end.
+            away=tuple(one for one in every if _is_missed(plan, one) and one not in silent),
             held=tuple(one for one in every if one.stage is Stage.HELD),
             metadata=any(reached) if reached else None,
             members_problem=plan.observation.members_problem,
@@ -63,6 +64,15 @@ class Sight:
 
 def unknown(kind: str, why: str) -> Truth:
     return Truth(kind, None, "NotSeen", why)
+
+
+def _is_missed(plan: FleetPlan, one: Assessed) -> bool:
+    """Return True when a bookie that does not serve ought to: the fleet does not sleep, and nobody took its pod."""
+    return one.is_unavailable and one.case.name not in plan.hibernation.off and not _is_taken(one)
+
+
+def _is_taken(one: Assessed) -> bool:
+    return one.leaving is not None and one.leaving.is_proven and one.leaving.state.is_near_its_end
 
 
 def _is_heard(one: Assessed) -> bool:

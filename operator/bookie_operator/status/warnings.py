@@ -18,11 +18,12 @@ from bookie_operator.status.events import ClusterEvent
 REPEAT_MS = 50 * 60_000
 REPEATED_MAX = 10
 AWAY_MS = 60_000  # a pod that restarts is no news
+BLOCKED_MS = 10 * 60_000  # nor is a bookie that waits for its turn to leave, or for a writer; nor a new image
 
 # Reasons of Stalled for which each bookie has a warning of its own.
 _SAID_BY_THE_BOOKIE = ("BookieHeld", "OrphanedBookies")
 # Of other conditions than Stalled: what a person must know although the cluster goes on by itself.
-_TOLD_REASONS = ("DirectoryFailed", "LedgersQuarantined", "LimitBelowNeed", "MassDeletionHeld")
+_TOLD_REASONS = ("DirectoryFailed", "LedgersQuarantined", "LimitBelowNeed", "MassDeletionHeld", "RepairNoProgress")
 
 
 def standing(status: BookieClusterStatus, now_ms: int) -> tuple[ClusterEvent, ...]:
@@ -35,7 +36,38 @@ def standing(status: BookieClusterStatus, now_ms: int) -> tuple[ClusterEvent, ..
         repeated += lasts
         if not lasts or repeated <= REPEATED_MAX:
             out += found
-    return (*out, *of_cluster(status, now_ms))
+    about_all = (*_of_deletion(status, now_ms), *_of_autorecovery(status, now_ms), *of_cluster(status, now_ms))
+    return (*out, *about_all)
+
+
+def _of_deletion(status: BookieClusterStatus, now_ms: int) -> Iterator[ClusterEvent]:
+    """Return the warning about what goes with the resource, told before anything would (spec/operator.md#C2)."""
+    one = status.deletion
+    if one is None:
+        return
+    lost = f"{one.claims} claims of {one.bookies} bookies ({one.bytes} bytes)"
+    text = (
+        f"whoever deletes this BookieCluster deletes {lost}, and every ledger that only they hold. To keep them, set"
+        " spec.lifecycle.deletionPolicy: Retain"
+        if one.waiting_for is None
+        else f"{lost} were said to go with this BookieCluster (spec.lifecycle.deletionPolicy). {one.going} would now."
+        f" Waits for: {one.waiting_for}"
+    )
+    key = f"{one.waiting_for is None}-{one.since}+{_age(one.since, now_ms) // REPEAT_MS}"
+    yield ClusterEvent("DeletionDeletesData", "", key, text, True)
+
+
+def _of_autorecovery(status: BookieClusterStatus, now_ms: int) -> Iterator[ClusterEvent]:
+    one = status.autorecovery
+    if one is None or one.ready >= one.desired or _age(one.since, now_ms) < BLOCKED_MS:
+        return
+    why = f" ({one.message})" if one.message else ""
+    text = (
+        f"{one.ready} of {one.desired} pods of auto-recovery are ready, and not all have been since {one.since}{why}."
+        " With none, what bookies lack stays missing until they fill it themselves"
+    )
+    key = f"{one.since}+{_age(one.since, now_ms) // REPEAT_MS}"
+    yield ClusterEvent("AutoRecoveryDown", "", key, text, True)
 
 
 def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) -> Iterator[ClusterEvent]:
@@ -44,6 +76,8 @@ def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) ->
         if recorded is not None and volume.pvc_uid not in (None, recorded.pvc_uid):
             text = f"claim {volume.claim} was made anew (its uid is {volume.pvc_uid} and was {recorded.pvc_uid})"
             yield _warning("VolumeIdentityChanged", entry, f"{volume.pvc_uid}+0", text)
+    if (blocked := _blocked(entry, now_ms)) is not None:
+        yield blocked
     key = f"{entry.since}+{_age(entry.since, now_ms) // REPEAT_MS}"
     match entry.state:
         case Stage.SUSPECTED.value:
@@ -70,6 +104,8 @@ def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) ->
             yield _warning(
                 "VolumesLost", entry, key, f"{_lost(entry)}. Next: the operator looks as soon as its pod runs"
             )
+        case _ if entry.leaving is not None and entry.leaving.state.is_near_its_end:
+            return  # its pod goes because the spec says so
         case _ if entry.away_since is not None and entry.has_lived and _age(entry.away_since, now_ms) >= AWAY_MS:
             since = f"{entry.away_since}+{_age(entry.away_since, now_ms) // REPEAT_MS}"
             word = "BookieDown" if "Spec" in entry.seen_in else "OrphanedBookie"
@@ -78,6 +114,17 @@ def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) ->
             yield _warning(word, entry, since, text)
         case _:
             return
+
+
+def _blocked(entry: BookieStatus, now_ms: int) -> ClusterEvent | None:
+    """Return the warning about a bookie that does not go on leaving, after what passes by itself."""
+    leaving = entry.leaving
+    if leaving is None or leaving.waiting_for is None or _age(leaving.since, now_ms) < BLOCKED_MS:
+        return None
+    key = f"{leaving.since}+{_age(leaving.since, now_ms) // REPEAT_MS}"
+    return _warning(
+        "DrainBlocked", entry, key, f"the bookie is {leaving.state.value}, and waits: {leaving.waiting_for}"
+    )
 
 
 def _lost(entry: BookieStatus) -> str:

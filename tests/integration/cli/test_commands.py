@@ -171,6 +171,10 @@ def test_upkeep_is_done_when_it_is_asked_for(fleet: LocalFleet, told: Run) -> No
     wait_support.wait_until(
         lambda: told("node", "scrub", *admin, code=None)["passesDone"] > before, "a pass", timeout_s=60
     )
+    assert told("node", "fill-holes", *admin, "--start")["outcome"] in ("not known", "whole")
+    wait_support.wait_until(
+        lambda: told("node", "fill-holes", *admin, code=None)["outcome"] == "whole", "no holes", timeout_s=60
+    )
     scrubbed = told("node", "scrub", *admin)
     assert (scrubbed["badCount"], scrubbed["outcome"]) == (0, "whole")
 
@@ -248,6 +252,34 @@ def test_what_a_bookie_holds_is_brought_to_others_while_it_serves(fleet: LocalFl
     told("cluster", "recover-bookie", "unknown:1", "--yes", code=3)
     told("cluster", "decommission", "unknown:1", "--yes", code=3)
     told("cluster", "decommission", leaver, "--yes", code=4)  # it lives
+
+
+def test_a_bookie_leaves_alive_and_stays_after_all(fleet: LocalFleet, told: Run) -> None:
+    with blocking.connect(fleet.uri) as client:
+        with client.create(ensemble_size=2, write_quorum=2, ack_quorum=2) as writer:
+            writer.append_many([b"entry %d" % number for number in range(100)])
+        name = writer.metadata.last_segment.bookies[0]
+    leaver = next(bookie for bookie in fleet.bookies if bookie.bookie_id == name)
+    at = ("--admin", f"127.0.0.1:{leaver.admin_port}")
+    told("node", "drain", "--status", *at, code=6)  # it does not drain
+    named = told("cluster", "references", name, code=1)
+    assert str(writer.id) in [str(each["ledgerId"]) for each in named["first"]]
+
+    assert told("node", "drain", *at)["isDraining"] is True
+    assert told("node", "show", *at)["isDraining"] is True
+    told("node", "writable", *at)
+
+    def is_moved() -> bool:  # the copies come first, then the record that names others
+        (segment,) = told("ledger", "show", str(writer.id))["segments"]
+        return name not in segment["bookies"]
+
+    wait_support.wait_until(is_moved, "another bookie to be named", timeout_s=60)
+    assert told("node", "drain", "--status", *at, code=None)["entriesCopied"] >= 100
+    assert told("node", "drain", "--cancel", *at)["isDraining"] is False
+    assert told("node", "show", *at)["isDraining"] is False
+    told("node", "drain", "--bytes-per-second", "1", *at, code=2)
+    told("cluster", "references", "unknown:1", code=3)
+    told("ledger", "check", str(writer.id), "--read")
 
 
 def test_a_stopped_bookie_is_looked_into_and_then_mended_by_hand(fleet: LocalFleet, told: Run, ledger: int) -> None:

@@ -164,3 +164,35 @@ async def test_what_all_streams_hold_that_nobody_has_taken_is_bounded_and_none_o
     await listener.close()
     await others.close()
     await network.close()
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+@story(run)
+async def test_what_is_queued_counts_until_it_is_gone_and_abort_drops_it(
+    network: TcpNetwork, *, is_dropped: bool
+) -> None:
+    accepted: list[ByteStream] = []
+
+    async def on_connect(stream: ByteStream) -> None:
+        accepted.append(stream)
+        await asyncio.Event().wait()
+
+    listener = await network.listen(Address(HOST, 0), on_connect)
+    others = TcpNetwork(SystemClock())
+    deaf = await dial(others, listener.port)
+    await until(lambda: bool(accepted))
+    accepted[0].write([bytes(16 * MIB)])
+    queued = accepted[0].unsent_bytes
+
+    if is_dropped:
+        accepted[0].abort()
+    else:
+        accepted[0].close()
+        after_close = accepted[0].unsent_bytes
+        assert after_close == queued > MIB
+    await until(lambda: accepted[0].unsent_bytes == 0)
+
+    deaf.close()
+    await listener.close()
+    await others.close()
+    await network.close()

@@ -1,7 +1,9 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
@@ -15,7 +17,7 @@ import org.apache.bookkeeper.conf.ClientConfiguration;
 
 /**
  * Adds and reads as fast as they are answered. One process asks every cluster that is compared, so that all of them
- * meet the same compiled machine code: a client for each `uri` and protocol, made when it is first asked for.
+ * meet the same compiled machine code: clients for each `uri` and protocol, made when it is first asked for.
  */
 final class Bench implements AutoCloseable {
     private final Map<String, BookKeeper> clients = new HashMap<>();
@@ -24,30 +26,48 @@ final class Bench implements AutoCloseable {
         return question.path("load").asText("adds").equals("reads") ? reads(question) : adds(question);
     }
 
-    /** Adds of `size` bytes to a new ledger until `seconds` are over or there are `count`; the answer names the ledger. */
+    /**
+     * Adds of `size` bytes to new ledgers in turn until `seconds` are over or there are `count`; the answer names the
+     * first. `ledgers` of them, over `clients` with a connection each: one of both where nothing is said.
+     */
     private ObjectNode adds(JsonNode question) throws Exception {
         byte[] payload = new byte[question.get("size").asInt()];
         Arrays.fill(payload, (byte) 'x');
         int countMax = question.path("count").asInt(Integer.MAX_VALUE);
-        try (WriteHandle writer = client(question).newCreateLedgerOp()
-                .withEnsembleSize(question.path("ensemble").asInt(1)).withWriteQuorumSize(question.path("write").asInt(1))
-                .withAckQuorumSize(question.path("ack").asInt(1)).withDigestType(DigestType.CRC32C)
-                .withPassword(new byte[0]).execute().get()) {
+        List<WriteHandle> writers = create(question);
+        try {
             Flight flight = new Flight(question.get("window").asInt());
             for (int sent = 0; sent < countMax && flight.mayGoOn(durationNs(question)); sent++) {
                 flight.waitRoom();
                 long beganNs = System.nanoTime();
-                flight.follow(writer.appendAsync(payload), beganNs, 1);
+                flight.follow(writers.get(sent % writers.size()).appendAsync(payload), beganNs, 1);
             }
-            return flight.land().put("ledger", writer.getId());
+            return flight.land().put("ledger", writers.get(0).getId());
+        } finally {
+            CompletableFuture.allOf(writers.stream().map(WriteHandle::closeAsync).toArray(CompletableFuture[]::new)).get();
         }
+    }
+
+    private List<WriteHandle> create(JsonNode question) throws Exception {
+        List<CompletableFuture<WriteHandle>> creations = new ArrayList<>();
+        for (int number = 0; number < question.path("ledgers").asInt(1); number++) {
+            creations.add(client(question, number % question.path("clients").asInt(1)).newCreateLedgerOp()
+                .withEnsembleSize(question.path("ensemble").asInt(1)).withWriteQuorumSize(question.path("write").asInt(1))
+                .withAckQuorumSize(question.path("ack").asInt(1)).withDigestType(DigestType.CRC32C)
+                .withPassword(new byte[0]).execute());
+        }
+        List<WriteHandle> writers = new ArrayList<>();
+        for (CompletableFuture<WriteHandle> creation : creations) {
+            writers.add(creation.get());
+        }
+        return writers;
     }
 
     /** Reads of a closed ledger, `batch` entries a call, in order or (`random`) not; `once`: nothing is read twice. */
     private ObjectNode reads(JsonNode question) throws Exception {
         int batch = question.path("batch").asInt(1);
         boolean isOnce = question.path("once").asBoolean(false);
-        try (ReadHandle reader = client(question).newOpenLedgerOp().withLedgerId(question.get("ledger").asLong())
+        try (ReadHandle reader = client(question, 0).newOpenLedgerOp().withLedgerId(question.get("ledger").asLong())
                 .withDigestType(DigestType.CRC32C).withPassword(new byte[0]).withRecovery(false).execute().get()) {
             int[] order = order((int) ((reader.getLastAddConfirmed() + 1) / batch), question);
             Flight flight = new Flight(question.get("window").asInt());
@@ -82,10 +102,10 @@ final class Bench implements AutoCloseable {
         return (long) (question.path("seconds").asDouble(3600) * 1e9);
     }
 
-    private BookKeeper client(JsonNode question) throws Exception {
+    private BookKeeper client(JsonNode question, int number) throws Exception {
         String uri = question.get("uri").asText();
         boolean isV2 = question.path("v2").asBoolean(false);
-        String name = isV2 + " " + uri;
+        String name = isV2 + " " + number + " " + uri;
         if (!clients.containsKey(name)) {
             ClientConfiguration settings = new ClientConfiguration();
             settings.setMetadataServiceUri(uri);

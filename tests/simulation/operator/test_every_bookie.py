@@ -48,15 +48,19 @@ def test_a_bookie_hidden_by_reordered_zones_still_counts_when_it_loses_its_disks
     assert world.past_tolerance == []
 
 
-def test_a_resource_applied_again_with_fewer_bookies_keeps_all_that_it_had() -> None:
+def test_a_resource_applied_again_with_fewer_bookies_has_all_of_them_until_the_others_left_by_proof() -> None:
     world = in_service()
 
-    world.delete_and_apply(replicas=3)
-    asyncio.run(world.run(world.operator(), passes=10))
+    world.delete_and_apply(replicas=3, scaleDown={"proofInterval": "1h"})
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=15))
+    counted = world.status().summary
+    world.edit(scaleDown={"proofInterval": "2s"})
+    asyncio.run(world.run(operator, passes=90))
 
-    assert world.is_quiet(), world.status()
-    assert world.status().summary == "5/5"
-    assert world.lost_entries() == []
+    assert (counted, world.status().summary) == ("5/3", "3/3")
+    assert world.forgotten == ["data.ledgers.zone-b.1", "data.ledgers.zone-a.1"]
+    assert (world.lost_entries(), world.thin_entries(), world.wrong) == ([], [], [])
 
 
 def test_a_bookie_that_lost_its_claims_while_nobody_looked_counts_when_the_resource_is_applied_again() -> None:
@@ -95,17 +99,21 @@ def test_bookies_of_a_zone_that_is_gone_from_the_spec_are_orphans_and_count() ->
     assert "data.ledgers.zone-c.0" in stalled.message
 
 
-def test_a_stateful_set_that_somebody_scaled_is_the_fleet_from_then_on() -> None:
-    world = in_service()
+def test_bookies_of_a_stateful_set_that_somebody_scaled_leave_by_proof_and_none_goes_with_the_number() -> None:
+    world = in_service(scaleDown={"proofInterval": "2s"})
     operator = world.operator()
     world.scale("ledgers-zone-c", 3)
-    asyncio.run(world.run(operator, passes=8))
+    world.settle()  # they begin before the operator looks; whoever did not would go at once
+    asyncio.run(world.run(operator, passes=2))
     grown = world.status().summary
+    world.write(100, random.Random(2))
     world.scale("ledgers-zone-c", 0)
-    asyncio.run(world.run(operator, passes=8))
+    asyncio.run(world.run(operator, passes=90))
 
-    assert grown == "7/7"
-    assert world.status().summary == "7/7"
+    assert grown == "7/5"
+    assert world.status().summary == "5/5"
+    assert world.forgotten == ["data.ledgers.zone-c.2", "data.ledgers.zone-c.1"]
+    assert (world.lost_entries(), world.thin_entries(), world.wrong) == ([], [], [])
     assert world.is_quiet()
 
 
@@ -220,7 +228,7 @@ def test_a_record_that_may_not_be_written_stops_grants() -> None:
 
 @pytest.fixture(scope="module")
 def built() -> World:
-    return in_service()
+    return in_service(scaleDown={"proofInterval": "2s"})
 
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 60))])
@@ -234,6 +242,7 @@ def test_whatever_is_edited_no_bookie_is_uncounted_and_no_entry_is_lost_to_a_sta
 
     assert world.past_tolerance == [], world.story
     assert world.lost_entries() == [], world.story
+    assert world.wrong == [], world.story
 
 
 async def tell(world: World, rng: random.Random) -> None:

@@ -4,52 +4,24 @@ undone by the reverse edit, and as far as it was after any death (spec/operator.
 import asyncio
 import contextlib
 import random
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import operator_world_support as worlds
-from bookie.ports.admin import State
+from bookie.ports.admin import Member, State
 from bookie_operator.crash import CrashPoint
 from bookie_operator.gateways.kube import KubeError, KubeForbidden
-from bookie_operator.model.status import RolloutStep
+from bookie_operator.model.status import Departure
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import Crashed, World
+from rolling_support import AUTOMATIC, PASSES, PODS, Watcher, die, forget_notes, images, run, said, turn
 
-PODS = ["ledgers-zone-a-0", "ledgers-zone-a-1", "ledgers-zone-b-0", "ledgers-zone-c-0"]
-AUTOMATIC = {"strategy": "Automatic", "soakSeconds": 3}
-PASSES = 60  # seconds; a bookie takes about eight
 WRITES_MIN = 3 * len(PODS)
-
-
-def die(_: int) -> NoReturn:
-    raise Crashed
-
-
-class Watcher:
-    """Judges each stop by the world itself, and knows nothing of the operator's rules."""
-
-    def __init__(self, world: World) -> None:
-        self.world, self.stops, self.wrong = world, list[str](), list[str]()
-        world.on_stop = self
-
-    def __call__(self, pod: str) -> None:
-        self.stops.append(pod)
-        running = {one.name: one for one in self.world.bookies.values()}
-        if pod not in running:
-            return  # it did not run: nobody misses it
-        others = [one for one in self.world.of_kind("Pod") if one["metadata"]["name"] != pod]
-        down = [one["metadata"]["name"] for one in others if one["metadata"]["name"] not in running]
-        down += [name for name, one in running.items() if name != pod and one.state is not State.SERVING]
-        if len(others) != len(PODS) - 1 or down or self.world.dataless:
-            self.wrong.append(f"{pod} was stopped while {down or 'some'} did not serve, {self.world.dataless} empty")
-        if running[pod].state is not State.READ_ONLY:
-            self.wrong.append(f"{pod} was stopped before it had flushed")
-        if self.world.has_lease is False:
-            self.wrong.append(f"{pod} was stopped without the lease")
 
 
 @pytest.fixture
@@ -59,28 +31,8 @@ def automatic(world: World) -> World:
     return world
 
 
-def run(world: World, operator: Reconciler | None = None, *, passes: int = PASSES) -> None:
-    asyncio.run(world.run(operator or world.operator(), passes=passes))
-
-
-def images(world: World) -> dict[str, str]:
-    found = {one["metadata"]["name"]: one["spec"]["containers"][0]["image"] for one in world.of_kind("Pod")}
-    return dict(sorted(found.items()))
-
-
 def uids(world: World) -> dict[str, str]:
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in world.of_kind("Pod")}
-
-
-def turn(world: World) -> RolloutStep | None:
-    found = world.status().rollout
-    return found.step if found is not None else None
-
-
-def said(world: World, kind: str) -> tuple[str, str, str]:
-    found = world.status().condition(kind)
-    assert found is not None
-    return found.status, found.reason, found.message
 
 
 def test_an_image_goes_through_the_fleet_zone_by_zone_each_flushed_and_proven_before_the_next(automatic: World) -> None:
@@ -240,15 +192,17 @@ def test_a_bookie_that_cannot_flush_is_not_stopped(automatic: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "word"),
+    ("refusal", "word", "reason"),
     [
-        (KubeForbidden("delete Pod", 403, "no such right"), "no such right"),
-        (KubeError("delete Pod", 422, "an admission policy"), "an admission policy"),
-        (KubeError("delete Pod", 409, "it changed"), ""),
+        (KubeForbidden("delete Pod", 403, "no such right"), "no such right", "PermissionMissing"),
+        (KubeError("delete Pod", 422, "an admission policy"), "an admission policy", "RolloutHalted"),
+        (KubeError("delete Pod", 409, "it changed"), "", "Progressing"),
     ],
     ids=["forbidden", "denied", "conflict"],
 )
-def test_a_deletion_that_is_refused_is_told_and_tried_again(automatic: World, refusal: KubeError, word: str) -> None:
+def test_a_deletion_that_is_refused_is_told_and_tried_again(
+    automatic: World, refusal: KubeError, word: str, reason: str
+) -> None:
     watcher, operator = Watcher(automatic), automatic.operator()
     automatic.no_deletion = refusal
     automatic.edit(image="bookie:next")
@@ -257,10 +211,12 @@ def test_a_deletion_that_is_refused_is_told_and_tried_again(automatic: World, re
     assert word in said(automatic, "UpToDate")[2]
     assert {"RolloutStarted", "RolloutStep"} <= set(automatic.events())
     assert watcher.stops == []
+    assert said(automatic, "Stalled")[1] == reason
 
     automatic.no_deletion = None
-    run(automatic, operator)
+    run(automatic, operator, passes=2 * PASSES)
     assert (watcher.stops, watcher.wrong) == (PODS, [])
+    assert said(automatic, "Stalled")[0] == "False"
 
 
 def test_a_gate_that_closes_while_a_bookie_flushes_keeps_its_pod(automatic: World) -> None:
@@ -304,6 +260,52 @@ def test_a_gate_that_closes_after_the_flush_gives_the_turn_back(automatic: World
 
     assert automatic.bookie(PODS[0]).state is State.SERVING
     assert (turn(automatic), watcher.stops) == (None, [])
+
+
+def test_a_pod_that_changes_while_its_bookie_flushes_is_looked_at_anew(automatic: World) -> None:
+    """Somebody marks it, a kubelet reports of it: what the pass saw of it is not how it is."""
+    watcher, operator = Watcher(automatic), automatic.operator()
+    flushes = 0
+
+    def change(pod: str) -> None:
+        nonlocal flushes
+        flushes += 1
+        if flushes <= 5:
+            automatic.put(automatic.objects[("Pod", pod)])
+
+    automatic.on_flush = change
+    automatic.edit(image="bookie:next")
+    while flushes <= 5:
+        assert watcher.stops == []
+        run(automatic, operator, passes=1)
+
+
+def test_a_status_that_somebody_deletes_after_the_flush_leaves_no_bookie_read_only(automatic: World) -> None:
+    """spec/operator.md#Q10: the record has the turn too."""
+    watcher = Watcher(automatic)
+    automatic.bookie(PODS[0]).flush_problem = "a disk is slow"
+    automatic.edit(image="bookie:next")
+    run(automatic, passes=8)
+    assert automatic.bookie(PODS[0]).state is State.READ_ONLY
+
+    del automatic.objects[("BookieCluster", "ledgers")]["status"]
+    automatic.edit(rollout=AUTOMATIC | {"paused": True})
+    run(automatic, passes=8)
+
+    assert automatic.bookie(PODS[0]).state is State.SERVING
+    assert (turn(automatic), watcher.stops) == (None, [])
+
+
+def test_with_operator_status_and_record_gone_a_bookie_takes_writes_again_by_itself(automatic: World) -> None:
+    automatic.bookie(PODS[0]).flush_problem = "a disk is slow"
+    automatic.edit(image="bookie:next")
+    run(automatic, passes=8)
+    assert automatic.bookie(PODS[0]).state is State.READ_ONLY
+
+    for _ in range(100):
+        automatic.settle()
+
+    assert automatic.bookie(PODS[0]).state is State.SERVING
 
 
 def test_a_loss_in_the_middle_is_healed_before_the_next_stop(automatic: World) -> None:
@@ -365,6 +367,72 @@ def test_a_default_image_of_a_newer_operator_stops_nobody(automatic: World) -> N
     assert said(automatic, "UpToDate")[1] == "Updating"
 
 
+def test_pods_of_an_older_operator_are_left_by_its_upgrade_and_rolled_by_the_next_edit(automatic: World) -> None:
+    watcher, operator = Watcher(automatic), automatic.operator()
+    forget_notes(automatic)
+    operator._image = "bookie:newer-release"
+    run(automatic, operator, passes=20)
+    assert watcher.stops == []
+    assert "did not note" in said(automatic, "UpToDate")[2]
+
+    automatic.edit(config={"flushInterval": "777"})
+    run(automatic, operator, passes=3)
+    told = said(automatic, "UpToDate")[2]
+    run(automatic, operator)
+
+    assert (watcher.stops, watcher.wrong) == (PODS, [])
+    assert "because of spec.config.flushInterval" in told
+    assert "spec.config.flushInterval changed" in " ".join(
+        one["note"] for one in automatic.of_kind("Event") if one["reason"] == "RolloutStep"
+    )
+    assert said(automatic, "UpToDate")[:2] == ("True", "Updated")
+
+
+def as_neighbour(world: World, prefix: str) -> tuple[Member, ...]:
+    """What another cluster of the same metadata store sees of this one."""
+    return tuple(replace(one, bookie_id=one.bookie_id.replace("data", prefix, 1)) for one in world.own_members())
+
+
+async def together(operators: list[Reconciler]) -> None:
+    """One pass of each: they look, and then they flush."""
+    await asyncio.gather(*(one.reconcile(worlds.KEY) for one in operators))
+
+
+@pytest.mark.slow
+@settings(max_examples=6, deadline=None)
+@given(turns=st.lists(st.integers(0, 2), min_size=1, max_size=40))
+def test_two_clusters_in_one_metadata_store_never_stop_a_bookie_each(built: World, turns: list[int]) -> None:
+    """spec/operator.md#Q13: whatever the order of their operators' passes."""
+    worlds_ = [worlds.clone(built), worlds.clone(built)]
+    operators = []
+    wrong: list[str] = []
+    for number, world in enumerate(worlds_):
+        other = worlds_[1 - number]
+        prefix = "a-other" if number else "other"  # the first world's ids are the smaller ones, for both
+        world.strangers = partial(as_neighbour, other, prefix)
+        world.edit(rollout=AUTOMATIC)
+        operators.append(world.operator())
+
+        def judge(pod: str, other: World = other) -> None:
+            if len(other.bookies) < len(PODS) or any(one.state is not State.SERVING for one in other.bookies.values()):
+                wrong.append(pod)
+
+        world.on_stop = judge
+    for world, operator in zip(worlds_, operators, strict=True):
+        run(world, operator, passes=4)
+        world.edit(image="bookie:next")
+    for count in range(8 * PASSES):
+        chosen = {0: (0,), 1: (1,), 2: (0, 1)}[turns[count % len(turns)]] if count < 2 * PASSES else (0, 1)
+        asyncio.run(together([operators[number] for number in chosen]))
+        for world in worlds_:
+            world.settle()
+        if all(set(images(world).values()) == {"bookie:next"} and world.is_quiet() for world in worlds_):
+            break
+
+    assert wrong == []
+    assert [set(images(world).values()) for world in worlds_] == [{"bookie:next"}] * 2
+
+
 def test_two_operators_that_both_believe_to_lead_stop_one_bookie(automatic: World) -> None:
     watcher = Watcher(automatic)
     automatic.edit(image="bookie:next")
@@ -380,6 +448,87 @@ def test_two_operators_that_both_believe_to_lead_stop_one_bookie(automatic: Worl
     asyncio.run(both())
 
     assert watcher.wrong == []
+
+
+def leaves(world: World, operator: Reconciler, *, replicas: int) -> str:
+    """Lower the number of bookies, and return who leaves, once it moves its ledgers away."""
+    world.write(50, random.Random(2))
+    world.drain_rate = 0  # it takes hours
+    world.edit(replicas=replicas)
+    run(world, operator, passes=4)
+    name = next(one.name for one in world.status().bookies if one.leaving is not None)
+    assert departure(world, name) is Departure.DRAINING
+    return name
+
+
+def departure(world: World, name: str) -> Departure | None:
+    entry = world.status().bookie(name)
+    return entry.leaving.state if entry is not None and entry.leaving is not None else None
+
+
+def test_a_corrected_image_reaches_a_bookie_that_is_down_while_another_waits_to_leave(automatic: World) -> None:
+    """The one that leaves waits for the end of the turn: the turn must not wait for the one that leaves."""
+    automatic.edit(replicas=6, scaleDown={"proofInterval": "5s"})
+    operator = automatic.operator()
+    run(automatic, operator, passes=30)
+    name = leaves(automatic, operator, replicas=5)
+    automatic.edit(image=worlds.BROKEN_IMAGE)
+    for _ in range(PASSES):
+        run(automatic, operator, passes=1)
+        if worlds.BROKEN_IMAGE in images(automatic).values():
+            break
+    broken = next(pod for pod, image in images(automatic).items() if image == worlds.BROKEN_IMAGE)
+    automatic.drain_rate = 600
+    for _ in range(PASSES):
+        run(automatic, operator, passes=1)
+        if departure(automatic, name) is Departure.DRAINED:
+            break
+    assert departure(automatic, name) is Departure.DRAINED
+
+    automatic.edit(image="bookie:right")
+    for _ in range(3 * PASSES):
+        run(automatic, operator, passes=1)
+        if departure(automatic, name) is None and set(images(automatic).values()) == {"bookie:right"}:
+            break
+
+    assert images(automatic)[broken] == "bookie:right"
+    assert name not in images(automatic), departure(automatic, name)
+    assert set(images(automatic).values()) == {"bookie:right"}
+
+
+def test_a_turn_does_not_close_the_gate_by_which_it_began(automatic: World) -> None:
+    """One of five leaves: four take writes, three while one of them has its turn, and an ensemble has three."""
+    automatic.edit(replicas=5)
+    operator = automatic.operator()
+    run(automatic, operator, passes=30)
+    name = leaves(automatic, operator, replicas=4)
+    automatic.writes.clear()
+
+    automatic.edit(image="bookie:next")
+    run(automatic, operator, passes=2 * PASSES)
+
+    flips = [one for one in automatic.writes if one.startswith(("flush", "resume"))]
+    assert {pod for pod, image in images(automatic).items() if image != "bookie:next"} == {name}
+    assert departure(automatic, name) is Departure.DRAINING
+    assert len(flips) == 2 * len(PODS), flips
+
+
+def test_while_those_that_stay_are_just_an_ensemble_nobody_is_stopped_and_the_status_says_why(
+    automatic: World,
+) -> None:
+    operator = automatic.operator()
+    name = leaves(automatic, operator, replicas=3)
+    watcher = Watcher(automatic)
+    automatic.writes.clear()
+
+    automatic.edit(image="bookie:next")
+    run(automatic, operator, passes=20)
+
+    found = automatic.status().rollout
+    assert found is not None
+    assert (watcher.stops, found.step) == ([], None)
+    assert f"while {name} leaves 2 bookies beside" in (found.waiting_for or "")
+    assert [one for one in automatic.writes if one.startswith(("flush", "resume"))] == []
 
 
 EDITS = st.sampled_from(["image", "settings", "broken", "bad setting", "back", "kill", "lose", "silent", "heard"])
@@ -436,3 +585,26 @@ def happen(world: World, what: str, number: int) -> None:
                 one.is_reachable = what == "heard" or one.name != PODS[number]
         case _:
             return
+
+
+@pytest.mark.parametrize("is_on", [True, False], ids=["on", "off"])
+def test_the_journal_is_switched_one_bookie_after_the_other_and_each_stop_is_proven(
+    automatic: World, is_on: bool
+) -> None:
+    """A bookie that goes over has flushed, so that nothing of the old way is left to replay (spec/operator.md#Q12)."""
+    world = automatic  # its journal is off
+    operator = world.operator()
+    if not is_on:
+        world.edit(storage=world.spec()["storage"] | {"journalWriteData": True})
+        run(world, operator)
+    world.writes.clear()
+    watcher = Watcher(world)
+
+    world.edit(storage=world.spec()["storage"] | {"journalWriteData": is_on})
+    run(world, operator)
+
+    assert (watcher.stops, watcher.wrong) == (PODS, [])
+    assert {f"journalWriteData={str(is_on).lower()}" in one.settings for one in world.bookies.values()} == {True}
+    for pod in PODS:
+        assert world.writes.index(f"flush/{pod}") < world.writes.index(f"delete Pod/{pod}")
+    assert world.status().rebuild is None

@@ -1,5 +1,6 @@
 """Three outcomes of commands that look: whole, damage, not known. What was not seen is never called fine."""
 
+import argparse
 import asyncio
 from collections.abc import Iterator
 from typing import Any
@@ -8,10 +9,10 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.cli import autorecovery, cluster, integrity, metadata_acl, output, replicas
+from bookie.cli import autorecovery, cluster, integrity, metadata_acl, node, output, replicas
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
-from bookie.ports.admin import RepairStatus
+from bookie.ports.admin import FillStatus, RepairStatus
 from bookie.sim.cluster import SimCluster
 from bookie.workload import check
 from sim_support import on_cluster
@@ -159,6 +160,71 @@ def test_a_repair_whose_end_nobody_told_is_not_known(
 
     assert integrity.follow(bookie, as_json=True, to_the_end=to_the_end) == code
     assert bool(capsys.readouterr().err) is (code == 6)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (FillStatus(ended_ms_ago=5, is_whole=True), "whole"),
+        (FillStatus(ended_ms_ago=5, blocked_count=1), "damage"),
+        (FillStatus(ended_ms_ago=5, reason="cut short"), "not known"),
+        (FillStatus(), "not known"),
+        (FillStatus(is_running=True, is_whole=True), "not known"),
+        (FillStatus(ended_ms_ago=5, is_waiting=True, is_whole=True), "not known"),
+    ],
+)
+def test_a_bookie_is_called_whole_only_by_a_fill_that_has_ended(status: FillStatus, outcome: str) -> None:
+    assert node.outcome_of(status) == outcome
+
+
+class Filling:
+    """An admin port that gives these statuses, one after the other."""
+
+    def __init__(self, *statuses: FillStatus) -> None:
+        self.statuses = list(statuses)
+        self.asked: list[Any] = []
+
+    def ask(self, call: Any) -> FillStatus:
+        self.asked.append(call.request.action)
+        return self.statuses.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "statuses", "code", "lines"),
+    [
+        ((), (FillStatus(ended_ms_ago=5, is_whole=True),), 0, 1),
+        ((), (FillStatus(is_running=True),), 6, 1),
+        (("start",), (FillStatus(is_waiting=True),), 0, 1),
+        (("start",), (FillStatus(ended_ms_ago=5, blocked_count=1),), 1, 1),
+        (
+            ("start", "watch"),
+            (
+                FillStatus(is_waiting=True, ended_ms_ago=7, is_whole=True),
+                FillStatus(is_running=True, began_ms_ago=1),
+                FillStatus(is_running=True, began_ms_ago=1_001),
+                FillStatus(ended_ms_ago=0, blocked_count=1),
+            ),
+            1,
+            3,
+        ),
+    ],
+)
+def test_a_fill_is_followed_to_its_end_and_told_once_a_change(
+    flags: tuple[str, ...],
+    statuses: tuple[FillStatus, ...],
+    code: int,
+    lines: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bookie: Any = Filling(*statuses)
+    monkeypatch.setattr(node, "_LOOK_INTERVAL_S", 0.0)
+    arguments = argparse.Namespace(json=True, start="start" in flags, watch="watch" in flags)
+
+    assert node._fill_holes(bookie, arguments) == code
+    assert len(capsys.readouterr().out.splitlines()) == lines
+    assert bookie.asked[0] == (1 if "start" in flags else 2)
+    assert bookie.statuses == []
 
 
 def test_acls_are_refused_for_a_metadata_store_that_is_no_zookeeper() -> None:

@@ -10,7 +10,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.cli import cookie as cookies
 from bookie.cli import evacuate
-from bookie.client.repair.evacuation import AffectedLedger
+from bookie.client.repair.naming import AffectedLedger
 from bookie.metadata import cookie, paths
 from bookie.metadata.cookie import Cookie
 from bookie.sim.node import Simulation

@@ -83,6 +83,14 @@ def test_commands_reach_bookies_as_a_bookie_with_these_settings_does() -> None:
     assert plain == {"tls": None, "sasl_user": "", "sasl_password": Secret("")}
 
 
+def test_only_as_a_client_of_others_a_bookie_may_go_on_in_plain(tmp_path: Path) -> None:
+    found = options_of(tmp_path, f"{TLS}tlsPeersMayBePlain=true\n")
+
+    assert found.tls is not None
+    assert found.peer_tls is not None
+    assert (found.tls.may_be_plain, found.peer_tls.may_be_plain) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -80,7 +80,7 @@ async def test_the_switch_is_a_node_that_stands_while_it_is_off(recovery: AutoRe
 async def test_an_audit_is_asked_for_by_writing_the_delay_that_is_there(
     recovery: AutoRecovery, store: MetadataStore
 ) -> None:
-    with pytest.raises(errors.NobodyAudits, match=r"no auditor.*start Java's auto-recovery"):
+    with pytest.raises(errors.NobodyAudits, match=r"no auditor.*start auto-recovery"):
         await recovery.trigger_audit()
     await store.create(f"{AT}/auditorelection/V_0000000001", b'bookieId: "a:1"\n', parents=True)
     await recovery.set_delay_s(45)

@@ -235,7 +235,7 @@ async def test_a_bookie_that_fails_to_answer_is_not_drawn_again_the_next_time(fl
             await evacuation.move(writer.id)
         assert client.shared.pool.is_quarantined(bad.id)
         for _ in range(10):
-            left = await evacuation.move_many([writer.id], lambda: None)
+            left = await evacuation.move_many([writer.id], lambda _: None)
             if not left:
                 break
 

@@ -5,6 +5,7 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.client import Client
+from bookie.quorum.schedule import Schedule
 from client_support import Fleet, tell
 from story_support import story
 
@@ -74,3 +75,42 @@ async def test_bookies_with_more_room_get_more_ledgers(fleet: Fleet) -> None:
             chosen += writer.metadata.last_segment.bookies
 
         assert 110 < chosen.count(BookieId("b3")) < 190
+
+
+@story(tell, zones="aaaaaa")
+async def test_no_ledger_has_two_copies_on_one_machine_nor_gets_them_by_a_replacement(fleet: Fleet) -> None:
+    on_one = {BookieId(name) for name in ("b0", "b1", "b2")}
+    for name in on_one:
+        await fleet[name].stop()
+        fleet[name].shares = "h"
+        await fleet[name].start()
+    async with fleet.client() as client:
+        writers = [await client.create(ensemble_size=3, write_quorum=3, ack_quorum=2) for _ in range(10)]
+        assert all(len(on_one.intersection(one.metadata.last_segment.bookies)) <= 1 for one in writers)
+        assert client.shared.watcher.machines()[BookieId("b0")] == "h"
+
+        on_it = next(one for one in writers if on_one.intersection(one.metadata.last_segment.bookies))
+        failed = next(one for one in on_it.metadata.last_segment.bookies if one not in on_one)
+        await fleet[failed].stop()
+        await on_it.append(b"entry")
+        await fleet.until(lambda: failed not in on_it.metadata.last_segment.bookies, "a replacement")
+        assert len(on_one.intersection(on_it.metadata.last_segment.bookies)) == 1
+
+
+@story(tell, zones="aaaa")
+async def test_where_a_bookie_was_is_remembered_while_it_is_away(fleet: Fleet) -> None:
+    """It may hold a copy, and comes back with it."""
+    for name in ("b0", "b1"):
+        await fleet[name].stop()
+        fleet[name].shares = "h"
+        await fleet[name].start()
+    async with fleet.client() as client:
+        shared = client.shared
+        await fleet.until(lambda: shared.watcher.machines().get(BookieId("b0")) == "h", "what it says")
+        await fleet["b0"].stop()
+        await fleet.until(lambda: BookieId("b0") not in shared.watcher.records, "its end")
+
+        ensemble = (BookieId("b0"), BookieId("b9"))
+        found = {shared.replacements(Schedule(2, 2, 2), ensemble, (1,))[1] for _ in range(20)}
+
+        assert found == {"b2", "b3"}

@@ -191,6 +191,41 @@ async def test_several_recoverers_agree_on_one_end(fleet: Fleet) -> None:
         assert readers[0].last_entry in (4, 5)
 
 
+@story(tell)
+async def test_the_end_is_found_without_the_bookies_that_are_silent(fleet: Fleet) -> None:
+    """CONFORMANCE.md#B16: WQ-AQ+1 denials are enough."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        fleet["b1"].script = lambda request: MUTE
+
+        reader = await client.open(writer.id)
+
+        assert (reader.is_closed, reader.last_entry) == (True, 2)
+
+
+@story(tell)
+async def test_a_write_back_that_no_ack_quorum_takes_closes_nothing(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P31: what was found on one bookie does not count before an ack quorum has it."""
+
+    def no_adds(request: Request) -> Status | None:
+        return Status.EIO if isinstance(request, messages.AddRequest) else None
+
+    async with fleet.client("writer") as lost, fleet.client(ensemble_timeout_ms=2_000) as client:
+        writer = await left_open(lost, 3)
+        plant(fleet["b2"], writer.id, 3, lac=2)
+        for name in ("b0", "b1"):
+            fleet[name].script = no_adds
+
+        with pytest.raises(errors.BookieError):
+            await client.open(writer.id)
+        assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
+
+        for bookie in fleet.bookies:
+            bookie.script = obey
+        assert (await client.open(writer.id)).last_entry == 3
+
+
 @pytest.mark.parametrize("seed", range(20))
 @story(tell, given=("seed",))
 async def test_a_live_writer_and_a_recoverer_never_disagree_about_what_was_acknowledged(

@@ -75,6 +75,61 @@ async def test_the_header_carries_the_lac_and_the_length(fleet: Fleet) -> None:
         assert [(header.lac, header.length) for header in headers] == [(-1, 4), (0, 11)]
 
 
+@story(tell)
+async def test_a_header_never_says_more_than_what_is_confirmed(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P17: however many entries are under way, and whichever of them one bookie has."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"confirmed")
+        for name in ("b0", "b1"):
+            fleet[name].script = lambda request: MUTE
+
+        pending = []
+        for number in range(4):
+            pending.append(writer.append_nowait(b"on its way"))
+            await fleet.until(lambda number=number: number + 1 in fleet["b2"].ids(writer.id), "the add")  # type: ignore[misc]
+
+        bodies = [fleet["b2"].entries[writer.id, EntryId(entry_id)] for entry_id in range(5)]
+        assert [entry.unpack_header(body).lac for body in bodies] == [-1, 0, 0, 0, 0]
+        for name in ("b0", "b1"):
+            fleet[name].script = obey
+        assert await asyncio.gather(*pending) == [1, 2, 3, 4]
+
+
+@story(tell)
+async def test_a_close_waits_for_what_is_in_flight(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P21."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        pending = [writer.append_nowait(b"on its way") for _ in range(3)]
+
+        await writer.close()
+
+        assert [await each for each in pending] == [0, 1, 2]
+        stored = await client.metadata(writer.id)
+        assert (stored.state, stored.last_entry, stored.length) == (LedgerState.CLOSED, 2, 30)
+
+
+@story(tell)
+async def test_a_writer_whose_last_entries_failed_closes_at_the_last_confirmed(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P21."""
+
+    async with fleet.client(request_timeout_ms=1_000, ensemble_timeout_ms=3_000) as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        for bookie in fleet.bookies:
+            bookie.script = lambda request: MUTE
+        with pytest.raises(errors.NotEnoughBookies):
+            await writer.append_many([b"late"] * 3)
+
+        await writer.close()
+
+        stored = await client.metadata(writer.id)
+        assert (stored.state, stored.last_entry, stored.length) == (LedgerState.CLOSED, 0, 5)
+
+
 @pytest.mark.parametrize("failure", [Status.EIO, Status.EREADONLY, Status.EUNKNOWNLEDGERSTATE, MUTE, BREAK])
 @story(tell, zones="abca")
 async def test_a_bookie_that_fails_is_replaced_from_the_first_unconfirmed_entry_on(

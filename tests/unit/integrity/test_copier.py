@@ -155,6 +155,28 @@ def copier_of(shelf: Shelf, peers: Peers) -> tuple[Copier, BootProgress]:
     return Copier(store, build.ME, peers, clock, Throttle(None), progress, concurrency=2, verify=False), progress
 
 
+def test_so_many_entries_are_under_way_together_of_all_ledgers() -> None:
+    under_way = most = 0
+
+    class Slow(Peers):
+        async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+            return sealed(entry_id, ledger_id=ledger_id)
+
+    copier, progress = copier_of(Shelf(), Slow(lambda bookie, entry: b""))
+    metadata = build.a_ledger().closed(EntryId(3), 28)
+
+    async def story() -> None:
+        await asyncio.gather(*(copier.copy(LedgerId(number), metadata) for number in (7, 8, 9)))
+
+    asyncio.run(story())
+    assert (most, progress.entries_copied) == (2, 12)
+
+
 def test_what_lies_behind_a_long_row_that_nobody_has_is_reached_at_the_first_attempt_if_a_peer_shows_it() -> None:
     shelf, metadata = Shelf(), build.a_ledger().closed(EntryId(2**40), 1)
     far = range(20_000, 20_010)

@@ -101,6 +101,9 @@ def test_a_grant_of_a_newer_operator_is_accepted() -> None:
         ("not_waiting", {}, {"is_waiting": False}),
         ("not_waiting", {}, {"verdict": Verdict.HEALTHY}),
         ("not_waiting", {}, {"verdict": Verdict.STALE}),
+        ("not_waiting", {}, {"verdict": Verdict.STALE, "is_stale_repairable": True}),
+        ("not_waiting", {"accepts_stale": True}, {"verdict": Verdict.STALE}),
+        ("not_waiting", {"accepts_stale": True}, {"verdict": Verdict.FOREIGN, "is_stale_repairable": True}),
         ("not_waiting", {}, {"verdict": None}),
         ("cookie_changed", {"cookie_version": 3}, {}),
         ("wrong_incarnation", {"new_incarnation": Incarnation(3)}, {}),
@@ -116,6 +119,12 @@ def test_each_mismatch_is_refused_with_its_own_word(reason: str, granted: dict[s
 
     assert refused.value.reason == reason
     assert "grant-4" in str(refused.value)
+
+
+def test_volumes_that_went_back_in_time_are_granted_to_who_knows_that_they_did() -> None:
+    now = build.situation(verdict=Verdict.STALE, is_stale_repairable=True)
+
+    grant.check(build.grant(accepts_stale=True), now)
 
 
 @pytest.mark.parametrize("proof", [MountProof.PROVEN, MountProof.SHARED, MountProof.UNCHECKED])

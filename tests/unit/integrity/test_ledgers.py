@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 import integrity_support as build
 from bookie.base.ids import BookieId, EntryId
 from bookie.integrity import ledgers
-from bookie.integrity.ledgers import LedgerMarks, Loss, Silence, Step
+from bookie.integrity.ledgers import LedgerMarks, Loss, Step
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.quorum.shares import entries_from
+from bookie.quorum.silence import Silence
 
 ME = build.ME
 OPEN, IN_RECOVERY, CLOSED = LedgerState.OPEN, LedgerState.IN_RECOVERY, LedgerState.CLOSED

@@ -75,3 +75,16 @@ def test_without_kubelet_nothing_is_checked_and_the_facts_are_shown() -> None:
 
 def test_two_looks_that_differ_prove_nothing() -> None:
     assert mounts.unsettled(proof()).proof is MountProof.SUSPECT
+
+
+def test_a_file_system_that_grows_between_two_looks_is_the_same_one() -> None:
+    """spec/operator.md#X4: a volume that is enlarged under a bookie is never called lost, foreign or not mounted."""
+    small, grown = proof(total_bytes=1 << 30), proof(total_bytes=1 << 31)
+
+    assert mounts.settled(small, grown) == grown
+    assert mounts.settled(small, grown).proof is MountProof.PROVEN
+
+
+@pytest.mark.parametrize("change", [{"fsid": "else"}, {"device": "8:99"}, {"root": "/else"}, {"fstype": "xfs"}])
+def test_anything_else_that_changes_between_two_looks_proves_nothing(change: dict[str, Any]) -> None:
+    assert mounts.settled(proof(), proof(**change)).proof is MountProof.SUSPECT

@@ -199,4 +199,28 @@ def test_every_held_verdict_says_so_and_the_others_do_not() -> None:
         Verdict.UNKNOWN_CONTENT,
         Verdict.COOKIE_MISSING,
         Verdict.STALE,
+        Verdict.SET_ASIDE,
     }
+
+
+@pytest.mark.parametrize("contents", [ALL_EMPTY, (VALID, VALID, VALID), (VALID, FOREIGN, EMPTY)])
+@pytest.mark.parametrize("cookie", [True, False])
+def test_a_bookie_that_a_person_took_out_of_service_is_held_whatever_else_is_so(
+    contents: tuple[Contents, ...], *, cookie: bool
+) -> None:
+    facts = build.facts(*contents) if cookie else build.new_bookie(*contents, ledgers_naming_me=0)
+
+    decision = verdict.decide(dataclasses.replace(facts, set_aside="its disk clicks"))
+
+    assert (decision.verdict, decision.reason) == (Verdict.SET_ASIDE, "its disk clicks")
+
+
+def test_a_stale_volume_may_be_repaired_only_while_the_store_proves_whose_it_is() -> None:
+    assert verdict.decide(build.facts(VALID, STALE, VALID)).stale == ("ledgers",)
+    assert verdict.decide(build.facts(STALE, EMPTY, STALE)).stale == ("journal", "index")
+    for missing in ({"cookie_present": False}, {"cookie_problem": "another layout"}, {"record": None}):
+        decision = verdict.decide(build.facts(VALID, STALE, VALID, **missing))
+        assert (decision.verdict, decision.stale) == (Verdict.STALE, ())
+    for worse in (Contents.FOREIGN, Contents.UNKNOWN):
+        decision = verdict.decide(build.facts(worse, STALE, VALID))
+        assert (decision.is_held, decision.stale) == (True, ())

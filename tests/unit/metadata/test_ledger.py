@@ -41,6 +41,14 @@ def test_entries_are_striped_round_robin_over_the_ensemble() -> None:
     assert striped.write_set(EntryId(5)) == bookies("b1", "b2", "b3")
 
 
+def test_the_stripes_of_a_later_segment_go_on_where_they_would_have_been() -> None:
+    """CONFORMANCE.md#P7: the entry's own number counts, not its place in the segment."""
+    changed = made("b0", "b1", "b2", "b3").with_ensemble(EntryId(5), bookies("b4", "b1", "b2", "b3"))
+
+    assert changed.write_set(EntryId(5)) == bookies("b1", "b2", "b3")
+    assert changed.write_set(EntryId(8)) == bookies("b4", "b1", "b2")
+
+
 def test_exactly_one_segment_holds_each_entry() -> None:
     changed = made().with_ensemble(EntryId(12), bookies("b4", "b2", "b3"))
 

@@ -11,7 +11,7 @@ from bookie.base.errors import BadInput
 from bookie_operator import __main__ as command
 from bookie_operator import offline
 from bookie_operator.crash import CrashPoint
-from bookie_operator.model import crd
+from bookie_operator.model import crd, operation
 from bookie_operator.options import OperatorOptions
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,12 +24,18 @@ def write(path: Path, *documents: dict[str, Any]) -> str:
 
 def test_crds_prints_the_crd(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["crds"]) == 0
-    assert capsys.readouterr().out == crd.text()
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == [crd.definition(), crd.operations()]
 
 
 def test_crds_writes_files(tmp_path: Path) -> None:
-    assert command.main(["crds", "--output", str(tmp_path / "a"), "--output", str(tmp_path / "b")]) == 0
-    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text() == crd.text()
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+
+    assert command.main(["crds", "--output", str(folders[0]), "--output", str(folders[1])]) == 0
+
+    for folder in folders:
+        assert {one.name: one.read_text() for one in folder.iterdir()} == crd.texts()
 
 
 def test_the_example_renders(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,6 +114,25 @@ def test_plan_explains_a_recorded_situation(tmp_path: Path, capsys: pytest.Captu
 def test_plan_gives_the_status_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["plan", "--json", write(tmp_path / "situation.yaml", *recorded())]) == 0
     assert '"state": "Suspected"' in capsys.readouterr().out
+
+
+def test_plan_says_what_it_would_make_of_operations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "ledgers-zone-a-0"  # its pod is younger than the operation
+    restart, stranger = make.operation_manifest(), make.operation_manifest("not-ours", clusterRef={"name": "other"})
+
+    assert command.main(["plan", write(tmp_path / "all.yaml", *recorded(), restart, stranger)]) == 0
+
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("operation")]
+    assert len(told) == 1
+    assert told[0].startswith(f"operation restart: Running {name} is Suspected")
+
+
+def test_the_example_operation_is_one() -> None:
+    manifest = yaml.safe_load((ROOT / "examples" / "bookieoperation.yaml").read_text())
+
+    found = operation.parse(manifest | {"metadata": {"name": "made"}})
+
+    assert (found.problem, found.spec is not None) == ("", True)
 
 
 def test_a_recording_cannot_be_written() -> None:

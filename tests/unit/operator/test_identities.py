@@ -167,6 +167,60 @@ def test_each_thing_is_renewed_in_its_own_time() -> None:
     assert story.secrets.text(CERTIFICATES, "ledgers.ca.crt").count(b"BEGIN CERTIFICATE") == 1
 
 
+DATA, TRUST = ("data", names.DATA_CERTIFICATES), ("data", "ledgers-ca")
+
+
+def encrypted(**tls: Any) -> Cluster:
+    return make.cluster(security={"tls": {"mode": "Required", **tls}})
+
+
+def test_certificates_of_the_data_port_have_an_authority_of_their_own_that_commands_nothing() -> None:
+    story = Story()
+
+    assert story.ensure(encrypted()) == [AUTHORITIES, TRUST, DATA, AUTHORITIES, CERTIFICATES]
+
+    assert story.ensure(encrypted()) == []
+    published = b"".join(story.secrets.text(DATA, key) for key in story.secrets.data[DATA])
+    assert published.count(KEY) == 1
+    assert sorted(story.secrets.data[DATA]) == ["ledgers.ca.crt", "ledgers.tls.crt", "ledgers.tls.key"]
+    assert story.secrets.text(DATA, "ledgers.ca.crt") != story.secrets.text(CERTIFICATES, "ledgers.ca.crt")
+    assert story.secrets.data[TRUST]["ca.crt"][1].encode() == story.secrets.text(DATA, "ledgers.ca.crt")
+    assert KEY.decode() not in story.secrets.data[TRUST]["ca.crt"][1]
+
+
+@pytest.mark.parametrize("cluster", [make.cluster(), encrypted(secretName="theirs"), encrypted(mode="Disabled")])
+def test_nothing_is_made_where_the_user_brings_a_secret_or_wants_none(cluster: Cluster) -> None:
+    assert Story().ensure(cluster) == [AUTHORITIES, CERTIFICATES]
+
+
+def test_another_cluster_domain_is_another_certificate_of_the_data_port() -> None:
+    story = Story()
+    story.ensure(encrypted())
+    elsewhere = make.cluster(security={"tls": {"mode": "Required"}}, network={"clusterDomain": "other.local"})
+
+    assert story.ensure(elsewhere) == [DATA]
+    assert story.ensure(elsewhere) == []
+
+
+def test_a_cluster_that_is_gone_leaves_no_key_of_its_data_port_behind() -> None:
+    story = Story()
+    story.ensure(encrypted())
+    story.ensure(other())
+
+    run(story.identities.forget("data", "ledgers"))
+
+    assert [key.split("_")[1] for key in story.secrets.data[AUTHORITIES]] == ["logs"]
+
+
+@pytest.mark.parametrize("damaged", [TRUST, DATA])
+def test_what_clients_and_bookies_read_is_made_good(damaged: tuple[str, str]) -> None:
+    story = Story()
+    story.ensure(encrypted())
+    story.secrets.data[damaged] = {}
+
+    assert story.ensure(encrypted()) == [damaged]
+
+
 def test_an_authority_that_somebody_else_stored_meanwhile_is_not_overwritten() -> None:
     story = Story()
     story.ensure(other())  # the Secret exists

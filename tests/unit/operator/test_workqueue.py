@@ -11,7 +11,10 @@ import story_support
 from bookie.base.errors import BookieError
 from bookie_operator import workqueue
 from bookie_operator.execute import LostLease
+from bookie_operator.gateways import kube
+from bookie_operator.gateways.kube import KubeError
 from bookie_operator.health import Vitals
+from bookie_operator.telemetry import Telemetry
 from bookie_operator.workqueue import PARALLEL, STUCK_AFTER, WorkQueue
 from story_support import in_a_loop
 
@@ -191,10 +194,44 @@ def test_readiness_says_what_keeps_the_operator_from_its_work() -> None:
     hindrance = "the lease cannot be taken: 403 forbidden"
 
     async def ask() -> web.Response:
-        return await Vitals({}, lambda: hindrance)._readyz(make_mocked_request("GET", "/readyz"))
+        return await Vitals({}, Telemetry(), lambda: hindrance)._readyz(make_mocked_request("GET", "/readyz"))
 
     answer = asyncio.run(ask())
     assert (answer.status, answer.text) == (503, "not ready: the lease cannot be taken: 403 forbidden\n")
 
     hindrance = ""
     assert asyncio.run(ask()).status == 200
+
+
+def test_an_overloaded_api_server_is_left_alone_for_as_long_as_it_asks_whatever_events_come() -> None:
+    async def story() -> tuple[float, list[str]]:
+        loop, seen = asyncio.get_running_loop(), list[str]()
+
+        async def handle(key: str) -> None:
+            seen.append(key)
+            raise KubeError("LIST pods", 429, "too many requests", 30_000)
+
+        queue: WorkQueue[str] = WorkQueue(handle)
+        queue.add("a")
+
+        async def then() -> None:
+            await until(lambda: queue.errors == 1 and len(queue) == 1)
+            for _ in range(50):
+                queue.add("a")  # its pods change all the time
+                await asyncio.sleep(0)
+
+        await run(queue, then)
+        return min(queue._due.values()) - loop.time(), seen
+
+    wait_s, seen = asyncio.run(story())
+
+    assert seen == ["a"]
+    assert wait_s > 25
+
+
+@pytest.mark.parametrize(
+    ("header", "expected_ms"),
+    [(None, 0), ("", 0), ("7", 7_000), ("999999", 120_000), ("Wed, 21 Oct 2026", 0), ("-1", 0)],
+)
+def test_how_long_to_wait_is_read_from_the_answer_and_bounded(header: str | None, expected_ms: int) -> None:
+    assert kube._retry_after_ms(header) == expected_ms

@@ -60,6 +60,19 @@ def test_confirmations_come_in_id_order_whatever_the_order_of_acks() -> None:
     assert ids(confirmed) == [0, 1, 2]
 
 
+def test_an_entry_waits_for_those_before_it_also_behind_one_that_is_confirmed() -> None:
+    """CONFORMANCE.md#P15."""
+    adds = adds_of()
+    zero, one, two = (push(adds) for _ in range(3))
+    for slot in range(2):
+        adds.ack([two], slot)
+
+    confirmed = [add for slot in range(2) for add in adds.ack([zero], slot)]
+
+    assert ids(confirmed) == [0]
+    assert ids(adds.ack([one], 0)) == []
+
+
 def test_the_answers_of_one_turn_count_together() -> None:
     adds = adds_of()
     pushed = [push(adds) for _ in range(5)]
@@ -103,6 +116,18 @@ def test_a_new_bookie_is_sent_every_unconfirmed_entry_of_its_slot_and_no_other()
     adds.drop(1)
 
     assert ids(adds.missing(1)) == [1, 4, 5]
+
+
+def test_a_new_bookie_is_also_sent_what_an_ack_quorum_has_and_only_waits_for_its_turn() -> None:
+    """CONFORMANCE.md#P19: its segment begins behind the LAC, and has every entry on the whole write set."""
+    adds = adds_of()
+    _, waiting = push(adds), push(adds)
+    for slot in (0, 1):
+        adds.ack([waiting], slot)
+
+    adds.drop(2)
+
+    assert ids(adds.missing(2)) == [0, 1]
 
 
 def test_nothing_is_confirmed_while_an_ensemble_change_is_written() -> None:

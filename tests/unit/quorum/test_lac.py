@@ -18,6 +18,8 @@ def test_the_greatest_answer_wins_once_no_ack_quorum_is_unknown() -> None:
     lac.found(1, EntryId(7))
 
     assert (early, lac.is_covered, lac.lac) == (False, True, 7)
+    lac.found(2, EntryId(5))
+    assert lac.lac == 7
 
 
 def test_a_lower_answer_never_lowers_what_is_known() -> None:

@@ -128,3 +128,68 @@ def test_who_has_more_room_comes_first_more_often_and_an_empty_newcomer_is_not_f
     # 100 : 200 : 600, three times the median at most.
     assert 800 < firsts.count("a0") < 1_200
     assert 1_800 < firsts.count("b1") < 2_200
+
+
+def shared(*machines: str, zone: str = "") -> list[Candidate]:
+    return [Candidate(BookieId(f"{machine}-{number}"), zone, machine) for number, machine in enumerate(machines)]
+
+
+def machines_of(bookies: tuple[BookieId, ...]) -> list[str]:
+    return [bookie.partition("-")[0] for bookie in bookies]
+
+
+def test_no_two_copies_go_to_one_machine_while_another_would_do() -> None:
+    ensemble = placement.choose(Schedule(3, 3, 2), shared("h", "h", "h", "i", "j"))
+
+    assert machines_of(ensemble) == ["h", "i", "j"]
+
+
+def test_a_machine_counts_more_than_a_region_and_a_zone() -> None:
+    """Five slots in windows of three: the region that is rarer has but one machine."""
+    east = [Candidate(BookieId(f"e-{n}"), "/east/a", "e") for n in range(3)]
+    west = [Candidate(BookieId(f"w{n}-0"), f"/west/{n}", f"w{n}") for n in range(4)]
+
+    found = machines_of(placement.choose(Schedule(5, 3, 2), east + west))
+
+    windows = [{found[(slot + step) % 5] for step in range(3)} for slot in range(5)]
+    assert all(len(window) == 3 for window in windows), found
+
+
+def test_a_draw_that_would_use_up_the_small_machines_is_arranged_anew() -> None:
+    ensemble = placement.choose(Schedule(4, 2, 2), shared("i", "j", "h", "h"))
+
+    found = machines_of(ensemble)
+    assert all(found[slot] != found[(slot + 1) % 4] for slot in range(4)), found
+
+
+def test_bookies_of_no_shared_machine_do_not_count_as_being_on_one() -> None:
+    where = [Candidate(BookieId(name), name[0]) for name in ("a1", "a2", "b1")]
+
+    assert placement.choose(Schedule(2, 2, 2), where) == ("a1", "b1")
+
+
+def test_with_too_few_machines_the_ensemble_is_still_filled() -> None:
+    assert len(placement.choose(Schedule(3, 3, 2), shared("h", "h", "h"))) == 3
+
+
+def test_a_replacement_comes_from_a_machine_that_has_no_copy_yet() -> None:
+    ensemble = (BookieId("h-0"), BookieId("i-0"), BookieId("j-0"))
+    machines = {bookie: bookie[0] for bookie in ensemble}
+    candidates = [Candidate(BookieId("h-1"), "", "h"), Candidate(BookieId("i-1"), "", "i")]
+
+    found = placement.replace(Schedule(3, 3, 2), ensemble, [0], candidates[::-1], zones={}, machines=machines)
+
+    assert found == {0: "h-1"}
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from("hijk"), min_size=3, max_size=9), st.integers(1, 4), st.data())
+def test_an_ensemble_of_one_write_set_is_on_as_many_machines_as_there_are(
+    names: list[str], size: int, data: st.DataObject
+) -> None:
+    size = min(size, len(names))
+    candidates = data.draw(st.permutations(shared(*names)))
+
+    found = machines_of(placement.choose(Schedule(size, size, 1), candidates))
+
+    assert len(set(found)) == min(size, len(set(names)))

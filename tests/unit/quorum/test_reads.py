@@ -66,8 +66,7 @@ def test_recovery_finds_the_end_with_negatives_from_all_but_an_ack_quorum_and_wa
     for _ in range(3):
         plan.next_replica()
 
-    plan.failed(NO)
-
+    assert plan.failed(NO) is ReadOutcome.OPEN
     assert plan.failed(NO) is ReadOutcome.ABSENT
     assert plan.outstanding == 1
 

@@ -30,10 +30,21 @@ def test_every_enumeration_and_message_of_the_proto_has_its_words_here() -> None
     messages = {name for name in file.message_types_by_name if not name.endswith(("Request", "Reply", "Members"))}
 
     known = {kind.DESCRIPTOR.full_name for kind in encoding.ENUMERATIONS.values()}
-    requests = {"bookie.admin.v1.SetModeRequest.Mode", "bookie.admin.v1.CollectGarbageRequest.Compaction"}
+    asked = (
+        "SetModeRequest.Mode",
+        "CollectGarbageRequest.Compaction",
+        "DrainRequest.Action",
+        "DrainRequest.OpenLedgers",
+        "FillHolesRequest.Action",
+    )
+    requests = {f"bookie.admin.v1.{name}" for name in asked}
     assert enumerations == known | requests
     assert messages == {message.DESCRIPTOR.name for message in encoding.MESSAGES.values()}
     assert {kind.name for kind in port.Compaction} == set(proto.CollectGarbageRequest.Compaction.keys())
+    assert {kind.name for kind in port.DrainAction} | {"ACTION_UNSPECIFIED"} == set(proto.DrainRequest.Action.keys())
+    assert {kind.name for kind in port.OpenLedgers} == set(proto.DrainRequest.OpenLedgers.keys())
+    actions = {kind.value for kind in port.FillAction} | {"ACTION_UNSPECIFIED"}
+    assert actions == set(proto.FillHolesRequest.Action.keys())
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
+import monitoring_support
 import server_support
 from bookie.base import errors
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.units import MIB
 from bookie.client import cluster
 from bookie.integrity.options import IntegrityOptions
 from bookie.metadata import paths, registration
 from bookie.metadata.paths import LayoutKind
 from bookie.ports import World
-from bookie.ports.admin import Compaction, Health, Member, State
+from bookie.ports.admin import Compaction, Health, Member, State, StopTurn
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.metrics import Sample
 from bookie.ports.network import Address, ByteStream
@@ -211,8 +213,8 @@ async def test_a_bookie_names_every_other_one_that_the_metadata_store_knows(flee
     members = await fleet.node.do(fleet.bookie.admin.members())
 
     assert members == (
-        Member("bookie-1", has_cookie=True, is_registered=True, is_writable=True),
-        Member("gone:3181", has_cookie=True, is_registered=False, is_writable=False),
+        Member("bookie-1", has_cookie=True, is_registered=True, is_writable=True, cookie_version=0),
+        Member("gone:3181", has_cookie=True, is_registered=False, is_writable=False, cookie_version=0),
         Member("reads-only", has_cookie=False, is_registered=True, is_writable=False),
     )
 
@@ -289,6 +291,133 @@ async def test_read_only_by_hand_outlives_the_process_where_it_is_to(
     await fleet.node.do(fleet.bookie.admin.set_read_only(False))
     await again(fleet, keeps=asked)
     assert fleet.bookie.admin.state is State.SERVING
+
+
+async def served(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    await fleet.until(lambda: fleet.bookie.admin.state is State.SERVING, "repair is done")
+
+
+@story(run)
+async def test_a_running_bookie_takes_other_rates_and_its_report_says_what_is_in_force(fleet: Fleet) -> None:
+    fleet.start(dataclasses.replace(OPTIONS, live={"copyRateBytesPerSecond": "4096"}))
+    await fleet.ready()
+    admin = fleet.bookie.admin
+    before = await fleet.node.do(admin.storage_report())
+
+    await fleet.node.do(admin.change_settings({"copyRateBytesPerSecond": "", "scrubRateBytesPerSecond": "1000"}))
+    after = await fleet.node.do(admin.storage_report())
+
+    scrub = ("localScrubRateLimit=", "scrubRateBytesPerSecond=")
+    assert before.live_settings == ("copyRateBytesPerSecond=4096", *scrub)
+    assert after.live_settings == ("copyRateBytesPerSecond=", scrub[0], "scrubRateBytesPerSecond=1000")
+    assert fleet.bookie.boot.copy_rate_bytes_per_s == 64 * MIB
+    with pytest.raises(errors.BadInput, match="flushInterval"):
+        await fleet.node.do(admin.change_settings({"flushInterval": "1", "copyRateBytesPerSecond": "2048"}))
+    assert fleet.bookie.boot.copy_rate_bytes_per_s == 64 * MIB
+
+
+@story(run)
+async def test_settings_of_an_operator_of_before_are_refused(fleet: Fleet) -> None:
+    await served(fleet)
+    admin = fleet.bookie.admin
+    await fleet.node.do(admin.change_settings({"copyRateBytesPerSecond": "2048"}, operator_epoch=5))
+
+    with pytest.raises(errors.GrantRefused, match="epoch"):
+        await fleet.node.do(admin.change_settings({"copyRateBytesPerSecond": "4096"}, operator_epoch=4))
+
+    assert fleet.bookie.boot.copy_rate_bytes_per_s == 2048
+
+
+def turn(fleet: Fleet, **changes: Any) -> StopTurn:
+    ours = StopTurn(operator_epoch=5, pod_uid=fleet.bookie.world.host.pod_uid, ttl_ms=10_000)
+    return dataclasses.replace(ours, **changes)
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["writable before", "read-only before, by hand"])
+@pytest.mark.parametrize("is_taken_back", [False, True], ids=["its time is over", "taken back"])
+@story(run)
+async def test_a_turn_that_ends_leaves_the_mode_that_was(fleet: Fleet, *, by_hand: bool, is_taken_back: bool) -> None:
+    """spec/operator.md#Q10."""
+    await served(fleet)
+    admin = fleet.bookie.admin
+    if by_hand:
+        await fleet.node.do(admin.set_read_only(True))
+
+    await fleet.node.do(admin.prepare_shutdown(turn(fleet, ttl_ms=10_000)))
+    report = await fleet.node.do(admin.storage_report())
+    await fleet.wait_node(READONLY, present=True)
+    await fleet.wait_node(AVAILABLE, present=False)
+    if is_taken_back:
+        await fleet.node.do(admin.end_turn(operator_epoch=5))
+    else:
+        await fleet.simulation.loop.sleep_ns(12_000_000_000)
+
+    after = await fleet.node.do(admin.storage_report())
+    assert (report.state, report.read_only, report.has_turn) == (State.READ_ONLY, True, True)
+    assert (after.read_only, after.has_turn) == (by_hand, False)
+    await fleet.wait_node(READONLY if by_hand else AVAILABLE, present=True)
+    await fleet.wait_node(AVAILABLE if by_hand else READONLY, present=False)
+
+
+@story(run)
+async def test_a_turn_that_is_renewed_goes_on_and_one_that_a_person_ends_is_over(fleet: Fleet) -> None:
+    await served(fleet)
+    admin = fleet.bookie.admin
+    for _ in range(4):
+        await fleet.node.do(admin.prepare_shutdown(turn(fleet, ttl_ms=10_000)))
+        await fleet.simulation.loop.sleep_ns(6_000_000_000)
+        assert admin.state is State.READ_ONLY
+
+    assert await fleet.node.do(admin.set_read_only(False)) is State.SERVING
+
+
+@story(run)
+async def test_an_operator_that_is_not_the_newest_changes_nothing(fleet: Fleet) -> None:
+    """spec/operator.md#Q11: its call may come late, when the turn of this bookie is long over."""
+    await served(fleet)
+    admin = fleet.bookie.admin
+    await fleet.node.do(admin.end_turn(operator_epoch=7))
+
+    for late in (
+        admin.prepare_shutdown(turn(fleet, operator_epoch=6)),
+        admin.set_read_only(True, operator_epoch=6),
+        admin.prepare_shutdown(turn(fleet, operator_epoch=8, pod_uid="a pod before this one")),
+        admin.prepare_shutdown(turn(fleet, operator_epoch=1 << 41)),
+    ):
+        with pytest.raises(errors.GrantRefused):
+            await fleet.node.do(late)
+
+    report = await fleet.node.do(admin.storage_report())
+    assert (report.state, report.operator_epoch_seen) == (State.SERVING, 7), "what is refused moves no epoch"
+
+
+@story(run)
+async def test_a_turn_without_a_time_is_refused(fleet: Fleet) -> None:
+    await served(fleet)
+
+    for ttl_ms in (0, 3_600_001):
+        with pytest.raises(errors.BadInput):
+            await fleet.node.do(fleet.bookie.admin.prepare_shutdown(turn(fleet, ttl_ms=ttl_ms)))
+
+    assert fleet.bookie.admin.state is State.SERVING
+
+
+@story(run)
+async def test_a_flush_that_outlasts_the_turn_is_no_proof(fleet: Fleet) -> None:
+    await served(fleet)
+    admin = fleet.bookie.admin
+    assert admin.store is not None
+    flush = admin.store.flush
+
+    async def slow() -> None:
+        await fleet.bookie.world.clock.sleep_until(fleet.bookie.world.clock.monotonic_ns() + 20_000_000_000)
+        await flush()
+
+    admin.store.flush = slow  # type: ignore[method-assign]
+    with pytest.raises(errors.StorageFailed):
+        await fleet.node.do(admin.prepare_shutdown(turn(fleet, ttl_ms=5_000)))
 
 
 @story(run)
@@ -601,6 +730,19 @@ async def test_only_an_error_about_our_own_state_ends_the_node_from_the_loop(fle
         block.find(b"\xff\xff\xff\xff", EntryId(1))
     fleet.bookie.uncaught(met.value)
     assert await fleet.ended() is met.value
+
+
+@story(run)
+async def test_every_figure_of_a_bookie_that_an_alert_or_a_panel_names_is_given(fleet: Fleet) -> None:
+    fleet.start()
+    await fleet.ready()
+    await fleet.node.do(fleet.bookie.admin.collect_garbage(Compaction.NONE))  # before it there is no figure of it
+
+    given = {sample.name for sample in fleet.bookie.telemetry()}
+
+    named = monitoring_support.figures("bookie_") - monitoring_support.figures("bookie_operator_")
+    assert named - given == set()
+    assert len(named) >= 12
 
 
 @story(run)

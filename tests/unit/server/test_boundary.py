@@ -82,6 +82,7 @@ class Told:
 
     peer = "test"
     queued_bytes = 0
+    untaken_bytes = 0
     takes_answers = True
 
     def __init__(self, cannot_pack: type[Exception] | None = None, *, even_refusals: bool = False) -> None:

@@ -10,12 +10,13 @@ import server_support
 from bookie.base import errors
 from bookie.base.budgets import Budgets
 from bookie.base.errors import Status
-from bookie.base.ids import LedgerId
+from bookie.base.ids import EntryId, LedgerId
 from bookie.base.secret import Secret
-from bookie.base.units import NS_PER_MS, NS_PER_S
+from bookie.base.units import MIB, NS_PER_MS, NS_PER_S
 from bookie.ports.disk import Buffer
 from bookie.ports.doors import Doors
 from bookie.ports.tls import Certificate, Tls
+from bookie.server import connection as of_client
 from bookie.server import wrong_passwords
 from bookie.server.connection import Backpressure, ServerConnection
 from bookie.server.connections import Connections
@@ -29,6 +30,7 @@ from bookie.wire.messages import (
     AuthResponse,
     BookieInfoRequest,
     ReadLacRequest,
+    ReadResponse,
     Request,
     StartTlsRequest,
     StartTlsResponse,
@@ -54,6 +56,7 @@ class ScriptedStream:
     writes: list[bytes] = field(default_factory=list)
     reads: int = 0
     is_closed: bool = False
+    is_aborted: bool = False
     unstuffed: asyncio.Event = field(default_factory=asyncio.Event)
     waits: bool = False
     certificate: Certificate | None = None
@@ -94,6 +97,9 @@ class ScriptedStream:
 
     def close(self) -> None:
         self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = self.is_aborted = True
 
 
 def chunk(*requests: Request) -> bytes:
@@ -507,3 +513,60 @@ async def test_each_wrong_password_makes_the_next_one_of_that_address_wait_longe
     assert first[-1] > NS_PER_S
     assert first[wrong_passwords.FREE + 1 :] == sorted(first[wrong_passwords.FREE + 1 :])
     assert other < 10 * NS_PER_MS
+
+
+LARGE = bytes(4 * MIB)
+
+
+def large(txn: int) -> ReadResponse:
+    return ReadResponse(txn, 3, Status.EOK, server_support.LEDGER, EntryId(0), LARGE)
+
+
+@story(server_support.run)
+async def test_an_answer_of_which_a_part_was_taken_counts_whole(asker: Asker, store: EntryStore) -> None:
+    """The loop holds a buffer to its last byte: 80 clients that took half of one answer held twice the bound."""
+    stream = ScriptedStream([])
+    connection = connection_of(asker, store, stream)
+
+    for number in (1, 2):
+        stream.unsent_bytes = number * 3 * MIB
+        connection.reply(large(number))
+        connection._flush()
+    first = sum(map(len, stream.writes[:1]))
+
+    for unsent, held in ((7 * MIB, 2 * first), (first + 1, 2 * first), (first, first), (1, first), (0, 0)):
+        stream.unsent_bytes = unsent
+        assert connection.untaken_bytes == held, unsent
+
+
+@story(server_support.run)
+async def test_a_large_answer_counts_before_the_turn_ends(asker: Asker, store: EntryStore) -> None:
+    """A hundred connections that answer in one turn each saw that the others held nothing."""
+    stream = ScriptedStream([])
+    connection = connection_of(asker, store, stream)
+
+    connection.reply(large(1))
+    counted = connection._all_unsent.total_bytes
+    connection._flush()
+
+    assert counted > len(LARGE)
+    assert connection._all_unsent.total_bytes == 0  # the kernel took it
+
+
+@story(server_support.run)
+async def test_who_is_cut_off_holds_nothing_and_who_is_closed_counts_until_all_has_left(
+    asker: Asker, store: EntryStore
+) -> None:
+    cut, closed = ScriptedStream([]), ScriptedStream([b"this is no frame: its length is too large"])
+    one, other = connection_of(asker, store, cut), connection_of(asker, store, closed, doors=server_support.MetDoors())
+
+    one.cut("a reason")
+    other._written_bytes = closed.unsent_bytes = MIB
+    other._writes.append(of_client._Write(0, MIB))
+    await other.run()
+
+    assert (cut.is_aborted, closed.is_closed, closed.is_aborted) == (True, True, False)
+    assert other._all_unsent.total_bytes == MIB
+    closed.unsent_bytes = 0
+    other._all_unsent.look(0)
+    assert other._all_unsent.total_bytes == 0

@@ -1,6 +1,7 @@
 """Long polls that wait: one watch for a ledger, however many wait, and bounds for one client and for all."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -83,11 +84,11 @@ async def test_one_client_and_all_together_have_a_bound() -> None:
 def test_the_end_of_ten_thousand_polls_takes_no_time() -> None:
     async def story() -> float:
         store = Watched()
-        polls, loop = LongPolls(store.watch), asyncio.get_running_loop()
+        polls = LongPolls(store.watch)
         for number in range(ledgers.POLLS_OF_ONE_MAX):
             polls.wait(poll(number), "client", lambda request, moved: None)
-        began = loop.time()
+        began = time.thread_time()
         polls.forget("client")
-        return loop.time() - began
+        return time.thread_time() - began
 
     assert asyncio.run(story()) < 1

@@ -1,6 +1,5 @@
 """Every answer that a bookie gives, rule by rule (spec/wire.md#W26 to W37)."""
 
-import asyncio
 import copy
 import random
 import struct
@@ -10,8 +9,10 @@ import pytest
 import server_support
 from bookie.base.errors import Status
 from bookie.base.ids import BootEpoch, EntryId, Incarnation, LedgerId
-from bookie.base.units import NS_PER_S
+from bookie.base.units import MIB, NS_PER_S
 from bookie.server import readers
+from bookie.server.unsent import SMALL_DEBT_BYTES
+from bookie.sim.node import SimNode
 from bookie.storage.store import EntryStore
 from bookie.wire import availability, codes
 from bookie.wire.codes import Operation
@@ -32,6 +33,7 @@ from bookie.wire.messages import (
     ReadLacResponse,
     ReadRequest,
     Request,
+    Response,
     StartTlsRequest,
     StartTlsResponse,
     UnknownRequest,
@@ -55,15 +57,28 @@ async def test_an_add_is_stored_and_answered_with_the_ids_of_the_request(asker: 
     assert (await asker.read(0)).body == server_support.body(0)
 
 
+class Answers(dict[int, Response]):
+    """What came of each request, and how often the disk had synced at the moment when it came."""
+
+    def __init__(self, node: SimNode) -> None:
+        super().__init__()
+        self._node = node
+        self.syncs: dict[int, int] = {}
+
+    def __setitem__(self, txn: int, answer: Response) -> None:
+        self.syncs[txn] = self._node.disk.syncs
+        super().__setitem__(txn, answer)
+
+
 @story(server_support.run)
 async def test_nothing_answers_an_add_before_it_is_durable(asker: Asker, store: EntryStore) -> None:
-    syncs = asker.node.disk.syncs
+    asker.answers = answers = Answers(asker.node)
+    before = asker.node.disk.syncs
     txn = asker.send(server_support.add(0))
 
-    await asyncio.sleep(0)
-    assert txn not in asker.answers
-    await asker.node.simulation.until(lambda: txn in asker.answers, "the answer")
-    assert asker.node.disk.syncs > syncs
+    assert txn not in answers
+    await asker.node.simulation.until(lambda: txn in answers, "the answer")
+    assert answers.syncs[txn] > before
 
 
 @story(server_support.run)
@@ -233,6 +248,30 @@ async def test_a_run_of_reads_that_nobody_has_time_for_is_refused_read_by_read(a
     await asker.node.simulation.until(lambda: asker.slow_reads == 0, "the reads before it")
 
 
+@story(server_support.run)
+async def test_who_takes_answers_reads_small_entries_from_memory_while_the_others_take_none(
+    asker: Asker, store: EntryStore
+) -> None:
+    large = bytes(SMALL_DEBT_BYTES)
+    await asker.add(0)
+    await asker.add(1, body=server_support.body(1, payload=large))
+    deaf = copy.copy(asker)
+    asker.unsent.note(deaf, 100 * MIB)  # type: ignore[arg-type]
+
+    assert (await asker.read(0)).status is Status.EOK
+    assert [answer.status for answer in await asker.read_run([0, 0])] == [Status.EOK] * 2
+    assert asker.read_runs == [[0, 0]]
+
+    txn, more = asker.send(server_support.read(1)), asker.send(server_support.read(1))
+    asker.untaken_bytes = SMALL_DEBT_BYTES
+    behind = asker.send(server_support.read(0))
+    await asker.node.simulation.until(lambda: asker.slow_reads == 3, "the reads that wait")
+    assert not {txn, more, behind} & set(asker.answers)
+    asker.unsent.note(deaf, 0)  # type: ignore[arg-type]
+    asker.processor.look()
+    await asker.node.simulation.until(lambda: {txn, more, behind} <= set(asker.answers), "them all")
+
+
 # ---- fencing read (spec/wire.md#W31)
 
 
@@ -280,11 +319,44 @@ async def test_an_add_before_the_fence_is_seen_by_the_read_that_answers_it(asker
 
 @story(server_support.run)
 async def test_nothing_answers_a_fence_before_it_is_durable(asker: Asker, store: EntryStore) -> None:
+    asker.answers = answers = Answers(asker.node)
+    before = asker.node.disk.syncs
     txn = asker.send(server_support.read(LAST, is_fencing=True, master_key=KEY))
 
-    assert txn not in asker.answers
-    await asker.node.simulation.until(lambda: txn in asker.answers, "the answer")
-    assert store.stats.journal_groups > 0
+    assert txn not in answers
+    await asker.node.simulation.until(lambda: txn in answers, "the answer")
+    assert answers.syncs[txn] > before
+
+
+def filled(asker: Asker) -> None:
+    """The disk takes nothing more: what is written from now on is refused."""
+    asker.node.image.volumes["/data"].total_bytes = asker.node.image.volumes["/data"].used_bytes
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("batch", [True, False])
+def test_a_fence_that_could_not_be_made_durable_is_refused(known: bool, batch: bool) -> None:
+    """CONFORMANCE.md#P26: neither an entry nor a "no" may leave: both say that the ledger is fenced for good."""
+
+    async def work(asker: Asker, store: EntryStore) -> None:
+        if known:
+            await asker.add(0)
+        filled(asker)
+        if batch:
+            request: Request = BatchReadRequest(0, 2, LEDGER, EntryId(0), 5, 1 << 20, KEY, is_fencing=True)
+        else:
+            request = server_support.read(0, is_fencing=True, master_key=KEY)
+        answer = await asker.ask(request)
+        assert answer.status in (Status.EIO, Status.EREADONLY)
+
+    server_support.run(work)
+
+
+@story(server_support.run)
+async def test_an_add_that_could_not_be_made_durable_is_refused(asker: Asker, store: EntryStore) -> None:
+    filled(asker)
+
+    assert (await asker.add(0)).status in (Status.EIO, Status.EREADONLY)
 
 
 # ---- long poll (spec/wire.md#W34)
@@ -493,6 +565,16 @@ async def test_bookie_info_tells_what_was_asked_for(asker: Asker, store: EntrySt
 
     assert both == BookieInfoResponse(both.txn, 3, Status.EOK, usage.total_bytes, usage.free_bytes)
     assert neither == BookieInfoResponse(neither.txn, 3, Status.EOK)
+
+
+@story(server_support.run)
+async def test_a_bookie_knows_what_its_ledgers_take_and_may_take(asker: Asker, store: EntryStore) -> None:
+    usage = store.usage()
+    used, room = store.ledger_room()
+
+    kept = (1 - store.options.disk_used_max) * usage.total_bytes
+    assert used == usage.total_bytes - usage.free_bytes
+    assert abs(usage.free_bytes - kept - room) < 2, "below the threshold at which it turns read-only"
 
 
 @story(server_support.run)

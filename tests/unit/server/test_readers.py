@@ -10,8 +10,8 @@ import server_support
 from bookie.base.ids import EntryId
 from bookie.base.units import MIB
 from bookie.server.boundary import Boundary
-from bookie.server.readers import READERS, WIDTH_FIRST, Readers
-from bookie.server.unsent import Unsent
+from bookie.server.readers import KEPT, READERS, READERS_TIGHT, WIDTH_FIRST, Readers
+from bookie.server.unsent import SMALL_DEBT_BYTES, Unsent
 from bookie.wire.messages import Outgoing, ReadRequest
 from server_support import LEDGER
 from story_support import story
@@ -23,6 +23,7 @@ class Client:
     def __init__(self, name: str = "client") -> None:
         self.peer = name
         self.queued_bytes = 0
+        self.untaken_bytes = 0
         self.takes_answers = True
         self.under_way = 0
         self.most_under_way = 0
@@ -123,13 +124,96 @@ async def test_while_all_together_have_too_much_unsent_nothing_is_read_and_then_
     unsent.note(deaf, 2 * MIB)  # type: ignore[arg-type]
     readers.submit(client.read(1), client, answer)
     await settled()
-    assert readers.is_held_up
     assert not client.answered
 
     unsent.note(deaf, 0)  # type: ignore[arg-type]
     readers.look()
     await settled()
     assert client.answered == [1]
+
+
+@story(run)
+async def test_while_all_together_have_too_much_unsent_few_bytes_may_be_answered_to_who_takes_his(
+    readers: Readers, unsent: Unsent
+) -> None:
+    client, deaf = Client(), Client("deaf")
+    client.untaken_bytes = 1000
+    assert readers.room_bytes(client, MIB) == MIB
+    unsent.note(deaf, 2 * MIB)  # type: ignore[arg-type]
+
+    assert readers.room_bytes(client, MIB) == SMALL_DEBT_BYTES - 1000
+    assert readers.room_bytes(client, 10) == 10
+    client.untaken_bytes = SMALL_DEBT_BYTES
+    assert readers.room_bytes(client, 10) == 0
+
+
+@story(run)
+async def test_while_half_of_the_room_is_taken_few_reads_run_and_then_all_again(
+    readers: Readers, unsent: Unsent
+) -> None:
+    """What 32 readers brought came on top of all that clients had not taken."""
+    debtor = Client("debtor")
+    unsent.note(debtor, MIB // 2 + 1)
+    clients = [Client(f"client{number}") for number in range(READERS)]
+    under_way, go = [0], asyncio.Event()
+
+    async def slow(request: ReadRequest, to: Client) -> bool:
+        under_way[0] += 1
+        await go.wait()
+        return True
+
+    for client in clients:
+        assert readers.submit(client.read(0), client, slow)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert under_way == [READERS_TIGHT]
+
+    unsent.note(debtor, 0)
+    readers.look()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert under_way == [READERS]
+    go.set()
+
+
+@story(run)
+async def test_after_such_a_time_who_took_his_answers_is_read_for_first(readers: Readers, unsent: Unsent) -> None:
+    order: list[str] = []
+
+    async def note(_: ReadRequest, to: Client) -> bool:
+        order.append(to.peer)
+        return True
+
+    unsent.note(deaf := Client(), 2 * MIB)  # type: ignore[arg-type]
+    clients = [Client(f"host{number}:1") for number in range(READERS + 1)]
+    for number, client in enumerate(clients):
+        client.untaken_bytes = READERS - number
+        readers.submit(client.read(1), client, note)
+    await settled()
+    assert not order
+
+    unsent.note(deaf, 0)  # type: ignore[arg-type]
+    readers.look()
+    await settled()
+    assert order == [client.peer for client in reversed(clients)]
+
+
+@story(run)
+async def test_reads_that_wait_for_nothing_let_the_loop_turn(readers: Readers, unsent: Unsent) -> None:
+    """400 of each of twenty clients, of 4 MiB each, ran in one turn: nobody saw that the clients were gone."""
+    client, order = Client(), []
+
+    async def at_once(request: ReadRequest, _: Client) -> bool:
+        order.append(request.txn)
+        if len(order) == 1:
+            asyncio.get_running_loop().call_soon(readers.forget, client)
+        return True
+
+    for number in range(400):
+        readers.submit(client.read(number), client, at_once)
+    await settled()
+
+    assert 0 < len(order) <= READERS
 
 
 @story(run)
@@ -153,6 +237,22 @@ async def test_beyond_the_bound_a_read_is_not_taken(readers: Readers, unsent: Un
     taken = [readers.submit(client.read(number), client, answer) for number in range(12)]
 
     assert taken == [True] * 10 + [False] * 2
+
+
+@story(run, queue_max=10)
+async def test_who_asks_for_little_is_taken_however_much_the_others_wait_for(readers: Readers, unsent: Unsent) -> None:
+    greedy, modest = Client("one"), Client("one")
+    greedy.takes_answers = modest.takes_answers = False
+    while readers.submit(greedy.read(0), greedy, answer):
+        pass
+
+    taken = [readers.submit(modest.read(number), modest, answer) for number in range(KEPT + 1)]
+
+    assert taken == [True] * KEPT + [False]
+    modest.takes_answers = True
+    readers.resume(modest)
+    await settled()
+    assert len(modest.answered) == KEPT
 
 
 @story(run)

@@ -28,14 +28,28 @@ def with_debts(*sizes: int) -> tuple[Unsent, list[Debtor]]:
     return unsent, debtors
 
 
-def test_below_the_limit_nobody_is_cut_however_long_he_takes_nothing() -> None:
-    unsent, (deaf,) = with_debts(LIMIT)
+def test_below_half_of_the_limit_nobody_is_cut_however_long_he_takes_nothing() -> None:
+    unsent, (deaf,) = with_debts(LIMIT // 2)
 
     for second in range(1000):
         unsent.look(second * NS_PER_S)
 
     assert not unsent.is_full
     assert not deaf.reason
+
+
+def test_from_half_of_it_on_who_takes_nothing_is_cut_later() -> None:
+    """Few reads run at once there: clients that never take their answers would have it so for ever."""
+    unsent, (deaf, slow) = with_debts(LIMIT // 2, 4 * MIB)
+
+    for second in range(30):
+        unsent.look(second * NS_PER_S)
+        slow.take(64 * KIB)
+        assert not deaf.reason, second
+    unsent.look(30 * NS_PER_S)
+
+    assert deaf.reason
+    assert not slow.reason
 
 
 def test_beyond_it_who_takes_nothing_is_cut_and_who_takes_is_not() -> None:
@@ -72,3 +86,15 @@ def test_room_is_counted_again_when_answers_are_taken() -> None:
 
     assert not unsent.is_full
     assert unsent.total_bytes == two.untaken_bytes
+
+
+def test_who_takes_nothing_is_cut_until_there_is_room_for_many_answers() -> None:
+    """Cut one by one, each made room for the next that took nothing: an honest client waited for all of them."""
+    unsent, deaf = with_debts(*[MIB] * 9, 2 * MIB)
+
+    for tick in range(6):
+        unsent.look(tick * NS_PER_S // 2)
+
+    assert unsent.total_bytes == LIMIT // 2
+    assert deaf[-1].reason  # the largest first
+    assert sum(bool(debtor.reason) for debtor in deaf) == 5

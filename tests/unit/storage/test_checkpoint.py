@@ -1,5 +1,7 @@
 """Checkpoints that fail: what they were to make durable stays, and no mark moves past it."""
 
+import asyncio
+
 import pytest
 
 from bookie.base import errors
@@ -125,6 +127,26 @@ async def test_a_failed_sync_stops_the_node_once_and_acknowledges_nothing(bench:
     await bench.life(second)
 
 
+@story(run)
+async def test_what_waits_behind_a_failed_sync_is_refused_too(bench: Bench) -> None:
+    """CONFORMANCE.md#P14, P26: the group that is on its way, and what gathers behind it."""
+
+    async def work(store: EntryStore) -> None:
+        bench.node.disk_faults.sync_fails_path = ".journal"
+        bench.node.disk_faults.sync_fails_per_million = 1_000_000
+        outcomes = [put(store, 7, 0)]
+        for number in range(1, 6):
+            await asyncio.sleep(0)
+            outcomes.append(put(store, 7, number))
+        fenced = Outcome()
+        store.fence(LedgerId(8), KEY, fenced)
+        outcomes.append(fenced)
+        await bench.settle(*outcomes)
+        assert [outcome.is_ok for outcome in outcomes] == [False] * len(outcomes)
+
+    await bench.life(work)
+
+
 @story(run, journal_write_data=False, unjournaled_flush_interval_ms=3_600_000)
 async def test_force_without_journaled_data_waits_for_a_checkpoint(bench: Bench) -> None:
     # spec/bp46.md#R18: Java says OK and has forced nothing.
@@ -146,10 +168,10 @@ async def test_force_without_journaled_data_waits_for_a_checkpoint(bench: Bench)
 async def test_force_with_journaled_data_waits_for_adds_on_their_way(bench: Bench) -> None:
     async def first(store: EntryStore) -> None:
         added = [put(store, 7, entry_id) for entry_id in range(3)]
-        forced = Outcome()
-        store.force(LEDGER, forced)
-        await bench.settle(forced)
-        assert all(outcome.is_ok for outcome in added)
+        at_the_force: list[bool] = []
+        store.force(LEDGER, lambda error: at_the_force.extend(outcome.is_ok for outcome in added))
+        await bench.simulation.until(lambda: bool(at_the_force), "the answer to the force")
+        assert at_the_force == [True] * 3
 
     async def second(store: EntryStore) -> None:
         assert await store.entry_ranges(LEDGER) == [(0, 2)]

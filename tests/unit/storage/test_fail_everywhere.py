@@ -271,3 +271,27 @@ def test_one_full_directory_keeps_the_others_from_nothing() -> None:
         await bench.life(work)
 
     run(story, bench)
+
+
+def test_what_one_directory_could_not_write_stays_in_the_journal() -> None:
+    """CONFORMANCE.md#O33: the checkpoints of the others cover their own entries, and not those of this one."""
+    faults = DiskFaults(fails_as=WriteFault.FULL, fails_for=1_000_000, fails_path="/ledgers/current/0")
+    bench = bench_with(1, faults, partitions=2)
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 2, [0])
+            for number in range(8):
+                await bench.put_all(store, 3, [number], payload=bytes(2000))
+            faults.fails_at_write = 1
+            with pytest.raises(errors.DiskFull):
+                await store.flush()
+
+        async def second(store: EntryStore) -> None:
+            assert await bench.read(store, 2, 0) == entry(2, 0)
+
+        await bench.life(first, end=ProcessEnd.KILL)
+        faults.fails_at_write = 0
+        await bench.life(second)
+
+    run(story, bench)

@@ -212,3 +212,22 @@ async def test_deleted_ledgers_make_room_on_a_disk_that_is_full(bench: Bench, *,
     await bench.life(first, end=ProcessEnd.POWER_CUT)
     await bench.life(second)
     assert not bench.failures
+
+
+@story(run, disk_used_max=0.8, disk_used_again=0.7, disk_used_warn=0.5)
+async def test_a_file_system_that_is_enlarged_under_a_full_bookie_is_used_without_a_restart(bench: Bench) -> None:
+    # spec/operator.md#X4: the operator enlarges volumes online, and restarts nobody for it.
+    async def work(store: EntryStore) -> None:
+        volume = bench.node.image.volumes["/ledgers"]
+        volume.total_bytes, volume.used_bytes = 1_000_000, 900_000
+        await bench.put_all(store, 8, [0], is_recovery=True)
+        await store.flush()
+        assert store.is_read_only
+
+        volume.total_bytes = 2_000_000
+        await bench.simulation.until(lambda: not store.is_read_only, "writable")
+
+        assert store.disks["/ledgers"].total_bytes == 2_000_000
+        await bench.put_all(store, 7, [0])
+
+    await bench.life(work)

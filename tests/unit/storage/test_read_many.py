@@ -76,7 +76,8 @@ async def test_everybody_gets_what_a_read_alone_would_have_told_him(bench: Bench
         told = await answers(store, 50, 120, 250, 51, 300, 50, LAST_ENTRY)
 
         fresh = entry(7, 300, payload=b"fresh")
-        assert told == [whole(50), errors.CorruptFile, errors.NoSuchEntry, whole(51), fresh, whole(50), fresh]
+        assert told == [whole(50), errors.CorruptFile, errors.NoSuchEntry, whole(51), fresh, whole(50)]
+        assert await answers(store, LAST_ENTRY, 50) == [fresh]
         assert await answers(store, 0, 1, ledger_id=8) == [errors.NoSuchLedger] * 2
         await store.protect([(LedgerId(7), True, True, None)], epoch=1)
         assert await answers(store, 60, 250) == [whole(60), errors.UnknownLedgerState]
@@ -148,6 +149,26 @@ async def test_large_entries_come_in_answers_that_fit_into_memory(bench: Bench) 
         await bench.put_all(store, 7, range(5), payload=bytes(size))
         await store.flush()
         assert [len(await answers(store, *range(start, 5))) for start in (0, 2, 4)] == [2, 2, 1]
+
+    await bench.life(work)
+
+
+@story(run, cold)
+async def test_what_others_have_asked_for_already_fits_into_memory_too(bench: Bench) -> None:
+    """Eighty clients that asked for the same 60 large entries got hundreds of them in one answer."""
+    size = reads.BATCH_BYTES_MAX + KIB
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3), payload=bytes(size))
+        await store.flush()
+        bench.node.disk_faults.write_latency_ns = 10**9
+        slow = bench.simulation.loop.create_task(answers(store, 0))
+        await bench.simulation.loop.sleep_ns(10)
+        assert not slow.done()
+        assert [len(await answers(store, *wanted)) for wanted in ((2, 0, 0), (0, 0, 0), (2, 0))] == [1, 1, 1]
+        assert await slow == [entry(7, 0, payload=bytes(size))]
+        await bench.put_all(store, 7, range(3, 6), payload=bytes(size))  # in the write cache
+        assert len(await answers(store, 4, 4, 5)) == 1
 
     await bench.life(work)
 

@@ -108,6 +108,7 @@ async def test_protection_is_durable_when_it_returns(bench: Bench) -> None:
 async def test_limbo_once_cleared_and_flushed_does_not_come_back(bench: Bench, *, end: ProcessEnd) -> None:
     async def first(store: EntryStore) -> None:
         await store.protect([(LEDGER, True, True, KEY)])
+        await store.flush()
         store.clear_limbo(LEDGER)
         await store.flush()
 
@@ -119,6 +120,36 @@ async def test_limbo_once_cleared_and_flushed_does_not_come_back(bench: Bench, *
             store.read_nowait(LEDGER, EntryId(0))
 
     await bench.life(first, end=end)
+    await bench.life(second)
+
+
+@story(run, journal_write_data=False, unjournaled_flush_interval_ms=3_600_000)
+async def test_an_unjournaled_ledger_is_known_with_its_key_once_an_entry_is_acknowledged(bench: Bench) -> None:
+    """CONFORMANCE.md#B30: else whoever comes first after a crash may set another key, and the writer is locked out."""
+
+    class Acknowledged(Outcome):
+        journaled: tuple[object, ...] = ()
+
+        def __call__(self, error: errors.BookieError | None) -> None:
+            super().__call__(error)
+            self.journaled = stores[0].journaled
+
+    stores: list[EntryStore] = []
+
+    async def first(store: EntryStore) -> None:
+        stores.append(store)
+        before, added = store.journaled, [Acknowledged(), Acknowledged()]
+        for number, done in enumerate(added):  # the second finds the ledger known, and its key still on its way
+            store.add(LEDGER, [EntryId(number)], [entry(7, number)], KEY, is_recovery=False, done=done)
+        await bench.settle(*added)
+        assert [done.journaled > before for done in added] == [True, True]
+
+    async def second(store: EntryStore) -> None:
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert facts.master_key == KEY
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
     await bench.life(second)
 
 

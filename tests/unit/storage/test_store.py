@@ -1,5 +1,7 @@
 """What the store answers: adds, fences, LACs, reads, limbo, over a faithful simulated disk."""
 
+import asyncio
+
 import pytest
 
 from bookie.base import errors
@@ -21,6 +23,57 @@ async def test_an_accepted_entry_is_readable_at_once_and_acknowledged_later(benc
         assert not outcome.is_done
         await bench.settle(outcome)
         assert outcome.is_ok
+
+    await bench.life(work)
+
+
+class AtOnce(Outcome):
+    """A completion that notes at once how far the journal was durable, and whether `first` was done."""
+
+    def __init__(self, store: EntryStore, first: Outcome | None = None) -> None:
+        super().__init__()
+        self._store, self._first = store, first
+        self.journaled = store.journaled
+        self.first_was_done = False
+
+    def __call__(self, error: errors.BookieError | None) -> None:
+        super().__call__(error)
+        self.journaled = self._store.journaled
+        self.first_was_done = self._first is not None and self._first.is_done
+
+
+@story(run)
+async def test_an_accepted_entry_is_acknowledged_by_the_sync_and_not_before(bench: Bench) -> None:
+    """CONFORMANCE.md#P14."""
+
+    async def work(store: EntryStore) -> None:
+        before, added = store.journaled, AtOnce(store)
+        store.add(LEDGER, [EntryId(0)], [entry(7, 0)], KEY, is_recovery=False, done=added)
+        await bench.settle(added)
+        assert added.journaled > before
+
+    await bench.life(work)
+
+
+@pytest.mark.parametrize("turns", range(6))
+@story(run)
+async def test_a_second_fence_is_answered_no_earlier_than_the_first_is_durable(bench: Bench, *, turns: int) -> None:
+    """CONFORMANCE.md#P26: whoever is answered goes on as if the bookie were fenced for ever, however the first fence
+    stands: waiting for its group, or on its way to the disk."""
+
+    async def work(store: EntryStore) -> None:
+        before = store.journaled
+        first = AtOnce(store)
+        second = AtOnce(store, first)
+        store.fence(LEDGER, KEY, first)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert not first.is_done
+        store.fence(LEDGER, KEY, second)
+        await bench.settle(first, second)
+        assert first.journaled > before
+        assert second.journaled > before
+        assert second.first_was_done
 
     await bench.life(work)
 
@@ -171,6 +224,45 @@ async def test_limbo_answers_what_is_here_and_unknown_for_the_rest(bench: Bench)
 
 
 @story(run)
+async def test_limbo_answers_what_is_on_the_disk_alone(bench: Bench) -> None:
+    """CONFORMANCE.md#B35: what a bookie still has after a loss is on its disks, and in no cache."""
+
+    async def before(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+
+    async def after(store: EntryStore) -> None:
+        await store.protect([(LEDGER, True, True, None)])
+        assert await store.read(LEDGER, EntryId(1)) == entry(7, 1)
+        assert await store.read_many(LEDGER, [EntryId(0), EntryId(2)]) == [entry(7, 0), entry(7, 2)]
+        assert await store.check_entry(LEDGER, EntryId(2))
+        with pytest.raises(errors.UnknownLedgerState):
+            await store.read(LEDGER, EntryId(3))
+
+    await bench.life(before)
+    await bench.life(after)
+
+
+@story(run)
+async def test_the_end_of_limbo_lets_no_writer_in_where_a_fence_may_have_been_lost(bench: Bench) -> None:
+    """CONFORMANCE.md#B19, B44: limbo goes with the repair; what stands for the fence stays, also over a restart."""
+
+    async def repaired(store: EntryStore) -> None:
+        await store.protect([(LEDGER, True, True, KEY)])
+        store.clear_limbo(LEDGER)
+        with pytest.raises(errors.UnknownLedgerState):
+            put(store, 7, 0)
+        await store.flush()
+
+    async def later(store: EntryStore) -> None:
+        with pytest.raises(errors.UnknownLedgerState):
+            put(store, 7, 0)
+        await bench.settle(put(store, 7, 0, is_recovery=True))
+
+    await bench.life(repaired)
+    await bench.life(later)
+
+
+@story(run)
 async def test_a_writer_meets_unknown_after_a_lost_state_and_fenced_after_a_recovery(bench: Bench) -> None:
     async def work(store: EntryStore) -> None:
         await store.protect([(LEDGER, True, False, KEY)])
@@ -278,6 +370,50 @@ async def test_a_read_only_store_takes_recovery_adds_and_fences(bench: Bench) ->
         await bench.fence(store, 7)
         store.set_read_only(False)
         await bench.put_all(store, 8, [0])
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_a_store_before_its_end_takes_no_recovery_adds_and_still_fences(bench: Bench) -> None:
+    """spec/operator.md#Q12: what came after the last flush would rest on the one at SIGTERM alone."""
+
+    async def work(store: EntryStore) -> None:
+        store.set_turn(True, is_sealed=False)
+        await bench.put_all(store, 7, [0], is_recovery=True)
+        store.set_turn(True, is_sealed=True)
+
+        with pytest.raises(errors.StorageFailed) as refused:
+            put(store, 7, 1, is_recovery=True)
+        assert refused.value.retryable, "the client asks others, and this one later"
+        await bench.fence(store, 7)
+        store.set_turn(False, is_sealed=False)
+        await bench.put_all(store, 7, [1], is_recovery=True)
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_a_drain_seals_the_store_against_recoveries_too_until_it_is_cancelled(bench: Bench) -> None:
+    """spec/metadata.md#M41: what a recovery sends after the last look nobody would move."""
+
+    async def work(store: EntryStore) -> None:
+        store.seal_drain()
+        await bench.put_all(store, 7, [0], is_recovery=True)  # nothing drains: nothing is sealed
+        store.set_draining(True)
+        await bench.put_all(store, 7, [1], is_recovery=True)
+        store.seal_drain()
+        store.set_draining(True)  # another order of the same drain
+        store.set_turn(True, is_sealed=True)
+        store.set_turn(False, is_sealed=False)
+
+        with pytest.raises(errors.StorageFailed, match="leaves the fleet") as refused:
+            put(store, 7, 2, is_recovery=True)
+        assert refused.value.retryable, "a recovery chooses another bookie"
+        await bench.fence(store, 7)
+        assert (store.may_hold(LedgerId(7)), store.may_hold(LedgerId(8))) == (True, False)
+        store.set_draining(False)
+        await bench.put_all(store, 7, [2], is_recovery=True)
 
     await bench.life(work)
 

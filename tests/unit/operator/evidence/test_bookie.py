@@ -196,3 +196,30 @@ def test_a_bookie_that_is_stamping_is_not_held_for_what_does_not_match_yet() -> 
     evidence = bookie.weigh(make.bookie_case(report=report))
 
     assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.UNKNOWN, "InTransition")
+
+
+def set_back(**report_changes: Any) -> BookieCase:
+    """Its ledgers went back to the first boot, and the spec gives up what they lack."""
+    case = with_volume(make.bookie_case(), 1, contents=Contents.STALE)
+    volumes = tuple(replace(one, may_be_stale=True) for one in case.volumes)
+    assert case.report is not None
+    told = {"state": State.HELD, "verdict": Verdict.STALE, "boot_epoch": 2} | report_changes
+    return replace(case, volumes=volumes, report=replace(case.report, **told))
+
+
+def test_what_went_back_in_time_and_is_given_up_has_a_repair_of_its_own_that_both_agree_on() -> None:
+    evidence = bookie.weigh(set_back())
+
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.LOST_VOLUME, "StaleVolumeGivenUp")
+    assert evidence.profile == bookie.ROLLBACK
+
+
+@pytest.mark.parametrize("claimed", sorted(set(HELD) - {Verdict.STALE}, key=lambda one: one.value))
+def test_a_volume_is_given_up_only_while_nothing_else_holds_its_bookie(claimed: Verdict) -> None:
+    assert bookie.weigh(set_back(verdict=claimed)).conclusion in (Conclusion.HELD, Conclusion.MOUNT_MISSING)
+
+
+def test_a_volume_is_given_up_beside_no_other_that_is_held() -> None:
+    case = with_volume(set_back(), 2, contents=Contents.FOREIGN)
+
+    assert bookie.weigh(case).conclusion is Conclusion.HELD

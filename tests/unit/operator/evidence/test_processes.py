@@ -159,3 +159,16 @@ def test_each_older_process_is_a_doubt_and_the_live_one_is_none() -> None:
 
     assert "uid old" in doubt
     assert "nodes cannot be read" in doubt
+
+
+def test_a_node_that_is_ready_is_not_asked_back_and_the_doubt_says_when_it_will_do() -> None:
+    lost = make.lost_case()
+
+    def doubt(seen: NodeFacts) -> str:
+        (said,) = processes.doubts(make.bookie_case(volumes=lost.volumes, nodes={"node": seen}), (GONE,))
+        return said
+
+    assert f"counts as proof at {format_time(DUE_MS)}" in doubt(node())
+    assert f"counts as proof at {format_time(DUE_MS + 60_000)}" in doubt(node(ready_since_ms=make.NOW_MS + 60_000))
+    for away in (node(is_ready=False), node(uid="another machine")):
+        assert "bring the node back" in doubt(away)

@@ -8,7 +8,7 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import Contents, MountProof, StorageReport
 from bookie_operator.evidence import volume
-from bookie_operator.evidence.facts import PersistentVolumeFacts, VolumeCase
+from bookie_operator.evidence.facts import NodeFacts, PersistentVolumeFacts, VolumeCase
 from bookie_operator.evidence.reasons import Conclusion, Finding
 
 POD_MS = make.NOW_MS - 1_000
@@ -85,6 +85,143 @@ def test_every_row_of_the_table(case: VolumeCase, report: StorageReport, verdict
 
     assert (finding.conclusion.value, finding.reason) == (verdict, reason)
     assert case.name in finding.message
+
+
+NODE = NodeFacts("node-a", "machine-1", boot_id="boot-2")
+
+
+def reset_disk(**changes: Any) -> VolumeCase:
+    """A local disk that was on NODE in its boot before, and is empty now on another file system."""
+    case = same_claim(contents=Contents.EMPTY, sentinel=None, fsid="other")
+    assert case.recorded is not None
+    was = {"node": "node-a", "node_uid": "machine-1", "boot_id": "boot-1"} | changes.pop("was", {})
+    recorded = case.recorded.model_copy(update=was)
+    return replace(case, **({"is_local_disk": True, "may_be_reset": True, "recorded": recorded} | changes))
+
+
+def judge_reset(case: VolumeCase, node: NodeFacts | None = NODE, report: StorageReport | None = None) -> Finding:
+    return volume.judge(case, report or make.report(), pod_created_ms=POD_MS, node=node)
+
+
+def test_a_local_disk_that_its_machine_emptied_is_lost_where_the_spec_lets_it_go_on() -> None:
+    booted, made_anew = judge_reset(reset_disk()), judge_reset(reset_disk(), replace(NODE, uid="machine-2", boot_id=""))
+
+    for finding in (booted, made_anew):
+        assert (finding.conclusion, finding.reason) == (Conclusion.LOST_VOLUME, "LocalDiskWasReset")
+
+
+# (what is missing in the proof, the volume, its pod's node, the report, the reason)
+UNPROVEN_RESETS = [
+    ("the spec says Hold", reset_disk(may_be_reset=False), NODE, None, "ResetLocalDisk"),
+    ("the machine did not boot", reset_disk(), replace(NODE, boot_id="boot-1"), None, "ResetLocalDisk"),
+    ("it registered anew", reset_disk(), replace(NODE, uid="machine-2", boot_id="boot-1"), None, "ResetLocalDisk"),
+    ("nodes cannot be read", reset_disk(), None, None, "ResetLocalDisk"),
+    ("the node does not say its boot", reset_disk(), replace(NODE, boot_id=""), None, "ResetLocalDisk"),
+    ("nobody noted the boot before", reset_disk(was={"boot_id": ""}), NODE, None, "ResetLocalDisk"),
+    ("nobody noted the machine before", reset_disk(was={"node_uid": ""}), NODE, None, "ResetLocalDisk"),
+    ("our record is lost", unrecorded(reset_disk()), NODE, None, "ResetLocalDisk"),
+    ("our record is of another claim", reset_disk(was={"pvc_uid": "another"}), NODE, None, "ResetLocalDisk"),
+    ("another machine", reset_disk(), NodeFacts("node-b", "machine-2", boot_id="boot-9"), None, "ResetLocalDisk"),
+    ("no cookie", reset_disk(), NODE, make.report(cookie_present=False), "ResetLocalDisk"),
+    ("no metadata store", reset_disk(), NODE, make.report(metadata_reachable=False), "ResetLocalDisk"),
+    ("the same file system", same_claim(contents=Contents.EMPTY), NODE, None, "WipedInPlace"),
+    ("no local disk", reset_disk(is_local_disk=False), NODE, None, "EmptyButInitialized"),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "node", "report", "reason"), [row[1:] for row in UNPROVEN_RESETS], ids=[row[0] for row in UNPROVEN_RESETS]
+)
+def test_a_local_disk_is_held_while_one_proof_is_missing(
+    case: VolumeCase, node: NodeFacts | None, report: StorageReport | None, reason: str
+) -> None:
+    finding = judge_reset(case, node, report)
+
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, reason)
+
+
+@pytest.mark.parametrize("proof", [MountProof.MISSING, MountProof.SUSPECT, MountProof.SHARED])
+def test_a_local_disk_that_is_not_mounted_after_a_boot_is_never_taken_for_a_reset_one(proof: MountProof) -> None:
+    case = reset_disk(shares_filesystem=True)
+    assert case.report is not None
+
+    finding = judge_reset(replace(case, report=make.changed(case.report, proof=proof)))
+
+    assert finding.conclusion in (Conclusion.MOUNT_MISSING, Conclusion.HELD)
+
+
+def test_a_local_disk_whose_claim_is_being_deleted_is_held() -> None:
+    case = reset_disk()
+    assert case.claim is not None
+
+    assert judge_reset(replace(case, claim=replace(case.claim, is_terminating=True))).reason == "ResetLocalDisk"
+
+
+def set_back(**changes: Any) -> VolumeCase:
+    """A volume of the first boot, which the spec lets go on; the metadata store knows a second one."""
+    return replace(same_claim(contents=Contents.STALE), may_be_stale=True, **changes)
+
+
+LATER = make.report(boot_epoch=2)
+
+
+def test_a_volume_that_went_back_in_time_is_given_up_where_the_spec_and_the_metadata_store_say_so() -> None:
+    finding = judge(set_back(), LATER)
+
+    assert (finding.conclusion, finding.reason) == (Conclusion.LOST_VOLUME, "StaleVolumeGivenUp")
+
+
+def later_mark() -> VolumeCase:
+    case = set_back()
+    assert case.claim is not None
+    return replace(case, claim=replace(case.claim, marks=make.marks(case.claim.uid, "fs-ledgers", incarnation=2)))
+
+
+def terminating() -> VolumeCase:
+    case = set_back()
+    assert case.claim is not None
+    return replace(case, claim=replace(case.claim, is_terminating=True))
+
+
+@pytest.mark.parametrize(
+    ("case", "report"),
+    [
+        (replace(set_back(), may_be_stale=False), LATER),
+        (set_back(), make.report(boot_epoch=1)),
+        (set_back(), replace(LATER, cookie_present=False)),
+        (set_back(), replace(LATER, metadata_reachable=False)),
+        (set_back(), replace(LATER, bookie_id="data.ledgers.zone-b.0")),
+        (set_back(report=replace(set_back().report, sentinel=None)), LATER),  # type: ignore[type-var]
+        (later_mark(), LATER),
+        (terminating(), LATER),
+    ],
+    ids=[
+        "the spec says Hold",
+        "the store knows no later boot",
+        "no cookie",
+        "no metadata store",
+        "another bookie's sentinel",
+        "no sentinel",
+        "the store itself went back",
+        "its claim is being deleted",
+    ],
+)
+def test_a_volume_that_went_back_in_time_is_held_while_one_proof_is_missing(
+    case: VolumeCase, report: StorageReport
+) -> None:
+    finding = judge(case, report)
+
+    assert (finding.conclusion, finding.reason) == (Conclusion.HELD, "StaleVolume")
+
+
+@pytest.mark.parametrize("proof", [MountProof.MISSING, MountProof.SUSPECT])
+def test_a_volume_that_went_back_in_time_under_an_unproven_mount_is_never_given_up(proof: MountProof) -> None:
+    case = set_back()
+    assert case.report is not None
+
+    finding = judge(replace(case, report=make.changed(case.report, proof=proof)), LATER)
+
+    assert finding.conclusion is Conclusion.MOUNT_MISSING
 
 
 def test_an_empty_volume_without_cookie_is_held_when_a_ledger_names_the_bookie() -> None:

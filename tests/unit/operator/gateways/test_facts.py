@@ -118,3 +118,70 @@ def test_a_volume_without_policy_is_taken_as_kept() -> None:
     found = facts.persistent_volume({"metadata": {"name": "pv", "uid": "u"}})
 
     assert found.reclaim_policy == "Retain"
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({}, ""),
+        ({"unschedulable": True}, "cordoned"),
+        ({"taints": [{"key": "karpenter.sh/disrupted"}]}, "tainted karpenter.sh/disrupted"),
+        ({"taints": [{"key": "ToBeDeletedByClusterAutoscaler"}], "unschedulable": True}, "tainted ToBeDeleted"),
+        ({"taints": [{"key": "DeletionCandidateOfClusterAutoscaler"}]}, ""),
+    ],
+)
+def test_what_says_that_the_pods_of_a_node_are_to_leave_it(spec: dict[str, Any], told: str) -> None:
+    found = facts.node({"metadata": {"name": "n", "uid": "u"}, "spec": spec}).drained
+
+    assert found.startswith(told)
+    assert bool(found) is bool(told)
+
+
+def volume(*terms: dict[str, Any]) -> dict[str, Any]:
+    affinity = {"required": {"nodeSelectorTerms": list(terms)}}
+    return {"metadata": {"name": "pv", "uid": "u"}, "spec": {"nodeAffinity": affinity}}
+
+
+def rule(key: str = "kubernetes.io/hostname", operator: str = "In", *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values or ("n-1",))}]}
+
+
+def test_a_volume_is_tied_to_hosts_only_when_it_says_nothing_else() -> None:
+    zone = rule("topology.kubernetes.io/zone", "In", "a")
+
+    assert facts.persistent_volume(volume(rule())).hostnames == ("n-1",)
+    assert facts.persistent_volume(volume(rule(), rule("kubernetes.io/hostname", "In", "n-2"))).hostnames == (
+        "n-1",
+        "n-2",
+    )
+    assert facts.persistent_volume(volume(rule("kubernetes.io/hostname", "NotIn"))).hostnames == ()
+    assert facts.persistent_volume(volume(rule(), zone)).hostnames == ()
+    both = {"matchExpressions": rule()["matchExpressions"] + zone["matchExpressions"]}
+    assert facts.persistent_volume(volume(both)).hostnames == ()
+    assert facts.persistent_volume({"metadata": {"name": "pv", "uid": "u"}}).hostnames == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        ({"conditions": [{"type": "PodScheduled", "status": "False"}]}, "NotScheduled"),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]}, "ImageNotPulled"),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "CreateContainerConfigError"}}}]}, "ContainerNotMade"),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}, "Crashing"),
+        ({"containerStatuses": [{"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}]}, "Crashing"),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
+        ({"containerStatuses": [{"state": {"running": {}}}]}, ""),
+    ],
+)
+def test_what_keeps_a_container_from_running_has_one_word(status: dict[str, Any], word: str) -> None:
+    assert facts.pod(pod(**status)).trouble == word
+
+
+def test_the_newest_word_about_a_mount_counts_and_no_other_event() -> None:
+    def event(reason: str, note: str, when: str) -> dict[str, Any]:
+        return {"reason": reason, "note": note, "deprecatedLastTimestamp": when}
+
+    told = [event("FailedMount", "old", "1"), event("FailedAttachVolume", "no disk", "2"), event("Pulled", "x", "3")]
+
+    assert facts.mount_problem(told) == "no disk"
+    assert facts.mount_problem(told[2:]) == ""

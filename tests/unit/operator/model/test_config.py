@@ -50,6 +50,28 @@ def test_what_is_wrong_is_told_with_the_setting_the_reason_and_what_to_try(found
     assert text.endswith("correct spec.config; the operator rolls nothing of it out meanwhile")
 
 
+@pytest.mark.parametrize("rate", ["512", "1k"])
+def test_a_copy_rate_with_which_no_bookie_begins_is_not_rolled_out(rate: str) -> None:
+    """A running bookie refuses it as well, so that nobody restarts for it, and then nobody could."""
+    cluster = make.cluster(repair={"copyRate": rate})
+
+    assert "copyRateBytesPerSecond is" in "; ".join(config.problems(cluster.spec))
+    assert "spec.repair.copyRate), at least 1024" in "; ".join(config.problems(cluster.spec))
+    assert config.problems(make.cluster(repair={"copyRate": "1Ki"}).spec) == ()
+
+
+@pytest.mark.parametrize(
+    ("security", "key"),
+    [("tls", "tlsKeyStore"), ("tls", "tlsRequired"), ("authentication", "saslJaasFile")],
+)
+def test_what_spec_security_sets_cannot_stand_in_config_as_well(security: str, key: str) -> None:
+    text = {"tlsKeyStore": "/k", "tlsRequired": "false", "saslJaasFile": "/j"}[key]
+    switched_on = {"security": {security: {"mode": "Permissive", "secretName": "s"}}}
+
+    assert problems({key: text}) == ""
+    assert f"{key} is set by spec.security.{security}, which is Permissive" in problems({key: text}, **switched_on)
+
+
 def test_a_java_fleets_settings_without_meaning_here_are_taken() -> None:
     assert problems({"journalMaxGroupWaitMSec": "2", "flushInterval": "2000", "logLevel": "debug"}) == ""
 

@@ -35,7 +35,7 @@ def test_a_minimal_spec_has_the_defaults_of_the_field() -> None:
 
     assert (spec.quorum.ensemble_size, spec.quorum.write_quorum, spec.quorum.ack_quorum) == (3, 3, 2)
     assert spec.repair.regeneration.value == "Gated"
-    assert (spec.rollout.strategy, spec.rollout.paused) == ("Manual", False)
+    assert (spec.rollout.strategy, spec.rollout.paused) == ("Automatic", False)
     assert spec.tolerance == 1
 
 
@@ -57,8 +57,25 @@ def test_a_minimal_spec_has_the_defaults_of_the_field() -> None:
         ({"storage": storage(ledgers=volumes("a", "b", "c"), index=volumes("x", "y"))}, "spec.storage.index"),
         ({"storage": storage(ledgers=volumes("a", "b", "c"), index=volumes("x"))}, "spec.storage.index"),
         ({"storage": storage(ledgers=volumes("same"), index=volumes("same"))}, "spec.storage: a volume name"),
+        (
+            {"rollout": {"windows": [{"schedule": "0 2 * * *", "duration": "29m"}]}},
+            "spec.rollout.windows: a window is shorter",
+        ),
+        (
+            {"rollout": {"windows": [{"schedule": "0 2 * * *", "duration": "169h"}]}},
+            "spec.rollout.windows: a window is longer",
+        ),
         ({"storage": storage(ledgers=volumes("bookie-tmp"))}, "spec.storage: a volume's name begins"),
         ({"network": {"ports": {"data": 3181, "admin": 3181}}}, "spec.network.ports"),
+        ({"network": {"ipFamilies": ["IPv6"]}}, "spec.network.ipFamilies needs"),
+        ({"network": {"ipFamilies": ["IPv6"], "ipFamilyPolicy": "PreferDualStack"}}, "spec.network.ipFamilies needs"),
+        ({"network": {"ipFamilies": ["IPv6"], "ipFamilyPolicy": "RequireDualStack"}}, "spec.network.ipFamilies needs"),
+        (
+            {"network": {"ipFamilies": ["IPv6", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}},
+            "spec.network.ipFamilies names one family twice",
+        ),
+        ({"security": {"tls": {"clientCertificates": True}}}, "spec.security.tls.clientCertificates needs"),
+        ({"security": {"authentication": {"mode": "Permissive"}}}, "spec.security.authentication.mode is not"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -66,7 +83,7 @@ def test_a_bad_spec_is_refused_with_the_sentence_of_its_cel_rule(changes: dict[s
     text = sentence(**changes)
 
     assert text.startswith(field)
-    every = (rules.SPEC, rules.QUORUM, rules.STORAGE, rules.PORTS)
+    every = (rules.SPEC, rules.QUORUM, rules.STORAGE, rules.PORTS, rules.NETWORK, rules.SECURITY, rules.ROLLOUT)
     assert text in {rule.message for group in every for rule in group}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import operator_support as make
+from bookie_operator.gateways import pod_types
 from bookie_operator.model.status import BookieClusterStatus, MetadataStatus
 from bookie_operator.plan import children, fleet
 from bookie_operator.plan.children import MetadataStep
@@ -72,7 +73,7 @@ def test_children_of_somebody_else_are_not_touched() -> None:
 def test_claim_templates_that_cannot_change_are_an_obstacle_not_a_loop() -> None:
     found = live()
     templates = found[("StatefulSet", "ledgers-zone-b")]["spec"]["volumeClaimTemplates"]
-    templates[0]["spec"]["resources"]["requests"]["storage"] = "7Gi"
+    templates[0]["spec"]["storageClassName"] = "another"
 
     plan = fleet.decide(look(found))
 
@@ -156,3 +157,21 @@ def test_a_request_above_its_limit_changes_nothing_of_what_runs() -> None:
     assert plan.actions == ()
     assert [obstacle.reason for obstacle in plan.obstacles] == ["SpecInvalid"]
     assert "spec.resources.limits.memory is 1Gi" in plan.obstacles[0].message
+
+
+@pytest.mark.parametrize(
+    ("overlay", "words"),
+    [
+        ({"hostNetwork": True}, "hostNetwork is the operator's"),
+        ({"containers": [{"name": "a", "imgae": "a"}]}, "containers[0].imgae is no field"),
+    ],
+)
+def test_a_wrong_pod_template_changes_nothing_of_what_runs(overlay: dict[str, Any], words: str) -> None:
+    wanted = {"podTemplate": {"spec": overlay}}
+    types = pod_types.problems(make.cluster(**wanted).spec.pod_template)
+
+    plan = fleet.decide(look(live(), spec_changes=wanted, template_problems=types))
+
+    assert plan.actions == ()
+    assert [obstacle.reason for obstacle in plan.obstacles] == ["SpecInvalid"]
+    assert words in plan.obstacles[0].message

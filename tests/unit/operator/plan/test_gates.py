@@ -243,7 +243,26 @@ def test_g8_the_brake_counts_one_day() -> None:
 def test_g8_another_grant_for_the_same_incarnation_is_the_same_regeneration() -> None:
     again = tuple(entry.model_copy(update={"bookie": LOST, "incarnation": 2}) for entry in history(3))
 
-    assert closed(fleet.decide(situation(status={"history": again}))) == []
+    once_a_day = {"repair": {"stabilization": "6s", "maxPerDay": 1}}
+
+    assert closed(fleet.decide(situation(status={"history": again}, spec=once_a_day))) == []
+    assert closed(fleet.decide(situation(status={"history": history(1)}, spec=once_a_day))) == ["G8-Brake"]
+
+
+def test_g8_earlier_regenerations_of_the_same_bookie_count() -> None:
+    earlier = tuple(
+        entry.model_copy(update={"bookie": LOST, "incarnation": 7 + number}) for number, entry in enumerate(history(3))
+    )
+
+    assert closed(fleet.decide(situation(status={"history": earlier}))) == ["G8-Brake"]
+    assert closed(fleet.decide(situation(status={"history": earlier[:2]}))) == []
+
+
+def test_g8_an_operator_that_does_not_know_the_past_grants_nothing() -> None:
+    plan = fleet.decide(situation(record_problem="the record is damaged"))
+
+    assert "G8-Brake" in closed(plan)
+    assert plan.sends == ()
 
 
 def test_g9_manual_waits_for_an_approval_of_exactly_this_evidence() -> None:
@@ -353,3 +372,61 @@ def test_a_gate_that_time_does_not_open_stalls_the_cluster() -> None:
     assert stalled is not None
     assert (stalled.status, stalled.reason) == ("True", "AwaitingApproval")
     assert "bookie.dev/approved-evidence" in stalled.message
+
+
+# ---- a grant that is in the status already -----------------------------------------------------------------
+
+
+def recorded(**changes: Any) -> dict[str, Any]:
+    """A status whose lost bookie has the grant that a pass before has made, with `changes`."""
+    before = situation()
+    (send,) = fleet.decide(before).sends
+    grant = send.grant.model_copy(update={"id": "recorded", **changes})
+    first, *rest = before.cluster.status.bookies
+    return {"bookies": (first.model_copy(update={"state": "Granted", "grant": grant}), *rest)}
+
+
+def test_a_recorded_grant_is_sent_again_as_it_is() -> None:
+    """spec/operator.md#K6: else the bookie would hear of two for one case."""
+    (send,) = fleet.decide(situation(status=recorded())).sends
+
+    assert send.grant.id == "recorded"
+
+
+@pytest.mark.parametrize(
+    ("changes", "gate"),
+    [
+        ({"spec": {"lifecycle": {"paused": True, "terminationGrace": "2m"}}}, "Paused"),
+        ({"leadership": Leadership("me", 7, is_held=False)}, "G1-Leader"),
+        ({"others": {"zone_b": lost_sibling()}}, "G4-Tolerance"),
+        ({"record_problem": "the record is damaged"}, "G8-Brake"),
+    ],
+)
+def test_a_gate_that_closes_after_the_grant_was_recorded_keeps_it_back(changes: dict[str, Any], gate: str) -> None:
+    """The bookie may not have heard of it yet, and what the gate stands for came meanwhile."""
+    plan = fleet.decide(situation(status=recorded(), **changes))
+
+    assert plan.sends == ()
+    assert gate in closed(plan)
+
+
+def test_a_grant_of_an_operator_that_died_is_sent_under_the_new_epoch() -> None:
+    (send,) = fleet.decide(situation(status=recorded(epoch=6, issued_by="another"))).sends
+
+    assert (send.grant.id, send.grant.epoch, send.grant.issued_by) == ("recorded", 7, "operator-1")
+
+
+def test_a_grant_whose_time_is_over_is_made_anew() -> None:
+    """spec/operator.md#K9."""
+    (send,) = fleet.decide(situation(status=recorded(expires_at=format_time(make.NOW_MS)))).sends
+
+    assert send.grant.id != "recorded"
+    assert send.ttl_ms > 0
+
+
+@pytest.mark.parametrize("changes", [{"pod_uid": "pod-0"}, {"evidence": "evidence-of-yesterday"}])
+def test_a_grant_for_another_pod_or_other_evidence_is_void(changes: dict[str, str]) -> None:
+    """spec/operator.md#K5."""
+    (send,) = fleet.decide(situation(status=recorded(**changes))).sends
+
+    assert send.grant.id != "recorded"

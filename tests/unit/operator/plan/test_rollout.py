@@ -1,33 +1,38 @@
 """Gates before a voluntary stop: each closed on its own, by its own sentence (spec/operator.md#Q1 to Q8)."""
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pytest
 
 import operator_support as make
+from bookie.base.ids import BootEpoch
 from bookie.ports.admin import Member, State
 from bookie_operator.evidence.facts import BookieCase, Door
 from bookie_operator.model.base import Model
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, RolloutStatus, RolloutStep
+from bookie_operator.model.storage import VolumeSpec
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
-from bookie_operator.plan.observation import Leadership, Observation
+from bookie_operator.plan.observation import Hindrance, Leadership, Observation
 from bookie_operator.plan.rollout import Rollout
 from bookie_operator.resources import inputs
+from bookie_operator.status import conditions
 
 FIRST, LAST = "ledgers-zone-a-0", "ledgers-zone-c-0"
 AUTOMATIC = {"strategy": "Automatic", "soakSeconds": 10}
 DOOR = Door("10.0.0.1:3184", "cluster-uid")
+EPOCH = 7
 LONG_AGO_MS = make.NOW_MS - 3_600_000
 
 
 def serving(case: BookieCase, **pod: Any) -> BookieCase:
     """`case`, registered, ready for long, of the newest revision and of an older edit of the spec."""
     assert case.pod is not None
-    known = {"ready_since_ms": LONG_AGO_MS, "inputs": "older", "resource_version": "5"}
+    known = {"ready_since_ms": LONG_AGO_MS, "inputs": "v1-older", "resource_version": "5"}
     member = Member(case.bookie_id, has_cookie=True, is_registered=True, is_writable=True)
     return replace(case, pod=replace(case.pod, **(known | pod)), member=member)
 
@@ -69,6 +74,13 @@ def but(name: str, change: Any, **arguments: Any) -> tuple[BookieCase, ...]:
     return tuple(change(one, **arguments) if one.name == name else one for one in bookies())
 
 
+def prepared(case: BookieCase, *, is_announced: bool = True, **report: Any) -> BookieCase:
+    """It refuses writes because it is its turn, and its registration says so."""
+    member = Member(case.bookie_id, has_cookie=True, is_registered=True, is_writable=not is_announced)
+    refusing = {"state": State.READ_ONLY, "read_only": True, "has_turn": True}
+    return replace(with_report(case, **(refusing | report)), member=member)
+
+
 def turn(**changes: Any) -> dict[str, Any]:
     known = {"bookie": FIRST, "pod_uid": "pod-1", "begun_at": format_time(make.NOW_MS - 5_000)}
     step = RolloutStep(**(known | changes))
@@ -78,7 +90,7 @@ def turn(**changes: Any) -> dict[str, Any]:
 def test_with_all_gates_open_the_older_pod_is_stopped_after_its_turn_is_noted() -> None:
     found = decided(seen())
 
-    assert found.action == StopBookie(FIRST, "pod-1", "5", DOOR, may_delete=False)
+    assert found.action == StopBookie(FIRST, "pod-1", "5", DOOR, EPOCH, may_delete=False)
     assert found.status.step is not None
     assert (found.status.step.bookie, found.status.step.was_writable) == (FIRST, True)
     assert (found.status.updated, found.status.desired, found.halted) == (3, 4, "")
@@ -137,20 +149,15 @@ def test_what_is_not_applied_or_not_seen_by_its_controller_is_not_rolled_out() -
 @pytest.mark.parametrize("is_writable", [True, False])
 def test_a_bookie_of_another_fleet_must_take_writes_too(is_writable: bool) -> None:
     """It may have flushed for a roll-out of its own cluster in the same metadata store."""
-    member = Member("other.fleet.zone-a.0", has_cookie=True, is_registered=True, is_writable=is_writable)
-    other = BookieCase(member.bookie_id, member.bookie_id, "", None, (), is_desired=False, is_ours=False, member=member)
-
-    found = decided(seen((*bookies(), other)))
+    found = decided(seen((*bookies(), stranger("other.fleet.zone-a.0", is_writable=is_writable))))
 
     assert (found.action is not None) is is_writable
 
 
 def test_a_turn_that_was_noted_is_ended_by_whoever_comes_next() -> None:
-    prepared = but(FIRST, with_report, state=State.READ_ONLY)
+    found = decided(seen(but(FIRST, prepared), status=turn()))
 
-    found = decided(seen(prepared, status=turn()))
-
-    assert found.action == StopBookie(FIRST, "pod-1", "5", DOOR)
+    assert found.action == StopBookie(FIRST, "pod-1", "5", DOOR, EPOCH)
     assert found.status.step == turn()["rollout"].step
 
 
@@ -158,10 +165,12 @@ def test_a_pod_is_deleted_only_by_a_pass_that_saw_its_bookie_refuse_writes_alrea
     """What closed a gate while it flushed is in what this pass saw."""
     at_first = fleet.decide(seen())
     again = fleet.decide(seen(status=turn()))
-    refusing = fleet.decide(seen(but(FIRST, with_report, read_only=True, state=State.READ_ONLY), status=turn()))
+    by_a_disk = fleet.decide(seen(but(FIRST, prepared, has_turn=False), status=turn()))
+    unannounced = fleet.decide(seen(but(FIRST, prepared, is_announced=False), status=turn()))
+    refusing = fleet.decide(seen(but(FIRST, prepared), status=turn()))
 
-    actions = [one.rollout.action for one in (at_first, again, refusing)]
-    assert [isinstance(one, StopBookie) and one.may_delete for one in actions] == [False, False, True]
+    actions = [one.rollout.action for one in (at_first, again, by_a_disk, unannounced, refusing)]
+    assert [isinstance(one, StopBookie) and one.may_delete for one in actions] == [False] * 4 + [True]
     assert at_first.requeue_ms < refusing.requeue_ms, "the next look comes at once"
 
 
@@ -177,35 +186,79 @@ def test_a_turn_is_kept_while_nobody_knows_whether_its_bookie_refuses_writes(hid
 
 
 def test_a_bookie_in_limbo_that_refuses_writes_for_its_turn_takes_them_again() -> None:
-    limbo = but(FIRST, with_report, state=State.REPAIRING, read_only=True)
+    limbo = but(FIRST, prepared, state=State.REPAIRING)
 
     found = decided(seen(limbo, status=turn()))
 
-    assert found.action == ResumeBookie(FIRST, DOOR)
+    assert found.action == ResumeBookie(FIRST, DOOR, EPOCH)
     assert found.status.step is not None
 
 
-def test_a_turn_is_given_back_when_a_gate_closes_before_the_pod_is_gone() -> None:
-    prepared = tuple(
-        with_pod(one, is_ready=False) if one.name == LAST else one
-        for one in but(FIRST, with_report, state=State.READ_ONLY)
-    )
+def closed_by_the_last(change: Any, **arguments: Any) -> tuple[BookieCase, ...]:
+    changed = but(FIRST, change, **arguments)
+    return tuple(with_pod(one, is_ready=False) if one.name == LAST else one for one in changed)
 
-    found = decided(seen(prepared, status=turn()))
+
+def test_a_turn_is_given_back_when_a_gate_closes_before_the_pod_is_gone() -> None:
+    found = decided(seen(closed_by_the_last(prepared), status=turn()))
     again = decided(seen(but(LAST, with_pod, is_ready=False), status=turn()))
 
-    assert found.action == ResumeBookie(FIRST, DOOR)
+    assert found.action == ResumeBookie(FIRST, DOOR, EPOCH)
     assert found.status.step is not None, "until it is seen to write again"
     assert (again.action, again.status.step) == (None, None)
 
 
-def test_a_bookie_that_was_read_only_before_its_turn_stays_so() -> None:
-    prepared = tuple(
-        with_pod(one, is_ready=False) if one.name == LAST else one
-        for one in but(FIRST, with_report, state=State.READ_ONLY)
-    )
+def test_a_bookie_that_a_disk_made_read_only_is_asked_to_resume_only_while_its_turn_is_on() -> None:
+    """It keeps the mode that it had: whoever takes it back ends its turn, and nothing else."""
+    on = decided(seen(closed_by_the_last(prepared), status=turn(was_writable=False)))
+    over = decided(seen(closed_by_the_last(prepared, has_turn=False), status=turn()))
 
-    assert decided(seen(prepared, status=turn(was_writable=False))).action is None
+    assert on.action == ResumeBookie(FIRST, DOOR, EPOCH)
+    assert (over.action, over.status.step) == (None, None)
+
+
+def test_a_bookie_of_a_release_without_turns_that_was_read_only_before_stays_so() -> None:
+    old: dict[str, Any] = {"capabilities": ("limbo", "regeneration"), "has_turn": False}
+
+    before = decided(seen(closed_by_the_last(prepared, **old), status=turn(was_writable=False)))
+    asked = decided(seen(closed_by_the_last(prepared, **old), status=turn()))
+
+    assert (before.action, before.status.step) == (None, None)
+    assert asked.action == ResumeBookie(FIRST, DOOR, EPOCH)
+
+
+def stranger(bookie_id: str, *, is_writable: bool) -> BookieCase:
+    member = Member(bookie_id, has_cookie=True, is_registered=True, is_writable=is_writable)
+    return BookieCase(bookie_id, bookie_id, "", None, (), is_desired=False, is_ours=False, member=member)
+
+
+@pytest.mark.parametrize(
+    ("bookie_id", "seconds", "is_kept"),
+    [("other.fleet.zone-a.0", 5, True), ("a.fleet.zone-a.0", 5, False), ("other.fleet.zone-a.0", 31, False)],
+    ids=["ours is first", "theirs is first", "too long"],
+)
+def test_of_two_clusters_that_flushed_at_once_the_second_by_id_gives_way(
+    bookie_id: str, seconds: int, *, is_kept: bool
+) -> None:
+    """spec/operator.md#Q13."""
+    theirs = stranger(bookie_id, is_writable=False)
+    began = turn(begun_at=format_time(make.NOW_MS - seconds * 1_000))
+
+    found = decided(seen((*but(FIRST, prepared), theirs), status=began))
+
+    assert found.action == (None if is_kept else ResumeBookie(FIRST, DOOR, EPOCH))
+    assert found.status.step == began["rollout"].step
+
+
+@pytest.mark.parametrize("seconds", [1, 61])
+def test_a_deletion_that_is_refused_stalls_and_is_tried_again_after_a_while(seconds: int) -> None:
+    refused = Hindrance("PermissionMissing: no right", "PermissionMissing", make.NOW_MS - seconds * 1_000)
+
+    plan = fleet.decide(seen(but(FIRST, prepared), status=turn(), hindrances={"pod-1": refused}))
+
+    assert (plan.rollout.action is not None) is (seconds > 60)
+    stalled = next(one for one in conditions.of(plan) if one.type == "Stalled")
+    assert (stalled.is_true, stalled.reason, stalled.message) == (True, "PermissionMissing", refused.text)
 
 
 def test_nobody_is_stopped_until_the_one_before_is_back_in_full_service() -> None:
@@ -245,9 +298,9 @@ def away(*names: str, for_s: int = 31) -> dict[str, Any]:
 
 def test_a_pod_of_an_older_revision_that_does_not_run_is_replaced_with_closed_gates() -> None:
     """Two of four are down, and both are of an older revision: nobody knows anything bad of the newest."""
-    found = decided(seen(down(FIRST, LAST, revision="rev-0", inputs="older"), status=away(FIRST, LAST)))
+    found = decided(seen(down(FIRST, LAST, revision="rev-0", inputs="v1-older"), status=away(FIRST, LAST)))
 
-    assert found.action == StopBookie(FIRST, "pod-1", "5", None)
+    assert found.action == StopBookie(FIRST, "pod-1", "5", None, EPOCH)
 
 
 def test_nobody_who_is_down_gets_a_revision_that_somebody_else_does_not_come_back_with() -> None:
@@ -274,7 +327,7 @@ def test_a_correction_replaces_the_one_whose_turn_it_is_whatever_others_wait_for
     own_turn = decided(seen(limbo, status=turn(pod_uid="pod-before") | away(FIRST)))
     no_turn = decided(seen(limbo, status=away(FIRST)))
 
-    assert own_turn.action == no_turn.action == StopBookie(FIRST, "pod-1", "5", None)
+    assert own_turn.action == no_turn.action == StopBookie(FIRST, "pod-1", "5", None, EPOCH)
     assert own_turn.status.step is not None
     assert own_turn.status.step.was_writable, "as it was when its turn came"
 
@@ -317,13 +370,57 @@ def test_an_operators_own_other_rendering_stops_nobody() -> None:
     same = inputs.digest(make.cluster(rollout=AUTOMATIC).spec, zone[0])
 
     assert decided(seen(but(FIRST, with_pod, inputs=same))).action is None
-    assert decided(seen(but(FIRST, with_pod, inputs=""))).action is None
 
 
-def test_a_pod_that_nobody_noted_anything_on_is_rolled_when_its_image_was_changed() -> None:
-    cases = but(FIRST, with_pod, inputs="", image="bookie:old")
+def noteless(spec: dict[str, Any], **was: Any) -> tuple[str, ...]:
+    """Why the first bookie, of an operator that noted nothing on pods, is stopped; its pod was made of `was`."""
+    before, cases = make.rolled_out(**was), but(FIRST, with_pod, inputs="older")
+    settled = seen(cases, spec=spec)
+    template = before[("StatefulSet", "ledgers-zone-a")]["spec"]["template"]
+    template["spec"]["containers"][0]["image"] = was.get("image", make.IMAGE)
+    maps = {key: one for key, one in before.items() if key[0] == "ConfigMap"}
+    found = decided(replace(settled, children=maps | dict(settled.children), templates={"rev-0": template}))
+    assert (found.action is not None) is (found.status.step is not None)
+    return found.status.step.changed if found.status.step is not None else ()
 
-    assert decided(seen(cases, spec={"image": "bookie:new"})).action is not None
+
+@pytest.mark.parametrize(
+    ("spec", "was", "changed"),
+    [
+        ({}, {}, ()),
+        ({"image": "bookie:new"}, {"image": "bookie:old"}, ("spec.image",)),
+        ({"image": "bookie:new"}, {"image": "bookie:new"}, ()),
+        ({}, {"image": "bookie:old"}, ()),
+        ({"config": {"flushInterval": "777"}}, {}, ("spec.config.flushInterval",)),
+        ({"config": {"flushInterval": "777"}}, {"config": {"flushInterval": "777", "gcWaitTime": "9000"}}, ()),
+        ({"resources": {"requests": {"cpu": "1"}}}, {"resources": {"requests": {"cpu": "1000m"}}}, ()),
+        ({"resources": {"requests": {"cpu": "2"}}}, {}, ("spec.resources.requests",)),
+        ({"lifecycle": {"terminationGrace": "9m"}}, {}, ("spec.lifecycle.terminationGrace",)),
+        ({"imagePullPolicy": "Always"}, {}, ("spec.imagePullPolicy",)),
+    ],
+)
+def test_a_pod_without_notes_is_rolled_for_what_the_spec_says_and_it_lacks(
+    spec: dict[str, Any], was: dict[str, Any], changed: tuple[str, ...]
+) -> None:
+    """Never by an operator's upgrade alone: what it renders otherwise, the user did not say."""
+    assert noteless(spec, **was) == changed
+
+
+def test_a_pod_of_which_nothing_is_known_is_left() -> None:
+    assert decided(seen(but(FIRST, with_pod, inputs="older"), spec={"image": "bookie:new"})).action is None
+
+
+def test_a_turn_names_the_fields_that_changed() -> None:
+    was = make.cluster(config={"flushInterval": "1", "gcWaitTime": "9000"}, image="bookie:old").spec
+    zones = was.zones
+    assert zones is not None
+    first = {"inputs": inputs.digest(was, zones[0]), "said": inputs.fingerprints(was, zones[0])}
+
+    found = decided(seen(but(FIRST, with_pod, **first), spec={"config": {"flushInterval": "2"}}))
+
+    assert found.status.step is not None
+    assert found.status.step.changed == ("spec.config.flushInterval", "spec.config.gcWaitTime", "spec.image")
+    assert "bookie:old" not in first["said"], "no value leaves the spec"
 
 
 @pytest.mark.parametrize(
@@ -338,6 +435,12 @@ def test_a_pod_that_nobody_noted_anything_on_is_rolled_when_its_image_was_change
         ({"network": {"clusterDomain": "other.local"}}, True),
         ({"metadataService": {"uri": "zk+hierarchical://other:2181/ledgers", "initialize": "IfAbsent"}}, True),
         ({"lifecycle": {"terminationGrace": "9m"}}, True),
+        ({"podTemplate": {"metadata": {"labels": {"team": "a"}}}}, True),
+        ({"podTemplate": {"spec": {"containers": [{"name": "shipper", "image": "shipper:1"}]}}}, True),
+        ({"podTemplate": {}}, False),
+        ({"network": {"ipFamilyPolicy": "PreferDualStack"}}, True),
+        ({"security": {"tls": {"mode": "Permissive", "secretName": "tls"}}}, True),
+        ({"security": {"authentication": {"mode": "Required", "secretName": "jaas"}}}, True),
         ({"repair": {"stabilization": "6s", "copyRate": "1Mi"}}, True),
         ({"replicas": 5}, False),
         ({"quorum": {"ensembleSize": 3, "writeQuorum": 2, "ackQuorum": 2}}, False),
@@ -357,16 +460,142 @@ def test_the_digest_covers_what_reaches_a_pod_and_nothing_else(change: dict[str,
     assert (templates[0] != templates[1]) is is_covered
 
 
+@pytest.mark.parametrize(
+    ("canary", "seconds", "is_stopped"),
+    [
+        ({"count": 3, "soakSeconds": 600}, 599, False),
+        ({"count": 3, "soakSeconds": 600}, 600, True),
+        ({"count": 4, "soakSeconds": 600}, 11, True),
+        ({"count": 2, "soakSeconds": 600}, 599, False),
+        ({"count": 0, "soakSeconds": 600}, 11, True),
+    ],
+    ids=["not soaked", "soaked", "the candidate is one of the first", "more than the first, none soaked", "none asked"],
+)
+def test_nobody_follows_the_first_bookies_until_they_have_soaked(
+    canary: dict[str, int], seconds: int, *, is_stopped: bool
+) -> None:
+    """Three of four run what the spec says."""
+    since = make.NOW_MS - seconds * 1_000
+    cases = restarted(one if one.name == FIRST else with_pod(one, ready_since_ms=since) for one in bookies())
+
+    found = decided(seen(cases, spec={"rollout": AUTOMATIC | {"canary": canary}}))
+
+    assert (found.action is not None) is is_stopped
+    assert ("canary" in (found.status.waiting_for or "")) is not is_stopped
+
+
+def restarted(cases: Iterable[BookieCase]) -> tuple[BookieCase, ...]:
+    return tuple(with_report(one, boot_epoch=BootEpoch(2)) for one in cases)
+
+
+def test_a_bookie_that_is_new_is_none_of_the_first() -> None:
+    """It was added by the same edit: it holds nothing that could show what a release breaks."""
+    cases = restarted(with_pod(one, ready_since_ms=make.NOW_MS - 60_000) for one in bookies())
+    first = tuple(with_pod(one, ready_since_ms=LONG_AGO_MS) if one.name == FIRST else one for one in cases)
+    new = tuple(with_report(one, boot_epoch=BootEpoch(1)) if one.name != FIRST else one for one in first)
+
+    found = [
+        decided(seen(one, spec={"rollout": AUTOMATIC | {"canary": {"count": 1, "soakSeconds": 600}}})).action
+        for one in (first, new)
+    ]
+
+    assert found[0] is None, "three restarted with it, and soak"
+    assert found[1] is not None, "the first to show anything is the one whose turn it is"
+
+
+def test_as_many_must_have_soaked_as_are_to_come_first() -> None:
+    soaked = make.NOW_MS - 700_000
+    cases = restarted(but(LAST, with_pod, ready_since_ms=soaked))
+    young = tuple(
+        with_pod(one, ready_since_ms=make.NOW_MS - 60_000) if one.name not in (FIRST, LAST) else one for one in cases
+    )
+
+    for count, is_stopped in ((1, True), (2, False)):
+        canary = {"count": count, "soakSeconds": 600}
+        assert (decided(seen(young, spec={"rollout": AUTOMATIC | {"canary": canary}})).action is not None) is is_stopped
+
+
 def test_the_digest_of_a_spec_is_the_same_in_every_release() -> None:
     """Another value here restarts every bookie of every fleet whose operator is upgraded."""
     zones = make.cluster().spec.zones
     assert zones is not None
 
-    assert inputs.digest(make.cluster().spec, zones[0]) == "66d6d677d725b139"
+    assert inputs.digest(make.cluster().spec, zones[0]) == "v1-e972aa578d7f58cc"
+
+
+FROZEN = {
+    "spec.imagePullPolicy": "IfNotPresent",
+    "spec.lifecycle.terminationGrace": "5m",
+    "spec.metadataService.security.acls": True,
+    "spec.metadataService.security.authentication": "SASL",
+    "spec.metadataService.security.tls": "None",
+    "spec.metadataService.sessionTimeout": "30s",
+    "spec.network.clusterDomain": "cluster.local",
+    "spec.network.ports.admin": 3182,
+    "spec.network.ports.adminTls": 3184,
+    "spec.network.ports.data": 3181,
+    "spec.network.ports.metrics": 3183,
+    "spec.placement.antiAffinity": "Required",
+    "spec.placement.topologyKey": "topology.kubernetes.io/zone",
+    "spec.placement.zoneSource": "Static",
+    "spec.repair.regeneration": "Gated",
+    "spec.resources.requests": {"cpu": "500m", "memory": "2Gi"},
+    "spec.resources.tmpSize": "256Mi",
+    "spec.security.authentication.mode": "Disabled",
+    "spec.security.tls.clientCertificates": False,
+    "spec.security.tls.mode": "Disabled",
+    "spec.security.tls.verifyHostNames": False,
+    "spec.storage.journalWriteData": True,
+}
+
+
+def test_no_line_of_the_defaults_of_a_digest_ever_changes() -> None:
+    """Copied here on purpose: a field may be added to both, and nothing may change."""
+    assert {path: inputs.DEFAULTS.get(path) for path in FROZEN} == FROZEN
+
+
+def defaults(model: type[Model], path: str, parts: object = True) -> dict[str, object]:
+    """By path, the default of every field in `model` that a digest covers, also of parts that may be absent."""
+    out: dict[str, object] = {}
+    for name, field in model.model_fields.items():
+        if not isinstance(parts, bool) and name not in parts:  # type: ignore[operator]
+            continue
+        inner = [one for one in (field.annotation, *get_args(field.annotation)) if isinstance(one, type)]
+        nested = next((one for one in inner if issubclass(one, Model)), None)
+        here = f"{path}.{field.alias}"
+        reaching = inputs.REACHING.get(name, False) if path == "spec" else True
+        if nested is not None and reaching is not False:
+            out |= defaults(nested, here, reaching)
+        elif reaching is not False and not field.is_required():
+            out[here] = inputs._plain(field.default)
+    return out
+
+
+def test_every_default_that_reaches_a_pod_stands_in_the_frozen_table() -> None:
+    """A new field's default is added to it, or a later change of that default restarts every fleet. A default that a
+    release has changed stays in the table as it was."""
+    unsaid = (None, [], {})
+    found = {path for path, value in defaults(BookieClusterSpec, "spec").items() if value not in unsaid}
+
+    assert found - set(inputs.DEFAULTS) == set()
+
+
+def test_a_release_that_changes_a_default_restarts_nobody() -> None:
+    """The API server has stored the old default in every object; a new object gets the new one."""
+
+    class Later(BookieClusterSpec):
+        image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "Always"
+
+    stored = make.spec(imagePullPolicy="IfNotPresent")
+    before, after = BookieClusterSpec.model_validate(make.spec()), Later.model_validate(stored)
+
+    assert inputs.digest(before, None) == inputs.digest(after, None)
+    assert inputs.digest(Later.model_validate(make.spec()), None) != inputs.digest(after, None)
 
 
 def test_every_field_of_the_spec_is_in_the_digest_or_left_out_on_purpose() -> None:
-    left_out = {"replicas", "zones", "quorum", "disruption", "rollout"}
+    """Of pools, the spec is digested as it is for each (`BookieClusterSpec.of`)."""
+    left_out = {"replicas", "zones", "pools", "quorum", "disruption", "rollout", "scale_down", "autorecovery"}
 
     assert set(inputs.REACHING) | left_out == set(BookieClusterSpec.model_fields)
 
@@ -374,10 +603,23 @@ def test_every_field_of_the_spec_is_in_the_digest_or_left_out_on_purpose() -> No
 @pytest.mark.parametrize(
     ("field", "left_out"),
     [
-        ("storage", {"acknowledge_no_journal"}),
+        ("storage", {"acknowledge_no_journal", "layout_change", "retention"}),
         ("metadata_service", {"expected_instance_id", "initialize"}),
-        ("repair", {"max_concurrent", "max_per_day", "stabilization", "peer_grace", "reattach_grace"}),
-        ("lifecycle", {"paused", "deletion_protection"}),
+        (
+            "repair",
+            {
+                "max_concurrent",
+                "max_per_day",
+                "stabilization",
+                "peer_grace",
+                "local_disk_reset",
+                "lost_node",
+                "max_per_day_per_zone",
+                "reattach_grace",
+                "stale_volume",
+            },
+        ),
+        ("lifecycle", {"paused", "hibernate", "deletion_protection", "deletion_policy"}),
     ],
 )
 def test_every_part_of_a_field_is_in_the_digest_or_left_out_on_purpose(field: str, left_out: set[str]) -> None:
@@ -386,10 +628,34 @@ def test_every_part_of_a_field_is_in_the_digest_or_left_out_on_purpose(field: st
     assert isinstance(model, type)
     assert issubclass(model, Model)
     reaching = inputs.REACHING[field]
-    assert isinstance(reaching, set)
+    assert isinstance(reaching, set | dict)
 
-    assert reaching | left_out == set(model.model_fields)
-    assert not reaching & left_out
+    assert set(reaching) | left_out == set(model.model_fields)
+    assert not set(reaching) & left_out
+
+
+def test_every_part_of_a_volume_but_its_size_is_in_the_digest() -> None:
+    """A volume grows under its pod (spec/operator.md#X4)."""
+    known = dict[str, Any](
+        name="ledgers",
+        size="2Gi",
+        kind="LocalDisk",
+        storageClassName="a",
+        accessMode="ReadWriteOnce",
+        allowSharedFilesystem=True,
+    )
+    assert set(known) == {VolumeSpec.model_fields[field].alias for field in VolumeSpec.model_fields}
+    left_out = [key for key in known if key not in ("name", "size")]
+    digests = [volume_digest(known)]
+    digests += [volume_digest({key: one for key, one in known.items() if key != gone}) for gone in left_out]
+
+    assert len(set(digests)) == len(digests)
+    assert volume_digest(known | {"size": "9Gi"}) == volume_digest(known)
+
+
+def volume_digest(volume: dict[str, Any]) -> str:
+    storage = make.spec()["storage"] | {"ledgers": {"volumes": [volume]}}
+    return inputs.digest(make.cluster(storage=storage).spec, None)
 
 
 def test_no_other_field_reaches_a_pod_in_parts() -> None:

@@ -1,5 +1,6 @@
 """Manifests: what safety needs of them, and when a live object counts as applied."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import operator_support as make
 from bookie.settings.table import BY_NAME
 from bookie_operator.gateways import facts
+from bookie_operator.plan import doors
 from bookie_operator.resources import common, fleet, settings
 
 
@@ -280,3 +282,31 @@ def test_a_secret_says_who_the_pods_are_for_zookeeper(security: dict[str, Any], 
 
 def test_without_security_nothing_is_mounted_for_it() -> None:
     assert not [volume for volume in pod()["volumes"] if volume["name"] == "bookie-metadata"]
+
+
+@pytest.mark.parametrize(
+    ("network", "address", "families"),
+    [
+        ({}, "0.0.0.0", {}),
+        ({"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv4"]}, "0.0.0.0", ["IPv4"]),
+        ({"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}, "::", ["IPv6"]),
+        ({"ipFamilyPolicy": "PreferDualStack"}, "::", {}),
+        ({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}, "::", ["IPv6", "IPv4"]),
+    ],
+)
+def test_bookies_listen_where_their_names_lead(network: dict[str, Any], address: str, families: Any) -> None:
+    service = children(network=network)[("Service", "ledgers-bookies")]["spec"]
+
+    assert settings.properties(make.cluster(network=network).spec)["listeningAddress"] == address
+    assert service.get("ipFamilies", {}) == families
+    assert service.get("ipFamilyPolicy") == network.get("ipFamilyPolicy")
+
+
+@pytest.mark.parametrize(("ip", "host"), [("10.0.0.1", "10.0.0.1"), ("fd00::7", "[fd00::7]")])
+def test_the_operator_calls_a_bookie_at_an_address_of_either_family(ip: str, host: str) -> None:
+    case = make.fleet()[0]
+    assert case.pod is not None
+
+    door = doors.of(make.cluster(), dataclasses.replace(case.pod, ip=ip))
+
+    assert door.address == f"{host}:3184"

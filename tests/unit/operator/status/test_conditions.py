@@ -67,9 +67,11 @@ def test_an_operator_that_reaches_no_bookie_knows_nothing_of_them() -> None:
         "RepairInProgress": "Unknown",
         "StorageHealthy": "Unknown",
         "UpToDate": "True",
+        "VolumesExpanding": "False",
         "LimitedVisibility": "False",
         "MemoryBelowNeed": "False",
         "DeletionHeld": "Unknown",
+        "Hibernated": "False",
     }
     assert "UNAVAILABLE" in said(found, "Ready")[2]
     assert (found.summary, found.phase) == ("0/4 (4 not seen)", "Unknown")

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 import operator_support as make
 from bookie.ports.admin import RepairStatus, State
 from bookie_operator.evidence.facts import BookieCase
@@ -11,6 +13,7 @@ from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan.children import Obstacle
 from bookie_operator.plan.fleet import FleetPlan
+from bookie_operator.resources import inputs
 from bookie_operator.status import conditions, events, render
 
 
@@ -163,6 +166,23 @@ def test_an_older_revision_is_a_rollout_with_the_next_thing_to_do() -> None:
     up_to_date = found.condition("UpToDate")
     assert up_to_date is not None
     assert "kubectl delete pod ledgers-zone-a-0" in up_to_date.message
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_what_the_operator_alone_makes_otherwise_is_no_rollout_that_anybody_may_wait_for(edited: bool) -> None:
+    """After its upgrade the operator said Reconciling until the last pod ended, months later, and pipelines waited."""
+    zones = make.cluster().spec.zones or []
+    noted = {zone.name: inputs.digest(make.cluster().spec, zone) for zone in zones}
+    cases = [(one, one.pod) for one in make.fleet()]
+    bookies = tuple(replace(one, pod=pod and replace(pod, inputs=noted[one.pool])) for one, pod in cases)
+    spec = {"image": "bookie:other"} if edited else {}
+    children = make.rolled_out(**spec)
+    children[("StatefulSet", "ledgers-zone-a")]["status"] = {"updateRevision": "rev-2"}
+
+    found = status(bookies, children=children, spec_changes=spec)
+
+    assert condition(found, "Reconciling") == (("True", "RolloutInProgress") if edited else ("False", "Done"))
+    assert condition(found, "UpToDate") == ("False", "Updating")
 
 
 def test_an_obstacle_stalls() -> None:

@@ -171,6 +171,46 @@ def test_a_zone_that_holds_two_of_three_replicas_leaves_one() -> None:
     assert result.survivors == {"x": 1, "y": 2}
 
 
+def test_a_copy_that_is_corrupt_or_was_not_given_is_no_replica() -> None:
+    metadata = closed("012", last=5, quorum=3)
+    whole = groups_of(set(range(6)))
+    found = compare.Bytes(read=6, corrupt={2}, unread={4}, why_corrupt="rot", why_unread="silence")
+
+    result = compare.compare(
+        metadata, 6, dict.fromkeys(BOOKIES[:3], whole), ZONES, is_final=True, read={BOOKIES[0]: found}
+    )
+
+    assert list(result.findings(7)) == [
+        ReplicaFinding(7, "b0", "corrupt", 2, 2, 1, "rot"),
+        ReplicaFinding(7, "b0", UNREACHABLE, 4, 4, 1, "silence"),
+    ]
+    assert result.replicas_min == 2
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 7, 8, 100])
+def test_what_lies_over_the_edges_of_windows_is_told_once_and_whole(window: int) -> None:
+    metadata = closed("01", last=6)
+    holdings: dict[BookieId, compare.Holding] = {BOOKIES[0]: groups_of({0, 6}), BOOKIES[1]: groups_of(set(range(9)))}
+
+    result = compare.compare(metadata, 7, holdings, ZONES, is_final=True, window=window)
+
+    assert list(result.findings(7)) == [
+        ReplicaFinding(7, "b0", MISSING, 1, 5, 5),
+        ReplicaFinding(7, "b1", UNEXPECTED, 7, 8, 2),
+    ]
+    assert (result.replicas["b0"].expected, result.replicas_min) == (7, 1)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 5, 100])
+def test_each_entry_is_looked_for_in_its_segment_whatever_the_window(window: int) -> None:
+    metadata = closed("01", last=9).replaced(EntryId(0), BOOKIES[0], BOOKIES[2])
+    assert metadata.segments[0].bookies == (BOOKIES[2], BOOKIES[1])
+    whole = groups_of(set(range(10)))
+    holdings: dict[BookieId, compare.Holding] = {BOOKIES[2]: whole, BOOKIES[1]: whole}
+
+    assert compare.compare(metadata, 10, holdings, ZONES, is_final=True, window=window).is_clean
+
+
 def test_an_id_that_cannot_be_is_refused_before_it_is_drawn() -> None:
     metadata = closed("0", last=1, quorum=1)
     holdings: dict[BookieId, compare.Holding] = {BOOKIES[0]: [(0, 1 << 60, 1, 1 << 59)]}

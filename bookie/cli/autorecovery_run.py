@@ -1,0 +1,99 @@
+"""`bookie autorecovery run`: one process that audits the cluster and mends what lacks replicas, until SIGTERM."""
+
+import argparse
+import contextlib
+import os
+import socket
+from typing import Any
+
+from bookie.base import errors, ids
+from bookie.cli import output, where
+from bookie.ports.network import Address
+
+PORT_MAX = 65_535
+_SESSION_MS = 30_000  # Java's zkTimeout for auto-recovery is no shorter: a vote should outlive a pause
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb `run`."""
+    made = output.add_verb(
+        verbs,
+        "run",
+        "look for ledgers that lack replicas and make them whole, until SIGTERM; any number of these may run",
+        where.add_cluster,
+        run=run,
+    )
+    made.add_argument("--json", action="store_true", help="log in JSON, one object a line")
+    made.add_argument("--name", metavar="NAME", help="the name of this process in the vote for auditor (HOST-PID)")
+    made.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics there")
+    made.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"), help="(INFO)")
+    made.add_argument("--bytes-per-second", type=int, metavar="N", help="copy at most so many bytes (no limit)")
+    made.add_argument("--ledgers-at-once", type=int, metavar="N", help="work on so many ledgers (8)")
+    made.add_argument(
+        "--loss-delay",
+        type=int,
+        metavar="SECONDS",
+        help="how long a silent bookie is waited for, where the cluster has no value yet (60; `autorecovery delay`)",
+    )
+    made.add_argument("--audit-interval", type=int, metavar="SECONDS", help="between two looks at all records (3600)")
+    made.add_argument(
+        "--check-interval",
+        type=int,
+        metavar="SECONDS",
+        help="between two comparisons with bookies' lists; 0: never (600)",
+    )
+    made.add_argument("--check-rate", type=int, metavar="N", help="compare at most so many ledgers a second (200)")
+    made.add_argument(
+        "--open-ledger-grace",
+        type=int,
+        metavar="SECONDS",
+        help="how long the writer of an open ledger that names a lost bookie may be silent (30)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from bookie.runtime import loop
+
+    with loop.ended_by_stop_signals():
+        return loop.run(_run(arguments))
+
+
+def _options(arguments: argparse.Namespace) -> Any:
+    from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
+
+    given = {
+        "bytes_per_s": arguments.bytes_per_second,
+        "ledgers_at_once": arguments.ledgers_at_once,
+        "check_ledgers_per_s": arguments.check_rate,
+    }
+    seconds = {
+        "loss_delay_ms": arguments.loss_delay,
+        "audit_interval_ms": arguments.audit_interval,
+        "check_interval_ms": arguments.check_interval,
+        "open_ledger_grace_ms": arguments.open_ledger_grace,
+    }
+    given |= {name: None if value is None else value * 1000 for name, value in seconds.items()}
+    return AutoRecoveryOptions(**{name: value for name, value in given.items() if value is not None})
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > PORT_MAX:
+        raise errors.BadInput(f"--metrics {text!r} is not HOST:PORT, e.g. 0.0.0.0:9090")
+    return Address(host.strip("[]"), int(port))
+
+
+async def _run(arguments: argparse.Namespace) -> int:
+    from bookie.client.repair.daemon import AutoRecoveryDaemon
+    from bookie.runtime import log, loop, metrics
+
+    log.set_up(arguments.log_level, as_json=arguments.json)
+    options = _options(arguments)
+    me = ids.parse_bookie_id(arguments.name or f"{socket.gethostname()}-{os.getpid()}")
+    async with where.client(arguments, session_ms=_SESSION_MS) as client, contextlib.AsyncExitStack() as stack:
+        daemon = AutoRecoveryDaemon(client.shared, me, options)
+        loop.on_stop_signals(daemon.request_stop)
+        if arguments.metrics:
+            await stack.enter_async_context(metrics.serve(daemon.samples, _address(arguments.metrics)))
+        await daemon.run()
+    return 0

@@ -1,0 +1,50 @@
+"""`bookie cluster references`: which ledgers still name a bookie, and how; it only looks (spec/metadata.md#M42)."""
+
+import argparse
+from typing import Any
+
+from bookie.base import ids
+from bookie.cli import bookie_list, output, where
+from bookie.client import cluster
+from bookie.client.repair.forgetting import Survey
+from bookie.ports.admin import References
+from bookie.rpc import encoding
+
+_COLUMNS = {"ledgerId": "LEDGER", "reason": "STATE, AND HOW IT NAMES THE BOOKIE"}
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb to those of `bookie cluster`."""
+    parser = output.add_verb(
+        verbs,
+        "references",
+        "count the ledgers that name a bookie in any ensemble, and show the first; what cannot be read counts",
+        where.add_cluster,
+        output.add_json,
+        run=run,
+    )
+    parser.add_argument("bookie", metavar="BOOKIE", help="the bookie's id")
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0: nothing names it. 1: something does, or may. 3: the cluster does not know such a bookie."""
+    bookie_id = ids.parse_bookie_id(arguments.bookie)
+    async with where.store(arguments) as (store, uri, world):
+        await cluster.instance_id(store, uri.root)  # raises NoCluster
+        found = await Survey(bookie_id, world.clock).finish(await cluster.open_ledgers(store, uri))
+        if not found.count:
+            await bookie_list.check_known(store, uri.root, bookie_id)
+    return tell(arguments, found)
+
+
+def tell(arguments: argparse.Namespace, found: References) -> int:
+    """Print what was found; return the exit code."""
+    shown = encoding.to_json(found)
+    if arguments.json:
+        output.say(arguments, shown, "")
+    else:
+        unreadable = f", {found.unreadable} of them because their records cannot be read" if found.unreadable else ""
+        print(f"{found.count} ledgers name {found.bookie_id}{unreadable}")
+        if found.count:
+            output.rows(arguments, shown["first"], _COLUMNS)
+    return 1 if found.count else 0

@@ -1,0 +1,127 @@
+"""Closes a ledger whose end nobody can decide any more, after a person gave up what named bookies held of it.
+
+The one way out for ledgers of which too many bookies lost everything (spec/metadata.md#M49). It is an ordinary recovery
+in which the "unknown" of the named bookies counts as "no"; who, what and why stand in the ledger's own record from the
+very write that closes it. Never: while a named bookie might still answer, and never without an explicit list of names.
+"""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import LAST_ENTRY, BookieId, LedgerId
+from bookie.client.net.bookies import BookieClient
+from bookie.client.repair import recovery, remains
+from bookie.client.shared import Shared
+from bookie.metadata import cookie, paths
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.metadata_store import Stored, find
+from bookie.quorum import given_up as rules
+from bookie.quorum.given_up import GivenUp, Hearing
+
+_FIRST_INCARNATION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LossPlan:
+    """What would be given up. `version`: of the record that was looked at."""
+
+    ledger_id: LedgerId
+    metadata: LedgerMetadata
+    version: int
+    given_up: GivenUp
+
+
+async def plan(
+    shared: Shared,
+    ledger_id: LedgerId,
+    bookies: Collection[BookieId],
+    *,
+    by: str,
+    reason: str,
+    after_crash: bool = False,
+    tail: bool = False,
+) -> LossPlan:
+    """Ask about every named bookie; return what would be given up. Changes nothing.
+
+    Raises GrantRefused with every reason why not, LedgerMissing, MetadataError, BadInput without names or reason.
+    """
+    if not bookies or not reason.strip():
+        raise errors.BadInput("giving up what bookies held needs their names, and the reason, for the record")
+    ledgers = shared.ledgers
+    await ledgers.store.sync(ledgers.path(ledger_id))
+    metadata, version = await ledgers.get(ledger_id)
+    if metadata.is_closed:
+        raise errors.GrantRefused(
+            "closed", f"ledger {ledger_id} is closed at entry {metadata.last_entry}: there is no end to decide"
+        )
+    made = await find(ledgers.store, ledgers.path(ledger_id))
+    gone = frozenset(await shared.watcher.look(sorted(bookies)))
+    seen = [await _hear(shared, ledger_id, metadata, made, each, is_gone=each in gone) for each in sorted(bookies)]
+    reasons = [why for why in (rules.why_not(each, after_crash=after_crash) for each in seen) if why]
+    if reasons:
+        raise errors.GrantRefused("may_answer", f"ledger {ledger_id}: nothing is given up: {'; '.join(reasons)}")
+    in_doubt = frozenset(bookies) - gone
+    sessions = tuple((each, shared.watcher.session(each)) for each in sorted(in_doubt))
+    given_up = GivenUp(in_doubt, gone, sessions, by=by, reason=reason, tail=tail)
+    return LossPlan(ledger_id, metadata, version, given_up)
+
+
+async def accept(shared: Shared, wanted: LossPlan) -> LedgerMetadata:
+    """Close the ledger; return its record. May be repeated after any error: the next `plan` looks anew.
+
+    Raises QuorumNotReached while bookies that are not named do not answer, GrantRefused when entries behind the end
+    would be given up too, BookieUnavailable when a named one restarted since `plan`, and the errors of a recovery.
+    """
+    metadata, _ = await recovery.recover(shared, wanted.ledger_id, given_up=wanted.given_up)
+    return metadata
+
+
+def record_of(metadata: LedgerMetadata) -> dict[str, object] | None:
+    """Return what was given up when this ledger was closed; None when nothing was."""
+    found = dict(metadata.custom).get(recovery.GIVEN_UP_KEY)
+    return None if found is None else dict(json.loads(found))
+
+
+async def _hear(
+    shared: Shared,
+    ledger_id: LedgerId,
+    metadata: LedgerMetadata,
+    made: Stored | None,
+    bookie_id: BookieId,
+    *,
+    is_gone: bool,
+) -> Hearing:
+    """Hear one bookie. `made`: the ledger's record, for its time."""
+    store, root = shared.ledgers.store, shared.ledgers.root
+    life = await find(store, paths.incarnation(root, bookie_id))
+    identity = await find(store, paths.cookie(root, bookie_id))
+    answer: BookieError | None = None
+    if not is_gone:
+        try:
+            await BookieClient(shared.pool).read(bookie_id, ledger_id, LAST_ENTRY)
+        except BookieError as error:
+            answer = error
+        # Some entries are there, and others may be lost: it says "unknown" for those alone.
+        if answer is None:
+            try:
+                await BookieClient(shared.pool).list_groups(bookie_id, ledger_id)
+            except BookieError as error:
+                answer = error
+    return Hearing(
+        bookie_id,
+        is_named=metadata.last_segment_names(bookie_id),
+        is_registered=not is_gone,
+        remains=await remains.of(store, root, bookie_id),
+        # By the store's own times; a new identity writes over the cookie that is there, and a mere boot does not
+        # (integrity.identity). Version 0: somebody put a cookie back, which says nothing about the disks.
+        has_begun_anew=life is not None
+        and identity is not None
+        and made is not None
+        and identity.version > 0
+        and cookie.load_incarnation(life.data).incarnation > _FIRST_INCARNATION
+        and identity.modified_ms >= made.created_ms,
+        answer=answer,
+    )

@@ -1,0 +1,160 @@
+"""Explains to a person what one ledger lacks, what auto-recovery would do about it, and what stands against that.
+
+It looks anew, with the rules of the worker (`quorum.mending`), and changes nothing: what a running worker thinks is in
+its own log. A bookie that is not registered is judged as lost here, whatever the delay: a person wants to know what
+would follow.
+"""
+
+from dataclasses import dataclass, field
+
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.client.net.bookies import BookieClient
+from bookie.client.repair.autorecovery import AutoRecovery
+from bookie.client.repair.holdings import Holdings
+from bookie.client.repair.maintenance import Maintenance
+from bookie.client.repair.marks import FoundMark, Marks
+from bookie.client.shared import Shared, digest_of
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.metadata.maintenance import StoredLease
+from bookie.quorum import mending
+from bookie.quorum.mending import Holding, Mending, Standing
+from bookie.quorum.placement_check import Misplaced, PlacementCheck
+
+
+@dataclass(slots=True)
+class Explanation:
+    """`needs`: what is missing, a sentence each. `helps`: what would happen, or what a person can do. `standings`,
+    `holdings`: of every bookie that the ledger names, as judged. `leases`: of bookies under maintenance."""
+
+    ledger_id: LedgerId
+    metadata: LedgerMetadata
+    mark: FoundMark | None
+    holder: str
+    found: Mending
+    standings: dict[BookieId, Standing]
+    holdings: dict[BookieId, Holding]
+    leases: dict[BookieId, StoredLease]
+    misplaced: tuple[Misplaced, ...] = ()
+    needs: list[str] = field(default_factory=list)
+    helps: list[str] = field(default_factory=list)
+
+
+async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
+    """Look at one ledger. Raises LedgerMissing, BadInput (unreadable record), MetadataError."""
+    ledgers = shared.ledgers
+    recovery = AutoRecovery(ledgers.store, ledgers.root)
+    await ledgers.store.sync(ledgers.path(ledger_id))
+    metadata, _ = await ledgers.get(ledger_id)
+    named = mending.named(metadata)
+    gone = await shared.watcher.look(named)
+    standings = mending.standings_of(named, shared.watcher.records, gone)
+    present = [each for each in named if standings[each] is Standing.PRESENT]
+    holdings = await Holdings(shared).ask(ledger_id, metadata, present, reads=True)
+    found = mending.judge(metadata, standings, holdings)
+    mark = await Marks(ledgers.store, ledgers.root).find(ledger_id)
+    holder = (await recovery.locks()).get(ledger_id, "")
+    leases = await Maintenance(ledgers.store, ledgers.root).leases()
+    wall_ms = shared.world.clock.wall_ms()
+    valid = {each: lease for each, lease in leases.items() if wall_ms < lease.until_ms}
+    told = Explanation(ledger_id, metadata, mark, holder, found, standings, holdings, valid)
+    told.misplaced = PlacementCheck(shared.watcher.candidates(), shared.watcher.placed()).misplaced(metadata)
+    if told.misplaced:
+        told.helps.append(
+            "no copy is missing; one that lies too close is moved by `bookie cluster recover-bookie BOOKIE --ledger"
+            f" {ledger_id}`, bookie by bookie: nothing of ours moves it by itself"
+        )
+    await _tell_of_fills(shared, told)
+    _tell_of_lost(shared, told)
+    _tell_of_waits(told)
+    if not found.is_whole and not await recovery.is_enabled():
+        told.helps.append("auto-recovery is switched off: `bookie autorecovery enable`")
+    elif found.missing and mark is None:
+        told.helps.append("it is not marked yet: the next look of an auditor marks it, or `bookie autorecovery audit`")
+    return told
+
+
+async def _tell_of_fills(shared: Shared, told: Explanation) -> None:
+    for each in told.found.fills:
+        held, said = await _who_has(shared, told.ledger_id, told.metadata, each.first)
+        ack = told.metadata.ack_quorum
+        told.needs.append(
+            f"bookie {each.bookie_id} lacks {each.count} entries, the first is {each.first}; of its write set"
+            f" {', '.join(told.metadata.write_set(each.first))} (an ack quorum is {ack}) {_list(held)} it"
+        )
+        if held:
+            told.helps.append(f"a worker copies them to {each.bookie_id}, where it is; no metadata changes")
+        else:
+            told.helps.append(
+                f"nobody gives entry {each.first} ({'; '.join(said)}): bring back a bookie that had it; if there is"
+                " none, the entry is lost, and the ledger stays marked"
+            )
+
+
+async def _who_has(
+    shared: Shared, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId
+) -> tuple[list[BookieId], list[str]]:
+    """Return who gives a good copy of the entry, and what the others of its write set said."""
+    held, said = [], []
+    for bookie_id in metadata.write_set(entry_id):
+        try:
+            body = await BookieClient(shared.pool).read(bookie_id, ledger_id, entry_id)
+            digest_of(metadata).open(body, ledger_id, entry_id)
+        except BookieError as error:
+            said.append(f"{bookie_id}: {error}")
+        else:
+            held.append(bookie_id)
+    return held, said
+
+
+def _list(held: list[BookieId]) -> str:
+    return f"{', '.join(held)} {'has' if len(held) == 1 else 'have'}" if held else "nobody has"
+
+
+def _tell_of_lost(shared: Shared, told: Explanation) -> None:
+    if not told.found.lost:
+        return
+    lost = ", ".join(told.found.lost)
+    if leased := [each for each in told.found.lost if each in told.leases]:
+        told.helps.append(
+            "under maintenance, so nothing is done for them until that ends (`bookie autorecovery maintenance`): "
+            + ", ".join(
+                f"{each} (by {told.leases[each].lease.by}: {told.leases[each].lease.reason})" for each in leased
+            )
+        )
+    told.needs.append(f"not registered: {lost}; after the cluster's delay such a bookie counts as lost")
+    if told.found.must_end:
+        told.helps.append(
+            "it has no end yet: it is recovered first"
+            + (", once its writer shows no sign of life" if told.metadata.state is LedgerState.OPEN else "")
+        )
+    named = mending.named(told.metadata)
+    free = [each.bookie_id for each in shared.watcher.candidates() if each.bookie_id not in named]
+    if free:
+        told.helps.append(f"a worker copies what they held to others ({len(free)} could take it), and names those")
+    else:
+        told.helps.append(
+            f"there is no other writable bookie to take their place: start one more, or bring {lost} back, even with"
+            " empty disks: holes are filled in place"
+        )
+
+
+def _tell_of_waits(told: Explanation) -> None:
+    for bookie_id, held in told.holdings.items():
+        if held.groups is None:
+            told.needs.append(f"bookie {bookie_id} does not say what it holds: {held.reason}")
+            told.helps.append(f"`bookie integrity status --admin ...` of {bookie_id} says whether it repairs itself")
+    if told.metadata.state is LedgerState.IN_RECOVERY:
+        told.needs.append("it is IN_RECOVERY: nobody has decided yet where it ends")
+        told.helps.append(
+            f"`bookie ledger recover {told.ledger_id}` tries, and says which bookies cannot answer; if these are"
+            " emptied for good, `bookie ledger accept-loss`"
+        )
+
+
+def outcome(told: Explanation) -> errors.Answer:
+    """Return POSITIVE for whole, NEGATIVE when replicas are known to be missing, UNKNOWN when nobody can tell."""
+    if told.found.missing:
+        return errors.Answer.NEGATIVE
+    return errors.Answer.POSITIVE if told.found.is_whole and not told.needs else errors.Answer.UNKNOWN

@@ -1,0 +1,93 @@
+"""Marks ledgers that lack replicas, in Java's queue and Java's form, and removes the marks.
+
+A mark is a hint that costs a look: workers, ours and Java's, judge the ledger anew before they copy anything. So a mark
+too many is harmless, and one that is lost is made again by the next audit. Rules: spec/metadata.md#M30, M31, M48.
+Never: the removal of a mark that changed since it was read; a new mark may tell of a new loss.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, LedgerId
+from bookie.metadata import paths, repair
+from bookie.metadata.repair import Underreplicated
+from bookie.ports.metadata_store import MetadataStore, create_if_missing, find
+
+_ATTEMPTS = 5
+# ZkLedgerUnderreplicationManager refuses to work with any other.
+_LAYOUT = b'type: "BASIC"\nversion: 1\n'
+_LEVELS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMark:
+    """A mark as it stands; `version` tells it from a newer one."""
+
+    record: Underreplicated
+    version: int
+
+
+class Marks:
+    """The queue of the cluster at `root`."""
+
+    def __init__(self, store: MetadataStore, root: str) -> None:
+        self._store = store
+        self._root = root
+
+    async def prepare(self) -> None:
+        """Make what Java's auto-recovery makes at its start. Raises RefusedToStart for a queue of another form."""
+        path = paths.replication_layout(self._root)
+        await create_if_missing(self._store, path, _LAYOUT, parents=True)
+        found = await find(self._store, path)
+        if found is not None and found.data.split() != _LAYOUT.split():
+            raise errors.RefusedToStart(
+                f"{path} holds {found.data[:80]!r}: this queue of ledgers that lack replicas is of a form that nobody"
+                " here knows; look who made it"
+            )
+        for parent in (paths.underreplicated_ledgers(self._root), paths.replication_locks(self._root)):
+            await create_if_missing(self._store, parent, parents=True)
+
+    async def mark(self, ledger_id: LedgerId, missing: Collection[BookieId], now_ms: int) -> bool:
+        """Note that the ledger lacks the replicas of these bookies. Return False when the mark says so already: then it
+        is left as it is. Raises MetadataError."""
+        path = paths.underreplicated(self._root, ledger_id)
+        for _ in range(_ATTEMPTS):
+            found = await find(self._store, path)
+            try:
+                if found is None:
+                    data = repair.dump_underreplicated(Underreplicated(tuple(sorted(missing)), now_ms))
+                    await self._store.create(path, data, parents=True)
+                    return True
+                before = repair.load_underreplicated(found.data).missing
+                added = sorted(each for each in missing if each not in before)
+                if not added:
+                    return False
+                data = repair.dump_underreplicated(Underreplicated((*before, *added), now_ms))
+                await self._store.put(path, data, found.version)
+            except (errors.NodeExists, errors.NodeMissing, errors.VersionConflict, errors.OutcomeUnknown):
+                continue  # the next look says what happened
+            return True
+        raise errors.OutcomeUnknown(f"marking ledger {ledger_id}: {path} kept changing: the next audit tries again")
+
+    async def find(self, ledger_id: LedgerId) -> FoundMark | None:
+        """Return the mark of one ledger; None when there is none. Raises BadInput for one that cannot be read."""
+        found = await find(self._store, paths.underreplicated(self._root, ledger_id))
+        return None if found is None else FoundMark(repair.load_underreplicated(found.data), found.version)
+
+    async def done(self, ledger_id: LedgerId, version: int) -> bool:
+        """Remove the mark that was read at `version`. Return False when it changed since: then it stays."""
+        path = paths.underreplicated(self._root, ledger_id)
+        try:
+            await self._store.delete(path, version)
+        except errors.NodeMissing:
+            return True
+        except (errors.VersionConflict, errors.OutcomeUnknown):
+            return False
+        for _ in range(_LEVELS):  # as Java: the directories above, while they are empty
+            path = path.rpartition("/")[0]
+            try:
+                await self._store.delete(path)
+            except errors.MetadataError:
+                break
+        return True

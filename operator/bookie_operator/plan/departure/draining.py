@@ -1,0 +1,123 @@
+"""The departure of a bookie that may hold data, as long as its process can be asked: begun, drained, cancelled
+(spec/operator.md#J3 to J5, J10, J11). Pure."""
+
+from bookie.ports.admin import DrainStatus, OpenLedgers, References
+from bookie_operator.model.status import Departure, LeavingStatus
+from bookie_operator.model.values import format_time, parse_quantity, parse_time
+from bookie_operator.plan import doors, replacing, room, windows
+from bookie_operator.plan.actions import (
+    CancelDrain,
+    StartDrain,
+)
+from bookie_operator.plan.departure import hindrances, state, stateful_sets
+from bookie_operator.plan.departure.state import Next
+from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.stages import Assessed
+
+
+def begin(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored: LeavingStatus, turn: str) -> Next:
+    """Let a bookie begin to leave when it is its turn and nothing is in the way."""
+    if one.case.name != turn:
+        told = f"{turn} leaves first" if turn else "the bookies with higher numbers go first"
+        return Next(state.waits(stored, told))
+    if why := "; ".join((*hindrances.of(seen, fleet, one), *hindrances.to_begin(seen, fleet, one))):
+        return Next(state.waits(stored, why))
+    # What a person asked for by name waits for no window (spec/operator.md#H4).
+    if one.case.name not in replacing.named(seen) and (why := windows.of(seen).closed):
+        return Next(state.waits(stored, why))
+    # CRASH: the state is stored before the bookie hears of it, so that whoever cancels knows that it may be read-only.
+    return Next(state.now(seen, Departure.DRAINING), steps=(_start(seen, one),))
+
+
+def go_on(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored: LeavingStatus) -> Next:
+    """Go on with a bookie that was told to drain: until two looks prove that no ledger names it."""
+    case, drain = one.case, one.case.drain
+    if not case.is_listed:
+        return Next(state.waits(stored, state.unlisted(seen)))
+    if drain is None:
+        return Next(state.waits(stored, f"{case.name} cannot be asked: {one.message or one.reason}"))
+    if not drain.is_empty and (why := room.lacks(seen, fleet, one, stored)):
+        return _paused(seen, one, stored, why)
+    stored = state.with_progress(seen, stored, one)
+    wish = _start(seen, one)
+    # What the spec says now, also when it was edited since: a drain that waits for writers may wait for ever.
+    if not drain.is_draining or not _is_carried_out(wish, drain):
+        told = seen.hindrances.get(case.name)
+        restarted = state.waits(stored.model_copy(update={"looks": ()}), told.text if told is not None else "")
+        if seen.record_problem or not seen.leadership.is_held:
+            return Next(state.waits(restarted, seen.record_problem or "this operator does not hold the lease"))
+        return Next(restarted, steps=(wish,))
+    if not drain.is_empty:
+        return Next(state.waits(stored.model_copy(update={"looks": ()}), hindrances.why_not_empty(seen, one)))
+    if case.references is not None and _is_of_now(seen, stored, case.references):
+        look = state.look(seen, case)
+        clean = [known for known in stored.looks if known.is_clean][:1]
+        stored = stored.model_copy(update={"looks": (*clean, look) if look.is_clean else (look,)})
+    if state.is_proven(seen.cluster, stored):
+        assert case.report is not None, "who answers about its drain gave a report before"
+        version = case.report.cookie_version
+        return Next(state.now(seen, Departure.DRAINED, looks=stored.looks, cookie_version=version))
+    return Next(state.waits(stored, hindrances.why_unproven(seen, stored)))
+
+
+def _paused(seen: Observation, one: Assessed, stored: LeavingStatus, why: str) -> Next:
+    """Let a bookie take writes again for which the others have no room left. It stays Draining, so that whoever cancels
+    knows that it may be read-only, and goes on where it was when there is room (spec/operator.md#J11)."""
+    assert one.case.pod is not None
+    waiting = state.waits(stored.model_copy(update={"looks": ()}), f"paused: {why}")
+    assert one.case.drain is not None
+    if not one.case.drain.is_draining or not seen.leadership.is_held:
+        return Next(waiting)
+    return Next(
+        waiting, steps=(CancelDrain(one.case.name, doors.of(seen.cluster, one.case.pod), seen.leadership.epoch),)
+    )
+
+
+def cancelled(seen: Observation, one: Assessed, stored: LeavingStatus) -> Next:
+    """Bring a bookie back that is to stay after all. Its state goes when it serves and drains no more: what else keeps
+    writers away from it (a person, a full disk) is no matter of its leaving."""
+    case = one.case
+    if stored.state is Departure.LEAVING or stored.never_lived:
+        return Next(None)  # nobody told it
+    back = stored.model_copy(update={"looks": (), "waiting_for": "it is to stay, and comes back"})
+    if case.pod is None:
+        # Whose number was never lowered has its pod by itself, and a process that begins does not drain.
+        live, replicas = stateful_sets.set_of(seen, case.pool)
+        is_kept = live is not None and replicas > stateful_sets.ordinal(case)
+        has_cookie = case.is_listed and case.member is not None and case.member.has_cookie
+        return Next(None if is_kept and has_cookie else back)
+    if stored.state is not Departure.DRAINING:
+        # It is near its end no more: nobody else has to wait until it is told.
+        back = back.model_copy(update={"state": Departure.DRAINING, "since": format_time(seen.now_ms)})
+    if case.drain is None:
+        return Next(back)
+    if not case.drain.is_draining and one.stage.serves:
+        return Next(None)
+    if not seen.leadership.is_held:
+        return Next(back)
+    door = doors.of(seen.cluster, case.pod)
+    return Next(back, steps=(CancelDrain(case.name, door, seen.leadership.epoch),))
+
+
+def _start(seen: Observation, one: Assessed) -> StartDrain:
+    assert one.case.pod is not None
+    wish = seen.cluster.spec.scale_down
+    return StartDrain(
+        one.case.name,
+        doors.of(seen.cluster, one.case.pod),
+        seen.leadership.epoch,
+        int(parse_quantity(wish.copy_rate)) if wish.copy_rate is not None else 0,
+        OpenLedgers.RECOVER if wish.open_ledgers == "Recover" else OpenLedgers.WAIT,
+    )
+
+
+def _is_carried_out(wish: StartDrain, drain: DrainStatus) -> bool:
+    recovers = wish.open_ledgers is OpenLedgers.RECOVER
+    return (drain.recovers_open_ledgers, drain.asked_bytes_per_second) == (recovers, wish.bytes_per_second)
+
+
+def _is_of_now(seen: Observation, stored: LeavingStatus, found: References) -> bool:
+    """Return True when a look counts for the proof: the first began after the drain did, the second after the first
+    had ended (spec/operator.md#J5). One that a caller left unfinished goes on with what it read before."""
+    first = next((known for known in stored.looks if known.is_clean), None)
+    return seen.now_ms - found.age_ms >= parse_time(first.at if first is not None else stored.since)

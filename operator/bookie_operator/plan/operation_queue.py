@@ -1,0 +1,61 @@
+"""Which operations may do something in this pass. Pure.
+
+What has a final phase, cannot be used, is older than its cluster or came too late never does anything; while the
+cluster is paused, nothing does. Of the types that take a bookie away the oldest has its turn (spec/operator.md#U2).
+"""
+
+from collections.abc import Iterable
+
+from bookie_operator.model.cluster import Cluster
+from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationSpec, OperationType
+from bookie_operator.plan.observation import Observation
+
+TAKES_AWAY = (OperationType.RESTART, OperationType.FENCE, OperationType.REPLACE_VOLUME)
+
+Said = tuple[OperationPhase, str]
+
+
+def unfinished(seen: Observation) -> list[BookieOperation]:
+    """Return the operations that are not over, in the order of creation."""
+    return in_order(seen.operations)
+
+
+def in_order(operations: Iterable[BookieOperation]) -> list[BookieOperation]:
+    """Return those of `operations` that are not over, in the order of creation."""
+    return sorted((one for one in operations if not one.is_over), key=lambda one: (one.created_ms, one.name, one.uid))
+
+
+def with_a_turn(seen: Observation) -> list[BookieOperation]:
+    """Return the operations that may do something now, in the order of creation."""
+    if seen.cluster.spec.lifecycle.paused:
+        return []
+    found: list[BookieOperation] = []
+    is_taken = False
+    for one in unfinished(seen):
+        if refused(one, seen.now_ms, seen.cluster):
+            continue
+        assert one.spec is not None
+        if one.spec.type not in TAKES_AWAY:
+            found.append(one)
+        elif not is_taken:
+            is_taken = True
+            found.append(one)
+    return found
+
+
+def of_type(seen: Observation, kind: OperationType) -> list[tuple[BookieOperation, OperationSpec]]:
+    """Return those of `with_a_turn` that are of this type, with their specs."""
+    return [(one, one.spec) for one in with_a_turn(seen) if one.spec is not None and one.spec.type is kind]
+
+
+def refused(operation: BookieOperation, now_ms: int, cluster: Cluster | None = None) -> Said | None:
+    """Return why the operation never does anything (again), whatever the fleet is like; None when it may."""
+    if operation.spec is None:
+        return OperationPhase.FAILED, operation.problem
+    if cluster is not None and operation.created_ms < cluster.created_ms:
+        # Of an earlier cluster of this name, about bookies that merely have the same names (spec/operator.md#U3).
+        text = f"this operation is older than BookieCluster {cluster.name}: create it again if it is meant for this one"
+        return OperationPhase.FAILED, text
+    if operation.status.started_at is None and now_ms >= operation.expires_ms:
+        return OperationPhase.EXPIRED, f"it had not begun {operation.spec.expires_after} after it was created"
+    return None

@@ -1,0 +1,104 @@
+"""The CRD of operations before a real API server: what is refused by which sentence, and that no spec ever changes."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cluster_support
+import kube_tools
+from bookie_operator import app
+from bookie_operator.gateways.kube import ApiServer, KubeError, Manifest
+from bookie_operator.model import names
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMESPACE = "bookie-operation-rules"
+REASON = "tried by a test, long enough"
+EVIDENCE = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def kubeconfig() -> Iterator[str]:
+    """A cluster with the committed CRD, and a namespace that no operator watches."""
+    path = cluster_support.kubeconfig_or_skip()
+    committed = str(ROOT / "crds" / f"{names.OPERATION_PLURAL}.yaml")
+    kube_tools.kubectl("apply", "--server-side", "--force-conflicts", "-f", committed)
+    crd = f"crd/{names.OPERATION_PLURAL}.{names.GROUP}"
+    kube_tools.kubectl("wait", "--for=condition=Established", "--timeout=60s", crd)
+    kube_tools.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+    kube_tools.kubectl("create", "namespace", NAMESPACE)
+    yield str(path)
+    kube_tools.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+def manifest(**changes: Any) -> Manifest:
+    spec = {"clusterRef": {"name": "ledgers"}, "type": "Restart", "target": {"bookie": "ledgers-zone-a-0"}} | changes
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.OPERATION_KIND,
+        "metadata": {"name": "tried", "namespace": NAMESPACE},
+        "spec": {key: value for key, value in spec.items() if value is not None},
+    }
+
+
+def answer(kubeconfig: str, verb: str, name: str, body: Manifest, *, is_tried: bool = True) -> str:
+    """ "" when the API server takes it, else its sentence."""
+
+    async def ask() -> str:
+        async with ApiServer(await app.configuration(kubeconfig)) as api:
+            try:
+                query = {"dryRun": "All"} if is_tried else {}
+                await api._ask(verb, names.OPERATION_KIND, NAMESPACE, name, query=query, body=body)
+            except KubeError as error:
+                if not error.is_invalid:
+                    raise
+                return str(error)
+            return ""
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"type": "ApproveRegeneration", "evidence": EVIDENCE, "reason": REASON}, ""),
+        (
+            {
+                "type": "AcceptLoss",
+                "reason": REASON,
+                "target": {"bookies": [{"name": "ledgers-zone-a-0", "evidence": EVIDENCE}]},
+            },
+            "",
+        ),
+        ({"target": None}, "spec.target.bookie is missing"),
+        ({"type": "Explode"}, "spec.type"),
+        ({"type": "ApproveRegeneration", "reason": REASON}, "spec.evidence is missing"),
+        ({"type": "ApproveRegeneration", "evidence": EVIDENCE, "reason": "because"}, "spec.reason is shorter"),
+        ({"type": "ApproveRegeneration", "evidence": EVIDENCE}, "spec.reason is shorter"),
+        ({"type": "ApproveRegeneration", "evidence": "what it says", "reason": REASON}, "spec.evidence"),
+        ({"type": "AcceptLoss", "reason": REASON, "target": {"bookies": []}}, "spec.target.bookies is empty"),
+        ({"type": "AcceptLoss", "reason": REASON, "target": None}, "spec.target.bookies is empty"),
+        ({"expiresAfter": "tomorrow"}, "spec.expiresAfter"),
+    ],
+)
+def test_a_bad_operation_is_refused_with_a_sentence_and_a_good_one_taken(
+    kubeconfig: str, changes: dict[str, Any], words: str
+) -> None:
+    said = answer(kubeconfig, "POST", "", manifest(**changes))
+
+    assert (words in said) if words else said == ""
+
+
+def test_the_spec_of_an_operation_never_changes(kubeconfig: str) -> None:
+    assert answer(kubeconfig, "POST", "", manifest(), is_tried=False) == ""
+    stored = kube_tools.kubectl("get", "bko", "tried", "-n", NAMESPACE, "-o", "jsonpath={.metadata.resourceVersion}")
+
+    edited = manifest(reason="another one")
+    edited["metadata"]["resourceVersion"] = stored.strip()
+
+    assert "never changes" in answer(kubeconfig, "PUT", "tried", edited)

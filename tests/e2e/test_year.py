@@ -1,0 +1,158 @@
+"""A year with a fleet (docs/OPERATIONS.md): each command as printed, in its order, on a real Kubernetes, under writers
+that note every acknowledged entry. Nothing acknowledged is lost by any of it, and the status tells the truth.
+
+The last by its name, for the reason that `test_upgrade` gives, and because the fleet has another shape afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import kube_engine
+import kube_images
+import kube_load
+import kube_tools
+import pages_support
+import proof
+from fleet_kubernetes import CLUSTER, KubernetesStage
+from kube_setup import NAMESPACE
+from oracle import Oracle
+from pages_support import Block
+from waiting import wait_for
+
+pytestmark = pytest.mark.cluster
+
+BEGIN = """KEPT={kubeconfig}
+eval "$(.venv/bin/python tests/cluster/cluster.py env)"
+export KUBECONFIG=$KEPT
+PATH="$PWD/.venv/bin:$PATH"
+NAME={cluster}
+"""
+NEXT_IMAGE = "bookie:next"
+BLOCK_TIMEOUT_S = 900.0
+SETTLED_TIMEOUT_S = 240.0
+
+
+class Year:
+    """A person's shell over the fleet's namespace, the writers, and what was ever seen that must not be."""
+
+    def __init__(self, stage: KubernetesStage, writers: Oracle, kubeconfig: str) -> None:
+        self.stage = stage
+        self.writers = writers
+        self._kubeconfig = kubeconfig
+
+    def does(self, what: Block) -> str:
+        """Run a block of the page as printed; return what it prints."""
+        before = self.writers.acknowledged
+        begin = BEGIN.format(kubeconfig=self._kubeconfig, cluster=CLUSTER)
+        told = pages_support.run(
+            begin + what.text, timeout_s=BLOCK_TIMEOUT_S, environment={"KUBECONFIG": self._kubeconfig}
+        )
+        print(f"--- {what.name}\n{told}")
+        self._wait(f"writers to go on after {what.name}", lambda: self.writers.acknowledged > before + 50)
+        return told
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        selector = f"bookie.dev/cluster={CLUSTER},app.kubernetes.io/component=bookie"
+        found = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", "pods", "--selector", selector)["items"]
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    def uids(self) -> dict[str, str]:
+        return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
+
+    def claims(self) -> set[str]:
+        found = kube_tools.kubectl_json("--namespace", NAMESPACE, "get", "pvc")["items"]
+        return {claim["metadata"]["name"] for claim in found}
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        return next((one for one in self.stage.status()["conditions"] if one["type"] == kind), {})
+
+    def settles(self) -> None:
+        """Wait until every bookie serves and the operator has nothing left to do."""
+
+        def is_settled() -> bool:
+            resource = self.stage.resource()
+            status = resource["status"]
+            words = {one["type"]: one["status"] for one in status["conditions"]}
+            serve = all(entry["state"] == "Serving" for entry in status["bookies"])
+            is_seen = status["observedGeneration"] == resource["metadata"]["generation"]
+            return is_seen and serve and words["Degraded"] == "False" and words["Reconciling"] == "False"
+
+        self._wait("the fleet to settle", is_settled)
+
+    def _wait(self, what: str, look: Callable[[], bool]) -> None:
+        wait_for(
+            what,
+            lambda: True if look() else None,
+            timeout_s=SETTLED_TIMEOUT_S,
+            look_at="kubectl get bookiecluster -o yaml",
+            detail=lambda: (
+                "; ".join(str(entry) for entry in self.stage.status().get("bookies", ()) if entry["state"] != "Serving")
+                or str(self.condition("Reconciling"))
+            ),
+            poll_s=1.0,
+        )
+
+
+@pytest.fixture
+def year(stage: KubernetesStage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Year]:
+    kube_engine.docker("tag", kube_images.BOOKIE_IMAGE, NEXT_IMAGE)
+    kube_load.load([NEXT_IMAGE])
+    path = tmp_path_factory.mktemp("shell") / "config"
+    path.write_text(kube_tools.kubectl("config", "view", "--raw", "--minify", "--flatten"))
+    kube_tools.kubectl("--kubeconfig", str(path), "config", "set-context", "--current", f"--namespace={NAMESPACE}")
+    oracle = stage.start_workload()
+    oracle.start()
+    try:
+        wait_for(
+            "the first entries",
+            lambda: True if oracle.acknowledged > 500 else None,
+            timeout_s=120.0,
+            look_at="workload",
+        )
+        yield Year(stage, oracle, str(path))
+    finally:
+        oracle.close()
+        stage.kubectl("delete", "pod", "workload", "--ignore-not-found", "--wait=false")
+
+
+def test_a_year_under_writers_loses_nothing(year: Year) -> None:
+    told = year.does(pages_support.block("docs/OPERATIONS.md", "January: it is installed"))
+    assert all(name in told for name in year.pods()), told
+
+    before = year.uids()
+    year.does(pages_support.block("docs/OPERATIONS.md", "March: another image"))
+    year.settles()
+    assert not before.items() & year.uids().items(), "every pod is another one"
+    assert {pod["spec"]["containers"][0]["image"] for pod in year.pods().values()} == {NEXT_IMAGE}
+
+    year.does(pages_support.block("docs/OPERATIONS.md", "May: the fleet grows"))
+    year.settles()
+    assert len(year.pods()) == 5
+
+    node = year.pods()[f"{CLUSTER}-zone-c-0"]["spec"]["nodeName"]
+    before = year.uids()
+    year.does(pages_support.block("docs/OPERATIONS.md", "July: a node is serviced"))
+    year.settles()
+    moved = {name for name, uid in year.uids().items() if before[name] != uid}
+    on_node = {name for name, pod in year.pods().items() if pod["spec"]["nodeName"] == node}
+    assert moved <= on_node, "nobody but those of that node"
+    assert f"{CLUSTER}-zone-c-0" in moved
+
+    stayed = {name: uid for name, uid in year.uids().items() if "zone-c" not in name}
+    year.does(pages_support.block("docs/OPERATIONS.md", "September: a zone is given back"))
+    year.settles()
+    assert set(year.pods()) == set(stayed)
+    assert not [name for name in year.claims() if "zone-c" in name]
+    assert not year.stage.status().get("orphans")
+
+    year.does(pages_support.block("docs/OPERATIONS.md", "November: the operator is upgraded"))
+    year.settles()
+    assert year.uids() == stayed, "neither the retired zone nor the upgrade restarts a bookie that stays"
+
+    year.writers.stop_writing()
+    verdict = proof.nothing_lost(year.writers.ask("verify", "--json"))
+    assert verdict.holds, verdict.seen

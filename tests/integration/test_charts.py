@@ -1,0 +1,138 @@
+"""The charts as Helm renders them: lint, every switch, and values that nobody may set."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+import kube_shell
+import kube_tools
+from kube_errors import CommandFailed
+from monitoring_support import ALERTS
+from pages_support import ROOT
+
+CHARTS = ROOT / "charts"
+CLUSTER_SCOPE = (
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+)
+SWITCHES: dict[str, tuple[str, ...]] = {
+    "as shipped": (),
+    "two namespaces": ("--set", "watch.namespaces={data,logs}"),
+    "one namespace, nodes and volumes read": (
+        *("--set", "watch.namespaces={data}"),
+        *("--set", "nodes.read=true", "--set", "persistentVolumes.read=true"),
+    ),
+    "no policies": ("--set", "networkPolicy.enabled=false", "--set", "deletionProtection.enabled=false"),
+    "nobody scrapes": ("--set-json", "networkPolicy.metricsFrom=[]"),
+    "everything watched over": (
+        *("--set", "monitoring.podMonitors=true", "--set", "monitoring.rules=true"),
+        *("--set", "monitoring.dashboards=true", "--set", "monitoring.labels.release=prometheus"),
+    ),
+    "operations": (
+        *("--set", "operations.lossApprovers={data-owners}", "--set", "operations.roles=true"),
+        *("--set", "watch.namespaces={data,logs}"),
+    ),
+    "an image of one's own": ("--set", "image.repository=ours", "--set-json", 'imagePullSecrets=[{"name":"key"}]'),
+}
+
+
+def helm(*arguments: str) -> str:
+    return kube_shell.run(kube_tools.helm_path(), *arguments, timeout_s=120.0)
+
+
+def rendered(*values: str, chart: str = "bookie-operator") -> list[dict[str, Any]]:
+    text = helm("template", "mine", str(CHARTS / chart), "--namespace", "system", *values)
+    return [one for one in yaml.safe_load_all(text) if one is not None]
+
+
+@pytest.mark.parametrize("chart", sorted(path.name for path in CHARTS.iterdir()))
+def test_helm_finds_nothing_to_complain_of(chart: str) -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHARTS / chart))
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_whatever_is_switched_each_object_is_whole_named_once_and_labelled(switch: str) -> None:
+    objects = rendered(*SWITCHES[switch])
+
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects]
+    assert len(names) == len(set(names))
+    for one in objects:
+        metadata = one["metadata"]
+        assert metadata["labels"]["app.kubernetes.io/managed-by"] == "Helm", names
+        assert ("namespace" in metadata) == (one["kind"] not in CLUSTER_SCOPE), one["kind"]
+        if "roleRef" in one:
+            bound = (one["roleRef"]["kind"], one["roleRef"]["name"])
+            assert bound in {(other["kind"], other["metadata"]["name"]) for other in objects}
+
+
+def test_with_namespaces_named_there_is_a_role_in_each_and_no_cluster_role() -> None:
+    objects = rendered(*SWITCHES["two namespaces"])
+
+    roles = {one["metadata"]["namespace"] for one in objects if one["kind"] == "Role"}
+    assert roles == {"system", "data", "logs"}
+    assert not [one for one in objects if one["kind"] == "ClusterRole"]
+
+
+def test_who_may_give_data_up_is_said_by_groups_and_only_where_groups_are_named() -> None:
+    before = rendered()
+    found = {one["metadata"]["name"]: one for one in rendered("--set", "operations.lossApprovers={a,b}")}
+
+    assert not [one for one in before if "loss-approval" in one["metadata"]["name"]]
+    spec = found["system-mine-loss-approval"]["spec"]
+    if "validations" in spec:
+        (rule,) = spec["validations"]
+        assert rule["expression"].endswith('request.userInfo.groups.exists(group, group in ["a","b"])')
+        assert spec["failurePolicy"] == "Fail"
+
+
+def test_roles_for_people_are_made_when_asked_for_and_bound_to_nobody() -> None:
+    names = {"system-mine-bookie-operations-editor", "system-mine-bookie-loss-approver"}
+    objects = rendered("--set", "operations.roles=true")
+
+    assert {one["metadata"]["name"] for one in objects if one["kind"] == "ClusterRole"} > names
+    bound = {one["roleRef"]["name"] for one in objects if "roleRef" in one}
+    assert not bound & names
+    for one in objects:
+        if one["metadata"]["name"] in names:
+            assert [rule["resources"] for rule in one["rules"]] == [["bookieoperations"], ["bookieclusters"]]
+            assert "update" not in one["rules"][0]["verbs"]
+            assert one["rules"][1]["verbs"] == ["get", "list", "watch"]
+
+
+def test_monitors_rules_and_dashboards_are_there_only_when_asked_for() -> None:
+    kinds = {"PodMonitor", "PrometheusRule"}
+    before = rendered()
+    after = rendered(*SWITCHES["everything watched over"])
+
+    assert not [one for one in before if one["kind"] in kinds or "dashboard" in one["metadata"]["name"]]
+    monitors = [one for one in after if one["kind"] == "PodMonitor"]
+    (rules,) = [one for one in after if one["kind"] == "PrometheusRule"]
+    boards = [one for one in after if one["kind"] == "ConfigMap"]
+    assert [one["metadata"]["labels"]["release"] for one in (*monitors, rules)] == ["prometheus"] * 3
+    # As written: Helm must not take Prometheus's own braces for its.
+    assert [rule for group in rules["spec"]["groups"] for rule in group["rules"]] == ALERTS
+    assert sorted(json.loads(text)["uid"] for board in boards for text in board["data"].values()) == [
+        "bookie-bookie",
+        "bookie-fleet",
+        "bookie-operator",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chart", "wrong", "told"),
+    [
+        ("bookie-operator", "monitoring.ruls=true", "ruls"),
+        ("bookie-operator", "logLevel=LOUD", "logLevel"),
+        ("bookie-operator", "watch.namespaces=data", "namespaces"),
+        ("bookie-operator", "nodes.raed=true", "raed"),
+        ("bookie-operator", "operations.lossApprover={a}", "lossApprover"),
+        ("bookie-cluster", "networkPolcy.enabled=false", "networkPolcy"),
+    ],
+)
+def test_a_value_that_nobody_may_set_is_refused_by_its_name(chart: str, wrong: str, told: str) -> None:
+    with pytest.raises(CommandFailed, match=told):
+        rendered("--set", wrong, chart=chart)

@@ -1,0 +1,106 @@
+"""Operators installed by Helm, by plain manifests and by kustomize, each for a namespace of its own beside the first;
+a resource that is deleted and applied again."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kube_images
+import kube_load
+from fleet_support import Fleet
+from kube_setup import NAMESPACE
+
+pytestmark = pytest.mark.cluster
+
+ELSEWHERE, ITS_OPERATOR = "nightly-data", "nightly-system"
+RENDERS = (
+    f"helm template second charts/bookie-operator --namespace {ITS_OPERATOR} --set 'watch.namespaces[0]={ELSEWHERE}'"
+    " --set image.repository={repository} --set image.tag={tag}"
+)
+KUSTOMIZATION = {"resources": ["bookieclusters.yaml", "bookieoperations.yaml", "operator.yaml"]}
+HOW = {
+    "kubectl": f"kubectl apply --server-side --force-conflicts -f crds; {RENDERS} | kubectl apply --server-side -f -",
+    "kustomize": f"cp crds/*.yaml {{folder}}; {RENDERS} > {{folder}}/operator.yaml"
+    "; kubectl apply --server-side --force-conflicts -k {folder}",
+    "helm": RENDERS.replace("helm template", "helm install") + " --wait",
+}
+
+
+def one_bookie() -> str:
+    volumes = {
+        role: {
+            "volumes": [{"name": role, "size": "64Mi", "accessMode": "ReadWriteOnce", "allowSharedFilesystem": True}]
+        }
+        for role in ("journal", "ledgers")
+    }
+    path = f"{ELSEWHERE}-{secrets.token_hex(4)}"  # an old one has cookies
+    uri = f"zk+hierarchical://zookeeper.{NAMESPACE}.svc.cluster.local:2181/{path}"
+    spec = {
+        "image": kube_load.name_in_cluster(kube_images.BOOKIE_IMAGE),
+        "replicas": 1,
+        "metadataService": {"uri": uri, "initialize": "IfAbsent"},
+        "quorum": {"ensembleSize": 1, "writeQuorum": 1, "ackQuorum": 1},
+        "storage": volumes,
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "tmpSize": "64Mi"},
+        "lifecycle": {"deletionProtection": False},
+    }
+    made = {"apiVersion": "bookie.dev/v1alpha1", "kind": "BookieCluster", "metadata": {"name": "small"}, "spec": spec}
+    return json.dumps(made)
+
+
+@pytest.fixture
+def namespaces(person: Fleet) -> Iterator[None]:
+    person.types(f"kubectl create namespace {ELSEWHERE}; kubectl create namespace {ITS_OPERATOR}")
+    yield
+    person.types(
+        f"kubectl delete namespace {ELSEWHERE}\n"
+        f"{RENDERS.format(repository='bookie', tag='dev')} | kubectl delete --ignore-not-found -f -\n"
+        f"kubectl delete namespace {ITS_OPERATOR}"
+    )
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_second_operator_minds_its_own_namespace(namespaces: None, fleet: Fleet, how: str, tmp_path: Path) -> None:
+    before = fleet.uids()
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(KUSTOMIZATION))
+    repository, _, tag = kube_load.name_in_cluster(kube_images.BOOKIE_IMAGE).rpartition(":")
+    fleet.types(HOW[how].format(repository=repository, tag=tag, folder=tmp_path))
+    fleet.types(f"kubectl wait --namespace {ITS_OPERATOR} deployment --all --for=condition=Available --timeout=5m")
+    fleet.types(f"kubectl apply --namespace {ELSEWHERE} -f - <<'END'\n{one_bookie()}\nEND")
+    fleet.types(f"kubectl wait --namespace {ELSEWHERE} bookiecluster/small --for=condition=Ready --timeout=5m")
+    words = "-o jsonpath='{.items[0].status.operator.leader}'"
+    leaders = {
+        namespace: fleet.types(f"kubectl get bookiecluster --namespace {namespace} {words}")
+        for namespace in (NAMESPACE, ELSEWHERE)
+    }
+    assert leaders[NAMESPACE] != leaders[ELSEWHERE]
+    assert fleet.uids() == before
+
+
+def test_a_resource_that_is_deleted_and_applied_again_finds_its_volumes(fleet: Fleet, tmp_path: Path) -> None:
+    claims = {name: claim["metadata"]["uid"] for name, claim in fleet.claims().items()}
+    lives = {entry["name"]: entry["incarnation"] for entry in fleet.status()["bookies"]}
+    resource = fleet.resource()
+    kept = {key: resource[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": "ledgers"}}
+    (tmp_path / "ledgers.json").write_text(json.dumps(kept))
+    fleet.types("kubectl delete bookiecluster $NAME")
+    fleet.sees("all pods to go", lambda: not fleet.pods())
+    assert {name: claim["metadata"]["uid"] for name, claim in fleet.claims().items()} == claims
+    fleet.types(f"kubectl apply -f {tmp_path}/ledgers.json")
+    fleet.settled()
+    assert {entry["name"]: entry["incarnation"] for entry in fleet.status()["bookies"]} == lives
+    assert {name: claim["metadata"]["uid"] for name, claim in fleet.claims().items()} == claims
+
+
+def test_a_protected_fleet_is_not_deleted(fleet: Fleet) -> None:
+    fleet.edits(lifecycle={"deletionProtection": True})
+    before = fleet.uids()
+    assert "protected" in fleet.is_refused("kubectl delete bookiecluster $NAME")
+    assert "protected" in fleet.is_refused(f"kubectl delete bookiecluster --all --namespace {NAMESPACE}")
+    assert fleet.uids() == before
+    fleet.edits(lifecycle={"deletionProtection": False})

@@ -1,0 +1,116 @@
+"""Volumes that are lost, kept, swapped, wiped or set back: what can be proven heals, the rest is held and nothing is
+written on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet_support import Fleet
+
+pytestmark = pytest.mark.cluster
+
+POD = "ledgers-zone-b-0"
+OTHER = "ledgers-zone-c-0"
+
+
+def incarnation(fleet: Fleet, pod: str) -> int:
+    return int(fleet.bookie(pod).get("incarnation", 0))
+
+
+def serves_again(fleet: Fleet, pod: str, *, incarnation_min: int) -> None:
+    def look() -> bool:
+        entry = fleet.bookie(pod)
+        return entry.get("state") == "Serving" and int(entry["incarnation"]) >= incarnation_min
+
+    fleet.sees(f"{pod} to serve in life {incarnation_min}", look)
+
+
+def gate(fleet: Fleet, pod: str, name: str) -> str:
+    """Wait until `name` is the gate that keeps `pod`; return its message."""
+
+    def look() -> str | None:
+        gates = {one["name"]: one["message"] for one in fleet.bookie(pod).get("gates", ())}
+        return gates.get(name)
+
+    return fleet.sees(f"gate {name} of {pod}", look)
+
+
+def profile(fleet: Fleet) -> str:
+    return str(fleet.status()["history"][-1]["profile"])
+
+
+def test_two_bookies_in_a_row_and_the_brake_between_them(fleet: Fleet) -> None:
+    life = incarnation(fleet, POD)
+    fleet.loses(POD)
+    serves_again(fleet, POD, incarnation_min=life + 1)
+
+    other = incarnation(fleet, OTHER)
+    fleet.edits(repair={"maxPerDay": len(fleet.status()["history"])})
+    fleet.loses(OTHER)
+    gate(fleet, OTHER, "G8-Brake")
+    assert fleet.condition("Stalled")["reason"] == "BrakeTripped"
+    assert incarnation(fleet, OTHER) == other
+    fleet.edits(repair={"maxPerDay": 20})
+    serves_again(fleet, OTHER, incarnation_min=other + 1)
+
+
+@pytest.mark.parametrize(("role", "repair"), [("index", "IndexRebuild"), ("journal", "JournalLoss")])
+def test_the_claim_of_one_role_has_a_repair_of_its_own(fleet: Fleet, role: str, repair: str) -> None:
+    life = incarnation(fleet, POD)
+    fleet.loses(POD, f"{role}-{POD}")
+    serves_again(fleet, POD, incarnation_min=life + 1)
+    assert profile(fleet) == repair
+
+
+def test_a_volume_that_was_kept_is_asked_for_before_anything_is_copied(fleet: Fleet) -> None:
+    life = incarnation(fleet, POD)
+    volumes = [volume["pvName"] for volume in fleet.bookie(POD)["volumes"]]
+    retain = '{"spec": {"persistentVolumeReclaimPolicy": "Retain"}}'
+    fleet.types(f"kubectl patch pv {' '.join(volumes)} --patch '{retain}'")
+    fleet.loses(POD)
+
+    told = gate(fleet, POD, "G6-OldVolume")
+    assert any(volume in told for volume in volumes), told
+    assert incarnation(fleet, POD) == life
+    fleet.types(f"kubectl delete pv {' '.join(volumes)}")  # a person gives the old volumes up
+    serves_again(fleet, POD, incarnation_min=life + 1)
+
+
+def test_a_person_approves_one_case_by_its_evidence(fleet: Fleet) -> None:
+    life = incarnation(fleet, POD)
+    fleet.edits(repair={"regeneration": "Manual"})
+    fleet.loses(POD)
+    gate(fleet, POD, "G9-Policy")
+    assert fleet.condition("Stalled")["reason"] == "AwaitingApproval"
+    assert incarnation(fleet, POD) == life
+
+    operation = fleet.orders(
+        type="ApproveRegeneration", target={"bookie": POD}, evidence=fleet.bookie(POD)["evidence"],
+        reason="the disk was swapped on purpose",
+    )  # fmt: skip
+    serves_again(fleet, POD, incarnation_min=life + 1)
+    assert fleet.status()["history"][-1]["approval"]["operation"] == operation
+    fleet.edits(repair={"regeneration": "Gated"})
+
+
+def test_two_bookies_at_once_wait_until_a_person_gives_up_what_only_they_had(fleet: Fleet) -> None:
+    """The writers end first: what they had acknowledged by exactly these two would be lost by the two disks."""
+    fleet.oracle.stop_writing()
+    fleet.types("for pod in $(kubectl get pods -l app.kubernetes.io/component=bookie -o name); do"
+                " kubectl exec $pod -- bookie node fill-holes --start --watch || true; done")  # fmt: skip
+    lives = {pod: incarnation(fleet, pod) for pod in (POD, OTHER)}
+    for pod in lives:
+        fleet.loses(pod)
+    fleet.says("Stalled", "AckQuorumBreached")
+    for pod in lives:
+        gate(fleet, pod, "G4-Tolerance")
+    assert lives == {pod: incarnation(fleet, pod) for pod in lives}
+    empty = [{"name": pod, "evidence": fleet.bookie(pod)["evidence"]} for pod in lives]
+
+    why = {"reason": "two disks are given up on purpose"}
+    one = fleet.orders(type="AcceptLoss", target={"bookies": empty[:1]}, **why)
+    fleet.sees("one alone to be not enough", lambda: "without its data too" in fleet.phase(one))
+    fleet.types(f"kubectl delete bookieoperation {one}")
+    fleet.orders(type="AcceptLoss", target={"bookies": empty}, **why)
+    for pod, life in lives.items():
+        serves_again(fleet, pod, incarnation_min=life + 1)

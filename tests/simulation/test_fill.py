@@ -1,0 +1,205 @@
+"""Bookies that were away and are back, with no spare bookie: in the end every replica is where it should be, and equal
+(spec/bp46.md#R24 to R28)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import seeds_support
+from bookie.base.ids import EntryId, LedgerId
+from bookie.client.write.writer import LedgerWriter
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.admin import FillAction, FillStatus
+from bookie.sim import workload
+from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
+from bookie.sim.node import ProcessEnd
+from bookie.sim.replicas import copies
+from bookie.sim.run import run_seed
+from sim_support import on_cluster
+from story_support import story
+
+
+async def written(cluster: SimCluster, client: ClientNode, writer: LedgerWriter, count: int) -> None:
+    for _ in range(count):
+        payload = b"entry after %d of ledger %d" % (writer.last_confirmed, writer.id)
+        entry_id = await client(writer.append(payload))
+        cluster.oracle.acknowledged(writer.id, entry_id, payload)
+
+
+async def away(cluster: SimCluster, bookie: BookieNode) -> None:
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, f"{bookie.name} stops")
+
+
+async def back(cluster: SimCluster, bookie: BookieNode) -> None:
+    bookie.start()
+    await cluster.until_ready(bookie.name)
+
+
+def status(bookie: BookieNode) -> FillStatus:
+    assert bookie.process is not None
+    assert bookie.process.admin.filling is not None
+    return bookie.process.admin.filling.status()
+
+
+async def until_whole(cluster: SimCluster, *bookies: BookieNode) -> None:
+    for bookie in bookies:
+        await cluster.until(lambda bookie=bookie: status(bookie).is_whole, f"{bookie.name} is whole")
+
+
+def complete(cluster: SimCluster, ledger_id: LedgerId) -> LedgerMetadata:
+    metadata = cluster.metadata_of(ledger_id)
+    assert metadata is not None
+    return metadata
+
+
+@pytest.mark.parametrize("journal_write_data", [False, True])
+@story(on_cluster, 3, fill_after_boot=True, given=("journal_write_data",))
+async def test_a_closed_ledger_that_was_written_without_one_bookie_has_all_its_replicas_soon_after_its_return(
+    cluster: SimCluster,
+) -> None:
+    client = await cluster.client("writer")
+    writer = await client(client.client.create())
+    gone = cluster.bookies["bookie-1"]
+    await written(cluster, client, writer, 10)
+    await away(cluster, gone)
+    await written(cluster, client, writer, 30)
+    await client(writer.close())
+
+    await back(cluster, gone)
+    await until_whole(cluster, gone)
+
+    assert await copies(cluster, writer.id, EntryId(39)) == []
+    assert status(gone).entries_copied == 30
+    assert (await gone.report()).whole_since_boot
+    before = complete(cluster, writer.id)
+    assert before.is_closed
+    gone.crash()  # a power cut: what counted is durable
+    await back(cluster, gone)
+    await until_whole(cluster, gone)
+    assert status(gone).entries_copied == 0
+    assert await copies(cluster, writer.id, EntryId(39)) == []
+    assert complete(cluster, writer.id) == before
+    await workload.verify(cluster, [writer.id])
+
+
+@story(on_cluster, 5, fill_after_boot=True)
+async def test_an_open_ledger_is_filled_up_to_its_lac_and_its_writer_does_not_notice(cluster: SimCluster) -> None:
+    client = await cluster.client("writer")
+    writer = await client(client.client.create())
+    gone = cluster.bookies["bookie-2"]
+    await written(cluster, client, writer, 5)
+    await away(cluster, gone)
+    await written(cluster, client, writer, 25)
+
+    await back(cluster, gone)
+    await until_whole(cluster, gone)
+
+    before = complete(cluster, writer.id)
+    assert (before.is_closed, len(before.segments)) == (False, 1)
+    assert await copies(cluster, writer.id, EntryId(29)) == []
+    await written(cluster, client, writer, 5)  # neither fenced nor closed
+    await client(writer.close())
+    assert await copies(cluster, writer.id, EntryId(34)) == []
+    await workload.verify(cluster, [writer.id])
+
+
+@story(on_cluster, 8, fill_after_boot=True)
+async def test_a_rolling_restart_without_spare_bookies_leaves_no_entry_short(cluster: SimCluster) -> None:
+    """Each bookie in turn, the next one once the last one is whole: five ledgers are written all the time."""
+    client = await cluster.client("writer")
+    writers = [await client(client.client.create()) for _ in range(5)]
+    for bookie in cluster.bookies.values():
+        for writer in writers:
+            await written(cluster, client, writer, 3)
+        await away(cluster, bookie)
+        for writer in writers:
+            await written(cluster, client, writer, 7)
+        await back(cluster, bookie)
+        for writer in writers:
+            await written(cluster, client, writer, 2)
+        await until_whole(cluster, bookie)
+
+    for writer in writers:
+        assert await copies(cluster, writer.id, EntryId(35)) == []
+    for writer in writers[:3]:
+        await client(writer.close())
+    await workload.verify(cluster, [writer.id for writer in writers])
+
+
+@story(on_cluster, 13, bookies=2, fill_after_boot=True)
+async def test_what_only_a_bookie_that_is_down_has_is_told_and_filled_when_it_is_back(cluster: SimCluster) -> None:
+    client = await cluster.client("writer")
+    writer = await client(client.client.create(ensemble_size=2, write_quorum=2, ack_quorum=1))
+    first, other = (cluster.bookies[name] for name in writer.metadata.last_segment.bookies)
+    await away(cluster, first)
+    await written(cluster, client, writer, 4)
+    await client(writer.close())
+    await away(cluster, other)
+
+    await back(cluster, first)
+    await cluster.until(lambda: status(first).ended_ms_ago >= 0, "the fill ends")
+
+    found = status(first)
+    assert (found.is_whole, found.blocked_count, found.entries_missing) == (False, 1, 4)
+    assert (found.blocked[0].ledger_id, other.name in found.blocked[0].reason) == (writer.id, True)
+    assert not (await first.report()).whole_since_boot
+    await back(cluster, other)
+    assert first.process is not None
+    await first.node.do(first.process.admin.fill_holes(FillAction.START))
+    await until_whole(cluster, first)
+    assert await copies(cluster, writer.id, EntryId(3)) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@story(on_cluster, fill_after_boot=True, journal_write_data=True, given=("seed",))
+async def test_bookies_that_come_and_go_at_random_under_writers_end_whole(cluster: SimCluster, *, seed: int) -> None:
+    """Stopped, killed or cut off, one at a time, with no spare bookie; ledgers are closed, left open, and deleted."""
+    draws = random.Random(f"fill {seed}")
+    client = await cluster.client("writer")
+    writers: list[LedgerWriter] = []
+    ended: list[tuple[LedgerId, EntryId]] = []
+    deleted: list[LedgerId] = []
+    for _ in range(6):
+        writers += [await client(client.client.create()) for _ in range(2)]
+        bookie = draws.choice(list(cluster.bookies.values()))
+        how = draws.choice(["stop", "kill", "power"])
+        if how == "stop":
+            await away(cluster, bookie)
+        else:
+            bookie.crash(ProcessEnd.KILL if how == "kill" else ProcessEnd.POWER_CUT)
+        for writer in writers:
+            await written(cluster, client, writer, draws.randint(0, 8))
+        await back(cluster, bookie)
+        for writer in [one for one in writers if draws.random() < 0.3]:
+            writers.remove(writer)
+            await client(writer.close())
+            ended.append((writer.id, writer.last_confirmed))
+        if ended and draws.random() < 0.5:
+            ledger_id, _ = ended.pop()
+            deleted.append(ledger_id)
+            await client(client.client.delete(ledger_id))
+        await cluster.until_repaired()
+        await until_whole(cluster, bookie)
+
+    for ledger_id, last in [*ended, *[(writer.id, writer.last_confirmed) for writer in writers]]:
+        assert await copies(cluster, ledger_id, last) == [], f"seed {seed}"
+    assert all(cluster.metadata_of(ledger_id) is None for ledger_id in deleted)
+    await workload.verify(cluster, [ledger_id for ledger_id, _ in ended])
+
+
+BASE = seeds_support.base_seed()
+
+
+@pytest.mark.parametrize("seed", [BASE + number for number in range(3)])
+@pytest.mark.parametrize("accidents", [False, True], ids=["all faults", "accidents"])
+def test_after_a_fresh_seed_every_replica_is_there_and_equal(seed: int, accidents: bool) -> None:
+    outcome = run_seed(seed, filling=True, accidents=accidents, faults_s=15)
+
+    print(outcome.line())
+    flags = "--fill --accidents" if accidents else "--fill"
+    assert outcome.defect is None, (
+        f"{outcome.defect}\nagain: python -m bookie.sim {seed:#x} {flags} --faults-s 15 --trace"
+    )

@@ -1,0 +1,33 @@
+"""Whom `bookie integrity grant` gives a grant, and what that grant says."""
+
+import pytest
+
+from bookie.base.ids import BookieId
+from bookie.cli import reports
+from bookie.ports.admin import State, StorageReport, Verdict
+
+
+def report(verdict: Verdict, state: State = State.HELD) -> StorageReport:
+    return StorageReport(BookieId("b1"), "", state, verdict, "it is of boot 3, the last was 5")
+
+
+def test_a_bookie_that_waits_for_a_grant_may_get_one() -> None:
+    found = report(Verdict.LOST, State.WAITING_GRANT)
+
+    assert reports.why_not(found) is None
+    assert not reports.grant_for(found, "a test").accepts_stale
+
+
+def test_volumes_that_went_back_in_time_are_granted_only_to_who_gives_up_what_they_lack() -> None:
+    refusal = reports.why_not(report(Verdict.STALE))
+
+    assert refusal is not None
+    for word in ("it is of boot 3", "Bring the newer volume back", "--give-up-stale"):
+        assert word in refusal
+    assert reports.why_not(report(Verdict.STALE), gives_up_stale=True) is None
+    assert reports.grant_for(report(Verdict.STALE), "a test", accepts_stale=True).accepts_stale
+
+
+@pytest.mark.parametrize("verdict", [one for one in Verdict if one.is_held and one is not Verdict.STALE])
+def test_no_flag_opens_another_hold(verdict: Verdict) -> None:
+    assert reports.why_not(report(verdict), gives_up_stale=True) is not None

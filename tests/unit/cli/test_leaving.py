@@ -1,0 +1,56 @@
+"""What `node drain` and `cluster references` print, and their exit codes: what was not seen is never called empty."""
+
+import argparse
+import json
+
+import pytest
+
+from bookie.base.ids import LedgerId
+from bookie.cli import node, references
+from bookie.ports.admin import BlockedLedger, DrainStatus, References
+
+
+def asked(*, status: bool = False, cancel: bool = False, as_json: bool = False) -> argparse.Namespace:
+    return argparse.Namespace(status=status, cancel=cancel, json=as_json)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (DrainStatus(is_draining=True, is_empty=True), 0),
+        (DrainStatus(is_draining=True), 6),
+        (DrainStatus(is_draining=True, ledgers_left=3), 6),
+        (DrainStatus(), 6),
+    ],
+)
+@pytest.mark.parametrize("as_json", [True, False])
+def test_only_an_empty_bookie_ends_the_look_with_0(status: DrainStatus, code: int, *, as_json: bool) -> None:
+    assert node.tell_drain(asked(status=True, as_json=as_json), status) == code
+
+
+def test_a_drain_that_began_and_one_that_was_cancelled_are_done() -> None:
+    assert node.tell_drain(asked(), DrainStatus(is_draining=True)) == 0
+    assert node.tell_drain(asked(cancel=True), DrainStatus()) == 0
+    assert node.tell_drain(asked(cancel=True), DrainStatus(is_draining=True)) == 1
+
+
+def test_what_is_not_moved_is_shown_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    blocked = (BlockedLedger(LedgerId(7), "no other bookie"),)
+
+    node.tell_drain(asked(status=True), DrainStatus(is_draining=True, ledgers_left=1, blocked=blocked, blocked_count=1))
+
+    assert capsys.readouterr().out.splitlines()[-2:] == ["LEDGER  NOT MOVED YET BECAUSE", "     7  no other bookie"]
+
+
+def test_references_are_told_and_end_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    found = References("b:1", 2, (BlockedLedger(LedgerId(7), "OPEN"),), unreadable=1)
+
+    assert references.tell(asked(), found) == 1
+    assert "2 ledgers name b:1, 1 of them because their records cannot be read" in capsys.readouterr().out
+    assert references.tell(asked(as_json=True), found) == 1
+    assert json.loads(capsys.readouterr().out)["count"] == 2
+
+
+def test_no_reference_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert references.tell(asked(), References("b:1", 0)) == 0
+    assert capsys.readouterr().out == "0 ledgers name b:1\n"

@@ -1,0 +1,62 @@
+"""Who is away and who is lost, between two looks (spec/metadata.md#M46)."""
+
+from bookie.base.ids import BookieId
+from bookie.base.units import NS_PER_S
+from bookie.client import Client
+from bookie.client.repair.autorecovery import AutoRecovery
+from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
+from bookie.client.repair.membership import Membership
+from bookie.metadata import paths
+from bookie.quorum.mending import Standing
+from client_support import Fleet, tell
+from story_support import story
+
+ROOT = "/ledgers"
+B0 = BookieId("b0")
+
+
+async def membership(fleet: Fleet, client: Client) -> Membership:
+    """Of a fleet whose bookies all have cookies; a bookie is lost after 60 s."""
+    for each in fleet.bookies:
+        await fleet.store.create(f"{paths.cookies(ROOT)}/{each.id}", b"", parents=True)
+    shared = client.shared
+    members = Membership(shared, AutoRecovery(shared.ledgers.store, ROOT), AutoRecoveryOptions())
+    await members.look()
+    return members
+
+
+async def sleep(fleet: Fleet, seconds: int) -> None:
+    await fleet.machine.loop.sleep_ns(seconds * NS_PER_S)
+
+
+@story(tell, zones="abcd")
+async def test_a_bookie_that_came_back_between_two_looks_begins_anew(fleet: Fleet) -> None:
+    """A worker copies one ledger for minutes; a bookie is restarted at its beginning, and once more at its end."""
+    async with fleet.client() as client:
+        members = await membership(fleet, client)
+        await fleet["b0"].stop()
+        await sleep(fleet, 1)
+        assert members.standings([B0]) == {B0: Standing.AWAY}
+        await fleet["b0"].start()
+        await sleep(fleet, 300)
+        await fleet["b0"].stop()
+        await sleep(fleet, 1)
+
+        assert members.standings([B0]) == {B0: Standing.AWAY}
+        assert members.lost == frozenset()
+
+
+@story(tell, zones="abcd")
+async def test_none_is_lost_while_most_are_away_also_long_after_the_last_look(fleet: Fleet) -> None:
+    """The registrations vanish in the middle of a turn that lasts: an outage of the metadata store."""
+    async with fleet.client() as client:
+        members = await membership(fleet, client)
+        for each in fleet.bookies[:3]:
+            await each.stop()
+        names = [each.id for each in fleet.bookies]
+        await sleep(fleet, 1)
+        members.standings(names)
+        await sleep(fleet, 120)
+
+        assert Standing.LOST not in members.standings(names).values()
+        assert members.lost == frozenset()

@@ -1,0 +1,127 @@
+"""Whoever changes a ledger's metadata keeps what somebody else wrote meanwhile (CONFORMANCE.md#P20, P22, P33)."""
+
+from collections.abc import Callable, Sequence
+
+from bookie.base.errors import Status
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.client import Client, LedgerWriter
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.ports.metadata_store import CheckOp
+from bookie.wire import messages
+from bookie.wire.digest import Digest, DigestType
+from client_support import Fleet, tell
+from story_support import story
+
+
+def overtaken(client: Client, change: Callable[[LedgerMetadata], LedgerMetadata], *, at: int = 1) -> None:
+    """Let another client write `change` right before the write number `at` of `client`."""
+    ledgers = client.shared.ledgers
+    put, count = ledgers.put, 0
+
+    async def put_late(
+        ledger_id: LedgerId, metadata: LedgerMetadata, version: int, *, provided: Sequence[CheckOp] = ()
+    ) -> int:
+        nonlocal count
+        count += 1
+        if count == at:
+            stored, current = await ledgers.get(ledger_id)
+            await put(ledger_id, change(stored), current)
+        return await put(ledger_id, metadata, version, provided=provided)
+
+    ledgers.put = put_late  # type: ignore[method-assign]
+
+
+def spare_of(fleet: Fleet, writer: LedgerWriter, number: int = -1) -> BookieId:
+    """A bookie that is not in the writer's ensemble."""
+    return [bookie.id for bookie in fleet.bookies if bookie.id not in writer.metadata.last_segment.bookies][number]
+
+
+def moved(old: BookieId, new: BookieId) -> Callable[[LedgerMetadata], LedgerMetadata]:
+    """What a re-replication writes: `new` has the entries of `old` in the first segment."""
+    return lambda stored: stored.replaced(EntryId(0), old, new)
+
+
+@story(tell, zones="abcabc")
+async def test_an_ensemble_change_keeps_what_a_rereplication_wrote(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P20: else readers ask a bookie that has nothing, and the copies that were made are orphans."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        victim, old, _ = writer.metadata.last_segment.bookies
+        new = spare_of(fleet, writer)
+        overtaken(client, moved(old, new))
+
+        await fleet[str(victim)].stop()
+        await fleet.until(lambda: victim not in writer.metadata.last_segment.bookies, "the ensemble change")
+        await writer.append(b"late")
+
+        stored = await client.metadata(writer.id)
+        assert stored.segments[0].bookies[:2] == (victim, new)
+        assert stored.last_segment.first_entry == 1
+        assert stored.last_segment.bookies[1] == new
+        assert len(stored.segments) == 2
+
+
+@story(tell, zones="abcabc")
+async def test_a_close_keeps_what_a_rereplication_wrote(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P22."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        old, new = writer.metadata.last_segment.bookies[0], spare_of(fleet, writer)
+        overtaken(client, moved(old, new))
+
+        await writer.close()
+
+        stored = await client.metadata(writer.id)
+        assert (stored.state, stored.last_entry) == (LedgerState.CLOSED, 0)
+        assert stored.segments[0].bookies[0] == new
+
+
+def planted(fleet: Fleet, holders: Sequence[BookieId], ledger_id: LedgerId, entry_id: int) -> None:
+    """An entry that was sent to `holders` alone before its writer went."""
+    body = Digest(DigestType.CRC32C, b"").seal(ledger_id, EntryId(entry_id), entry_id - 1, 10, b"late")
+    for holder in holders:
+        fleet[str(holder)].entries[ledger_id, EntryId(entry_id)] = b"".join(body)
+
+
+@story(tell, zones="abcabc")
+async def test_a_recovery_that_is_overtaken_by_a_rereplication_keeps_what_it_wrote(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P33: and the ensemble of its own write-back."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await lost.create(ack_quorum=3)
+        for _ in range(3):
+            await writer.append(b"x")
+        victim, old, last = writer.metadata.last_segment.bookies
+        new = spare_of(fleet, writer)
+        planted(fleet, (victim, old, last), writer.id, 3)
+        fleet[str(victim)].script = lambda request: Status.EIO if isinstance(request, messages.AddRequest) else None
+        overtaken(client, moved(old, new), at=2)  # the first write says IN_RECOVERY
+
+        reader = await client.open(writer.id)
+
+        stored = await client.metadata(writer.id)
+        assert (reader.last_entry, stored.state) == (3, LedgerState.CLOSED)
+        assert stored.segments[0].bookies == (victim, new, last)
+        assert stored.last_segment.first_entry == 3
+        assert victim not in stored.last_segment.bookies
+        assert [3 in fleet[str(each)].ids(writer.id) for each in stored.last_segment.bookies] == [True] * 3
+
+
+@story(tell)
+async def test_a_recovery_adopts_the_end_that_another_one_wrote(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P33: two may choose differently where a bookie came back between their reads; one end stands."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await lost.create()
+        await writer.append_many([b"x"] * 3)
+        planted(fleet, writer.metadata.last_segment.bookies[1:], writer.id, 3)
+        overtaken(client, lambda stored: stored.closed(EntryId(2), 3), at=2)
+
+        reader = await client.open(writer.id)
+
+        assert (reader.is_closed, reader.last_entry, reader.metadata.length) == (True, 2, 3)
+        assert (await client.metadata(writer.id)).last_entry == 2

@@ -1,0 +1,150 @@
+"""The worker against model bookies that are like Java's: no lives, no lists (spec/metadata.md#M44, M48)."""
+
+import asyncio
+
+from bookie.base import errors
+from bookie.base.errors import Status
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.client import Client
+from bookie.client.repair.autorecovery import AutoRecovery
+from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
+from bookie.client.repair.marks import Marks
+from bookie.client.repair.membership import Membership
+from bookie.client.repair.replication_worker import ReplicationWorker
+from bookie.wire import messages
+from bookie.wire.messages import Request
+from client_support import MUTE, Fleet, tell
+from story_support import story
+
+ROOT = "/ledgers"
+
+
+def listless(request: Request) -> str | None:
+    """As an official bookie on DbLedgerStorage: a question for a list is never answered."""
+    return MUTE if isinstance(request, messages.ListEntriesRequest) else None
+
+
+def full(request: Request) -> Status | str | None:
+    return Status.EREADONLY if isinstance(request, messages.AddRequest) else listless(request)
+
+
+async def marked(fleet: Fleet, client: Client, *, lacks: range, count: int = 10) -> LedgerId:
+    """A closed ledger of `count` entries that b1 lacks some of, marked."""
+    async with await client.create() as writer:
+        await writer.append_many([b"entry %d" % number for number in range(count)])
+    await fleet.until(lambda: all(len(each.ids(writer.id)) == count for each in fleet.bookies), "every copy")
+    for bookie in fleet.bookies:
+        bookie.script = listless
+    for number in lacks:
+        del fleet["b1"].entries[writer.id, EntryId(number)]
+    marks = Marks(fleet.store, ROOT)
+    await marks.prepare()
+    await marks.mark(writer.id, [BookieId("b1")], 1)
+    return writer.id
+
+
+class Switch(AutoRecovery):
+    """The switch of a metadata store that once gives no answer."""
+
+    asked = 0
+    stumbles_at = 0
+
+    async def is_enabled(self) -> bool:
+        self.asked += 1
+        if self.asked == self.stumbles_at:
+            raise errors.OutcomeUnknown("the metadata store gave no answer")
+        return await super().is_enabled()
+
+
+def worker_of(client: Client, recovery: AutoRecovery | None = None) -> ReplicationWorker:
+    options, shared = AutoRecoveryOptions(), client.shared
+    recovery = recovery or AutoRecovery(shared.ledgers.store, shared.ledgers.root)
+    return ReplicationWorker(shared, recovery, Membership(shared, recovery, options), options)
+
+
+@story(tell)
+async def test_what_was_filled_in_place_is_forced_before_the_mark_goes(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        worker = worker_of(client)
+        fleet["b1"].requests.clear()
+
+        await worker.turn()
+
+        asked = fleet["b1"].requests
+        adds = [place for place, each in enumerate(asked) if isinstance(each, messages.AddRequest)]
+        forces = [place for place, each in enumerate(asked) if isinstance(each, messages.ForceRequest)]
+        assert len(adds) == 4, worker.blocked
+        assert forces, "it may acknowledge from memory"
+        assert forces[-1] > adds[-1]
+        assert fleet["b1"].ids(ledger_id) == list(range(10))
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is None
+        assert worker.counts.mended == 1
+
+
+@story(tell)
+async def test_an_entry_that_nobody_gives_stays_marked_with_its_reason_and_the_others_are_filled(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        for other in ("b0", "b2"):
+            del fleet[other].entries[ledger_id, EntryId(5)]
+            fleet[other].limbo.add(ledger_id)
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert "entry 5: no bookie gave a good copy" in worker.blocked[ledger_id]
+        assert fleet["b1"].ids(ledger_id) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is not None
+
+
+@story(tell)
+async def test_a_blocked_ledger_is_not_tried_again_before_its_pause_and_pauses_grow(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        fleet["b1"].script = full
+        worker = worker_of(client)
+        tries = []
+        for _ in range(60):
+            before = worker.counts.failures
+            await worker.turn()
+            tries.append(worker.counts.failures - before)
+            await fleet.machine.loop.sleep_ns(1_000_000_000)
+
+        assert ledger_id in worker.blocked
+        assert 2 <= sum(tries) <= 5  # after 5, 10, 20, ... seconds, not each second
+
+
+@story(tell)
+async def test_a_store_that_stumbles_between_two_ledgers_does_not_end_the_process(fleet: Fleet) -> None:
+    """One of many coroutines meets the error: a group of errors is none that `run` would wait out."""
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        worker = worker_of(client, switch := Switch(client.shared.ledgers.store, ROOT))
+        switch.stumbles_at = 2  # the turn asks first, then whoever takes its first ledger
+
+        running = asyncio.ensure_future(worker.run())
+        await fleet.machine.loop.sleep_ns(30_000_000_000)
+
+        assert not running.done(), running.exception()
+        running.cancel()
+        assert switch.asked > 2
+        assert fleet["b1"].ids(ledger_id) == list(range(10))
+
+
+@story(tell)
+async def test_what_nobody_gives_does_not_keep_what_comes_after_it_from_being_filled(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(200), count=200)
+        for other in ("b0", "b2"):
+            fleet[other].limbo.add(ledger_id)
+            for number in range(100):
+                del fleet[other].entries[ledger_id, EntryId(number)]
+        worker = worker_of(client)
+
+        for _ in range(4):
+            await worker.turn()
+            await fleet.machine.loop.sleep_ns(300_000_000_000)
+
+        assert fleet["b1"].ids(ledger_id) == list(range(100, 200)), worker.blocked
+        assert "no bookie gave a good copy" in worker.blocked[ledger_id]

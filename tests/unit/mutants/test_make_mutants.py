@@ -1,0 +1,92 @@
+"""`make mutants`: it tells killed, hung, survived and stale apart; and a few mutants of the list, those of the last
+commit first, are killed."""
+
+import dataclasses
+import subprocess
+
+import pytest
+
+import make_mutants
+import mutants_support
+from make_mutants import BROKEN, KILLED, NOT_APPLIED, SURVIVED, TIMED_OUT
+from mutants_support import ROOT, DoesNotApply, Mutant, mutants
+
+TOY = Mutant(
+    id="toy",
+    what="every entry waits for one acknowledgement more",
+    file="bookie/quorum/adds.py",
+    old="if acked.bit_count() >= quorum:",
+    new="if acked.bit_count() > quorum:",
+    rules=("P9",),
+    tests=("tests/unit/quorum/test_adds.py::test_an_entry_is_confirmed_exactly_at_its_ack_quorum",),
+)
+COUNT_MAX = 5
+USUAL = (
+    "lac-is-the-previous-id",
+    "covered-with-an-ack-quorum-unknown",
+    "recovery-overwrites-a-rereplication",
+    "unknown-denies",
+    "end-one-too-late",
+)
+
+
+def variant(name: str, **changes: object) -> Mutant:
+    return dataclasses.replace(TOY, id=name, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_each_outcome_is_told_by_its_name() -> None:
+    wait = "while quorum: pass\n            if acked.bit_count() > quorum:"
+    toys = {
+        KILLED: TOY,
+        SURVIVED: variant("survives", new="if acked.bit_count() >= quorum:  # as before"),
+        NOT_APPLIED: variant("stale", old="this never stood there"),
+        BROKEN: variant("broken", new="if acked.bit_count() >= = quorum:"),
+    }
+
+    found = {each.mutant.id: each for each in make_mutants.outcomes([*toys.values()], jobs=1, timeout_s=120)}
+    hung = list(make_mutants.outcomes([variant("hangs", new=wait)], jobs=1, timeout_s=10))
+
+    assert {word: found[toy.id].word for word, toy in toys.items()} == {word: word for word in toys}
+    assert [each.word for each in hung] == [TIMED_OUT]
+    assert found["survives"].green == TOY.tests
+    assert "stands 0 times" in found["stale"].why
+
+
+def test_the_checkout_is_never_changed_and_an_old_text_must_stand_once() -> None:
+    text = (ROOT / TOY.file).read_text(encoding="utf-8")
+
+    assert TOY.apply(text).count(TOY.new) == 1
+    with pytest.raises(DoesNotApply):
+        variant("twice", old="acked").apply(text)
+
+
+def test_a_choice_is_by_id_rule_file_or_folder_and_by_what_changed() -> None:
+    other = variant("other", rules=("B41",), file="bookie/storage/store.py")
+    both = [TOY, other]
+
+    assert mutants_support.selected(both, only=["P9"]) == [TOY]
+    assert mutants_support.selected(both, only=["other", "toy"]) == both
+    assert mutants_support.selected(both, only=["bookie/storage"]) == [other]
+    assert mutants_support.selected(both, files=["bookie/quorum/adds.py"]) == [TOY]
+    assert mutants_support.selected(both, files=["tests/unit/quorum/test_adds.py"]) == both
+    assert mutants_support.selected(both, only=["B41"], files=["bookie/quorum/adds.py"]) == []
+
+
+def of_the_last_commit() -> list[Mutant]:
+    """The first mutants of what the last commit changed; outside a checkout none."""
+    try:
+        return mutants_support.selected(mutants(), files=make_mutants.changed_since("HEAD~1"))
+    except subprocess.CalledProcessError:
+        return []
+
+
+@pytest.mark.slow
+def test_a_few_mutants_of_the_list_are_killed() -> None:
+    usual = [mutant for mutant in mutants() if mutant.id in USUAL]
+    chosen = list(dict.fromkeys([*of_the_last_commit(), *usual]))[:COUNT_MAX]
+
+    found = list(make_mutants.outcomes(chosen, jobs=1, timeout_s=300))
+
+    assert len(usual) == len(USUAL)
+    assert [each.facts() for each in found if each.word not in make_mutants.GOOD] == []

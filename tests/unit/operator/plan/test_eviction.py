@@ -1,0 +1,217 @@
+"""Who may be evicted from a drained node, and how large the disruption budget is (spec/operator.md#N1 to N3)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie.ports.admin import Member, State
+from bookie_operator.evidence.facts import BookieCase, Door, NodeFacts
+from bookie_operator.model.status import (
+    BookieClusterStatus,
+    EvictionStatus,
+    EvictionTurn,
+    RolloutStatus,
+    RolloutStep,
+)
+from bookie_operator.model.values import format_time
+from bookie_operator.plan import fleet
+from bookie_operator.plan.actions import Apply, FlushBookie, ResumeBookie
+from bookie_operator.plan.eviction import Eviction
+from bookie_operator.plan.observation import Leadership, Observation
+
+FIRST, SPARE = "ledgers-zone-a-0", "ledgers-zone-c-0"
+DOOR = Door("10.0.0.1:3184", "cluster-uid")
+READ_ONLY_FIRST = {"disruption": {"onDrain": "ReadOnlyFirst"}}
+LONG_AGO_MS = make.NOW_MS - 3_600_000
+
+
+def serving(case: BookieCase, drained: str = "") -> BookieCase:
+    assert case.pod is not None
+    member = Member(case.bookie_id, has_cookie=True, is_registered=True, is_writable=True)
+    node = NodeFacts(case.pod.node, "node-uid", drained=drained)
+    pod = replace(case.pod, ready_since_ms=LONG_AGO_MS)
+    return replace(case, pod=pod, member=member, nodes={node.name: node})
+
+
+def bookies(**changed: Any) -> tuple[BookieCase, ...]:
+    """Four that serve; the first on a node that is cordoned. `first`, `spare`: facts of their reports."""
+    first, *others = make.fleet()
+    every = [serving(first, "cordoned"), *(serving(one) for one in others)]
+    for place, name in ((0, "first"), (3, "spare")):
+        report = every[place].report
+        assert report is not None
+        facts = changed.get(name, {})
+        member = Member(report.bookie_id, True, True, is_writable=not facts.get("read_only", False))
+        every[place] = replace(every[place], report=replace(report, **facts), member=member)
+    return tuple(every)
+
+
+def turn(**changes: Any) -> EvictionTurn:
+    known = {"bookie": FIRST, "pod_uid": "pod-1", "node": "node-a", "begun_at": format_time(make.NOW_MS - 5_000)}
+    return EvictionTurn(**(known | changes))
+
+
+def seen(cases: tuple[BookieCase, ...] | None = None, **changes: Any) -> Observation:
+    spec = READ_ONLY_FIRST | changes.pop("spec", {})
+    status = BookieClusterStatus(observed_generation=1, instance_id="instance", **changes.pop("status", {}))
+    return make.observation(
+        bookies() if cases is None else cases,
+        status=status,
+        spec_changes=spec,
+        children=make.rolled_out(**spec),
+        **changes,
+    )
+
+
+def decided(seen: Observation) -> Eviction:
+    return fleet.decide(seen).eviction
+
+
+STORED = {"eviction": EvictionStatus(turn=turn())}
+REFUSING = {"first": {"state": State.READ_ONLY, "read_only": True, "has_turn": True}}
+
+
+def test_the_bookie_of_a_drained_node_gets_its_turn_and_flushes_before_anybody_may_evict_it() -> None:
+    found = decided(seen())
+
+    assert (found.max_unavailable, found.evictable) == (0, "")
+    assert found.action == FlushBookie(FIRST, "pod-1", DOOR, 7)
+    assert found.status is not None
+    assert found.status.turn is not None
+    assert (found.status.turn.bookie, found.status.turn.node, found.status.turn.is_open) == (FIRST, "node-a", False)
+
+
+def test_a_bookie_that_flushed_and_refuses_writes_is_outside_of_the_budget_alone() -> None:
+    plan = fleet.decide(seen(bookies(**REFUSING), status=STORED, flushed=frozenset({"pod-1"})))
+
+    (budget,) = [
+        one.manifest["spec"]
+        for one in plan.actions
+        if isinstance(one, Apply) and one.manifest["kind"] == "PodDisruptionBudget"
+    ]
+    assert plan.eviction.evictable == FIRST
+    assert plan.eviction.action == FlushBookie(FIRST, "pod-1", DOOR, 7), "or its turn would end by itself"
+    assert budget["maxUnavailable"] == 0
+    assert budget["selector"]["matchExpressions"] == [
+        {"key": "statefulset.kubernetes.io/pod-name", "operator": "NotIn", "values": [FIRST]}
+    ]
+    assert plan.rollout.action is None, "one turn at a time"
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        seen(bookies(**REFUSING), status=STORED),  # nobody of this process heard that it flushed
+        seen(status=STORED, flushed=frozenset({"pod-1"})),  # it takes writes (again)
+        seen(bookies(**REFUSING), status=STORED, flushed=frozenset({"another-pod"})),
+    ],
+)
+def test_without_proof_of_the_flush_it_flushes_again_and_stays_inside(situation: Observation) -> None:
+    found = decided(situation)
+
+    assert (found.evictable, found.max_unavailable) == ("", 0)
+    assert found.action == FlushBookie(FIRST, "pod-1", DOOR, 7)
+
+
+def test_where_nobody_could_take_its_writes_it_goes_on_writing_until_it_is_evicted() -> None:
+    found = decided(seen(spec={"quorum": {"ensembleSize": 4, "writeQuorum": 3, "ackQuorum": 2}}))
+
+    assert (found.evictable, found.action, found.max_unavailable) == (FIRST, None, 0)
+    assert found.status is not None
+    assert found.status.turn is not None, "its turn is stored all the same"
+
+
+def stepping() -> dict[str, Any]:
+    step = RolloutStep(bookie=SPARE, pod_uid="pod-ledgers-zone-c-0", begun_at=format_time(make.NOW_MS))
+    return {"rollout": RolloutStatus(inputs="new", desired=4, updated=3, step=step)}
+
+
+GATES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"spare": {"state": State.REPAIRING}}, {}, "is Limbo"),
+    ({"spare": {"state": State.READ_ONLY}}, {}, "is ReadOnly"),
+    ({"spare": {"directories_failed": ("/bookie/ledgers",)}}, {}, "cannot write"),
+    ({}, {"members_problem": "nobody answers"}, "nobody answers"),
+    ({}, {"leadership": Leadership("operator-1", 7, is_held=False)}, ""),
+    ({}, {"status": stepping()}, "it is the turn of ledgers-zone-c-0"),
+    ({"first": {"metadata_reachable": False}}, {}, "metadata store"),
+]
+
+
+@pytest.mark.parametrize(("reports", "facts", "word"), GATES[:4] + GATES[5:])
+def test_a_closed_gate_gives_nobody_a_turn_and_says_why(
+    reports: dict[str, Any], facts: dict[str, Any], word: str
+) -> None:
+    found = decided(seen(bookies(**reports), **facts))
+
+    assert (found.evictable, found.action, found.max_unavailable) == ("", None, 0)
+    assert found.status is not None
+    assert found.status.turn is None
+    assert found.status.waiting == (FIRST,)
+    assert word in (found.status.waiting_for or "")
+
+
+@pytest.mark.parametrize(("reports", "facts", "word"), GATES[:4])
+def test_a_gate_that_closes_takes_the_turn_back_and_the_bookie_writes_again(
+    reports: dict[str, Any], facts: dict[str, Any], word: str
+) -> None:
+    known = {"status": STORED, "flushed": frozenset({"pod-1"})}
+
+    found = decided(seen(bookies(**(REFUSING | reports)), **(known | facts)))
+
+    assert found.evictable == ""
+    assert found.action == ResumeBookie(FIRST, DOOR, 7)
+    assert found.status is not None
+    assert found.status.turn is not None, "until it is seen to take writes"
+
+
+def test_a_node_that_takes_pods_again_gives_the_turn_back() -> None:
+    first, *others = bookies(**REFUSING)
+    case = replace(first, nodes={"node-a": NodeFacts("node-a", "node-uid")})
+
+    found = decided(seen((case, *others), status=STORED, flushed=frozenset({"pod-1"})))
+
+    assert (found.evictable, found.action) == ("", ResumeBookie(FIRST, DOOR, 7))
+
+
+def test_a_bookie_that_was_read_only_before_stays_so() -> None:
+    stored = {"eviction": EvictionStatus(turn=turn(was_writable=False))}
+    first, *others = bookies(first={"state": State.READ_ONLY, "read_only": True})
+    case = replace(first, nodes={})
+
+    found = decided(seen((case, *others), status=stored))
+
+    assert (found.action, found.status) == (None, None)
+
+
+@pytest.mark.parametrize("change", [{"can_read_nodes": False}, {"spec": {"disruption": {"onDrain": "Restart"}}}])
+def test_without_nodes_to_look_at_the_budget_is_the_plain_one(change: dict[str, Any]) -> None:
+    found = decided(seen(**change))
+
+    assert (found.max_unavailable, found.evictable, found.action) == (1, "", None)
+
+
+@pytest.mark.parametrize(
+    ("reports", "status"),
+    [
+        ({"spare": {"state": State.REPAIRING}}, {}),
+        ({"spare": {"directories_failed": ("/bookie/ledgers",)}}, {}),
+        ({}, stepping()),
+    ],
+)
+def test_nobody_may_be_evicted_beside_a_bookie_that_must_not_be_counted_on(
+    reports: dict[str, Any], status: dict[str, Any]
+) -> None:
+    situation = seen(bookies(**reports), status=status, spec={"disruption": {"onDrain": "Restart"}})
+
+    assert decided(situation).max_unavailable == 0
+
+
+def test_a_turn_of_before_ends_with_read_only_first_only_when_the_bookie_writes_again() -> None:
+    restart = {"spec": {"disruption": {"onDrain": "Restart"}}, "status": STORED}
+
+    refusing, writing = decided(seen(bookies(**REFUSING), **restart)), decided(seen(**restart))
+
+    assert (refusing.action, refusing.max_unavailable) == (ResumeBookie(FIRST, DOOR, 7), 0)
+    assert (writing.action, writing.status, writing.max_unavailable) == (None, None, 1)

@@ -1,0 +1,182 @@
+"""A claim is deleted only with every proof at once (spec/operator.md#N4 to N6)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import operator_support as make
+from bookie.ports.admin import Member, State
+from bookie_operator.evidence.facts import BookieCase, NodeFacts, PersistentVolumeFacts
+from bookie_operator.model.status import (
+    BookieClusterStatus,
+    BookieStatus,
+    Departure,
+    HistoryEntry,
+    LeavingStatus,
+    LostNode,
+    Process,
+)
+from bookie_operator.model.values import format_time
+from bookie_operator.plan import fleet
+from bookie_operator.plan.actions import DeleteChild
+from bookie_operator.plan.observation import Leadership, Observation
+
+LOST = "ledgers-zone-a-0"
+LONG_AGO = format_time(make.NOW_MS - 3_600_000)
+REPLACE = {"repair": {"stabilization": "6s", "lostNode": {"policy": "Replace", "after": "30m"}}}
+ZONE = {"uid": "pod-2", "node": "", "is_ready": False, "phase": "Pending", "resource_version": "9"}
+
+
+def lost(*, on: tuple[str, ...] = ("ledgers", "index"), **changes: Any) -> BookieCase:
+    """The first bookie, its pod Pending; the disks of `on` are local, on a Node that was deleted."""
+    volumes = []
+    for volume in make.bookie_case().volumes:
+        assert volume.recorded is not None
+        recorded = volume.recorded.model_copy(update={"node": "node-a", "node_uid": "u", "hostname": "host-a"})
+        tied = PersistentVolumeFacts(volume.recorded.pv_name, volume.recorded.pv_uid, hostnames=("host-a",))
+        is_local = volume.name in on
+        volumes.append(
+            replace(
+                volume,
+                is_local_disk=is_local,
+                report=None,
+                recorded=recorded if is_local else volume.recorded,
+                pv=tied if is_local else volume.pv,
+            )
+        )
+    case = make.bookie_case(
+        volumes=tuple(volumes),
+        report=None,
+        pod=make.pod(**ZONE),
+        nodes={"node-a": None},
+        member=Member("data.ledgers.zone-a.0", has_cookie=True, is_registered=False),
+    )
+    return replace(case, **changes)
+
+
+def situation(case: BookieCase | None = None, others: tuple[BookieCase, ...] | None = None, **changes: Any) -> Any:
+    entry = {
+        "name": LOST,
+        "bookie_id": "data.ledgers.zone-a.0",
+        "pool": "zone-a",
+        "state": "Missing",
+        "verdict": "Unknown",
+        "reason": "NodeLost",
+        "since": LONG_AGO,
+        "incarnation": 1,
+        "has_lived": True,
+        "processes": changes.pop("processes", ()),
+        "leaving": changes.pop("leaving", None),
+        "lost_node": changes.pop("before", LostNode(node="node-a", since=LONG_AGO)),
+    }
+    status = BookieClusterStatus(
+        observed_generation=1,
+        instance_id="instance",
+        bookies=(BookieStatus(**entry),),
+        history=changes.pop("history", ()),
+    )
+    cases = (case if case is not None else lost(), *(make.fleet()[1:] if others is None else others))
+    spec = changes.pop("spec", REPLACE)
+    children = make.rolled_out(**spec)
+    return make.observation(cases, status=status, spec_changes=spec, children=children, **changes)
+
+
+def deleted(seen: Observation) -> list[str]:
+    return [f"{one.kind} {one.name} {one.uid}" for one in fleet.decide(seen).lost_nodes.actions]
+
+
+ALL = [
+    f"PersistentVolumeClaim ledgers-{LOST} claim-ledgers-1",
+    f"PersistentVolumeClaim index-{LOST} claim-index-1",
+    f"Pod {LOST} pod-2",
+]
+
+
+def test_with_every_proof_exactly_the_claims_of_that_node_go_and_then_the_pod() -> None:
+    plan = fleet.decide(situation())
+
+    assert deleted(situation()) == ALL, "the journal can follow, and stays"
+    assert plan.lost_nodes.told[LOST].decided_at == format_time(make.NOW_MS), "stored before the first deletion"
+    assert all(isinstance(one, DeleteChild) and one.resource_version for one in plan.lost_nodes.actions[2:])
+
+
+@pytest.mark.parametrize("state", [one for one in Departure if one.is_near_its_end or one.is_gone])
+def test_the_claims_of_a_bookie_that_was_proven_empty_stay_as_retention_says(state: Departure) -> None:
+    leaving = LeavingStatus(state=state, since=LONG_AGO)
+
+    assert deleted(situation(lost(is_leaving=True), leaving=leaving)) == []
+
+
+def with_volume(**changes: Any) -> BookieCase:
+    case = lost()
+    return replace(case, volumes=(case.volumes[0], replace(case.volumes[1], **changes), case.volumes[2]))
+
+
+def other(**report: Any) -> tuple[BookieCase, ...]:
+    first, *rest = make.fleet()[1:]
+    return (replace(first, report=replace(first.report, **report)), *rest)  # type: ignore[type-var]
+
+
+def brake() -> HistoryEntry:
+    return HistoryEntry(
+        grant_id="g", bookie="b", incarnation=2, profile="Full", granted_at=format_time(make.NOW_MS - 1_000)
+    )
+
+
+PV = PersistentVolumeFacts("pv-ledgers-1", "pv-uid-ledgers-1", hostnames=("host-a",))
+GONE = Process(pod_uid="pod-1", node="node-c", node_uid="u", gone_since=LONG_AGO)
+DOUBTS: dict[str, dict[str, Any]] = {
+    "policy": {"spec": {"repair": {"stabilization": "6s", "lostNode": {"policy": "Wait"}}}},
+    "timer": {"before": LostNode(node="node-a", since=format_time(make.NOW_MS - 60_000))},
+    "another node's timer": {"before": LostNode(node="node-x", since=LONG_AGO)},
+    "node is there": {"case": lost(nodes={"node-a": NodeFacts("node-a", "u", is_ready=False)})},
+    "node came back": {"case": lost(nodes={"node-a": NodeFacts("node-a", "another")})},
+    "node unread": {"case": lost(nodes={})},
+    "tainted and ready": {"case": lost(nodes={"node-a": NodeFacts("node-a", "u", is_out_of_service=True)})},
+    "pod has a node": {"case": lost(pod=make.pod(**(ZONE | {"node": "node-b"})))},
+    "old process": {"processes": (GONE,)},
+    "unknown processes": {"processes": None},
+    "registered": {"case": lost(member=Member("data.ledgers.zone-a.0", has_cookie=True, is_registered=True))},
+    "members": {"members_problem": "nobody answers"},
+    "volume unread": {"case": with_volume(pv=None)},
+    "another volume": {"case": with_volume(pv=replace(PV, uid="x"))},
+    "volume anywhere": {"case": with_volume(pv=replace(PV, hostnames=()))},
+    "volume on another host": {"case": with_volume(pv=replace(PV, hostnames=("host-a", "host-b")))},
+    "another is empty": {"others": other(state=State.WAITING_GRANT)},
+    "another is in limbo": {"others": other(state=State.REPAIRING)},
+    "another store": {"others": other(instance_id="x")},
+    "brake": {"history": (brake(),), "spec": {"repair": REPLACE["repair"] | {"maxPerDay": 1}}},
+    "lease": {"leadership": Leadership("operator-1", 7, is_held=False)},
+    "paused": {"spec": REPLACE | {"lifecycle": {"paused": True, "terminationGrace": "2m"}}},
+    "ack quorum": {"spec": REPLACE | {"quorum": {"ensembleSize": 3, "writeQuorum": 3, "ackQuorum": 1}}},
+    "no orphan": {"case": lost(is_desired=False)},
+}
+
+
+@given(st.sets(st.sampled_from(sorted(DOUBTS)), max_size=4))
+def test_no_claim_is_deleted_while_one_proof_is_missing(doubts: set[str]) -> None:
+    changes: dict[str, Any] = {}
+    for doubt in sorted(doubts):
+        changes |= {key: value for key, value in DOUBTS[doubt].items() if key not in changes}
+
+    assert (deleted(situation(**changes)) == ALL) is not bool(doubts)
+    assert deleted(situation(**changes)) in (ALL, [])
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_each_proof_counts_alone(doubt: str) -> None:
+    assert deleted(situation(**DOUBTS[doubt])) == []
+
+
+def test_the_pod_of_a_decision_that_was_not_finished_goes_too() -> None:
+    """The operator died after the claims; the pod took the new ones, which are younger, and is held."""
+    before = LostNode(node="node-a", since=LONG_AGO, claims=(f"ledgers-{LOST}",), decided_at=LONG_AGO, pod_uid="pod-2")
+    case = with_volume(claim=None, pv=None)
+    alone = replace(case, volumes=(case.volumes[0], case.volumes[1]), nodes={"node-a": NodeFacts("node-a", "back")})
+
+    assert deleted(situation(alone, before=before)) == [ALL[2]]
+    assert deleted(situation(alone, before=before.model_copy(update={"pod_uid": "another"}))) == []
+    assert deleted(situation(alone, before=before.model_copy(update={"decided_at": None}))) == []

@@ -1,0 +1,281 @@
+"""Operations: whose turn it is, what is told of each, and that nothing is done twice."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import operator_support as make
+from bookie.ports.admin import Member, State
+from bookie_operator.evidence.facts import BookieCase
+from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationStatus
+from bookie_operator.model.status import BookieClusterStatus, BookieStatus, RolloutStatus, RolloutStep
+from bookie_operator.model.values import format_time
+from bookie_operator.plan import fleet, operations
+from bookie_operator.plan.actions import ResumeBookie, StopBookie
+from bookie_operator.plan.fleet import FleetPlan
+from bookie_operator.plan.observation import Observation
+
+FIRST, SECOND, LAST = "ledgers-zone-a-0", "ledgers-zone-a-1", "ledgers-zone-c-0"
+LONG_AGO_MS = make.NOW_MS - 3_600_000
+
+
+def serving(case: BookieCase, **pod: Any) -> BookieCase:
+    """`case`, registered, ready for long, of the newest revision."""
+    assert case.pod is not None
+    known = {"ready_since_ms": LONG_AGO_MS, "created_ms": LONG_AGO_MS, "resource_version": "5"}
+    member = Member(case.bookie_id, has_cookie=True, is_registered=True, is_writable=True)
+    return replace(case, pod=replace(case.pod, **(known | pod)), member=member)
+
+
+def bookies(**changed: BookieCase) -> tuple[BookieCase, ...]:
+    return tuple(changed.get(one.name.replace("-", "_"), serving(one)) for one in make.fleet())
+
+
+def younger(name: str, **changes: Any) -> dict[str, BookieCase]:
+    """The bookie after its pod was made anew."""
+    found = next(one for one in make.fleet() if one.name == name)
+    pod = {"created_ms": make.NOW_MS - 50_000, "uid": "pod-new", "ready_since_ms": make.NOW_MS - 40_000}
+    assert found.report is not None
+    return {
+        name.replace("-", "_"): replace(
+            serving(found, **(pod | changes)), report=replace(found.report, pod_uid="pod-new")
+        )
+    }
+
+
+def plan(*found: BookieOperation, cases: tuple[BookieCase, ...] | None = None, **changes: Any) -> FleetPlan:
+    return fleet.decide(seen(*found, cases=cases, **changes))
+
+
+def seen(
+    *found: BookieOperation,
+    cases: tuple[BookieCase, ...] | None = None,
+    spec: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Observation:
+    wanted = {"rollout": {"strategy": "Manual", "soakSeconds": 10}} | (spec or {})
+    return make.observation(
+        bookies() if cases is None else cases,
+        status=BookieClusterStatus(observed_generation=1, instance_id="instance", **(status or {})),
+        spec_changes=wanted,
+        children=make.rolled_out(**wanted),
+        operations=found,
+        **changes,
+    )
+
+
+def said(found: FleetPlan) -> list[tuple[str, str]]:
+    return [(one.operation.name, one.status.phase.value if one.status.phase else "") for one in found.operations]
+
+
+def only(found: FleetPlan) -> tuple[OperationPhase | None, str]:
+    (one,) = found.operations
+    return one.status.phase, one.status.message
+
+
+def turn(**changes: Any) -> dict[str, Any]:
+    known = {"bookie": FIRST, "pod_uid": "pod-1", "begun_at": format_time(make.NOW_MS - 5_000)}
+    return {"rollout": RolloutStatus(inputs="x", desired=4, updated=4, step=RolloutStep(**(known | changes)))}
+
+
+def test_a_restart_stops_the_newest_pod_too_and_where_a_person_ends_the_pods() -> None:
+    found = plan(make.operation())
+
+    assert isinstance(found.rollout.action, StopBookie)
+    assert (found.rollout.action.bookie, found.rollout.action.may_delete) == (FIRST, False)
+    assert only(found)[0] is OperationPhase.RUNNING
+    assert (found.rollout.status.updated, found.rollout.waiting, found.rollout.halted) == (4, (), "")
+
+
+def test_without_an_operation_nobody_is_stopped() -> None:
+    assert plan().rollout.action is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"spec": {"lifecycle": {"paused": True, "terminationGrace": "2m"}}}, "lifecycle.paused"),
+        ({"spec": {"rollout": {"strategy": "Manual", "paused": True}}}, "rollout.paused"),
+        ({"members_problem": "nobody answers"}, "nobody answers"),
+        ({"cases": bookies(ledgers_zone_c_0=replace(serving(make.sibling("zone-c", 0)), report=None))}, f"{LAST} is"),
+    ],
+)
+def test_a_restart_waits_for_every_gate_of_the_roll_out_and_says_for_which(changes: dict[str, Any], word: str) -> None:
+    found = plan(make.operation(), **changes)
+
+    assert found.rollout.action is None
+    assert only(found)[0] is OperationPhase.QUEUED
+    assert word in only(found)[1]
+
+
+def test_a_restart_is_done_when_the_pod_is_younger_and_in_service() -> None:
+    found = plan(make.operation(), cases=bookies(**younger(FIRST)))
+
+    assert found.rollout.action is None
+    assert only(found)[0] is OperationPhase.COMPLETE
+    assert "pod-new" in only(found)[1]
+
+
+def test_a_restart_goes_on_until_the_new_pod_serves() -> None:
+    new = younger(FIRST, is_ready=False, ready_since_ms=None)
+    found = plan(make.operation(), cases=bookies(**new), status=turn())
+
+    assert found.rollout.action is None
+    assert only(found) == (OperationPhase.RUNNING, f"the kubelet does not call {FIRST} ready")
+
+
+def test_a_restart_whose_status_was_lost_stops_nobody_twice() -> None:
+    done = replace(make.operation(), status=OperationStatus())
+
+    found = plan(done, cases=bookies(**younger(FIRST)))
+
+    assert found.rollout.action is None
+
+
+def test_what_is_over_is_never_looked_at_again() -> None:
+    for phase in (one for one in OperationPhase if one.is_final):
+        found = plan(make.operation(status=OperationStatus(phase=phase)))
+
+        assert found.operations == ()
+        assert found.rollout.action is None
+
+
+def test_a_restart_that_is_withdrawn_in_its_turn_lets_the_bookie_write_again() -> None:
+    flushed = serving(make.bookie_case(report=make.report(read_only=True, state=State.READ_ONLY, has_turn=True)))
+
+    found = plan(cases=bookies(ledgers_zone_a_0=flushed), status=turn())
+
+    assert isinstance(found.rollout.action, ResumeBookie)
+
+
+def test_a_restart_that_waits_does_not_keep_a_broken_pod_from_its_correction() -> None:
+    """The first does not come back from a bad revision; the spec was corrected; somebody wants the last restarted."""
+    broken = make.pod(
+        is_ready=False,
+        created_ms=LONG_AGO_MS,
+        phase="Pending",
+        problem="ImagePullBackOff: no",
+        revision="rev-0",
+        inputs="v1-older",
+        resource_version="5",
+    )
+    down = replace(make.bookie_case(pod=broken, report=None), member=Member("data.ledgers.zone-a.0", True, False))
+    wanted = {"rollout": {"strategy": "Automatic", "soakSeconds": 10}}
+
+    away = BookieStatus(
+        name=FIRST,
+        bookie_id="data.ledgers.zone-a.0",
+        pool="zone-a",
+        state="Missing",
+        verdict="Unknown",
+        reason="PodNotRunning",
+        since=format_time(LONG_AGO_MS),
+        away_since=format_time(LONG_AGO_MS),
+    )
+
+    found = plan(
+        make.operation(bookie=LAST), cases=bookies(ledgers_zone_a_0=down), spec=wanted, status={"bookies": (away,)}
+    )
+
+    assert isinstance(found.rollout.action, StopBookie)
+    assert found.rollout.action.bookie == FIRST
+    assert only(found)[0] is OperationPhase.QUEUED
+
+
+def test_an_operation_about_nobody_fails_and_names_who_there_is() -> None:
+    phase, text = only(plan(make.operation(bookie="ledgers-zone-a-7")))
+
+    assert phase is OperationPhase.FAILED
+    assert "ledgers-zone-a-7" in text
+    assert LAST in text
+
+
+def test_an_operation_that_is_older_than_its_cluster_fails() -> None:
+    looked = seen(make.operation())
+    looked = replace(looked, cluster=replace(looked.cluster, created_ms=make.NOW_MS - 1_000))
+
+    found = fleet.decide(looked)
+
+    assert only(found)[0] is OperationPhase.FAILED
+    assert found.rollout.action is None
+
+
+def test_an_operation_that_has_not_begun_in_time_expires_and_one_that_has_goes_on() -> None:
+    late = make.operation(created_ms=make.NOW_MS - 48 * 3_600_000)
+    begun = replace(late, status=OperationStatus(phase=OperationPhase.RUNNING, started_at=format_time(LONG_AGO_MS)))
+    old = bookies(**{FIRST.replace("-", "_"): serving(make.bookie_case(), created_ms=make.NOW_MS - 72 * 3_600_000)})
+
+    assert only(plan(late, cases=old))[0] is OperationPhase.EXPIRED
+    assert plan(late, cases=old).rollout.action is None
+    assert only(plan(begun, cases=old))[0] is OperationPhase.RUNNING
+
+
+def test_a_spec_that_cannot_be_used_fails_with_its_sentence() -> None:
+    found = plan(replace(make.operation(), spec=None, problem="spec.type: unheard of"))
+
+    assert only(found) == (OperationPhase.FAILED, "spec.type: unheard of")
+
+
+def test_the_oldest_operation_has_its_turn_and_the_others_name_it() -> None:
+    first = make.operation(name="b", created_ms=make.NOW_MS - 2_000, bookie=SECOND)
+    second = make.operation(name="a", created_ms=make.NOW_MS - 1_000)
+
+    found = plan(second, first)
+
+    assert said(found) == [("b", "Running"), ("a", "Queued")]
+    assert found.operations[1].status.message.startswith("b comes first")
+    assert isinstance(found.rollout.action, StopBookie)
+    assert found.rollout.action.bookie == SECOND
+
+
+def test_operations_without_a_cluster_wait_and_expire() -> None:
+    late = make.operation(name="late", created_ms=make.NOW_MS - 48 * 3_600_000)
+    over = make.operation(name="over", status=OperationStatus(phase=OperationPhase.COMPLETE))
+
+    found = operations.without_cluster([make.operation(), late, over], "there is no such cluster", make.NOW_MS)
+
+    assert [one.status.phase for one in found] == [OperationPhase.QUEUED, OperationPhase.EXPIRED]
+    assert found[0].status.message == "there is no such cluster"
+
+
+def test_a_status_that_is_stored_is_not_written_again() -> None:
+    (first,) = plan(make.operation()).operations
+
+    (again,) = plan(replace(make.operation(), status=first.status)).operations
+
+    assert not first.is_stored
+    assert again.is_stored
+
+
+ANY = st.builds(
+    make.operation,
+    name=st.sampled_from(["a", "b", "c", "d", "e"]),
+    bookie=st.sampled_from([FIRST, SECOND, LAST, "nobody"]),
+    created_ms=st.integers(make.NOW_MS - 30 * 3_600_000, make.NOW_MS),
+    status=st.sampled_from([OperationStatus(), *(OperationStatus(phase=one) for one in OperationPhase)]),
+)
+
+
+@given(st.lists(ANY, max_size=5, unique_by=lambda one: one.name))
+def test_at_most_one_bookie_is_stopped_and_only_for_the_oldest_that_may(found: list[BookieOperation]) -> None:
+    decided = plan(*found)
+
+    running = [one for one in decided.operations if one.status.phase is OperationPhase.RUNNING]
+    assert len(running) <= 1
+    for one in running:
+        waiting = [other for other in decided.operations if other.status.phase is OperationPhase.QUEUED]
+        assert all(one.operation.created_ms <= other.operation.created_ms for other in waiting)
+    assert not any(one.operation.is_over for one in decided.operations)
+    if isinstance(decided.rollout.action, StopBookie):
+        assert [one.operation.spec.target.bookie for one in running if one.operation.spec] == [
+            decided.rollout.action.bookie
+        ]
+
+
+@given(st.lists(ANY, max_size=5, unique_by=lambda one: one.name))
+def test_the_order_in_which_they_are_listed_decides_nothing(found: list[BookieOperation]) -> None:
+    assert plan(*found).operations == plan(*reversed(found)).operations

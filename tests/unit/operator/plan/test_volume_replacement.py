@@ -1,0 +1,195 @@
+"""One volume goes only with every gate open (spec/operator.md#U13)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie.ports.admin import Member, State
+from bookie_operator.evidence.facts import BookieCase, ClaimMarks
+from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationStatus
+from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Departure, HistoryEntry, LeavingStatus
+from bookie_operator.model.values import format_time
+from bookie_operator.plan import fleet
+from bookie_operator.plan.actions import StopBookie
+from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.operations import Told
+
+A, B = "ledgers-zone-a-0", "ledgers-zone-a-1"
+LONG_AGO_MS, ASKED_MS = make.NOW_MS - 3_600_000, make.NOW_MS - 1_000
+LONG_AGO = format_time(LONG_AGO_MS)
+SPEC = {"rollout": {"strategy": "Manual", "soakSeconds": 10}}
+
+
+def ready(case: BookieCase, **report: Any) -> BookieCase:
+    """`case`, registered and ready for long."""
+    assert case.pod is not None
+    assert case.report is not None
+    said = replace(case.report, **({"capabilities": ("turn", "aside")} | report))
+    pod = replace(case.pod, ready_since_ms=LONG_AGO_MS, created_ms=LONG_AGO_MS, resource_version="5")
+    member = Member(case.bookie_id, True, is_registered=True, is_writable=said.state is State.SERVING)
+    return replace(case, pod=pod, report=said, member=member)
+
+
+def asks(volume: str = "ledgers", **status: Any) -> BookieOperation:
+    target = {"bookie": A, "volume": volume}
+    known = OperationStatus(**status)
+    return make.operation("disk", type="ReplaceVolume", target=target, created_ms=ASKED_MS, status=known)
+
+
+def situation(
+    first: BookieCase | None = None,
+    *,
+    operation: BookieOperation | None = None,
+    status: BookieClusterStatus | None = None,
+    **spec: Any,
+) -> Observation:
+    return make.observation(
+        (first or ready(make.bookie_case()), *(ready(one) for one in make.fleet()[1:])),
+        status=status or BookieClusterStatus(observed_generation=1, instance_id="instance"),
+        spec_changes=SPEC | spec,
+        children=make.rolled_out(**(SPEC | spec)),
+        operations=(operation or asks(),),
+    )
+
+
+def failed(case: BookieCase) -> BookieCase:
+    """Its ledger volume takes no writes."""
+    assert case.report is not None
+    path = next(volume.path for volume in case.report.volumes if volume.name == "ledgers")
+    return ready(case, state=State.READ_ONLY, directories_failed=(f"{path}/current",), quarantined_count=2)
+
+
+def with_claim(**changes: Any) -> BookieCase:
+    """The first bookie, the claim of whose ledger volume is otherwise."""
+    case = ready(make.bookie_case())
+    volumes = []
+    for one in case.volumes:
+        assert one.claim is not None
+        volumes.append(replace(one, claim=replace(one.claim, **changes)) if one.name == "ledgers" else one)
+    return replace(case, volumes=tuple(volumes))
+
+
+def told(seen: Observation) -> Told:
+    (found,) = fleet.decide(seen).operations
+    return found
+
+
+def test_with_every_gate_open_it_has_its_turn_and_flushes_first() -> None:
+    action = fleet.decide(situation()).rollout.action
+
+    assert isinstance(action, StopBookie)
+    assert (action.bookie, action.may_delete, action.claim) == (A, False, None)
+    assert told(situation()).status.claims == ("claim-ledgers-1",)
+
+
+def test_a_volume_that_takes_no_writes_goes_without_a_flush() -> None:
+    action = fleet.decide(situation(failed(with_claim(resource_version="8")))).rollout.action
+
+    assert isinstance(action, StopBookie)
+    assert action.claim is not None
+    assert (action.door, action.claim.kind, action.claim.uid) == (None, "PersistentVolumeClaim", "claim-ledgers-1")
+    assert action.claim.resource_version == "8"
+
+
+ENTRY = {
+    "name": A,
+    "bookie_id": "data.ledgers.zone-a.0",
+    "pool": "zone-a",
+    "state": "Serving",
+    "verdict": "Healthy",
+    "reason": "Serving",
+    "since": LONG_AGO,
+    "incarnation": 1,
+    "has_lived": True,
+}
+LOSSES = tuple(
+    HistoryEntry(
+        bookie=B if number else "b",
+        grant_id="g",
+        profile="Partial",
+        incarnation=2 + number,
+        granted_at=LONG_AGO,
+        result="Healed",
+    )
+    for number in range(9)
+)
+
+BRAKE = {"stabilization": "6s", "maxPerDay": 20, "maxPerDayPerZone": 1}
+MARKS = ClaimMarks(1, claim_uid="another")
+
+
+def known(**changes: Any) -> BookieClusterStatus:
+    return BookieClusterStatus(
+        observed_generation=1,
+        instance_id="instance",
+        bookies=(BookieStatus(**ENTRY, **changes),),
+        history=LOSSES if not changes else (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (situation(quorum={"ensembleSize": 3, "writeQuorum": 3, "ackQuorum": 1}), "the ack quorum is 1"),
+        (situation(with_claim(uid="another")), "not the one that was proven"),
+        (situation(with_claim(marks=None)), "not the one that was proven"),
+        (situation(status=known()), "regenerations in 24 h"),
+        (situation(status=known(), repair=BRAKE), "spec.repair.maxPerDayPerZone is 1"),
+        (situation(with_claim(uid="another", marks=MARKS)), "not the one that was proven"),
+        (situation(replace(ready(make.bookie_case()), report=None)), "must serve"),
+        (situation(lifecycle={"paused": True}), "paused"),
+        (
+            situation(status=known(leaving=LeavingStatus(state=Departure.DRAINING, since=LONG_AGO))),
+            "leaves, or comes back",
+        ),
+    ],
+)
+def test_while_one_gate_is_closed_it_waits_and_says_why(seen: Observation, words: str) -> None:
+    plan = fleet.decide(seen)
+
+    assert plan.rollout.action is None
+    (found,) = plan.operations
+    assert found.status.phase is OperationPhase.QUEUED
+    assert words in found.status.message
+
+
+def test_a_bookie_in_another_metadata_store_serves_copies_of_nobody() -> None:
+    first, second, *rest = [ready(one) for one in make.fleet()]
+    assert second.report is not None
+    elsewhere = replace(second, report=replace(second.report, instance_id="another"))
+
+    seen = replace(situation(), bookies=(first, elsewhere, *rest))
+
+    assert f"{second.name} is not known to be in metadata store" in told(seen).status.message
+
+
+@pytest.mark.parametrize(
+    ("created_ms", "claims", "is_asked"),
+    [
+        (ASKED_MS, (), True),
+        (ASKED_MS + 1_000, (), False),  # new already, though the status was lost
+        (ASKED_MS - 1_000, ("claim-ledgers-1",), True),
+        (ASKED_MS - 1_000, ("older",), False),  # by a clock that goes after
+    ],
+)
+def test_a_claim_is_replaced_once(created_ms: int, claims: "tuple[str, ...]", is_asked: bool) -> None:
+    seen = situation(with_claim(created_ms=created_ms), operation=asks(claims=claims))
+
+    assert isinstance(fleet.decide(seen).rollout.action, StopBookie) is is_asked
+    assert (told(seen).status.phase is OperationPhase.COMPLETE) is not is_asked
+
+
+def test_a_claim_that_is_being_deleted_is_not_deleted_again() -> None:
+    action = fleet.decide(situation(failed(with_claim(is_terminating=True)))).rollout.action
+
+    assert isinstance(action, StopBookie)
+    assert (action.door, action.claim) == (None, None)
+
+
+def test_a_volume_that_the_bookie_does_not_have_is_told_with_those_that_it_has() -> None:
+    status = told(situation(operation=asks("ledger"))).status
+
+    assert status.phase is OperationPhase.FAILED
+    assert "it has journal, ledgers, index" in status.message

@@ -1,0 +1,119 @@
+"""`kubectl bookies` over recorded answers of kubectl: what it prints, how it exits, what its report keeps to itself."""
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import operator_support as make
+from bookie.ports.admin import State, Verdict
+from bookie_operator import plugin
+from bookie_operator.plugin import KubectlFailed
+
+
+def held() -> dict[str, Any]:
+    return make.stored(make.fleet(make.bookie_case(report=make.report(state=State.HELD, verdict=Verdict.FOREIGN))))
+
+
+def answers(*manifests: dict[str, Any], **more: str) -> Callable[..., str]:
+    """A kubectl that knows these clusters, and `more` by its verb."""
+
+    def run(*words: str) -> str:
+        asked = [word for word in words if not word.startswith("-")]
+        if "BookieCluster" in asked and asked[-1] == "BookieCluster":
+            return json.dumps({"items": list(manifests)})
+        if "BookieCluster" in asked:
+            return json.dumps(manifests[0])
+        for verb, text in more.items():
+            if verb in asked or verb in " ".join(asked):
+                return text
+        raise KubectlFailed(f"the server does not know {' '.join(words)}")
+
+    return run
+
+
+def test_a_fleet_in_order_is_a_line_a_bookie_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    code = plugin.main(["status"], answers(make.stored()))
+
+    printed = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert [line.split()[0] for line in printed[2:]] == [case.name for case in make.fleet()]
+    assert printed[1].split()[:3] == ["BOOKIE", "STATE", "CONCLUSION"]
+
+
+def test_what_is_not_well_is_told_with_its_reason_and_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    code = plugin.main(["status", "ledgers"], answers(held()))
+
+    printed = capsys.readouterr().out
+    assert code == 3
+    assert "Stalled=True BookieHeld: " in printed
+    assert "UpToDate=" not in printed
+
+
+def test_a_status_of_an_older_generation_is_not_taken_for_the_present(capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = make.stored()
+    manifest["metadata"]["generation"] += 1
+
+    assert plugin.main(["status"], answers(manifest)) == 3
+    assert "has not seen generation" in capsys.readouterr().out
+
+
+def test_why_names_what_stalls_and_nothing_when_nothing_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert plugin.main(["why"], answers(held())) == 3
+    assert capsys.readouterr().out.startswith("stalled, BookieHeld: ")
+    assert plugin.main(["why"], answers(make.stored())) == 0
+    assert capsys.readouterr().out == "nothing waits\n"
+
+
+def test_of_several_clusters_one_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert plugin.main(["status"], answers(make.stored(), make.stored())) == 1
+    assert "name the BookieCluster: there are ledgers, ledgers" in capsys.readouterr().err
+
+
+def test_kubectls_own_words_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(*_: str) -> str:
+        raise KubectlFailed("Error from server (Forbidden): no")
+
+    assert plugin.main(["status"], refuse) == 1
+    assert "Forbidden" in capsys.readouterr().err
+
+
+def test_history_is_a_table_or_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert plugin.main(["history"], answers(make.stored())) == 0
+    assert capsys.readouterr().out == "no regeneration is remembered\n"
+
+
+def test_a_report_has_logs_and_objects_and_no_value_of_an_environment_variable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = "a password that somebody put into the environment"
+    pod = {"kind": "Pod", "spec": {"containers": [{"env": [{"name": "PASSWORD", "value": secret}]}]}}
+    note = {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": secret}}
+    listed = json.dumps({"items": [pod, {"kind": "Service", "metadata": note}]})
+    path = tmp_path / "report.tar.gz"
+
+    code = plugin.main(
+        ["report", "ledgers", "-o", str(path)],
+        answers(make.stored(), statefulsets=listed, logs="a line of the log\n", events="{}", version="{}"),
+    )
+
+    assert code == 0
+    with tarfile.open(path) as archive:
+        texts = {one.name: archive.extractfile(one).read().decode() for one in archive}  # type: ignore[union-attr]
+    assert texts["ledgers/logs/ledgers-zone-a-0.log"] == "a line of the log\n"
+    assert "PASSWORD" in texts["ledgers/objects.json"]
+    assert "the server does not know" in texts["ledgers/record.json"], "a hole says why it is one"
+    assert not [name for name, text in texts.items() if secret in text]
+    assert str(path) in capsys.readouterr().out
+
+
+def test_a_report_never_writes_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "report.tar.gz"
+    path.write_text("somebody's")
+
+    assert plugin.main(["report", "-o", str(path)], answers(make.stored())) == 1
+    assert path.read_text() == "somebody's"
+    assert "exists" in capsys.readouterr().err

@@ -1,0 +1,64 @@
+"""Who may be given up, and what counts then as a denial (spec/metadata.md#M49)."""
+
+import dataclasses
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.errors import Answer, BookieError
+from bookie.base.ids import BookieId
+from bookie.quorum import given_up
+from bookie.quorum.given_up import GivenUp, Hearing
+
+A, B, C = (BookieId(f"{name}:1") for name in "abc")
+DOUBT = errors.UnknownLedgerState("may have lost it")
+SILENT = errors.RequestTimedOut("no answer")
+EMPTIED = Hearing(A, is_named=True, is_registered=True, remains="its cookie", has_begun_anew=True, answer=DOUBT)
+
+
+def why_not(after_crash: bool = False, **changes: object) -> str:
+    return given_up.why_not(dataclasses.replace(EMPTIED, **changes), after_crash=after_crash)  # type: ignore[arg-type]
+
+
+def test_an_emptied_bookie_that_says_so_may_be_given_up_and_one_without_any_identity() -> None:
+    assert why_not() == ""
+    assert why_not(is_registered=False, remains="", answer=None) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"is_named": False}, "nothing to give up"),
+        ({"is_registered": False}, "its cookie stands: its disks may be whole"),
+        ({"is_registered": False, "remains": "the record of its lives"}, "the record of its lives stands"),
+        ({"answer": None}, "answers for this ledger"),
+        ({"answer": errors.NoSuchLedger("no")}, "answers for this ledger"),
+        ({"answer": SILENT}, "may still answer"),
+        ({"has_begun_anew": False}, "may be on a disk of it that has failed"),
+    ],
+)
+def test_whoever_might_still_answer_is_not_given_up(changes: dict[str, object], reason: str) -> None:
+    assert reason in why_not(**changes)
+
+
+def test_a_person_may_say_that_it_lost_them_in_a_crash() -> None:
+    assert why_not(after_crash=True, has_begun_anew=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("bookie", "error", "counts_as"),
+    [
+        (A, DOUBT, Answer.NEGATIVE),
+        (A, SILENT, Answer.UNKNOWN),
+        (A, errors.DigestMismatch("bad"), Answer.UNKNOWN),
+        (B, SILENT, Answer.NEGATIVE),
+        (C, DOUBT, Answer.UNKNOWN),
+        (C, errors.NoSuchEntry("no"), Answer.NEGATIVE),
+    ],
+)
+def test_only_the_doubt_of_named_bookies_counts_as_no_and_silence_only_of_the_gone(
+    bookie: BookieId, error: BookieError, counts_as: Answer
+) -> None:
+    accepted = GivenUp(in_doubt=frozenset({A}), gone=frozenset({B}))
+
+    assert accepted.judged(bookie, error).answer is counts_as

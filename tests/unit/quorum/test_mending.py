@@ -1,0 +1,175 @@
+"""What a ledger needs so that every named bookie holds its share (spec/metadata.md#M44, M46, M47); when who looks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bookie.base.ids import BookieId, EntryId
+from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.quorum import absences, mending
+from bookie.quorum.absences import Absences
+from bookie.quorum.audits import Audit, AuditTimes
+from bookie.quorum.mending import Holding, Shortage, Standing
+
+A, B, C, D = (BookieId(f"{name}:1") for name in "abcd")
+PRESENT, AWAY, LOST = Standing.PRESENT, Standing.AWAY, Standing.LOST
+ALL = Holding([(0, 0, 100, 0)])
+
+
+def ledger(size: int = 3, write: int = 3, ack: int = 2) -> LedgerMetadata:
+    return new_ledger(ensemble_size=size, write_quorum=write, ack_quorum=ack, bookies=(A, B, C)[:size])
+
+
+CLOSED = ledger().closed(EntryId(9), 100)
+
+
+def judged(metadata: LedgerMetadata, **of: Standing | Holding) -> mending.Mending:
+    """`of`: per bookie (a, b, ...) its standing, or what it holds."""
+    given = {BookieId(f"{name}:1"): value for name, value in of.items()}
+    standings = {each: given[each] if isinstance(given[each], Standing) else PRESENT for each in given}
+    held = {each: value for each, value in given.items() if isinstance(value, Holding)}
+    return mending.judge(metadata, standings, held)  # type: ignore[arg-type]
+
+
+def test_a_ledger_whose_bookies_hold_their_shares_needs_nothing() -> None:
+    assert judged(CLOSED, a=ALL, b=ALL, c=ALL).is_whole
+
+
+def test_what_a_bookie_lacks_is_filled_in_place_and_the_metadata_is_let_alone() -> None:
+    found = judged(CLOSED, a=ALL, b=Holding([(0, 0, 3, 0), (5, 5, 2, 0)]), c=Holding(()))
+
+    assert found.fills == (Shortage(B, 5, EntryId(3)), Shortage(C, 10, EntryId(0)))
+    assert found.lost == ()
+    assert found.missing == (B, C)
+
+
+def test_a_bookie_that_cannot_say_is_waited_for_and_nothing_is_copied_to_it() -> None:
+    found = judged(CLOSED, a=ALL, b=Holding(None, "limbo"), c=ALL)
+
+    assert (found.fills, found.lost, found.missing) == ((), (), ())
+    assert not found.is_whole
+    assert found.waits == ("bookie b:1 does not say what it holds: limbo",)
+
+
+def test_a_bookie_that_is_away_is_waited_for_and_one_that_is_lost_is_replaced() -> None:
+    found = judged(CLOSED, a=ALL, b=AWAY, c=LOST)
+
+    assert found.lost == (C,)
+    assert not found.must_end
+    assert len(found.waits) == 1
+
+
+@pytest.mark.parametrize(
+    ("metadata", "must_end"),
+    [
+        (ledger(), True),
+        (ledger().in_recovery(), True),
+        (CLOSED, False),
+        (ledger().with_ensemble(EntryId(5), (A, B, D)), False),
+    ],
+)
+def test_a_ledger_must_end_before_a_lost_bookie_of_its_last_ensemble_is_replaced(
+    metadata: LedgerMetadata, must_end: bool
+) -> None:
+    standings = {each: LOST if each == C else PRESENT for each in mending.named(metadata)}
+
+    assert mending.judge(metadata, standings, {}).must_end is must_end
+
+
+def test_entries_without_an_end_are_no_holes() -> None:
+    """Of an open ledger only what an ensemble change has sealed counts."""
+    metadata = ledger().with_ensemble(EntryId(5), (A, B, D))
+
+    found = judged(metadata, a=Holding(()), b=ALL, c=ALL, d=Holding(()))
+
+    assert found.fills == (Shortage(A, 5, EntryId(0)),)
+
+
+@given(held=st.sets(st.integers(0, 9)), index=st.integers(0, 2), write=st.integers(1, 3))
+def test_missing_entries_are_those_of_the_write_sets_that_are_not_there(held: set[int], index: int, write: int) -> None:
+    metadata = ledger(write=write, ack=1).closed(EntryId(9), 100)
+    groups = [(each, each, 1, 0) for each in sorted(held)]
+    bookie = metadata.last_segment.bookies[index]
+    wanted = [each for each in range(10) if bookie in metadata.write_set(EntryId(each)) and each not in held]
+
+    shortage = mending.shortage_of(metadata, bookie, groups)
+
+    assert list(mending.missing_entries(metadata, bookie, groups)) == wanted
+    assert shortage == (Shortage(bookie, len(wanted), EntryId(wanted[0])) if wanted else None)
+
+
+# ---- who is lost -----------------------------------------------------------------------------------------------------
+
+
+def test_each_bookie_has_its_own_delay_and_one_that_came_back_begins_anew() -> None:
+    seen = Absences()
+
+    assert seen.seen([A, B, C], [A], 0) == []
+    assert seen.seen([A, B, C], [A, C], 50) == [C]
+    assert seen.seen([A, B, C], [A], 60) == []
+
+    assert seen.lost(99, delay_ns=100) == frozenset()
+    assert seen.lost(100, delay_ns=100) == {B}
+    assert seen.lost(160, delay_ns=100) == {B, C}
+    assert seen.away_ns(B, 70) == 70
+    assert seen.away_ns(A, 70) == 0
+
+
+@pytest.mark.parametrize(("present", "is_believed"), [((A, B, C), True), ((A, B), True), ((A,), False), ((), False)])
+def test_no_bookie_is_lost_while_more_than_half_are_away(present: tuple[BookieId, ...], is_believed: bool) -> None:
+    assert absences.is_believable(present, [A, B, C]) is is_believed
+
+
+# ---- when the auditor looks ------------------------------------------------------------------------------------------
+
+
+NOBODY: frozenset[BookieId] = frozenset()
+
+
+def test_a_loss_is_looked_at_once_and_again_after_the_bookie_came_back() -> None:
+    plan = AuditTimes(audit_ns=1_000, check_ns=0, grace_ns=10)
+    first = plan.due(NOBODY, 0)
+    assert first is not None
+    plan.done(first, NOBODY, 0)
+
+    lost = plan.due(frozenset({A}), 1)
+    assert lost == Audit("lost: a:1")
+    assert plan.due(frozenset({A}), 2) == lost  # it broke off: due still
+    plan.done(lost, frozenset({A}), 2)
+    assert plan.due(frozenset({A}), 3) is None
+    assert plan.due(NOBODY, 4) is None
+    assert plan.due(frozenset({A}), 5) == lost
+
+
+def test_a_bookie_that_came_back_is_compared_after_its_grace() -> None:
+    plan = AuditTimes(audit_ns=1_000, check_ns=0, grace_ns=10)
+    plan.done(Audit(""), NOBODY, 0)
+
+    plan.returned([B], 5)
+
+    assert plan.due(NOBODY, 14) is None
+    audit = plan.due(NOBODY, 15)
+    assert audit is not None
+    assert audit.compares(B)
+    assert not audit.compares(A)
+    plan.done(audit, NOBODY, 15)
+    assert plan.due(NOBODY, 16) is None
+
+
+def test_looks_come_at_their_intervals_and_when_somebody_asks() -> None:
+    plan = AuditTimes(audit_ns=1_000, check_ns=300, grace_ns=10)
+    first = plan.due(NOBODY, 0)
+    assert first is not None
+    assert first.compares_all
+    plan.done(first, NOBODY, 0)
+
+    assert plan.due(NOBODY, 299) is None
+    compared = plan.due(NOBODY, 300)
+    assert compared is not None
+    assert compared.compares_all
+    plan.done(compared, NOBODY, 300)
+    plan.ask()
+    asked = plan.due(NOBODY, 301)
+    assert asked == Audit("asked for")
+    plan.done(asked, NOBODY, 301)
+    assert plan.due(NOBODY, 302) is None
