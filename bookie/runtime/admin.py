@@ -67,7 +67,7 @@ async def serve(
     """
     doors = doors or NoDoors()
     server = grpc.aio.server(
-        options=[*_OPTIONS, *admin_boundary.OPTIONS],
+        options=[*_OPTIONS, *admin_boundary.OPTIONS, *admin_connections.GRPC_OPTIONS],
         interceptors=[admin_boundary.AdminBoundary(doors), Interceptor(callers or Callers(), doors)],
     )
     admin_pb2_grpc.add_AdminServicer_to_server(_Admin(node), server)

@@ -1,7 +1,9 @@
-"""Bounds the connections of the admin port: gRPC takes as many as come, and each costs a descriptor.
+"""Bounds the connections of the admin port: each costs a descriptor.
 
-gRPC does not say which connections it has (nor asyncio, while they shake hands over TLS: `http`), so the process looks
-at its own sockets once in a while, and shuts those that have been silent the longest, as if the peer had left. The
+gRPC closes who comes when a port has `OF_A_PORT_MAX`: between two looks nobody can use up the descriptors of this
+process, and with none left the loop closes the bookie's new clients unheard. But it does not say which connections it
+has (nor asyncio, while they shake hands over TLS: `http`), so the process looks at its own sockets once in a while, and
+shuts those that have been silent the longest, as if the peer had left: silent ones do not keep the others out. The
 client of a shut connection connects anew with its next call.
 """
 
@@ -16,7 +18,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from bookie.ports.doors import Doors
 
 CONNECTIONS_MAX = 128
+OF_A_PORT_MAX = CONNECTIONS_MAX * 3 // 2
+GRPC_OPTIONS = (("grpc.max_allowed_incoming_connections", OF_A_PORT_MAX),)
 _LOOK_S = 0.5
+_LOOK_SOON_S = 0.05  # after a look that shut some: more of them may wait to come
 # struct tcp_info of Linux: tcpi_last_data_recv, milliseconds.
 _LAST_RECEIVED = struct.Struct("=I")
 _LAST_RECEIVED_AT = 8 + 11 * 4
@@ -40,8 +45,9 @@ async def bounded(
 
 
 async def _look(ports: frozenset[int], doors: Doors, most: int, door: str) -> None:
+    shut = 0
     while True:
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_LOOK_SOON_S if shut else _LOOK_S)
         try:
             shut = await asyncio.to_thread(shut_silent, ports, most)
             if shut:
