@@ -199,6 +199,15 @@ class BookieCase:
     repair: RepairStatus | None = None
     fill: FillStatus | None = None  # of a bookie that says it is not whole (StorageReport.whole_since_boot)
 
+    @property
+    def loses_with_its_pod(self) -> str:
+        """Return which volume goes when the pod ends, because its claim does; "" when none. Such a volume serves until
+        then, so that nothing else tells (spec/operator.md#Q19)."""
+        for volume in self.volumes if self.pod is not None else ():
+            if volume.claim is not None and volume.claim.is_terminating:
+                return f"claim {volume.claim_name} is being deleted, and volume {volume.name} goes with pod {self.name}"
+        return ""
+
     def can_look_into(self, instance_id: str | None) -> bool:
         """Return True for a bookie that can be asked to read the metadata of all ledgers in this metadata store."""
         return (

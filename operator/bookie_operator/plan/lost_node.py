@@ -181,6 +181,7 @@ def _fleet(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> Ite
     for name in waiting if shared is None else ():
         stage = next(other.stage for other in others if other.case.name == name)
         yield f"{name} is {stage.value}, and may need this bookie's copies"
+    yield from (other.case.loses_with_its_pod for other in others if other.case.loses_with_its_pod)
     yield from in_another_store(seen, [other for other in others if other.case.name not in waiting])
 
 

@@ -221,6 +221,8 @@ def _candidate(candidate: Assessed) -> Iterator[str]:
         yield why
     elif candidate.case.pod is not None and not candidate.case.pod.has_certificates:
         yield f"pod {candidate.case.name} is of a release without TLS on the admin port: delete it by hand"
+    if why := candidate.case.loses_with_its_pod:
+        yield f"{why}: to have it replaced, create a BookieOperation ReplaceVolume"
 
 
 def _missed(seen: Observation, one: Assessed) -> str:
@@ -228,7 +230,7 @@ def _missed(seen: Observation, one: Assessed) -> str:
     if one.is_dataless or one.is_healing:
         return f"{one.case.name} is without its data"
     if one.case.is_desired:
-        return unproven(one, may_be_read_only=one.leaving is not None)
+        return unproven(one, may_be_read_only=one.leaving is not None) or one.case.loses_with_its_pod
     if not one.is_unavailable:
         is_there = one.stage.serves or one.stage is Stage.ELSEWHERE
         is_writable = one.case.member is not None and one.case.member.is_writable

@@ -38,13 +38,15 @@ def to_stop(seen: Observation, fleet: tuple[Assessed, ...], operation: BookieOpe
 
 
 def as_judged(seen: Observation, fleet: tuple[Assessed, ...]) -> Assessed | None:
-    """Return the bookie whose turn a ReplaceVolume asks for, as the gates are to see it: without its failed disks,
-    where the volume that goes is one of them; None when none asks."""
+    """Return the bookie whose turn a ReplaceVolume asks for, as the gates are to see it: without the volume that goes,
+    and without its failed disks, where that volume is one of them; None when none asks."""
     wish = _wish(seen, fleet)
     if wish is None:
         return None
     one, volume = wish
     report = one.case.report
+    kept = tuple(known for known in one.case.volumes if known.name != volume.name)
+    one = replace(one, case=replace(one.case, volumes=kept))
     if report is None or volume.name not in failed_volumes(report):
         return one
     mended = replace(report, directories_failed=(), quarantined_count=0)

@@ -12,6 +12,7 @@ from bookie.ports.admin import State
 from bookie_operator.crash import CrashPoint
 from bookie_operator.model import names
 from bookie_operator.model.status import HibernationState
+from bookie_operator.model.values import format_time
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import World
 from rolling_support import AUTOMATIC, PODS, Watcher, die, images, run, said
@@ -92,6 +93,17 @@ def test_every_bookie_is_flushed_before_the_first_pod_goes_and_all_is_kept(world
     assert world.of_kind("PodDisruptionBudget")
     assert [pool.desired for pool in world.status().pools] == [2, 1, 1]
     assert set(replicas(world).values()) == {0}
+
+
+def test_nobody_falls_asleep_on_a_claim_that_would_go_with_its_pod(world: World) -> None:
+    claim = next(one for one in world.of_kind("PersistentVolumeClaim") if one["metadata"]["name"].endswith(PODS[0]))
+    world.put(claim | {"metadata": claim["metadata"] | {"deletionTimestamp": format_time(world.now_ms)}})
+
+    sleep(world)
+
+    assert state(world) is HibernationState.WAITING
+    assert len(world.of_kind("Pod")) == len(PODS)
+    assert "is being deleted" in world.status().model_dump_json()
 
 
 def test_the_status_says_asleep_and_nothing_is_called_degraded_or_stalled(asleep: World) -> None:

@@ -120,6 +120,13 @@ def other(**report: Any) -> tuple[BookieCase, ...]:
     return (replace(first, report=replace(first.report, **report)), *rest)  # type: ignore[type-var]
 
 
+def going() -> tuple[BookieCase, ...]:
+    """The others; somebody deletes a claim of one, which holds it until its pod ends."""
+    first, *rest = make.fleet()[1:]
+    volumes = tuple(replace(one, claim=replace(one.claim, is_terminating=True)) for one in first.volumes)  # type: ignore[type-var]
+    return (replace(first, volumes=volumes), *rest)
+
+
 def brake() -> HistoryEntry:
     return HistoryEntry(
         grant_id="g", bookie="b", incarnation=2, profile="Full", granted_at=format_time(make.NOW_MS - 1_000)
@@ -147,6 +154,7 @@ DOUBTS: dict[str, dict[str, Any]] = {
     "volume on another host": {"case": with_volume(pv=replace(PV, hostnames=("host-a", "host-b")))},
     "another is empty": {"others": other(state=State.WAITING_GRANT)},
     "another is in limbo": {"others": other(state=State.REPAIRING)},
+    "another's claim": {"others": going()},
     "another store": {"others": other(instance_id="x")},
     "brake": {"history": (brake(),), "spec": {"repair": REPLACE["repair"] | {"maxPerDay": 1}}},
     "lease": {"leadership": Leadership("operator-1", 7, is_held=False)},

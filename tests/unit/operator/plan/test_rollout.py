@@ -74,6 +74,20 @@ def but(name: str, change: Any, **arguments: Any) -> tuple[BookieCase, ...]:
     return tuple(change(one, **arguments) if one.name == name else one for one in bookies())
 
 
+def with_claim(case: BookieCase, **changes: Any) -> BookieCase:
+    """`case`, the claim of whose ledger volume is otherwise."""
+    volumes = []
+    for one in case.volumes:
+        assert one.claim is not None
+        volumes.append(replace(one, claim=replace(one.claim, **changes)) if one.name == "ledgers" else one)
+    return replace(case, volumes=tuple(volumes))
+
+
+def without_claim(case: BookieCase) -> BookieCase:
+    volumes = tuple(replace(one, claim=None) if one.name == "ledgers" else one for one in case.volumes)
+    return replace(case, volumes=volumes)
+
+
 def prepared(case: BookieCase, *, is_announced: bool = True, **report: Any) -> BookieCase:
     """It refuses writes because it is its turn, and its registration says so."""
     member = Member(case.bookie_id, has_cookie=True, is_registered=True, is_writable=not is_announced)
@@ -125,6 +139,10 @@ def brake(**_: Any) -> dict[str, Any]:
         (seen(but(LAST, replace, member=Member("data.ledgers.zone-c.0", True, True, False))), "registered"),
         (seen(but(LAST, with_pod, is_ready=False)), "ready"),
         (seen(but(LAST, with_pod, is_terminating=True)), "being deleted"),
+        (seen(but(LAST, with_claim, is_terminating=True)), "is being deleted, and volume ledgers goes"),
+        (seen(but(LAST, with_claim, uid="another")), "is not proven"),
+        (seen(but(LAST, without_claim)), "has no claim"),
+        (seen(but(FIRST, with_claim, is_terminating=True)), "ReplaceVolume"),
         (seen(but(LAST, with_pod, ready_since_ms=make.NOW_MS - 9_000)), "soakSeconds"),
         (seen(spec={"repair": {"stabilization": "6s", "maxPerDay": 1}}, status=brake()), "maxPerDay"),
         (seen(record_problem="no JSON"), "RecordUnreadable"),
@@ -197,6 +215,12 @@ def test_a_bookie_in_limbo_that_refuses_writes_for_its_turn_takes_them_again() -
 def closed_by_the_last(change: Any, **arguments: Any) -> tuple[BookieCase, ...]:
     changed = but(FIRST, change, **arguments)
     return tuple(with_pod(one, is_ready=False) if one.name == LAST else one for one in changed)
+
+
+def test_a_turn_is_given_back_when_somebody_deletes_the_claim_of_another() -> None:
+    going = tuple(with_claim(one, is_terminating=True) if one.name == LAST else one for one in but(FIRST, prepared))
+
+    assert decided(seen(going, status=turn())).action == ResumeBookie(FIRST, DOOR, EPOCH)
 
 
 def test_a_turn_is_given_back_when_a_gate_closes_before_the_pod_is_gone() -> None:

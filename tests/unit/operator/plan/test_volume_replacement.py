@@ -193,3 +193,18 @@ def test_a_volume_that_the_bookie_does_not_have_is_told_with_those_that_it_has()
 
     assert status.phase is OperationPhase.FAILED
     assert "it has journal, ledgers, index" in status.message
+
+
+@pytest.mark.parametrize("second", [ready, failed])
+@pytest.mark.parametrize("kind", ["ReplaceVolume", "Restart"])
+def test_nobody_is_stopped_while_the_claim_of_another_is_being_deleted(second: Any, kind: str) -> None:
+    """With the first one's pod its volume goes, whatever ends that: two copies would be gone at once."""
+    first, *others = make.fleet()
+    target = {"bookie": others[0].name} | ({"volume": "ledgers"} if kind == "ReplaceVolume" else {})
+    operation = make.operation("second", type=kind, target=target, created_ms=ASKED_MS, status=OperationStatus())
+    rest = (second(others[0]), *(ready(one) for one in others[1:]))
+    whole = replace(situation(operation=operation), bookies=(ready(first), *rest))
+    going = replace(whole, bookies=(with_claim(is_terminating=True), *rest))
+
+    assert isinstance(fleet.decide(whole).rollout.action, StopBookie) or (kind, second) == ("Restart", failed)
+    assert fleet.decide(going).rollout.action is None
