@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import select
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 import attack_frames
 from attack_frames import Frames, Marker
-from attack_target import Broken, Target
+from attack_target import DEADLINE_S, Broken, Target
 from bookie.base.units import KIB, MIB
 from bookie.wire.framing import FRAME_LIMIT_BYTES
 
@@ -22,6 +23,7 @@ BURST = 1000
 FRESH = 60
 POOL = 6000  # frames that a connection outlives, to be sent again among each other
 HTTP_TRIES = 60
+PIECE_BYTES_MAX = 16 * KIB  # said before anything is read: the kernel holds so much
 HOARDERS = 250
 IDLERS = 1500
 DEAF = 4
@@ -35,25 +37,35 @@ class Peer:
         self.stream = target.connect()
 
     def send(self, data: bytes) -> bool:
-        """False once the bookie has closed."""
+        """Say it and read nothing; False once the bookie has closed."""
         with contextlib.suppress(ConnectionError):
             self.stream.sendall(data)
             return True
         return False
 
-    def answered(self, marker: Marker) -> bool:
-        """Read until the marker's answer; False when the bookie closed instead. Raises Broken when neither comes."""
-        tail = b""
+    def answered(self, data: bytes, marker: Marker) -> bool:
+        """Say `data`, which ends with the marker, and read until its answer; False when the bookie closed instead.
+        Raises Broken when neither comes.
+
+        It reads while it says: a bookie rightly takes no more requests from who does not take his answers, and the two
+        would wait for each other.
+        """
+        left, tail, waiting = memoryview(data), b"", select.poll()
         try:
             while marker.answer not in tail:
-                chunk = self.stream.recv(1 << 18)
-                if not chunk:
-                    return False
-                tail = tail[-len(marker.answer) :] + chunk
+                waiting.register(self.stream, select.POLLIN | (select.POLLOUT if left else 0))
+                ready = dict(waiting.poll(1000 * DEADLINE_S)).get(self.stream.fileno(), 0)
+                if not ready:
+                    raise Broken("a connection was neither answered nor closed")
+                if left and ready & select.POLLOUT:
+                    left = left[self.stream.send(left[: 256 * KIB]) :]
+                if ready & ~select.POLLOUT:
+                    chunk = self.stream.recv(1 << 18)
+                    if not chunk:
+                        return False
+                    tail = tail[-len(marker.answer) :] + chunk
         except ConnectionError:
             return False
-        except TimeoutError:
-            raise Broken("a connection was neither answered nor closed") from None
         return True
 
     def close(self, *, reset: bool = False) -> None:
@@ -118,12 +130,8 @@ class FrameAttacker:
         if peer is None:
             peer = self._peers[version] = Peer(self._target)
         marker = attack_frames.marker(version, self._target.honest.ledger_id, 2**45 + self._draw.getrandbits(40))
-        if self._draw.random() < 0.05:  # in pieces
-            cut = self._draw.randrange(len(data))
-            is_sent = peer.send(data[:cut]) and peer.send(data[cut:] + marker.frame)
-        else:
-            is_sent = peer.send(data + marker.frame)
-        if is_sent and peer.answered(marker):
+        cut = self._draw.randrange(min(len(data), PIECE_BYTES_MAX)) if self._draw.random() < 0.05 else 0  # in pieces
+        if peer.send(data[:cut]) and peer.answered(data[cut:] + marker.frame, marker):
             self.handled += len(frames)
             return True
         self.handled += 1
@@ -179,8 +187,7 @@ def deafen(target: Target, draw: random.Random) -> str:
         body = attack_frames.sealed(ledger_id, 0, draw.randbytes(MIB))  # type: ignore[arg-type]
         writer.send(attack_frames.framed(struct.pack(">BBH", 2, 1, 0) + bytes(20) + body))
         marker = attack_frames.marker(2, target.honest.ledger_id, 2**45 + draw.getrandbits(40))
-        writer.send(marker.frame)
-        writer.answered(marker)
+        writer.answered(marker.frame, marker)
     if version == 2:
         ask = attack_frames.framed(struct.pack(">BBHqq", 2, 2, 0, ledger_id, 0))
     else:

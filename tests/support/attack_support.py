@@ -85,8 +85,10 @@ class Campaign:
         bookie = self.fleet.bookies[0]
         began = time.monotonic()
         log = Path(bookie.facts["log"])
-        with attack_target.watched(bookie.pid, bookie.port, log, self.honest, self._budget) as target:
-            attacker = FrameAttacker(target, self._draw)
+        with (
+            attack_target.watched(bookie.pid, bookie.port, log, self.honest, self._budget) as target,
+            contextlib.closing(FrameAttacker(target, self._draw)) as attacker,
+        ):
             acts = self._acts(target, bookie)
             wanted = [acts[name] for name in names]
             while time.monotonic() - began < seconds and attacker.handled < frames:
@@ -98,7 +100,6 @@ class Campaign:
                     f"{attacker.handled:,} frames ({attacker.fresh:,} new), {attacker.closings:,} connections closed"
                 )
                 tell(f"{counted}; {self.done[-1]}; {target.cost}")
-            attacker.close()
             self.frames, self.fresh, self.closings = attacker.handled, attacker.fresh, attacker.closings
             self.costs.append(str(target.cost))
 
