@@ -36,6 +36,7 @@ def find(settings: Settings, user: str) -> Iterator[str]:
     advertised = settings.text("advertisedAddress").strip()
     if advertised and not _is_host(advertised):
         yield f"advertisedAddress is {advertised!r}, not a host's name or address (its port is bookiePort)"
+    yield from _zone_of_pod(settings)
     users = settings.names("permittedStartupUsers")
     if users and user not in users:
         yield f"user {user!r} may not start this bookie: permittedStartupUsers is {', '.join(users)}"
@@ -62,6 +63,16 @@ def of_compaction(settings: Settings) -> Iterator[str]:
     key = "compactionRateByBytes" if settings.is_true("isThrottleByBytes") else "compactionRateByEntries"
     if settings.number(key) < 1:
         yield f"{key} is {settings.number(key)}, at least 1"
+
+
+def _zone_of_pod(settings: Settings) -> Iterator[str]:
+    """The downward API makes "" of a label that is not there. Without its zone clients put copies side by side."""
+    environment = settings.environment
+    if environment.get("POD_UID") and environment.get("BOOKIE_ZONE") == "" and not settings.text("zone"):
+        yield (
+            "BOOKIE_ZONE is empty: this pod has no label topology.kubernetes.io/zone. Label its node (Kubernetes 1.35"
+            " and later hands it on), or set spec.placement.zoneSource to Static"
+        )
 
 
 def _is_host(text: str) -> bool:

@@ -103,6 +103,44 @@ def test_roles_for_people_are_made_when_asked_for_and_bound_to_nobody() -> None:
             assert one["rules"][1]["verbs"] == ["get", "list", "watch"]
 
 
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_no_switch_brings_a_webhook_or_a_crd(switch: str) -> None:
+    """A webhook that is down blocks every write. A CRD that goes with its release takes every cluster along."""
+    kinds = {one["kind"] for one in rendered(*SWITCHES[switch])}
+
+    assert not [kind for kind in kinds if "Webhook" in kind or kind == "CustomResourceDefinition"]
+
+
+def test_who_may_reach_which_port_of_a_bookie() -> None:
+    operator = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ops"}}}
+    labels = {"app.kubernetes.io/name": "bookie-operator"}
+    clients, scrapers = {"podSelector": {"matchLabels": {"a": "client"}}}, {"podSelector": {"matchLabels": {"a": "p"}}}
+    objects = rendered(
+        *("--set", "networkPolicy.operator.namespace=ops"),
+        *("--set-json", f"networkPolicy.dataFrom=[{json.dumps(clients)}]"),
+        *("--set-json", f"networkPolicy.metricsFrom=[{json.dumps(scrapers)}]"),
+        chart="bookie-cluster",
+    )
+
+    (policy,) = [one["spec"] for one in objects if one["kind"] == "NetworkPolicy"]
+    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["podSelector"]["matchLabels"]["bookie.dev/cluster"] == "mine"
+    mates = {"podSelector": {"matchLabels": {"bookie.dev/cluster": "mine"}}}
+    found = {port["port"]: rule["from"] for rule in policy["ingress"] for port in rule["ports"]}
+    admin = [operator | {"podSelector": {"matchLabels": labels}}]
+    assert found == {3181: [mates, clients], 3184: admin, 3182: admin, 3183: [scrapers]}
+
+
+def test_nobody_reaches_the_operator_but_who_scrapes_it() -> None:
+    def policy(switch: str) -> dict[str, Any]:
+        (found,) = [one["spec"] for one in rendered(*SWITCHES[switch]) if one["kind"] == "NetworkPolicy"]
+        return found  # type: ignore[no-any-return]
+
+    (rule,) = policy("as shipped")["ingress"]
+    assert rule == {"from": [{"namespaceSelector": {}}], "ports": [{"port": "http", "protocol": "TCP"}]}
+    assert (policy("nobody scrapes")["policyTypes"], policy("nobody scrapes")["ingress"]) == (["Ingress"], [])
+
+
 def test_monitors_rules_and_dashboards_are_there_only_when_asked_for() -> None:
     kinds = {"PodMonitor", "PrometheusRule"}
     before = rendered()

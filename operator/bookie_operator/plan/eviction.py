@@ -61,10 +61,10 @@ def is_read_only_first(seen: Observation) -> bool:
 
 def _budget(seen: Observation, fleet: tuple[Assessed, ...]) -> int:
     """Return how many pods may be evicted at once. Kubernetes counts those that are not ready; here are the bookies
-    that are ready and must not be counted on, the turn of another stop, and who leaves by proof
-    (spec/operator.md#K13, N1, J9)."""
+    that are ready and must not be counted on, the turn of another stop, who leaves by proof, and a metadata store that
+    is away: who is evicted then cannot come back (spec/operator.md#K13, N1, J9)."""
     is_blocked = turns.is_any(seen, fleet, but=Work.EVICTION) or bool(gates.collapsed(fleet))
-    if is_blocked or any(one.is_dataless or _lacks_copies(one) for one in fleet):
+    if is_blocked or seen.members_problem or any(one.is_dataless or _lacks_copies(one) for one in fleet):
         return 0
     return seen.cluster.spec.disruption.max_unavailable
 

@@ -79,6 +79,20 @@ def test_the_pass_that_asks_ends_nobody_and_the_next_has_seen_them_refuse_writes
     assert set(replicas(world).values()) == {1, 2}
 
 
+def test_nobody_ends_while_one_bookie_has_yet_to_refuse_writes(world: World) -> None:
+    """Its process began anew after the first flush, and writers went on with it."""
+    world.write(50, random.Random(1))
+    judge, operator = Sleepers(world), world.operator()
+    sleep(world, operator, passes=1)
+    world.start_container("ledgers-zone-c-0")
+
+    run(world, operator, passes=1)
+
+    assert (state(world), set(replicas(world).values())) == (HibernationState.STOPPING, {1, 2})
+    run(world, operator, passes=SLEEP_PASSES)
+    assert (state(world), judge.wrong) == (HibernationState.HIBERNATED, [])
+
+
 def test_every_bookie_is_flushed_before_the_first_pod_goes_and_all_is_kept(world: World) -> None:
     world.write(50, random.Random(1))
     judge, before, cookies = Sleepers(world), claims(world), dict(world.cookies)

@@ -120,6 +120,8 @@ def test_under_retain_the_claims_stay_and_say_that_their_bookie_left(busy: World
 
     busy.edit(replicas=3)
     run(busy)
+    busy.now_ms += 400 * 24 * 3_600_000
+    run(busy, passes=5)
 
     assert names_of(busy, "PersistentVolumeClaim") == before
     marked = [

@@ -90,6 +90,37 @@ def stories(used: set[tuple[str, str, str]]) -> None:
     go(world, 1)
     asyncio.run(leads(record(World(), used)))
     loses_a_node(used)
+    sleeps_and_is_made_anew(used)
+
+
+def sleeps_and_is_made_anew(used: set[tuple[str, str, str]]) -> None:
+    """A fleet sleeps and wakes, a node is cordoned, a bookie is fenced off, claims of another class come by rebuilding,
+    and the data is to go with the resource."""
+    world = record(worlds.world(scaleDown={"proofInterval": "2s"}), used)
+    go(world, 14)
+    world.edit(lifecycle={"hibernate": True, "terminationGrace": "2m"})
+    go(world, 8)
+    assert world.of_kind("Pod") == []
+    world.edit(lifecycle={"terminationGrace": "2m"}, disruption={"onDrain": "ReadOnlyFirst"})
+    go(world, 12)
+    world.add_node("elsewhere")
+    world.cordon("node")
+    go(world, 4)
+    world.cordon("node", is_cordoned=False)
+    for name, kind in (("out", "Fence"), ("back", "Unfence")):
+        world.now_ms += 60_000
+        world.ask(name, kind, target={"bookie": "ledgers-zone-a-0"}, reason="its disk clicks")
+        go(world, 12)
+    assert world.is_quiet(), world.status()
+    storage = worlds._copy(world.spec()["storage"]) | {"layoutChange": "RollingRebuild"}
+    storage["ledgers"]["volumes"][0]["storageClassName"] = "fast"
+    world.edit(storage=storage)
+    go(world, 60)
+    assert world.forgotten, world.status().rebuild
+    delete = {"deletionPolicy": "Delete", "deletionProtection": False, "terminationGrace": "2m"}
+    world.edit(lifecycle=delete, storage=storage)
+    go(world, 2)
+    assert world.status().deletion is not None
 
 
 def loses_a_node(used: set[tuple[str, str, str]]) -> None:

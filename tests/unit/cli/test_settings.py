@@ -82,6 +82,19 @@ def test_in_a_pod_volumes_must_prove_to_be_mounted(tmp_path: Path) -> None:
     assert told.options.integrity.volume_proof == "none"
 
 
+def test_a_pod_whose_label_names_no_zone_does_not_start_without_one(tmp_path: Path) -> None:
+    """The downward API makes "" of a label that is not there; outside of a pod "" is nothing said."""
+    pod = {"POD_UID": "u-1"}
+
+    with pytest.raises(errors.BadInput, match="BOOKIE_ZONE is empty: this pod has no label"):
+        build(load(NEEDED, folder=tmp_path, environment=pod | {"BOOKIE_ZONE": ""}))
+
+    told = build(load(NEEDED, folder=tmp_path, environment=pod | {"BOOKIE_ZONE": "zone-a"}))
+    assert told.options.zone == "zone-a"
+    assert build(load(NEEDED, folder=tmp_path, environment=pod)).options.zone == ""
+    assert build(load(NEEDED, folder=tmp_path, environment={"BOOKIE_ZONE": ""})).options.zone == ""
+
+
 def test_what_is_missing_is_named_with_the_way_to_set_it() -> None:
     with pytest.raises(errors.BadInput, match=r"journalDirectories.*metadataServiceUri.*BOOKIE_LEDGER_DIRECTORIES"):
         build(load())

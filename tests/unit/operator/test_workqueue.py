@@ -87,6 +87,33 @@ def test_a_key_is_never_worked_on_twice_at_a_time_and_once_more_when_added_meanw
     assert most == 1
 
 
+def test_passes_that_never_end_keep_no_other_cluster_waiting_up_to_three_of_them() -> None:
+    seen: list[str] = []
+
+    async def story() -> None:
+        async def handle(key: str) -> None:
+            seen.append(key)
+            if key != "good":
+                await asyncio.Event().wait()
+
+        queue: WorkQueue[str] = WorkQueue(handle)
+        for key in ("slow 1", "slow 2", "slow 3"):
+            queue.add(key)
+
+        async def then() -> None:
+            await until(lambda: len(seen) == 3)
+            queue.add("good")
+            await until(lambda: queue.passes == 1)
+            queue.add("good")
+            await until(lambda: queue.passes == 2)
+
+        await run(queue, then)
+
+    asyncio.run(story())
+
+    assert seen[3:] == ["good", "good"]
+
+
 def test_different_keys_run_side_by_side_up_to_the_limit() -> None:
     running: list[str] = []
 

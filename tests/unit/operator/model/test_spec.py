@@ -1,5 +1,6 @@
 """Specs: what is accepted, what is refused with which sentence, and what defaults mean."""
 
+import inspect
 import re
 from typing import Any
 
@@ -111,6 +112,12 @@ def test_a_status_that_cannot_be_read_counts_as_lost() -> None:
 
 def test_checks_say_nothing_about_a_good_spec() -> None:
     assert checks.problems(make.cluster().spec, "ledgers") == ()
+
+
+def test_every_rule_that_has_a_name_is_checked_in_python_too() -> None:
+    source = inspect.getsource(checks)
+
+    assert set(re.findall(r'_SAID\["(\w+)"\]', source)) == set(checks._SAID)
 
 
 def test_no_two_rules_share_a_name_and_no_transition_rule_has_one() -> None:

@@ -208,6 +208,14 @@ def test_nobody_may_be_evicted_beside_a_bookie_that_must_not_be_counted_on(
     assert decided(situation).max_unavailable == 0
 
 
+@pytest.mark.parametrize("on_drain", ["Restart", "ReadOnlyFirst"])
+def test_nobody_may_be_evicted_while_the_metadata_store_is_away(on_drain: str) -> None:
+    """No writer changes its ensemble then, and who was evicted cannot register again."""
+    found = decided(seen(members_problem="no bookie has a session", spec={"disruption": {"onDrain": on_drain}}))
+
+    assert (found.max_unavailable, found.evictable, found.action) == (0, "", None)
+
+
 def test_a_turn_of_before_ends_with_read_only_first_only_when_the_bookie_writes_again() -> None:
     restart = {"spec": {"disruption": {"onDrain": "Restart"}}, "status": STORED}
 

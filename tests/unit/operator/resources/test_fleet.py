@@ -206,6 +206,26 @@ def test_the_metadata_job_is_made_only_when_asked_for() -> None:
     assert ("Job", "ledgers-metadata") not in never
 
 
+def test_one_budget_is_over_every_bookie_and_keeps_no_pod_that_serves_nobody() -> None:
+    """Of two that match a pod each forbids its eviction; one for each zone lets a bookie go in each."""
+    found = children()
+    (budget,) = [one["spec"] for (kind, _), one in found.items() if kind == "PodDisruptionBudget"]
+    labels = [
+        one["spec"]["template"]["metadata"]["labels"] for (kind, _), one in found.items() if kind == "StatefulSet"
+    ]
+
+    assert len(labels) == 3
+    assert all(budget["selector"]["matchLabels"].items() <= one.items() for one in labels)
+    assert budget["selector"]["matchExpressions"] == []
+    assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_a_bookie_s_name_is_of_the_domain_of_its_kubernetes() -> None:
+    advertised = environment(network={"clusterDomain": "west.example"})["BOOKIE_ADVERTISED_ADDRESS"]
+
+    assert advertised["value"] == "$(POD_NAME).ledgers-bookies.data.svc.west.example"
+
+
 def test_without_pdb_there_is_none() -> None:
     assert ("PodDisruptionBudget", "ledgers-bookies") not in children(disruption={"pdb": False})
 
