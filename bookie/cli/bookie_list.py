@@ -4,6 +4,7 @@ from typing import Any
 
 from bookie.base import errors
 from bookie.base.ids import BookieId
+from bookie.client.repair import forgetting
 from bookie.metadata import paths, registration
 from bookie.ports.metadata_store import MetadataStore, find, find_children
 
@@ -29,13 +30,9 @@ async def is_registered(store: MetadataStore, root: str, bookie_id: BookieId) ->
 
 
 async def check_known(store: MetadataStore, root: str, bookie_id: BookieId) -> None:
-    """Raise NodeMissing for an id that the cluster does not know: a mistyped id must not look like a bookie that holds
-    nothing any more. The caller has seen that no ledger names it."""
+    """Raise NodeMissing for an id that the cluster does not know. The caller has seen that no ledger names it."""
     if bookie_id not in [bookie["id"] for bookie in await list_bookies(store, root)]:
-        raise errors.NodeMissing(
-            f"this cluster knows no bookie {bookie_id}: it has no cookie, and no ledger names it; `bookie cluster"
-            " list-bookies` shows those that there are"
-        )
+        raise forgetting.unknown(bookie_id)
 
 
 async def _facts(store: MetadataStore, path: str, name: str, state: str) -> dict[str, Any]:

@@ -78,9 +78,11 @@ class OwnSide:
 @dataclass(slots=True)
 class _Progress:
     """How far one drain is. `begun_by`: epoch of the operator that began it, whoever changed it since; 0 = a person.
-    `copied_before`: entries and bytes of evacuations that have ended."""
+    `copied_before`: entries and bytes of evacuations that have ended. `is_known`: the cluster was seen to know the
+    bookie."""
 
     begun_by: int = 0
+    is_known: bool = False
     ledgers: DrainList = field(default_factory=DrainList)
     evacuation: Evacuation | None = None
     copied_before: tuple[int, int] = (0, 0)
@@ -247,6 +249,14 @@ class Drain:
                 f"bookie {bookie_id} is alive ({where} exists): let it empty itself, or stop it"
             )
 
+    async def _check_known(self, bookie_id: BookieId, progress: _Progress) -> None:
+        """Raise NodeMissing for an id that no ledger names and that has no cookie: a mistyped id must not look like a
+        bookie that is empty. An operator does not mistype, and asks again when it did not hear that we forgot it."""
+        if self._own is not None or progress.begun_by:
+            return
+        if await find(self._metadata, paths.cookie(self._root, bookie_id)) is None:
+            raise forgetting.unknown(bookie_id)
+
     def _may_hold(self, ledger_id: LedgerId) -> bool:
         """Return True unless the bookie surely holds nothing of a ledger. What a dead one holds nobody can ask."""
         return self._own is None or self._own.store.may_hold(ledger_id)
@@ -281,6 +291,9 @@ class Drain:
         was_sealed = self._is_sealed()  # before the look: what a recovery sends while we look, it may not see
         began_ns = clock.monotonic_ns()
         found = [each async for each in evacuation.look(beside_clients=clock) if each is not None]
+        if not (found or progress.is_known):
+            await self._check_known(order.bookie_id, progress)
+        progress.is_known = True
         again_ns = look_again_ns(began_ns, clock.monotonic_ns())
         was_empty = drained.is_empty
         drained.looked(found, clock.monotonic_ns(), is_proof=was_sealed and not before)

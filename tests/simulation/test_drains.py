@@ -534,6 +534,26 @@ async def test_a_bookie_empties_one_dead_bookie_at_a_time(cluster: SimCluster) -
 
 
 @story(on_cluster, bookies=4, seed=7)
+async def test_a_dead_bookie_that_nobody_knows_is_not_empty(cluster: SimCluster) -> None:
+    """A mistyped id: whoever trusts "empty" throws the disks of another bookie away."""
+    stage = Stage(cluster)
+    await stage.set()
+    peer = stage.peer()
+    assert peer.process is not None
+    admin = peer.process.admin
+    await peer.node.do(admin.drain(DrainAction.START, bookie_id=BookieId("mistyped:1")))
+
+    for _ in range(30):
+        status = await peer.node.do(admin.drain(DrainAction.LOOK, bookie_id=BookieId("mistyped:1")))
+        if status.is_empty or status.error:
+            break
+        await asyncio.sleep(1)
+
+    assert not status.is_empty
+    assert "this cluster knows no bookie mistyped:1" in status.error
+
+
+@story(on_cluster, bookies=4, seed=7)
 async def test_a_bookie_that_is_stopped_while_it_drains_does_not_wait_for_a_silent_metadata_store(
     cluster: SimCluster,
 ) -> None:

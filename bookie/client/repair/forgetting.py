@@ -44,6 +44,15 @@ ABSENT = -1
 Repair = tuple[str, int, int]  # a replication lock: its path, when it was made, and by which session
 
 
+def unknown(bookie_id: BookieId) -> errors.NodeMissing:
+    """Return the error for an id that the cluster does not know: a mistyped id must not look like a bookie that holds
+    nothing any more. The caller has seen that no ledger names it."""
+    return errors.NodeMissing(
+        f"this cluster knows no bookie {bookie_id}: it has no cookie, and no ledger names it; `bookie cluster"
+        " list-bookies` shows those that there are"
+    )
+
+
 class Survey:
     """A look for what names one bookie. It may be interrupted at any point and goes on where it was, so that callers
     with short deadlines come to its end in clusters of any size.
