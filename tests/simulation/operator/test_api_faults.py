@@ -2,12 +2,15 @@
 is as safe as with a good one, and as whole afterwards."""
 
 import asyncio
+import copy
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from bookie_operator.gateways.kube import KubeError, Manifest
+from bookie_operator.model.operation import OperationPhase
 from operator_world_support import KEY, World
 from rolling_support import AUTOMATIC, PODS, Watcher, images
 
@@ -84,6 +87,76 @@ def test_a_loss_heals_and_an_edit_is_rolled_out_behind_an_api_server_that_fails(
     assert (world.lost_entries(), world.thin_entries()) == ([], [])
     assert world.is_quiet(), world.status()
     assert set(images(world).values()) == {"bookie:next"}
+
+
+def changed_volume(world: World, layout: str = "Refuse", **changes: str) -> None:
+    storage = copy.deepcopy(world.spec()["storage"]) | {"layoutChange": layout}
+    storage["ledgers"]["volumes"][0] |= changes
+    world.edit(storage=storage)
+
+
+def volumes(world: World) -> set[tuple[str, str]]:
+    """(size, class) of every claim of a ledger volume."""
+    claims = [one for one in world.of_kind("PersistentVolumeClaim") if one["metadata"]["name"].startswith("ledgers-")]
+    return {(one["spec"]["resources"]["requests"]["storage"], one["spec"]["storageClassName"]) for one in claims}
+
+
+def fence(world: World) -> None:
+    world.ask("fence", "Fence", target={"bookie": PODS[2]}, reason="its disk clicks")
+
+
+Story = tuple[Callable[[World], object], Callable[[World], bool]]  # what is asked for, and whether it is so
+STORIES: dict[str, Story] = {
+    "a bookie leaves": (
+        lambda world: world.edit(replicas=3),
+        lambda world: (world.status().summary, len(world.forgotten)) == ("3/3", 1),
+    ),
+    "volumes grow": (
+        lambda world: changed_volume(world, size="4Gi"),
+        lambda world: volumes(world) == {("4Gi", "standard")} and world.status().expansion is None,
+    ),
+    "another class": (
+        lambda world: changed_volume(world, "RollingRebuild", storageClassName="fast"),
+        lambda world: volumes(world) == {("2Gi", "fast")} and world.status().rebuild is None,
+    ),
+    "it sleeps": (
+        lambda world: world.edit(lifecycle={"hibernate": True, "terminationGrace": "2m"}),
+        lambda world: not world.of_kind("Pod"),
+    ),
+    "one is fenced off": (fence, lambda world: world.operation("fence").phase is OperationPhase.COMPLETE),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("story", STORIES)
+def test_what_was_asked_for_is_done_behind_an_api_server_that_fails(world: World, story: str, seed: int) -> None:
+    ask, is_done = STORIES[story]
+    world.edit(rollout=AUTOMATIC, scaleDown={"proofInterval": "5s"})
+    rng = random.Random(seed)
+    api = Faulty(world, rng, odds=0)
+    operator = world.operator(kube=api, owner="system/bookie-operator")
+    world.write(60, rng)
+    asyncio.run(passes(world, operator, 6))
+
+    world.now_ms += 60_000
+    ask(world)
+    for count in range(300):
+        api.odds = 40 if count < 120 else 0
+        asyncio.run(passes(world, operator, 1))
+        serving = sum(one.state.serves for one in world.bookies.values())
+        assert serving >= 3 or story == "it sleeps", f"{serving} serve: never two away"
+        if api.failed and is_done(world):
+            break
+
+    assert is_done(world), (api.failed, world.status())
+    assert (world.wrong, world.lost_entries(), world.past_tolerance) == ([], [], [])
+    api.odds = 0
+    if story == "it sleeps":
+        world.edit(lifecycle={"terminationGrace": "2m"})
+    asyncio.run(passes(world, operator, 20))
+    assert story == "one is fenced off" or world.is_quiet(), world.status()
+    assert (world.lost_entries(), world.uncounted()) == ([], [])
 
 
 async def passes(world: World, operator: Any, count: int) -> int:
