@@ -1,9 +1,7 @@
 """`bookie ledger`: create, write, read, show, list, recover and delete ledgers from the command line."""
 
 import argparse
-import asyncio
 import contextlib
-import itertools
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,13 +9,11 @@ from typing import Any
 
 from bookie.base import errors, ids
 from bookie.base.ids import LedgerId
-from bookie.cli import accepted_loss, output, replicas, where
+from bookie.cli import accepted_loss, output, replicas, stdin_lines, where
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.metadata.ledger import LedgerMetadata
 
 DIGESTS = ("CRC32C", "HMAC", "CRC32", "DUMMY")
-# Lines sent at once by `write`: bounds what is read ahead of the ledger.
-WRITE_BATCH = 500
 
 Verb = Callable[[Client, argparse.Namespace], Awaitable[int | None]]
 
@@ -100,8 +96,17 @@ async def _write(client: Client, arguments: argparse.Namespace) -> None:
     async with await client.create(**shape_of(arguments)) as writer:
         if not arguments.json:
             print(f"ledger {writer.id}", file=sys.stderr)
-        while lines := await asyncio.to_thread(_lines, WRITE_BATCH):
-            await writer.append_many(lines)
+        is_whole = False
+        try:
+            async for lines in stdin_lines.batches():
+                await writer.append_many(lines)
+            is_whole = True
+        finally:  # at Ctrl-C too: what was acknowledged stays, and whoever looks for it needs the id
+            if not is_whole:
+                output.tell(
+                    f"ledger {writer.id} is left open, its last acknowledged entry is {writer.last_confirmed}:"
+                    f" `bookie ledger recover {writer.id}` closes it"
+                )
     facts = {"ledger": writer.id, "lastEntry": writer.last_confirmed, "length": writer.length}
     output.say(arguments, facts, f"{writer.id}")
 
@@ -235,11 +240,6 @@ def _custom(text: str) -> tuple[str, bytes]:
     if not separator or not key:
         raise errors.BadInput(f"--custom {text!r} is not of the form KEY=VALUE")
     return key, value.encode("utf-8", "surrogateescape")
-
-
-def _lines(count: int) -> list[bytes]:
-    """Yield up to `count` lines of stdin, without their line ends."""
-    return [line.rstrip(b"\n") for line in itertools.islice(sys.stdin.buffer, count)]
 
 
 def _print_entry(arguments: argparse.Namespace, entry: Entry) -> None:

@@ -15,11 +15,13 @@ import children
 import local_support
 from bookie import blocking
 from bookie.base import errors
+from bookie.base.ids import LedgerId
 from bookie.client import DigestType, LedgerWriter
 from bookie.client.write.seat import Seat
 from bookie.connect import connect
 from local_support import LocalFleet
 from story_support import in_a_loop
+from wait_support import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 ENTRIES = 500
@@ -128,6 +130,42 @@ def test_the_commands_write_read_show_list_recover_and_delete(fleet: LocalFleet)
     assert (gone.returncode, b"does not exist" in gone.stderr) == (3, True)
     bookies = json.loads(bookie("cluster", "list-bookies", *uri, "--json").stdout)
     assert [facts["state"] for facts in bookies] == ["writable"] * 4
+
+
+def test_lines_are_written_as_they_come_and_ctrl_c_ends_the_wait_for_more(fleet: LocalFleet, tmp_path: Path) -> None:
+    said = tmp_path / "stderr"
+    argv = [sys.executable, "-m", "bookie", "ledger", "write", "--metadata-service-uri", fleet.uri]
+    with said.open("wb") as stderr:
+        process = children.spawn(argv, stderr=stderr, stdin=subprocess.PIPE)
+    try:
+        assert process.stdin is not None
+        stdin = process.stdin
+        wait_until(lambda: "ledger " in children.tail(said), "the ledger's id", timeout_s=60)
+        ledger_id = LedgerId(int(children.tail(said).split()[1]))
+        with blocking.connect(fleet.uri) as client, client.open_no_recovery(ledger_id) as reader:
+
+            def confirmed() -> bool:
+                stdin.write("line\n")  # an entry is seen as confirmed with the next one
+                stdin.flush()
+                return reader.read_last_confirmed() >= 1
+
+            wait_until(confirmed, "the first lines, while stdin is open", timeout_s=60)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 1
+        told = children.tail(said)
+        assert f"ledger {ledger_id} is left open" in told
+        assert f"`bookie ledger recover {ledger_id}`" in told
+        stdin.close()
+    finally:
+        children.end(process, timeout_s=10)
+
+
+def test_a_write_from_a_stdin_that_cannot_be_read_says_so(fleet: LocalFleet, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "bookie", "ledger", "write", "--metadata-service-uri", fleet.uri]
+    with (tmp_path / "written, not read").open("wb") as stdin:
+        done = subprocess.run(argv, stdin=stdin, capture_output=True, timeout=120, check=False, cwd=ROOT)
+    assert done.returncode == 2, done
+    assert b"stdin cannot be read: Bad file descriptor" in done.stderr
 
 
 @pytest.mark.parametrize("example", ["quickstart", "tail", "fence"])
