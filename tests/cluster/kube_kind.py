@@ -21,6 +21,9 @@ NODE_COUNT = 3
 CLUSTER_LABEL = "io.x-k8s.kind.cluster"
 """kind's own label (its pkg/cluster/internal/providers/docker/constants.go)."""
 
+NO_WATCHES = "inotify_init: too many open files"
+"""What a kubelet says and ends with; kind and kubeadm tell of a time-out only."""
+
 OWNER_LABEL = "bookie.dev/test-cluster"
 """Our label on the container network: what bears it with our cluster's name is ours to remove."""
 
@@ -42,7 +45,19 @@ def create(name: str, *, image: str, kubeconfig: Path, logs: Path) -> None:
     except kube_errors.CommandFailed as error:
         kube_shell.succeeds(kind, "export", "logs", "--name", name, logs, timeout_s=60.0)
         remove(name)
-        raise kube_errors.ClusterError(f"kind made no cluster: {error}; logs are in {logs}") from error
+        why = why_no_node_began(logs)
+        raise kube_errors.ClusterError(f"kind made no cluster: {error}; {why}logs are in {logs}") from error
+
+
+def why_no_node_began(logs: Path) -> str:
+    """Return the cause, and what to do, where a kubelet's log in `logs` has one that we know; else ""."""
+    for log in sorted(logs.glob("*/kubelet.log")):
+        if NO_WATCHES in log.read_text(errors="replace"):
+            return (
+                f"{log.parent.name}: {NO_WATCHES}: the clusters that run here use up this machine's"
+                " fs.inotify.max_user_instances (about 50 a cluster); remove one, or raise it with sysctl; "
+            )
+    return ""
 
 
 def nodes(name: str) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ import kube_cache
 import kube_errors
 import kube_home
 import kube_host
+import kube_kind
 import kube_load
 import kube_logs
 import kube_node_image
@@ -134,3 +135,14 @@ def test_progress_is_reported_early_and_then_every_half_minute() -> None:
         instants.append(kube_talk.next_report_s(instants[-1]))
 
     assert instants == [2, 5, 10, 20, 30, 60, 90, 120]
+
+
+def test_nodes_that_got_no_file_watches_say_which_limit_is_too_low(tmp_path: Path) -> None:
+    """kind shows the end of kubeadm's stack: the cause stands in a kubelet's log alone."""
+    for node, told in (("one-control-plane", "all is well"), ("one-worker", 'err="inotify_init: too many open files"')):
+        (tmp_path / node).mkdir()
+        (tmp_path / node / "kubelet.log").write_text(f"Started kubelet.service\nE1123 kubelet.go:1687] {told}\n")
+
+    assert "fs.inotify.max_user_instances" in kube_kind.why_no_node_began(tmp_path)
+    assert kube_kind.why_no_node_began(tmp_path / "one-control-plane") == ""
+    assert kube_kind.why_no_node_began(tmp_path / "never-written") == ""
