@@ -46,9 +46,11 @@ def test_a_bookie_begins_anew_on_new_volumes_by_order(fleet: Fleet) -> None:
     assert (fleet.uids(), fleet.claim_uids()) == (before, claims), "taken back: it stays, with all its data"
 
     fleet.edits(scaleDown={"copyRate": None})
+    ready_since = fleet.condition("Ready")["lastTransitionTime"]
     order = fleet.orders(type="Replace", target={"bookie": FIRST}, reason="its disks are five years old")
     is_complete(fleet, order)
     fleet.settled()
+    assert fleet.condition("Ready")["lastTransitionTime"] == ready_since, "the others served all the time"
     now = fleet.claim_uids()
     assert now.keys() == claims.keys()
     assert {name for name in now if now[name] != claims[name]} == {name for name in now if name.endswith(FIRST)}

@@ -75,7 +75,9 @@ def _ready(plan: FleetPlan, sight: Sight, stalled: Truth) -> Truth:
     if plan.metadata is not MetadataStep.READY:
         said = plan.observation.said.get(f"Job {names.metadata_job(plan.observation.cluster.name)}", "it has not ended")
         return Truth("Ready", False, "MetadataInitializing", f"the Job that formats the metadata: {said}")
-    if sight.living < desired and plan.rebuild.status is None:  # one that is rebuilt is missed for a moment alone
+    # Of a fleet that was whole once a newcomer is missed by nobody yet (a scale up, a bookie that is replaced), and hides
+    # no outage of the others.
+    if sight.living < desired and plan.rollout.status.last_good is None:
         told = truth.listed(_absence(plan, one) for one in sight.desired if not one.has_lived)
         return Truth("Ready", False, "Bootstrapping", f"{sight.living} of {desired} bookies are in service; {told}")
     if sight.metadata is False:

@@ -8,7 +8,7 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import RepairStatus, State
 from bookie_operator.evidence.facts import BookieCase
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus, GrantRecord
+from bookie_operator.model.status import BookieClusterStatus, BookieStatus, GrantRecord, LastGood
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan.children import Obstacle
@@ -127,6 +127,44 @@ def test_one_new_bookie_is_scaling_up() -> None:
     found = status(make.fleet(new), status=known)
 
     assert condition(found, "Reconciling") == ("True", "ScalingUp")
+
+
+def known_but_for_the_first(quiet: BookieClusterStatus) -> BookieClusterStatus:
+    """The status of a fleet that was whole before its first bookie, which nobody knows yet, was asked for."""
+    assert quiet.rollout is not None
+    rolled = quiet.rollout.model_copy(update={"last_good": LastGood(inputs="v1-0", rest="", marks="{}", parts="")})
+    return quiet.model_copy(update={"bookies": quiet.bookies[1:], "rollout": rolled})
+
+
+def test_a_fleet_in_service_that_gets_another_bookie_stays_ready() -> None:
+    """Seen on a real cluster: each Replace, and each scale up, took Ready away until the newcomer served."""
+    known = known_but_for_the_first(status())
+
+    found = status(make.fleet(make.unborn(make.bookie_case())), status=known)
+
+    assert condition(found, "Ready") == ("True", "Serving")
+    ready = found.condition("Ready")
+    assert ready is not None
+    assert ready.message.startswith("3 of 4 bookies take writes; ledgers-zone-a-0: ")
+    assert condition(found, "Reconciling") == ("True", "ScalingUp")
+
+
+def test_a_newcomer_that_is_missing_hides_no_outage() -> None:
+    known = known_but_for_the_first(status())
+    away = {
+        "zone_b": replace(make.sibling("zone-b", 0), pod=None, report=None),
+        "zone_c": replace(make.sibling("zone-c", 0), pod=None, report=None),
+    }
+
+    found = status(make.fleet(make.unborn(make.bookie_case()), **away), status=known)
+
+    assert condition(found, "Ready") == ("False", "NotEnoughWritable")
+
+
+def test_a_fleet_that_was_never_whole_is_bootstrapping_until_it_is() -> None:
+    found = status(make.fleet(make.unborn(make.bookie_case())))
+
+    assert condition(found, "Ready") == ("False", "Bootstrapping")
 
 
 def test_too_few_writable_bookies_are_not_ready() -> None:
