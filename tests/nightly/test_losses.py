@@ -3,6 +3,9 @@ written on it."""
 
 from __future__ import annotations
 
+import functools
+import json
+
 import pytest
 
 from fleet_support import Fleet
@@ -113,4 +116,26 @@ def test_two_bookies_at_once_wait_until_a_person_gives_up_what_only_they_had(fle
     fleet.types(f"kubectl delete bookieoperation {one}")
     fleet.orders(type="AcceptLoss", target={"bookies": empty}, **why)
     for pod, life in lives.items():
+        fleet.sees(f"{pod} to begin life {life + 1}", functools.partial(has_begun, fleet, pod, life + 1))
+
+    # Of a ledger that was open only the third bookie still knows the end, and nobody may believe one alone.
+    fleet.sees("nothing to wait for a person any more", lambda: not ends_what_nobody_can(fleet, tuple(lives)))
+    for pod, life in lives.items():
         serves_again(fleet, pod, incarnation_min=life + 1)
+
+
+def has_begun(fleet: Fleet, pod: str, life: int) -> bool:
+    return incarnation(fleet, pod) == life and fleet.bookie(pod)["state"] in ("Repairing", "Serving")
+
+
+def ends_what_nobody_can(fleet: Fleet, pods: tuple[str, ...]) -> bool:
+    """Close each ledger that blocks the repair of one of these, as a person does whom its bookie told of it. Return
+    True while a repair goes on."""
+    repairs = [json.loads(fleet.types(f"kubectl exec {pod} -- bookie integrity status --json || true")) for pod in pods]
+    given_up = " ".join(f"--bookie {fleet.bookie(pod)['bookieId']}" for pod in pods)
+    for ledger in sorted({one["ledgerId"] for repair in repairs for one in repair["blocked"]}):
+        fleet.types(
+            f"kubectl exec {pods[0]} -- bookie ledger accept-loss {ledger} {given_up} --yes"
+            " --reason 'two disks are given up on purpose' --config /etc/bookie/bookie.properties || true"
+        )
+    return not all(repair["done"] for repair in repairs)

@@ -42,6 +42,7 @@ def standstill(one: Assessed, now_ms: int) -> str:
     waits = f" ({'; '.join(told)}{more})" if told else ""
     return (
         f"the repair of {one.case.name} has not moved since {since}, {repair.ledgers_pending} ledgers are left{waits}:"
-        " bring back the bookies that have their entries; until then it denies none of them. `bookie integrity status`"
-        " in its pod names every ledger"
+        " bring back the bookies that have their entries; until then it denies none of them. Where their disks are gone"
+        " for good, `bookie ledger accept-loss` closes a ledger whose end nobody can decide any more. `bookie integrity"
+        " status` in its pod names every ledger"
     )
