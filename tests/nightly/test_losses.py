@@ -131,7 +131,10 @@ def has_begun(fleet: Fleet, pod: str, life: int) -> bool:
 def ends_what_nobody_can(fleet: Fleet, pods: tuple[str, ...]) -> bool:
     """Close each ledger that blocks the repair of one of these, as a person does whom its bookie told of it. Return
     True while a repair goes on."""
-    repairs = [json.loads(fleet.types(f"kubectl exec {pod} -- bookie integrity status --json || true")) for pod in pods]
+    repairs = [
+        json.loads(fleet.types(f"kubectl exec {pod} -- bookie integrity status --json 2>/dev/null || true"))
+        for pod in pods
+    ]
     given_up = " ".join(f"--bookie {fleet.bookie(pod)['bookieId']}" for pod in pods)
     for ledger in sorted({one["ledgerId"] for repair in repairs for one in repair["blocked"]}):
         fleet.types(

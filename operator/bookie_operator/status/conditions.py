@@ -75,8 +75,8 @@ def _ready(plan: FleetPlan, sight: Sight, stalled: Truth) -> Truth:
     if plan.metadata is not MetadataStep.READY:
         said = plan.observation.said.get(f"Job {names.metadata_job(plan.observation.cluster.name)}", "it has not ended")
         return Truth("Ready", False, "MetadataInitializing", f"the Job that formats the metadata: {said}")
-    # Of a fleet that was whole once a newcomer is missed by nobody yet (a scale up, a bookie that is replaced), and hides
-    # no outage of the others.
+    # Of a fleet that was whole once nobody misses a newcomer yet (a scale up, a bookie that is replaced); it hides no
+    # outage of the others.
     if sight.living < desired and plan.rollout.status.last_good is None:
         told = truth.listed(_absence(plan, one) for one in sight.desired if not one.has_lived)
         return Truth("Ready", False, "Bootstrapping", f"{sight.living} of {desired} bookies are in service; {told}")
@@ -106,6 +106,27 @@ def _absence(plan: FleetPlan, one: Assessed) -> str:
     return f"{told}: {said}" if one.case.pod is None and said else told
 
 
+def _breached(plan: FleetPlan, sight: Sight) -> str:
+    """Return which bookies are without their data, and what to do about it."""
+    cluster = plan.observation.cluster
+    told = ", ".join(one.case.name for one in sight.dataless)
+    if all(one.stage is Stage.REPAIRING for one in sight.dataless):
+        # Their losses were accepted, their identities began anew: an old volume would be refused.
+        return (
+            f"{len(sight.dataless)} bookies live anew ({told}), more than the ack quorum survives, and copy what others"
+            " have. Ledgers that stay blocked (`bookie integrity status` in their pods) a person ends: `bookie ledger"
+            " accept-loss`"
+        )
+    anew = ""
+    if all(one in sight.dataless for one in sight.desired):
+        kept = names.record(cluster.name)
+        anew = f" (a new fleet under an old name: delete this resource, its claims and ConfigMap {kept})"
+    return (
+        f"{len(sight.dataless)} bookies are without data ({told}), and the ack quorum survives"
+        f" {cluster.spec.tolerance}: bring old volumes back before anything else{anew}"
+    )
+
+
 def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
     if plan.obstacles:
         first = plan.obstacles[0]
@@ -114,19 +135,7 @@ def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
         return Truth("Stalled", True, "MetadataCollapsed", why)
     tolerance = plan.observation.cluster.spec.tolerance
     if len(sight.dataless) > max(tolerance, 0) and dependents.is_breached(plan.observation, plan.fleet):
-        told = ", ".join(one.case.name for one in sight.dataless)
-        cluster = plan.observation.cluster
-        anew = ""
-        if all(one in sight.dataless for one in sight.desired):
-            kept = names.record(cluster.name)
-            anew = f" (a new fleet under an old name: delete this resource, its claims and ConfigMap {kept})"
-        return Truth(
-            "Stalled",
-            True,
-            "AckQuorumBreached",
-            f"{len(sight.dataless)} bookies are without data ({told}), and the ack quorum survives {tolerance}: bring"
-            f" old volumes back before anything else{anew}",
-        )
+        return Truth("Stalled", True, "AckQuorumBreached", _breached(plan, sight))
     if plan.rollout.halted:
         return Truth("Stalled", True, plan.rollout.reason, plan.rollout.halted)
     if told := rollout.rolled_back(plan):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import operator_judge_support as judge
 import operator_support as make
-from bookie.ports.admin import Member, State
+from bookie.ports.admin import Member, State, Verdict
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX, BookieCase
 from bookie_operator.model.status import BookieClusterStatus
 from bookie_operator.plan import fleet
@@ -241,6 +241,30 @@ def test_a_fleet_that_lost_everything_is_told_how_to_begin_anew() -> None:
 
     assert (value, reason) == ("True", "AckQuorumBreached")
     assert "ConfigMap ledgers-record" in message
+
+
+def repairing(case: BookieCase) -> BookieCase:
+    """`case` after a loss that was given up: its new life has begun."""
+    assert case.report is not None
+    told = replace(case.report, state=State.REPAIRING, verdict=Verdict.RESUME, grant_id="grant-1")
+    return replace(case, report=told)
+
+
+def test_who_lives_anew_after_accepted_losses_is_asked_for_no_old_volume() -> None:
+    """Seen on a real cluster: the advice stood on although no old volume could be taken back any more."""
+    anew = {f"zone_{zone}": repairing(make.sibling(f"zone-{zone}", 0)) for zone in "bc"}
+
+    value, reason, message = said(status(make.fleet(**anew)), "Stalled")
+
+    assert (value, reason) == ("True", "AckQuorumBreached")
+    assert "bring old volumes back" not in message
+    assert "bookie ledger accept-loss" in message
+
+
+def test_while_one_of_them_has_not_begun_anew_old_volumes_are_asked_for() -> None:
+    message = said(status(make.fleet(make.lost_case(), zone_b=repairing(make.sibling("zone-b", 0)))), "Stalled")[2]
+
+    assert "bring old volumes back" in message
 
 
 def test_a_memory_limit_below_what_a_bookie_may_need_is_said_with_both_figures_and_what_to_try() -> None:

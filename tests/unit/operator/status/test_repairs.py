@@ -48,7 +48,14 @@ def test_a_repair_that_does_not_move_is_told_after_a_quarter_of_an_hour_with_its
     assert condition(not_yet, "RepairInProgress").reason == "Repairing"
     told = condition(still, "RepairInProgress")
     assert (told.status, told.reason) == ("True", "RepairNoProgress")
-    for word in ("ledgers-zone-a-0", "5 ledgers are left", "ledger 0: nobody who serves", "and 2 more", "bring back", "accept-loss"):
+    for word in (
+        "ledgers-zone-a-0",
+        "5 ledgers are left",
+        "ledger 0: nobody who serves",
+        "and 2 more",
+        "bring back",
+        "accept-loss",
+    ):
         assert word in told.message
     events = warnings.standing(still, make.NOW_MS + 15 * 60_000)
     assert [one.is_warning for one in events if one.reason == "RepairNoProgress"] == [True]
