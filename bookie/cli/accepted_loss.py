@@ -1,12 +1,10 @@
 """`bookie ledger accept-loss`: closes a ledger of which named bookies lost for good what they held."""
 
 import argparse
-import getpass
-import socket
 from typing import Any
 
 from bookie.base import ids
-from bookie.cli import output, where
+from bookie.cli import output, where, who
 from bookie.client.repair import accepting_loss
 
 
@@ -42,7 +40,7 @@ async def run(arguments: argparse.Namespace) -> int:
             client.shared,
             ledger_id,
             [ids.parse_bookie_id(name) for name in arguments.bookie],
-            by=arguments.by or f"{getpass.getuser()}@{socket.gethostname()}",
+            by=arguments.by or who.caller(),
             reason=arguments.reason,
             after_crash=arguments.after_crash,
             tail=arguments.give_up_tail,

@@ -1,13 +1,11 @@
 """`bookie autorecovery maintenance`: planned work on one bookie, which our auto-recovery leaves alone for so long."""
 
 import argparse
-import getpass
-import socket
 import time
 from typing import Any
 
 from bookie.base import errors, ids
-from bookie.cli import bookie_list, output, where
+from bookie.cli import bookie_list, output, where, who
 from bookie.client import cluster
 from bookie.client.repair.maintenance import Maintenance
 from bookie.metadata.maintenance import MaintenanceLease
@@ -51,7 +49,7 @@ async def run(arguments: argparse.Namespace) -> int:
             output.say(arguments, facts, f"bookie {bookie_id} {said}")
             return 0
         await bookie_list.check_known(store, uri.root, bookie_id)
-        by = arguments.by or f"{getpass.getuser()}@{socket.gethostname()}"
+        by = arguments.by or who.caller()
         await leases.take(bookie_id, MaintenanceLease(arguments.seconds, by, arguments.reason))
         facts |= {"seconds": arguments.seconds, "by": by, "reason": arguments.reason}
         output.say(arguments, facts, f"bookie {bookie_id} is under maintenance for {arguments.seconds} s")
