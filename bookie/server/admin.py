@@ -72,7 +72,7 @@ class NodeAdmin:
         self.filling: Filling | None = None
         self.registered = asyncio.Event()
         self._turn = Turn()
-        self._lease = OwnLease(boot, world.clock)
+        self.lease = OwnLease(boot, world.clock)
         self._surveys = Surveys(world.clock)
         self._forgetting = Forgetting(world.clock)
         self._boot = boot
@@ -174,7 +174,7 @@ class NodeAdmin:
         self._open_store().set_read_only(read_only)
         if not read_only:
             self._end_turn("somebody made this bookie writable")
-            await self._lease.end()
+            await self.lease.end()
         self._boot.progress.notify()
         await kept_mode.keep(self._world.disk, self._mode_dirs, read_only=read_only)
         return self.state
@@ -184,7 +184,7 @@ class NodeAdmin:
         store = self._open_store()
         if turn is None:
             store.set_read_only(True)
-            await self._lease.take()
+            await self.lease.take()
             await store.flush()
             return "flushed; adds are refused from now on"
         if turn.pod_uid != self._world.host.pod_uid:
@@ -194,7 +194,7 @@ class NodeAdmin:
         self._turn.begin(self._world.clock.monotonic_ns(), turn.ttl_ms, is_sealed=turn.is_sealed)
         store.set_turn(True, is_sealed=turn.is_sealed)
         log.info("to be stopped operator_epoch=%d ttl_ms=%d last=%s", turn.operator_epoch, turn.ttl_ms, turn.is_sealed)
-        await self._lease.take()
+        await self.lease.take()
         await store.flush()
         if not self._turn.is_on or (turn.is_sealed and not self._turn.is_sealed):
             raise errors.StorageFailed("the turn ended before the flush did: adds were taken meanwhile")
@@ -204,7 +204,7 @@ class NodeAdmin:
         self._heed(operator_epoch)
         self._open_store()
         self._end_turn("its turn was taken back")
-        await self._lease.end()
+        await self.lease.end()
         return self.state
 
     def end_late_turn(self) -> None:

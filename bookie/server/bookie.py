@@ -249,7 +249,7 @@ class Bookie:
         registrar = await self._make_registration(store, metadata, listener.port)
         scrubber = self._make_scrubber(store)
         drains = self._make_drains(store, metadata, registrar)
-        filling = Filling(self.boot, store, self.world.clock, after_boot=options.integrity.fill_after_boot)
+        filling = self._make_filling(store)
         parts: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
             ("readers", readers.run),
             ("listers", listers.run),
@@ -310,6 +310,10 @@ class Bookie:
         store.set_read_only(options.force_read_only or await self._is_kept_read_only())
         registrar.set_read_only(store.is_read_only)  # before the first record: a writer must not choose us
         return registrar
+
+    def _make_filling(self, store: EntryStore) -> Filling:
+        after_boot = self.options.integrity.fill_after_boot
+        return Filling(self.boot, store, self.world.clock, self.admin.lease, after_boot=after_boot)
 
     def _make_scrubber(self, store: EntryStore) -> Scrubber:
         scrubber = Scrubber(store.partitions, store.stats, self.options.storage.scrub, self.world.clock)

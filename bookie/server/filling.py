@@ -21,8 +21,8 @@ class Filling:
     What ends a run ends the node only when it is fatal: `status` says why, and who asked may ask again.
     """
 
-    def __init__(self, boot: Boot, store: EntryStore, clock: Clock, *, after_boot: bool) -> None:
-        self._lease = OwnLease(boot, clock)
+    def __init__(self, boot: Boot, store: EntryStore, clock: Clock, lease: OwnLease, *, after_boot: bool) -> None:
+        self._lease = lease
         self._boot = boot
         self._store = store
         self._progress = FillProgress(clock)
@@ -59,4 +59,4 @@ class Filling:
                     raise
                 log.warning("filling of holes given up reason=%s", error)
             if self.is_whole:
-                await self._lease.end()
+                await self._lease.end_of_before()

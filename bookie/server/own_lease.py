@@ -35,34 +35,38 @@ class OwnLease:
         self._boot = boot
         self._clock = clock
         self._taken_ns: int | None = None
+        self._is_to_be_stopped = False
 
     async def take(self) -> None:
         """Take the lease, or renew it. A person's that would end sooner lasts as long, and stays that person's."""
+        self._is_to_be_stopped = True
         now_ns = self._clock.monotonic_ns()
         if self._taken_ns is not None and now_ns - self._taken_ns < _RENEW_S * NS_PER_S:
             return
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                leases = self._leases()
-                stands = await leases.find(self._boot.bookie_id)
-                lease = _after(stands, self._clock.wall_ms())
-                if lease is not None:
-                    await leases.take(self._boot.bookie_id, lease)
+                await self._leases().change(self._boot.bookie_id, lambda stands: _after(stands, self._clock.wall_ms()))
         except (errors.BookieError, TimeoutError) as error:
             _check_not_fatal(error)
             log.warning("no maintenance lease taken, so this stop may cause marks reason=%s", error)
         else:
             self._taken_ns = now_ns
 
+    async def end_of_before(self) -> None:
+        """End the lease of the life before, now that this bookie is whole; but not while it is to be stopped again."""
+        if not self._is_to_be_stopped:
+            await self.end()
+
     async def end(self) -> None:
         """End the lease that this bookie took, in this life or the one before. One that stays ends by itself."""
         self._taken_ns = None
+        self._is_to_be_stopped = False
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 leases = self._leases()
                 stands = await leases.find(self._boot.bookie_id)
                 if stands is not None and stands.lease.by == maintenance.BOOKIE:
-                    await leases.end(self._boot.bookie_id)
+                    await leases.end(self._boot.bookie_id, stands.version)
         except (errors.BookieError, TimeoutError) as error:
             _check_not_fatal(error)
             log.debug("maintenance lease not ended reason=%s", error)

@@ -8,7 +8,9 @@ import random
 import pytest
 
 import seeds_support
-from bookie.base.ids import EntryId, LedgerId
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.units import NS_PER_MS
+from bookie.client.repair.maintenance import Maintenance
 from bookie.client.write.writer import LedgerWriter
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.admin import FillAction, FillStatus
@@ -203,3 +205,33 @@ def test_after_a_fresh_seed_every_replica_is_there_and_equal(seed: int, accident
     assert outcome.defect is None, (
         f"{outcome.defect}\nagain: python -m bookie.sim {seed:#x} {flags} --faults-s 15 --trace"
     )
+
+
+@story(on_cluster, 34, fill_after_boot=True)
+async def test_a_fill_that_ends_while_its_bookie_is_to_be_stopped_leaves_it_its_lease(cluster: SimCluster) -> None:
+    """Whoever prepares the stop asks again within a minute, and the lease is not written that often."""
+    client = await cluster.client("writer")
+    stopped = cluster.bookies["bookie-1"]
+    await until_whole(cluster, stopped)
+    assert stopped.process is not None
+    admin = stopped.process.admin
+    leases = Maintenance(client.client.shared.ledgers.store, "/ledgers")
+
+    await stopped.node.do(admin.prepare_shutdown())
+    taken = await client(leases.find(BookieId(stopped.name)))
+    began_ns = cluster.simulation.loop.now_ns
+    await stopped.node.do(admin.fill_holes(FillAction.START))
+    await cluster.until(
+        lambda: 0 <= status(stopped).ended_ms_ago < (cluster.simulation.loop.now_ns - began_ns) // NS_PER_MS,
+        "a fill ends",
+    )
+    assert status(stopped).is_whole
+    await stopped.node.do(admin.prepare_shutdown())
+
+    assert taken is not None
+    assert await client(leases.find(BookieId(stopped.name))) == taken
+
+    await stopped.node.do(admin.set_read_only(False))
+    assert await client(leases.find(BookieId(stopped.name))) is None, "it is not to be stopped any more"
+    await stopped.node.do(admin.prepare_shutdown())
+    assert await client(leases.find(BookieId(stopped.name))) is not None, "and now it is again"

@@ -5,16 +5,18 @@ to undo. Java's auditor knows that switch alone. Rule: spec/metadata.md#M50.
 """
 
 import logging
+from collections.abc import Callable
 
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.metadata import maintenance, paths
 from bookie.metadata.maintenance import MaintenanceLease, StoredLease
-from bookie.ports.metadata_store import MetadataStore, find, find_children
+from bookie.ports.metadata_store import ANY_VERSION, MetadataStore, find, find_children
 
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
+_NO_ANSWER = "the metadata store gave no answer: look, then try again"
 
 
 class Maintenance:
@@ -27,18 +29,40 @@ class Maintenance:
 
     async def take(self, bookie_id: BookieId, lease: MaintenanceLease) -> None:
         """Take the lease, or take it anew. Raises MetadataError."""
-        path, data = paths.maintenance(self._root, bookie_id), maintenance.dump_lease(lease)
+        path = paths.maintenance(self._root, bookie_id)
         for _ in range(_ATTEMPTS):
             found = await find(self._store, path)
-            try:
-                if found is None:
-                    await self._store.create(path, data, parents=True)
-                else:
-                    await self._store.put(path, data, found.version)
-            except (errors.NodeExists, errors.NodeMissing, errors.VersionConflict, errors.OutcomeUnknown):
-                continue  # again: written twice it only lasts from the second time
-            return
-        raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer: look, then try again")
+            if await self._is_written(path, lease, None if found is None else found.version):
+                return
+        raise errors.OutcomeUnknown(f"writing {path}: {_NO_ANSWER}")
+
+    async def change(
+        self, bookie_id: BookieId, decide: Callable[[StoredLease | None], MaintenanceLease | None]
+    ) -> None:
+        """Write what `decide` makes of the lease that stands, if that still stands then, else decide again; None:
+        leave it. Raises BadInput for a lease that cannot be read and is to be judged, MetadataError."""
+        path = paths.maintenance(self._root, bookie_id)
+        for _ in range(_ATTEMPTS):
+            stands = await self.find(bookie_id)
+            lease = decide(stands)
+            if lease is None:
+                return
+            if await self._is_written(path, lease, None if stands is None else stands.version):
+                return
+        raise errors.OutcomeUnknown(f"writing {path}: {_NO_ANSWER}")
+
+    async def _is_written(self, path: str, lease: MaintenanceLease, version: int | None) -> bool:
+        """Write the lease in the place of the one of `version` (None: of none). Return False where another stands, or
+        nobody knows: written twice it only lasts from the second time."""
+        data = maintenance.dump_lease(lease)
+        try:
+            if version is None:
+                await self._store.create(path, data, parents=True)
+            else:
+                await self._store.put(path, data, version)
+        except (errors.NodeExists, errors.NodeMissing, errors.VersionConflict, errors.OutcomeUnknown):
+            return False
+        return True
 
     async def find(self, bookie_id: BookieId) -> StoredLease | None:
         """Return the lease of one bookie, ended or not. Raises BadInput for one that cannot be read, MetadataError."""
@@ -47,10 +71,11 @@ class Maintenance:
             None if found is None else StoredLease(maintenance.load_lease(found.data), found.modified_ms, found.version)
         )
 
-    async def end(self, bookie_id: BookieId) -> bool:
-        """End the lease. Return False when there is none. Raises MetadataError."""
+    async def end(self, bookie_id: BookieId, version: int = ANY_VERSION) -> bool:
+        """End the lease. Return False when there is none. Raises VersionConflict where another than that of `version`
+        stands, MetadataError."""
         try:
-            await self._store.delete(paths.maintenance(self._root, bookie_id))
+            await self._store.delete(paths.maintenance(self._root, bookie_id), version)
         except errors.NodeMissing:
             return False
         return True
