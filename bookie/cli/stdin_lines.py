@@ -21,6 +21,8 @@ LINES = 500
 async def batches() -> AsyncIterator[list[bytes]]:
     """Yield the lines of stdin without their line ends, at most LINES at a time, until its end. A last line without a
     line end counts. Raises BadInput where stdin is closed or cannot be read."""
+    if sys.stdin is None:  # closed before Python started
+        raise errors.BadInput("stdin is closed: there are no lines to write")
     rest = bytearray()
     while piece := await _piece():
         whole, end, begun = piece.rpartition(b"\n")

@@ -4,6 +4,7 @@ import argparse
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -136,3 +137,19 @@ def test_a_bookie_without_certificates_carries_no_package_that_reads_them() -> N
 
     assert "bookie.server.bookie" in loaded
     assert [name for name in loaded if name.startswith(("cryptography", "jks"))] == []
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_a_command_whose_output_is_closed_ends_as_any_other(tmp_path: Path, stream: int) -> None:
+    command = f'exec "$0" -m bookie inspect directory "$1" {stream}>&-'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, str(tmp_path)], capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode in (main.DONE, main.FAILED, main.USAGE, main.NOT_FOUND), done
+
+
+def test_a_write_from_a_closed_stdin_says_so_at_once() -> None:
+    script = "import asyncio; from bookie.cli import stdin_lines; asyncio.run(anext(stdin_lines.batches()))"
+    command = 'exec "$0" -c "$1" <&-'
+    done = subprocess.run(["sh", "-c", command, sys.executable, script], capture_output=True, timeout=20, check=False)
+    assert b"BadInput: stdin is closed" in done.stderr, done
