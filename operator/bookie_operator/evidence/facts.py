@@ -64,6 +64,7 @@ class ClaimFacts:
     uid: str
     created_ms: int
     is_terminating: bool = False
+    is_lost: bool = False  # it was bound to a volume that Kubernetes does not have any more
     pv_name: str = ""
     marks: ClaimMarks | None = None
     retired_at: str = ""  # its bookie left by proof and is forgotten; "" = it did not
@@ -82,6 +83,7 @@ class PersistentVolumeFacts:
     phase: str = "Bound"
     reclaim_policy: str = "Delete"
     hostnames: tuple[str, ...] = ()  # of the only nodes that can reach it; () = any can, or it says so otherwise
+    is_terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class PodFacts:
     phase: str = "Running"
     is_ready: bool = False
     is_terminating: bool = False
+    evicted_by: str = ""  # who has decided to end it ("EvictionByEvictionAPI"); "" = nobody
     revision: str = ""
     grace_s: int = 30  # its termination grace
     has_ended: bool = False  # for good, by its kubelet's word
@@ -201,12 +204,27 @@ class BookieCase:
 
     @property
     def loses_with_its_pod(self) -> str:
-        """Return which volume goes when the pod ends, because its claim does; "" when none. Such a volume serves until
-        then, so that nothing else tells (spec/operator.md#Q19)."""
+        """Return which volume the bookie has for as long as its pod lives, and no longer; "" when none. Such a volume
+        serves until then, so that nothing else tells (spec/operator.md#Q19)."""
         for volume in self.volumes if self.pod is not None else ():
+            goes = f"and volume {volume.name} goes with pod {self.name}"
             if volume.claim is not None and volume.claim.is_terminating:
-                return f"claim {volume.claim_name} is being deleted, and volume {volume.name} goes with pod {self.name}"
+                return f"claim {volume.claim_name} is being deleted, {goes}"
+            if volume.claim is not None and volume.claim.is_lost:
+                return f"claim {volume.claim_name} has lost its PersistentVolume, {goes}"
+            if volume.pv is not None and volume.pv.is_terminating:
+                return f"PersistentVolume {volume.pv.name} is being deleted, {goes}"
         return ""
+
+    @property
+    def goes(self) -> str:
+        """Return why the bookie is about to be away, or to lose a volume, whatever it says of itself; "" when it is
+        not."""
+        if self.pod is not None and self.pod.is_terminating:
+            return f"pod {self.name} is being deleted"
+        if self.pod is not None and self.pod.evicted_by:
+            return f"pod {self.name} is about to be deleted ({self.pod.evicted_by})"
+        return self.loses_with_its_pod
 
     def can_look_into(self, instance_id: str | None) -> bool:
         """Return True for a bookie that can be asked to read the metadata of all ledgers in this metadata store."""

@@ -46,6 +46,7 @@ def pod(manifest: Manifest) -> PodFacts:
         phase=status.get("phase") or "Pending",
         is_ready=(conditions.get("Ready") or {}).get("status") == "True",
         is_terminating="deletionTimestamp" in metadata,
+        evicted_by=_evicted_by(conditions.get("DisruptionTarget") or {}),
         revision=(metadata.get("labels") or {}).get("controller-revision-hash") or "",
         grace_s=int((manifest.get("spec") or {}).get("terminationGracePeriodSeconds") or 30),
         has_ended=has_ended(manifest),
@@ -63,6 +64,12 @@ def pod(manifest: Manifest) -> PodFacts:
             for container in status.get("containerStatuses") or ()
         ),
     )
+
+
+def _evicted_by(disruption: Manifest) -> str:
+    """Return who is about to delete the pod (the eviction API, the scheduler, the taint manager); "" = nobody.
+    Kubernetes takes the condition back when nothing comes of it."""
+    return str(disruption.get("reason") or "DisruptionTarget") if disruption.get("status") == "True" else ""
 
 
 def _ready_since_ms(ready: Manifest) -> int | None:
@@ -220,6 +227,7 @@ def claim(manifest: Manifest) -> ClaimFacts:
         uid=metadata["uid"],
         created_ms=parse_time_or_0(metadata.get("creationTimestamp")),
         is_terminating="deletionTimestamp" in metadata,
+        is_lost=(manifest.get("status") or {}).get("phase") == "Lost",
         pv_name=(manifest.get("spec") or {}).get("volumeName") or "",
         marks=_marks(metadata.get("annotations") or {}),
         retired_at=(metadata.get("annotations") or {}).get(names.RETIRED_AT) or "",
@@ -274,6 +282,7 @@ def persistent_volume(manifest: Manifest) -> PersistentVolumeFacts:
         phase=(manifest.get("status") or {}).get("phase") or "",
         reclaim_policy=(manifest.get("spec") or {}).get("persistentVolumeReclaimPolicy") or "Retain",
         hostnames=_hostnames(manifest.get("spec") or {}),
+        is_terminating="deletionTimestamp" in manifest["metadata"],
     )
 
 

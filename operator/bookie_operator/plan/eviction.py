@@ -64,7 +64,8 @@ def _budget(seen: Observation, fleet: tuple[Assessed, ...]) -> int:
     that are ready and must not be counted on, the turn of another stop, who leaves by proof, and a metadata store that
     is away: who is evicted then cannot come back (spec/operator.md#K13, N1, J9)."""
     is_blocked = turns.is_any(seen, fleet, but=Work.EVICTION) or bool(gates.collapsed(fleet))
-    if is_blocked or seen.members_problem or any(one.is_dataless or _lacks_copies(one) for one in fleet):
+    is_at_risk = any(one.is_dataless or _lacks_copies(one) or one.case.loses_with_its_pod for one in fleet)
+    if is_blocked or seen.members_problem or is_at_risk:
         return 0
     return seen.cluster.spec.disruption.max_unavailable
 
@@ -131,7 +132,7 @@ def _waiting_beside(seen: Observation, fleet: tuple[Assessed, ...], one: Assesse
 
 def _waits_for_node(one: Assessed) -> bool:
     pod, member = one.case.pod, one.case.member
-    if not one.case.is_desired or not one.is_unavailable or one.leaving is not None:
+    if not one.case.is_desired or not one.is_unavailable or one.leaving is not None or one.case.loses_with_its_pod:
         return False
     # Who is registered has a process, whatever became of its pod (deleted by force, say): a look would be too early.
     is_stopped = one.case.is_listed and (member is None or not member.is_registered)

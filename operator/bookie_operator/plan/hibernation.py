@@ -127,7 +127,7 @@ def _unready(seen: Observation, one: Assessed, sets: Mapping[str, Manifest]) -> 
     case, report, expected = one.case, one.case.report, seen.cluster.status.instance_id
     if case.pod is not None and _set_of(one, sets) is None:
         yield f"no StatefulSet runs pod {case.name}: wait until there is one, or delete the pod"
-    elif why := rollout.unproven(one, may_be_read_only=True) or case.loses_with_its_pod:
+    elif why := rollout.unproven(one, may_be_read_only=True) or case.goes:
         yield why
     elif report is not None and report.operator_epoch_seen > seen.leadership.epoch:
         yield f"{case.name} has seen a newer operator (epoch {report.operator_epoch_seen})"

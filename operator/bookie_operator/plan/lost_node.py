@@ -181,7 +181,9 @@ def _fleet(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> Ite
     for name in waiting if shared is None else ():
         stage = next(other.stage for other in others if other.case.name == name)
         yield f"{name} is {stage.value}, and may need this bookie's copies"
-    yield from (other.case.loses_with_its_pod for other in others if other.case.loses_with_its_pod)
+    for other in others:
+        if why := other.case.loses_with_its_pod if other.case.name in waiting else other.case.goes:
+            yield why
     yield from in_another_store(seen, [other for other in others if other.case.name not in waiting])
 
 

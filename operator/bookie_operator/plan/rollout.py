@@ -229,8 +229,10 @@ def _missed(seen: Observation, one: Assessed) -> str:
     """Return why no other bookie may be stopped beside this one; "" when one may."""
     if one.is_dataless or one.is_healing:
         return f"{one.case.name} is without its data"
+    if one.has_lived and (why := one.case.goes):
+        return why
     if one.case.is_desired:
-        return unproven(one, may_be_read_only=one.leaving is not None) or one.case.loses_with_its_pod
+        return unproven(one, may_be_read_only=one.leaving is not None)
     if not one.is_unavailable:
         is_there = one.stage.serves or one.stage is Stage.ELSEWHERE
         is_writable = one.case.member is not None and one.case.member.is_writable
@@ -307,7 +309,10 @@ def _may_be_replaced(
 ) -> bool:
     """Return True when `one`, which is down, may get the newest revision with closed gates: nobody knows anything bad
     of that revision, or it is the turn of `one` anyway, so that no second bookie is lost to it. Whoever leaves waits
-    for the end of that turn, and for a bookie without its data: neither may wait for the one that leaves."""
+    for the end of that turn, and for a bookie without its data: neither may wait for the one that leaves. Never one
+    that has its data only for as long as its pod is there (spec/operator.md#Q19)."""
+    if one.case.loses_with_its_pod:
+        return False
     if step is not None:
         return step.bookie == one.case.name
     taken = turns.in_the_way(seen, fleet, Work.ROLLOUT, one.case.name)
@@ -362,7 +367,8 @@ def _go_on(
     refused = seen.hindrances.get(step.pod_uid)
     hindrance = refused.text if refused is not None else ""
     may_try = refused is None or not refused.reason or seen.now_ms - refused.told_ms >= REFUSED_MS
-    if not held and asked in older and _is_down(seen, asked) and may_try:
+    is_kept = bool(asked.case.loses_with_its_pod)
+    if not held and asked in older and _is_down(seen, asked) and may_try and not is_kept:
         return _told(seen, fleet, step, hindrance, asked, _stop(seen, asked, with_flush=False))
     closed = (*held, *closed_gates(seen, fleet, asked))
     if asked not in older:

@@ -114,6 +114,19 @@ def test_a_mangled_mark_still_says_initialised(mangled: str) -> None:
     assert marks.incarnation == 0
 
 
+def test_what_is_about_to_go_is_told() -> None:
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    volume = {"metadata": {"name": "pv", "uid": "u"}}
+    going = {"metadata": volume["metadata"] | {"deletionTimestamp": "2027-01-15T08:00:00Z"}}
+
+    assert facts.pod(pod(conditions=[target])).evicted_by == "EvictionByEvictionAPI"
+    assert facts.pod(pod(conditions=[target | {"status": "False"}])).evicted_by == ""
+    assert facts.claim(claim() | {"status": {"phase": "Lost"}}).is_lost
+    assert not facts.claim(claim()).is_lost
+    assert facts.persistent_volume(going).is_terminating
+    assert not facts.persistent_volume(volume).is_terminating
+
+
 def test_a_volume_without_policy_is_taken_as_kept() -> None:
     found = facts.persistent_volume({"metadata": {"name": "pv", "uid": "u"}})
 
