@@ -313,6 +313,10 @@ class World:
     refusals: "dict[str, str]" = field(default_factory=dict)  # clusters that an operator left alone: who keeps them
     has_local_disks: bool = False  # a volume stays on the node where its claim was bound
 
+    def __repr__(self) -> str:
+        """Short: beside an example that fails hypothesis prints it, and all objects would hide the example."""
+        return f"World(now_ms={self.now_ms}, {len(self.objects)} objects, {len(self.writes)} writes)"
+
     # ---- the API server ------------------------------------------------------------------------------------------
 
     def _new(self, prefix: str) -> str:

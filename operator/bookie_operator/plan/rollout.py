@@ -107,7 +107,8 @@ def _decide(
         else [one for one in older if _is_down(seen, one) and _may_be_replaced(seen, fleet, older, step, one)]
     )
     if down:
-        return _begin(seen, fleet, step, down[0], _stop(seen, down[0], with_flush=False))
+        before = step if step is not None and step.bookie == down[0].case.name else None
+        return _begin(seen, fleet, before, down[0], _stop(seen, down[0], with_flush=False))
     ready = [one for one in older if not _is_gone(one)]
     if step is not None or not ready:
         return _told(seen, fleet, step, _why_step(seen, fleet, step))
@@ -313,13 +314,23 @@ def _may_be_replaced(
     that has its data only for as long as its pod is there (spec/operator.md#Q19)."""
     if one.case.loses_with_its_pod:
         return False
-    if step is not None:
-        return step.bookie == one.case.name
-    taken = turns.in_the_way(seen, fleet, Work.ROLLOUT, one.case.name)
+    if step is not None and step.bookie == one.case.name:
+        return True
+    if step is not None and not _only_lacks_data(fleet, older, step):
+        return False
+    taken = turns.is_any(seen, fleet, but=Work.ROLLOUT)
     if not one.is_dataless and (taken or leaving.in_the_way_of_others(seen, fleet, one)):
         return False
     newest = [peer for peer in fleet if peer.case.is_desired and peer.case.pod is not None and peer not in older]
     return all(_is_well(peer) for peer in newest)
+
+
+def _only_lacks_data(fleet: tuple[Assessed, ...], older: list[Assessed], step: RolloutStep) -> bool:
+    """Return True when the bookie of this turn runs what the spec says and waits for nothing but data that it lost:
+    its turn is done, and what it waits for may be the very bookie that is down."""
+    one = next(one for one in fleet if one.case.name == step.bookie)
+    is_replaced = one.case.pod is not None and one.case.pod.uid != step.pod_uid
+    return is_replaced and not _is_gone(one) and one not in older and waits_for_data(one)
 
 
 def _is_well(one: Assessed) -> bool:

@@ -540,7 +540,18 @@ EDITS = st.sampled_from(["image", "settings", "broken", "bad setting", "back", "
 def test_whatever_is_edited_and_breaks_no_stop_is_wrong_and_the_reverse_ends_where_it_began(
     built: World, story: list[tuple[str, int, int]]
 ) -> None:
-    world = worlds.clone(built)
+    ends_where_it_began(worlds.clone(built), story)
+
+
+@pytest.mark.slow
+def test_one_that_lost_its_data_in_its_turn_keeps_no_other_that_is_down_from_a_corrected_spec(built: World) -> None:
+    """spec/operator.md#Q8: its grant waits for the copies of the one that is down."""
+    story = [("bad setting", 1, 0), ("lose", 20, 0), ("kill", 23, 3), ("image", 24, 0), ("image", 20, 0)]
+    ends_where_it_began(worlds.clone(built), story)
+
+
+def ends_where_it_began(world: World, story: list[tuple[str, int, int]]) -> None:
+    """Play `story`, set all right again, and judge."""
     world.edit(rollout=AUTOMATIC, repair={"stabilization": "6s", "maxPerDay": 20})
     run(world, passes=6)
     began, spec = images(world), dict(world.spec())

@@ -356,6 +356,25 @@ def test_a_correction_replaces_the_one_whose_turn_it_is_whatever_others_wait_for
     assert own_turn.status.step.was_writable, "as it was when its turn came"
 
 
+def test_a_turn_that_waits_for_data_alone_passes_on_to_one_that_is_down() -> None:
+    """Each would wait for the other: the grant of the empty one for the copies of the one that is down."""
+    status = turn(bookie=LAST, pod_uid="pod-before") | away(FIRST)
+
+    def of_last(**pod: Any) -> Rollout:
+        limbo = (with_report(one, state=State.REPAIRING) if one.name == LAST else one for one in down(FIRST))
+        cases = tuple(with_pod(one, **pod) if one.name == LAST else one for one in limbo)
+        return decided(seen(cases, status=status))
+
+    found = of_last()
+    assert found.action == StopBookie(FIRST, "pod-1", "5", None, EPOCH)
+    assert found.status.step is not None
+    assert (found.status.step.bookie, found.status.step.was_writable) == (FIRST, False)
+
+    assert of_last(revision="rev-0").action is None, "the one whose turn it is goes first"
+    assert of_last(is_terminating=True).action is None
+    assert of_last(uid="pod-before").action is None
+
+
 @pytest.mark.parametrize("problem", ["", "CrashLoopBackOff: back-off"])
 def test_a_bookie_that_went_away_a_moment_ago_is_not_replaced(problem: str) -> None:
     """Its pod is old; its container was killed for want of memory, and starts again."""
