@@ -562,7 +562,11 @@ class World:
     def _unprovision(self, claim: str) -> None:
         """Somebody deletes a claim: what was on its volume is gone."""
         one = self.objects.pop(("PersistentVolumeClaim", claim))
-        del self.objects[("PersistentVolume", one["spec"]["volumeName"])]
+        volume = self.objects[("PersistentVolume", one["spec"]["volumeName"])]
+        if volume["spec"].get("persistentVolumeReclaimPolicy") == "Retain":
+            self.put(volume | {"status": {"phase": "Released"}})
+        else:
+            del self.objects[("PersistentVolume", one["spec"]["volumeName"])]
         pod = claim.split("-", 1)[1]
         bookie_id = "data.ledgers." + ".".join(pod.removeprefix("ledgers-").rsplit("-", 1))
         if bookie_id in self.cookies:

@@ -131,6 +131,12 @@ class NodeFacts:
     drained: str = ""  # by what its pods are to leave it ("cordoned", "tainted KEY"); "" = they may stay
 
 
+def is_machine_gone(node: NodeFacts | None) -> bool:
+    """Return True when the machine is gone by the word of whoever deleted or tainted its Node. A Node that was made
+    anew under the name is the machine come back, perhaps with its disks (spec/operator.md#N4)."""
+    return node is None or (node.is_out_of_service and not node.is_ready)
+
+
 @dataclass(frozen=True, slots=True)
 class VolumeCase:
     """All that is known of one configured volume of one bookie."""

@@ -64,10 +64,11 @@ async def _complete(
     is_new = live not in {one.pod_uid for one in known if one.node_uid}
     if case.pod is not None and case.pod.node and (is_new or _matters(cluster)):
         wanted.add(case.pod.node)
-    if case.pod is None or not case.pod.node:
-        # Whether the nodes of its local disks are gone decides about them.
-        records = [volume.recorded for volume in case.volumes if volume.is_local_disk and volume.recorded is not None]
-        wanted |= {recorded.node for recorded in records if recorded.node}
+    # Whether the nodes of its local disks are gone decides about them; of disks that it had before, for how long they
+    # are waited for.
+    waits = case.pod is None or not case.pod.node
+    local = [volume for volume in case.volumes if volume.is_local_disk and (waits or volume.is_replaced)]
+    wanted |= {volume.recorded.node for volume in local if volume.recorded is not None and volume.recorded.node}
     return replace(
         case,
         ended=frozenset(ended),

@@ -9,16 +9,18 @@ from collections.abc import Iterator
 from bookie.ports.admin import OPERATOR_EPOCH_MAX
 from bookie_operator.evidence import processes
 from bookie_operator.evidence.bookie import ROLLBACK
+from bookie_operator.evidence.facts import BookieCase, PersistentVolumeFacts, is_machine_gone
 from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model import names
 from bookie_operator.model.spec import Regeneration
-from bookie_operator.model.status import Approval, ClosedGate
+from bookie_operator.model.status import Approval, ClosedGate, VolumeRecord
 from bookie_operator.model.values import format_time, parse_duration, parse_time
 from bookie_operator.plan import dependents
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import OBSERVATIONS_NEEDED, Assessed
 
 DAY_MS = 24 * 3_600_000
+REPLACE = "Replace"  # spec.repair.lostNode.policy: who waits for disks of a machine that is gone begins anew
 # What a bookie must be able to do before it is let loose on its ledgers (spec/operator.md#G11).
 CAPABILITIES = ("regeneration", "limbo")
 STALE_VOLUME = "stale-volume"  # and this, before it keeps what went back in time
@@ -175,6 +177,8 @@ def _old_volume(observation: Observation, candidate: Assessed) -> Iterator[tuple
         old = observation.old_volumes.get(volume.recorded.pv_name)
         if old is None or old.uid != volume.recorded.pv_uid or old.reclaim_policy != "Retain":
             continue
+        if _is_out_of_reach(observation, candidate.case, volume.recorded, old):
+            continue
         grace = observation.cluster.spec.repair.reattach_grace
         since_ms = candidate.suspicion.since_ms if candidate.suspicion is not None else observation.now_ms
         if observation.now_ms < since_ms + parse_duration(grace):
@@ -184,6 +188,16 @@ def _old_volume(observation: Observation, candidate: Assessed) -> Iterator[tuple
                 f" {volume.claim_name} and pod, clear the volume's claimRef, bind it to a new claim of that name), or"
                 f" wait {grace}",
             )
+
+
+def _is_out_of_reach(
+    observation: Observation, case: BookieCase, recorded: VolumeRecord, old: PersistentVolumeFacts
+) -> bool:
+    """Return True when the old volume is on a machine that is gone, as it is seen now, and on no other, and the spec
+    says how long such machines are waited for: `repair.lostNode.after`, before the claims went."""
+    is_gone = recorded.node in case.nodes and is_machine_gone(case.nodes[recorded.node])
+    is_there_alone = bool(recorded.hostname) and old.hostnames == (recorded.hostname,)
+    return observation.cluster.spec.repair.lost_node.policy == REPLACE and is_gone and is_there_alone
 
 
 def _concurrency(

@@ -11,15 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from bookie_operator.evidence import processes
-from bookie_operator.evidence.facts import NodeFacts, VolumeCase
+from bookie_operator.evidence.facts import VolumeCase, is_machine_gone
 from bookie_operator.model.status import LostNode
 from bookie_operator.model.values import format_time, parse_duration, parse_time
 from bookie_operator.plan import dependents, fencing, gates
 from bookie_operator.plan.actions import DeleteChild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed, Stage
-
-REPLACE = "Replace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ def _lost_volumes(one: Assessed) -> list[VolumeCase]:
         for volume in _waiting(one)
         if volume.recorded is not None
         and volume.recorded.node in one.case.nodes
-        and is_gone(one.case.nodes[volume.recorded.node])
+        and is_machine_gone(one.case.nodes[volume.recorded.node])
     ]
 
 
@@ -116,18 +114,12 @@ def _waiting(one: Assessed) -> list[VolumeCase]:
     ]
 
 
-def is_gone(node: NodeFacts | None) -> bool:
-    """Return True when the machine is gone by the word of whoever deleted or tainted its Node. A Node that was made
-    anew under the name is the machine come back, perhaps with its disks."""
-    return node is None or (node.is_out_of_service and not node.is_ready)
-
-
 def _closed(
     seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, lost: list[VolumeCase], entry: LostNode
 ) -> Iterator[str]:
     """Yield why the claims must not be deleted now."""
     spec = seen.cluster.spec
-    if spec.repair.lost_node.policy != REPLACE:
+    if spec.repair.lost_node.policy != gates.REPLACE:
         yield "spec.repair.lostNode.policy is Wait"
     due_ms = parse_time(entry.since) + parse_duration(spec.repair.lost_node.after)
     if seen.now_ms < due_ms:
@@ -203,7 +195,7 @@ def _may_need_copies(other: Assessed) -> bool:
 def together(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[str, ...]:
     """Return the bookies of which it has to be known whether a ledger depends on all of them, for one whose node is
     gone; () for nobody."""
-    is_wanted = seen.cluster.spec.repair.lost_node.policy == REPLACE and any(_lost_volumes(one) for one in fleet)
+    is_wanted = seen.cluster.spec.repair.lost_node.policy == gates.REPLACE and any(_lost_volumes(one) for one in fleet)
     return tuple(one.case.name for one in fleet if _may_need_copies(one)) if is_wanted else ()
 
 
@@ -234,7 +226,7 @@ def _drained(one: Assessed) -> str:
     for volume in _waiting(one):
         assert volume.recorded is not None
         node = one.case.nodes.get(volume.recorded.node)
-        if node is not None and not is_gone(node) and (node.drained or not node.is_ready):
+        if node is not None and not is_machine_gone(node) and (node.drained or not node.is_ready):
             state = node.drained or "not ready"
             how = f"`kubectl uncordon {node.name}`" if node.drained == "cordoned" else "bring the node back"
             return f"its local disks are on node {node.name}, which is {state}; {how}, and the bookie comes back"
@@ -247,6 +239,6 @@ def _words(seen: Observation, one: Assessed, entry: LostNode) -> str:
     if entry.decided_at is not None:
         held = f"; it waits for: {entry.waiting_for}" if entry.waiting_for else ""
         return f"{lost}: the operator deletes these claims, and the bookie begins a new life elsewhere{held}"
-    if seen.cluster.spec.repair.lost_node.policy != REPLACE:
+    if seen.cluster.spec.repair.lost_node.policy != gates.REPLACE:
         return f"{lost}: {back}; if they are lost for good, set spec.repair.lostNode.policy to Replace"
     return f"{lost}: {back}; the operator replaces them, and waits for: {entry.waiting_for}"

@@ -82,6 +82,20 @@ def test_after_the_timer_exactly_its_claims_go_and_the_bookie_lives_on_another_n
     assert world.lost_entries() == []
 
 
+def test_kept_volumes_of_a_machine_that_is_gone_are_not_waited_for_twice(world: World) -> None:
+    """spec/operator.md#G6: `after` is over already; `reattachGrace` is a quarter of an hour."""
+    for one in world.of_kind("PersistentVolume"):
+        one["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+    lose_node(world)
+
+    run(world, passes=60)
+
+    kept = [one for one in world.of_kind("PersistentVolume") if one.get("status", {}).get("phase") == "Released"]
+    assert (deleted(world), len(kept)) == (CLAIMS, 3)
+    assert world.is_quiet(), world.status()
+    assert world.lost_entries() == []
+
+
 def test_while_it_waits_the_status_says_why_and_what_brings_it_back(world: World) -> None:
     world.edit(repair={"stabilization": "6s", "lostNode": {"policy": "Wait", "after": "20s"}})
     lose_node(world)

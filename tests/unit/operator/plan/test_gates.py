@@ -7,7 +7,7 @@ import pytest
 
 import operator_support as make
 from bookie.ports.admin import Member, MountProof, State
-from bookie_operator.evidence.facts import BookieCase, Door, PersistentVolumeFacts
+from bookie_operator.evidence.facts import BookieCase, Door, NodeFacts, PersistentVolumeFacts
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, Suspicion
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet, gates, stages
@@ -204,6 +204,45 @@ def test_g6_opens_after_the_reattach_grace() -> None:
     plan = fleet.decide(situation(old_volumes={old.name: old}, spec={"repair": {"reattachGrace": "5s"}}))
 
     assert closed(plan) == []
+
+
+OUT_OF_SERVICE = NodeFacts("n-b", "node-uid", is_ready=False, is_out_of_service=True)
+
+
+def on_a_machine(node: NodeFacts | None, *, policy: str = "Replace", nodes: bool = True, **old: Any) -> list[str]:
+    """Return the closed gates of a bookie whose old ledger disk is kept, and was on machine `n-b`, which is `node`."""
+    case = make.lost_case()
+    where = {"node": "n-b", "node_uid": "node-uid", "hostname": "host-b"}
+    volumes = tuple(
+        replace(one, recorded=one.recorded.model_copy(update=where)) if one.recorded is not None else one
+        for one in case.volumes
+    )
+    case = replace(case, volumes=volumes, nodes={"n-b": node} if nodes else {})
+    kept = PersistentVolumeFacts("pv-ledgers-1", "pv-uid-ledgers-1", "Released", "Retain", hostnames=("host-b",))
+    spec = {"repair": {"stabilization": "6s", "lostNode": {"policy": policy, "after": "30m"}}}
+    return closed(fleet.decide(situation(case, old_volumes={kept.name: replace(kept, **old)}, spec=spec)))
+
+
+@pytest.mark.parametrize("node", [None, OUT_OF_SERVICE], ids=["deleted", "out of service"])
+def test_g6_a_machine_that_is_gone_and_was_waited_for_is_not_waited_for_again(node: NodeFacts | None) -> None:
+    assert on_a_machine(node) == []
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        {"node": NodeFacts("n-b", "node-uid")},
+        {"node": NodeFacts("n-b", "node-uid", is_ready=False)},
+        {"node": NodeFacts("n-b", "made-anew")},
+        {"node": None, "nodes": False},
+        {"node": None, "policy": "Wait"},
+        {"node": None, "hostnames": ()},
+        {"node": None, "hostnames": ("host-b", "host-c")},
+    ],
+    ids=["back", "silent", "made anew", "nobody may look", "policy Wait", "any host", "two hosts"],
+)
+def test_g6_waits_while_anything_may_reach_the_old_volume(doubt: dict[str, Any]) -> None:
+    assert on_a_machine(**doubt) == ["G6-OldVolume"]
 
 
 def test_g7_one_bookie_heals_at_a_time() -> None:
