@@ -12,6 +12,7 @@ they go through the journal whatever the option says.
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from bookie.base import errors
 from bookie.base.errors import BookieError, Status
@@ -24,11 +25,12 @@ from bookie.server.reads import Replier
 from bookie.server.sync_cursors import SyncCursors
 from bookie.storage.store import EntryStore
 from bookie.wire import limits, runs
-from bookie.wire.messages import AddRun, AddRunResponse
+from bookie.wire.messages import AddMix, AddRun, AddRunResponse
 
 _EOK = Status.EOK
 
 _Done = Callable[[AddRun, Replier, BookieError | None], None]
+_R = TypeVar("_R", AddRun, AddMix)
 
 
 class Adds:
@@ -70,6 +72,34 @@ class Adds:
             self._take_deferred(run, size, to)
         else:
             self._keep(run, size, to, self._added)
+
+    def mix(self, mix: AddMix, to: Replier) -> None:
+        """Answer the adds of `mix`, now or later: those that are plain together, all others ledger by ledger, as if
+        they had come as runs; so what refuses one of them touches no other ledger's."""
+        others = self._store.not_plain(mix.ledger_ids, mix.master_keys, mix.entry_ids, mix.bodies)
+        plain = runs.without(mix, others) if others else mix
+        if plain.bodies:
+            self._guarded(self._keep_plain, plain, to)
+        for run in runs.take_apart(mix, others):
+            self._guarded(self.run, run, to)
+
+    def _guarded(self, work: Callable[[_R, Replier], None], part: _R, to: Replier) -> None:
+        """Answer one part of a mix: an error of ours in it is told to the adds of this part alone, which have got no
+        answer, and not to those that the store has taken already."""
+        try:
+            work(part, to)
+        except Exception as error:
+            self._boundary.failed("request", error, part, to)
+
+    def _keep_plain(self, mix: AddMix, to: Replier) -> None:
+        count, size = len(mix.bodies), sum(map(len, mix.bodies))
+        self._metrics.adds += count
+        self._metrics.add_bytes += size
+        began_ns = self._clock.monotonic_ns()
+        self._store.add_plain(
+            mix.ledger_ids, mix.entry_ids, mix.bodies, partial(self._done, mix, size, to, began_ns, self._added)
+        )
+        self._admission.take(size, count)
 
     def _take_deferred(self, run: AddRun, size: int, to: Replier) -> None:
         waits = run.is_recovery or to not in self._know_lives
@@ -120,7 +150,15 @@ class Adds:
 
     # ---- what the store says -----------------------------------------------------------------------------------------
 
-    def _done(self, run: AddRun, size: int, to: Replier, began_ns: int, then: _Done, error: BookieError | None) -> None:
+    def _done(
+        self,
+        run: _R,
+        size: int,
+        to: Replier,
+        began_ns: int,
+        then: Callable[[_R, Replier, BookieError | None], None],
+        error: BookieError | None,
+    ) -> None:
         """Complete `run` for the store: `then` answers the client."""
         try:
             then(run, to, error)
@@ -131,7 +169,9 @@ class Adds:
         if self._admission.give(size, count):
             self._on_room()
 
-    def _added(self, run: AddRun, to: Replier, error: BookieError | None, last_synced: EntryId | None = None) -> None:
+    def _added(
+        self, run: AddRun | AddMix, to: Replier, error: BookieError | None, last_synced: EntryId | None = None
+    ) -> None:
         if error is None:
             to.reply(AddRunResponse(run.version, _EOK, run, last_synced))
         else:
@@ -148,7 +188,7 @@ class Adds:
         if error is None:
             self._sync_cursors.synced(run)
 
-    def _refuse(self, run: AddRun, to: Replier, error: BookieError) -> None:
+    def _refuse(self, run: AddRun | AddMix, to: Replier, error: BookieError) -> None:
         """Answer with the error. EIO stands for unknown state: a writer survives it by an ensemble change, and ends
         only at EFENCED and EUA (spec/wire.md#W18)."""
         status = Status.EIO if isinstance(error, errors.UnknownLedgerState) else error.status

@@ -25,7 +25,7 @@ from bookie.server.unsent import SMALL_DEBT_BYTES
 from bookie.storage.pause import pause
 from bookie.storage.store import EntryStore
 from bookie.wire import limits, session
-from bookie.wire.messages import AddRun, Buffer, Incoming, Outgoing, ReadRun, StartTlsRequest, StartTlsResponse
+from bookie.wire.messages import AddMix, AddRun, Buffer, Incoming, Outgoing, ReadRun, StartTlsRequest, StartTlsResponse
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ _PROOF_S_MAX = 30.0
 
 
 def _weight(request: Incoming) -> int:
-    if type(request) is AddRun:
+    if type(request) is AddRun or type(request) is AddMix:
         return 1 + len(request.txns) // _ADDS_OF_A_WEIGHT
     return 1 + len(request.txns) // _READS_OF_A_WEIGHT if type(request) is ReadRun else 1
 

@@ -28,6 +28,7 @@ from bookie.storage.store import EntryStore
 from bookie.wire import codes, limits
 from bookie.wire.framing import FRAME_LIMIT_BYTES
 from bookie.wire.messages import (
+    AddMix,
     AddRun,
     AuthRequest,
     AuthResponse,
@@ -80,6 +81,7 @@ class Processor:
         self.life: Life | None = None  # of this process; None: nobody stamped it (tests)
         self._handlers: dict[type, Callable[[Any, Replier], None]] = {
             AddRun: adds.run,
+            AddMix: adds.mix,
             ReadRequest: reads.read,
             ReadRun: reads.run,
             WriteLacRequest: self._write_lac,

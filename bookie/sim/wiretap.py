@@ -8,17 +8,18 @@ to be on disk so far: on the same connection, hence by the same life.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.sim.network import SimStream, Tap
-from bookie.wire import v3
+from bookie.wire import runs, v3
 from bookie.wire.codes import V3_FIRST_BYTE
 from bookie.wire.framing import FrameSplitter
 from bookie.wire.messages import (
+    AddMix,
     AddResponse,
     AddRun,
     ForceRequest,
@@ -27,6 +28,7 @@ from bookie.wire.messages import (
     ReadRequest,
     ReadResponse,
     ReadRun,
+    Request,
 )
 from bookie.wire.session import ServerSession
 
@@ -56,6 +58,15 @@ class _Bookie:
     fenced: dict[LedgerId, int] = field(default_factory=dict)  # ledger -> the moment of the answer
 
 
+def _without_mixes(incoming: Iterable[Incoming]) -> Iterator[Request | AddRun | ReadRun]:
+    """Yield the requests, the adds of a mix as runs."""
+    for request in incoming:
+        if isinstance(request, AddMix):
+            yield from runs.take_apart(request, range(len(request.txns)))
+        else:
+            yield request
+
+
 class Wiretap(Tap):
     """Watches the data ports of all bookies. `metadata_of(ledger)` is the stored truth, None when deleted."""
 
@@ -69,7 +80,7 @@ class Wiretap(Tap):
 
     def received(self, stream: SimStream, data: bytes) -> None:
         conversation = self._conversations[stream]
-        for request in conversation.session.receive(data):
+        for request in _without_mixes(conversation.session.receive(data)):
             self._moment += 1
             for txn in request.txns if isinstance(request, AddRun | ReadRun) else (request.txn,):
                 conversation.waiting[txn] = (request, self._moment)

@@ -11,7 +11,7 @@ from typing import Final
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 
-_HEAD: Final = struct.Struct(">qqq")
+HEAD: Final = struct.Struct(">qqq")
 
 
 def check(ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes]) -> EntryId:
@@ -20,7 +20,7 @@ def check(ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[by
     Raises BadRequest when a head names another entry, or an id is negative.
     """
     highest = -1
-    unpack = _HEAD.unpack_from
+    unpack = HEAD.unpack_from
     try:
         for entry_id, body in zip(entry_ids, bodies, strict=True):
             ledger, entry, lac = unpack(body)
@@ -30,6 +30,6 @@ def check(ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[by
                 highest = lac
     except struct.error:
         raise errors.BadRequest(
-            f"an entry of ledger {ledger_id} is shorter than the {_HEAD.size} bytes of its head"
+            f"an entry of ledger {ledger_id} is shorter than the {HEAD.size} bytes of its head"
         ) from None
     return EntryId(highest)

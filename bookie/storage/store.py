@@ -127,6 +127,77 @@ class EntryStore:
         else:
             self._after_journal(ledger_id, done)  # the ledger's key is durable before its first acknowledgement
 
+    def not_plain(
+        self,
+        ledger_ids: Sequence[LedgerId],
+        master_keys: Sequence[bytes],
+        entry_ids: Sequence[EntryId],
+        bodies: Sequence[bytes],
+    ) -> Sequence[int]:
+        """Return the places of those adds, each of any ledger, that only `add` may judge. Changes nothing.
+
+        The others are plain: `add` finds nothing to refuse or to write besides the entry. Their ledger is known and has
+        neither mark nor another key, their head is right, and there is room.
+        """
+        if self._is_crowded(sum(map(len, bodies))):
+            return range(len(bodies))
+        tables = [partition.table.known for partition in self._partitions]
+        table_count = len(tables)
+        on_the_way: Mapping[LedgerId, bytes] = {} if self._journal_data else self._keys_on_the_way
+        ids_of = _IDS.unpack_from
+        found: list[int] = []
+        adds = zip(ledger_ids, master_keys, entry_ids, bodies, strict=True)
+        for place, (ledger_id, key, entry_id, body) in enumerate(adds):
+            ledger = tables[ledger_id % table_count].get(ledger_id)
+            is_open = ledger is not None and not ledger.flags and ledger.master_key == key
+            is_whole = entry_id >= 0 and len(body) >= heads.HEAD.size and ids_of(body) == (ledger_id, entry_id)
+            if not is_open or not is_whole or ledger_id in on_the_way:
+                found.append(place)
+        return found
+
+    def _is_crowded(self, size: int) -> bool:
+        """Return True when no add of `size` bytes is plain, or the mix would need more than one journal's sync."""
+        return (
+            len(self._journals) > 1
+            or self._health.is_refusing
+            or self._journals[0].is_backlogged
+            or size > limits.ADD_BYTES_MAX
+            or any(partition.active.size_bytes > self._pressure_bytes_max for partition in self._partitions)
+        )
+
+    def add_plain(
+        self, ledger_ids: Sequence[LedgerId], entry_ids: Sequence[EntryId], bodies: Sequence[bytes], done: Completion
+    ) -> None:
+        """Accept entries of any ledgers, at least one, of which `not_plain` has just said that each is plain.
+
+        `done` runs when it would have run for the last of them: after the sync of the group that has them all.
+        """
+        tables = [partition.table.known for partition in self._partitions]
+        for partition in self._partitions:
+            if partition.active.size_bytes > self._flush_bytes:
+                self._relieve(partition)
+        caches = [partition.active for partition in self._partitions]
+        table_count = len(tables)
+        head_of = heads.HEAD.unpack_from
+        for ledger_id, entry_id, body in zip(ledger_ids, entry_ids, bodies, strict=True):
+            number = ledger_id % table_count
+            caches[number].put(ledger_id, entry_id, body)
+            ledger = tables[number][ledger_id]
+            lac = head_of(body)[2]
+            if ledger.lac < lac < entry_id:
+                ledger.lac = EntryId(lac)
+                if ledger.watchers:
+                    self._notify(ledger)
+            if ledger.last < entry_id and ledger.last != UNKNOWN_LAST:
+                ledger.last = entry_id
+        stats = self.stats
+        stats.adds += len(bodies)
+        stats.added_bytes += sum(map(len, bodies))
+        if self._journal_data:
+            self._journals[0].put_mix(ledger_ids, entry_ids, bodies, done)
+        else:
+            self._complete_soon(done)
+
     def add_copied(self, ledger_id: LedgerId, entry_id: EntryId, body: Buffer, master_key: bytes) -> None:
         """Keep an entry copied from another bookie: readable at once, not journaled, durable after `flush`.
 

@@ -29,7 +29,12 @@ class CacheGeneration:
 
     def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
         """Keep one entry; a second one of the same id replaces the first."""
-        self.put_run(ledger_id, (entry_id,), (body,), len(body))
+        entries = self.ledgers.get(ledger_id)
+        if entries is None:
+            entries = self.ledgers[ledger_id] = {}
+            self.size_bytes += LEDGER_OVERHEAD_BYTES
+        entries[entry_id] = body
+        self.size_bytes += len(body) + ENTRY_OVERHEAD_BYTES
 
     def put_run(
         self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], bodies: Sequence[bytes], size_bytes: int

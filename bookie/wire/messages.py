@@ -13,7 +13,7 @@ from bookie.wire.codes import Operation
 
 Buffer = bytes | bytearray | memoryview
 READS_MAX = 64  # in one ReadRun
-ADDS_MAX = 2048  # in one AddRun: they take the loop some milliseconds
+ADDS_MAX = 2048  # in one AddRun or AddMix: they take the loop some milliseconds
 REQUESTS_MAX = 128  # unpacked in one go, a run counted as one: they too take some milliseconds
 
 
@@ -46,6 +46,22 @@ class AddRun:
     is_recovery: bool
     is_deferred: bool
     is_high_priority: bool
+    txns: list[int]
+    entry_ids: list[EntryId]
+    bodies: list[bytes]
+
+
+@dataclass(slots=True)
+class AddMix:
+    """Plain adds (no flags) of many ledgers that came together, as a client with many open ledgers sends them.
+
+    A chunk begins a run with its first ledger; what comes of other ledgers is the mix, so that a ledger has its adds in
+    one of the two. The five columns have the same length and the order of arrival. No read came in between.
+    """
+
+    version: int
+    ledger_ids: list[LedgerId]
+    master_keys: list[bytes] = field(repr=False)
     txns: list[int]
     entry_ids: list[EntryId]
     bodies: list[bytes]
@@ -183,11 +199,11 @@ class AddResponse:
 
 @dataclass(slots=True)
 class AddRunResponse:
-    """One status for every add of a run: as many answers on the wire as the run has adds."""
+    """One status for every add of a run or mix: as many answers on the wire as it has adds."""
 
     version: int
     status: Status
-    run: AddRun
+    run: AddRun | AddMix
     last_synced: int | None = None
 
 
@@ -341,5 +357,5 @@ Response = (
 )
 
 # A bookie's session hands these out and takes these back: adds and plain reads come in runs.
-Incoming = Request | AddRun | ReadRun
+Incoming = Request | AddRun | AddMix | ReadRun
 Outgoing = Response | AddRunResponse | ReadRunResponse

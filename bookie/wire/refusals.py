@@ -6,6 +6,7 @@ from typing import Any
 from bookie.base.errors import BadInput, Status
 from bookie.wire.codes import VERSION_THREE, Operation
 from bookie.wire.messages import (
+    AddMix,
     AddRequest,
     AddResponse,
     AddRun,
@@ -48,6 +49,7 @@ def refusal(request: Incoming, status: Status) -> Outgoing:
 _ANSWERS: dict[type, Callable[[Any, Status], Outgoing]] = {
     AddRequest: lambda r, status: AddResponse(r.txn, r.version, status, r.ledger_id, r.entry_id),
     AddRun: lambda r, status: AddRunResponse(r.version, status, r),
+    AddMix: lambda r, status: AddRunResponse(r.version, status, r),
     ReadRequest: lambda r, status: ReadResponse(r.txn, r.version, status, r.ledger_id, r.entry_id),
     ReadRun: lambda r, status: ReadRunResponse(r.version, status, r.ledger_id, r.txns, r.entry_ids, []),
     BatchReadRequest: lambda r, status: BatchReadResponse(r.txn, r.version, status, r.ledger_id, r.entry_id),

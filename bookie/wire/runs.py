@@ -7,7 +7,7 @@ must agree with them (tests/unit/wire/test_runs.py compares the two).
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from bookie.base.ids import EntryId, LedgerId
@@ -16,6 +16,7 @@ from bookie.wire.framing import PREFIX_SIZE, end_of_frame
 from bookie.wire.messages import (
     ADDS_MAX,
     READS_MAX,
+    AddMix,
     AddRequest,
     AddResponse,
     AddRun,
@@ -40,37 +41,50 @@ _V2_READ: Final = struct.Struct(">IBBHqq")
 # No id and no length is longer; a varint of ten bytes is a negative number.
 _VARINT_BYTES_MAX: Final = 9
 _OTHER: Final = (0, 0, 0, 0)
+# A run has a price of its own, of a few adds; from so many adds of each ledger on, runs cost less than a mix.
+_ADDS_OF_A_RUN: Final = 4
 
 
 class Runs:
-    """Gathers runs, of adds or of reads, one per ledger, in the order in which they began.
+    """Gathers runs, of adds or of reads, one per ledger, in the order in which they began; and a mix, behind them.
 
+    The first plain add begins a run, which takes all adds of its ledger; plain adds of other ledgers join the mix,
+    which becomes runs when it turns out to be of few ledgers.
     Adds of different ledgers may pass each other, and so may reads, since clients match answers by id and not by order.
     A read never passes an add, nor an add a read: the caller takes the runs of the other kind first.
     """
 
-    __slots__ = ("_adds", "_reads")
+    __slots__ = ("_adds", "_mix", "_reads")
 
     def __init__(self) -> None:
         self._adds: dict[LedgerId, AddRun] = {}
+        self._mix: AddMix | None = None  # only beside a run; none of its ledgers has one
         self._reads: dict[LedgerId, ReadRun] = {}
 
     @property
     def is_empty(self) -> bool:
         return not self._adds and not self._reads
 
-    def take(self) -> Iterator[AddRun | ReadRun]:
-        """Hand out all gathered runs, and begin anew."""
+    def take(self) -> Iterator[AddRun | AddMix | ReadRun]:
+        """Hand out all that was gathered, and begin anew."""
         adds, self._adds = self._adds, {}
+        mix, self._mix = self._mix, None
         reads, self._reads = self._reads, {}
         yield from adds.values()
+        if mix is not None:
+            count = len(mix.txns)
+            if count < _ADDS_OF_A_RUN * len(set(mix.ledger_ids)):
+                yield mix
+            else:
+                yield from take_apart(mix, range(count))
         yield from reads.values()
 
     def adds_of(self, version: int, ledger_id: LedgerId, master_key: bytes) -> AddRun | None:
-        """Return the run that a plain add (no flags) belongs to; None when the caller must `take` first."""
+        """Return the run that a plain add (no flags) belongs to; None when the caller must `take` first.
+        Ask `mix_of` before."""
         run = self._adds.get(ledger_id)
         if run is None:
-            if self._reads:
+            if self._reads or self._mix is not None:
                 return None
             run = self._adds[ledger_id] = AddRun(version, ledger_id, master_key, False, False, False, [], [], [])
         elif (
@@ -84,6 +98,17 @@ class Runs:
             return None
         return run
 
+    def mix_of(self, version: int, ledger_id: LedgerId) -> AddMix | None:
+        """Return the mix that a plain add belongs to: there is a run, and of another ledger. None: ask `adds_of`."""
+        if not self._adds or ledger_id in self._adds:
+            return None
+        mix = self._mix
+        if mix is None:
+            mix = self._mix = AddMix(version, [], [], [], [], [])
+        elif mix.version != version or len(mix.txns) == ADDS_MAX:
+            return None
+        return mix
+
     def reads_of(self, version: int, ledger_id: LedgerId) -> ReadRun | None:
         """Return the run that a plain read belongs to; None when the caller must `take` first."""
         run = self._reads.get(ledger_id)
@@ -95,16 +120,20 @@ class Runs:
             return None
         return run
 
-    def put_add(self, request: AddRequest) -> Iterator[AddRun | ReadRun]:
+    def put_add(self, request: AddRequest) -> Iterator[AddRun | AddMix | ReadRun]:
         """Add a request that a general parser unpacked; yield the runs that come before it."""
         run = self._adds.get(request.ledger_id)
         flags = request.is_recovery, request.is_deferred, request.is_high_priority
-        if self._reads or (
-            run is not None
-            and (
-                (run.version, run.master_key) != (request.version, request.master_key)
-                or (run.is_recovery, run.is_deferred, run.is_high_priority) != flags
-                or len(run.txns) == ADDS_MAX
+        if (
+            self._reads
+            or self._mix is not None
+            or (
+                run is not None
+                and (
+                    (run.version, run.master_key) != (request.version, request.master_key)
+                    or (run.is_recovery, run.is_deferred, run.is_high_priority) != flags
+                    or len(run.txns) == ADDS_MAX
+                )
             )
         ):
             yield from self.take()
@@ -148,6 +177,15 @@ def _scan_v3_adds(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int:
             if run is None or run_ledger_id != ledger_id or len(txns) == ADDS_MAX or not data.startswith(same, offset):
                 if not data.startswith(_V3_KEY, offset):
                     break
+                mix = runs.mix_of(v3.VERSION, LedgerId(ledger_id))
+                if mix is not None:
+                    mix.ledger_ids.append(LedgerId(ledger_id))
+                    mix.master_keys.append(data[offset + len(_V3_KEY) : body_tag])
+                    mix.txns.append(txn)
+                    mix.entry_ids.append(EntryId(entry_id))
+                    mix.bodies.append(data[body:end])
+                    start = end
+                    continue
                 run = runs.adds_of(v3.VERSION, LedgerId(ledger_id), data[offset + len(_V3_KEY) : body_tag])
                 if run is None:
                     break
@@ -229,9 +267,18 @@ def _scan_v2_adds(data: bytes, start: int, limit_bytes: int, runs: Runs) -> int:
     entry_id_at = _ENTRY_ID.unpack_from
     while start + _V2_ADD.size <= (end := end_of_frame(data, start, limit_bytes)) <= available:
         if run is None or len(txns) == ADDS_MAX or not data.startswith(same, start + PREFIX_SIZE):
-            _, version, opcode, flags, key, ledger_id, _ = _V2_ADD.unpack_from(data, start)
+            _, version, opcode, flags, key, ledger_id, entry_id = _V2_ADD.unpack_from(data, start)
             if version != v2.VERSION or opcode != codes.V2Opcode.ADDENTRY or flags:
                 break
+            mix = runs.mix_of(v2.VERSION, ledger_id)
+            if mix is not None:
+                mix.ledger_ids.append(ledger_id)
+                mix.master_keys.append(key)
+                mix.txns.append(0)
+                mix.entry_ids.append(entry_id)
+                mix.bodies.append(data[start + _V2_BODY : end])
+                start = end
+                continue
             run = runs.adds_of(v2.VERSION, ledger_id, key)
             if run is None:
                 break
@@ -268,9 +315,43 @@ def split(run: AddRun) -> Iterator[AddRun]:
         yield AddRun(run.version, run.ledger_id, run.master_key, *flags, [txn], [entry_id], [body])
 
 
+def take_apart(mix: AddMix, places: Sequence[int]) -> list[AddRun]:
+    """Return the adds at these places of a mix as the runs, each of one ledger and key, that they are without it: those
+    of one ledger in their order."""
+    found: list[AddRun] = []
+    last: dict[LedgerId, AddRun] = {}
+    for place in places:
+        ledger_id, master_key = mix.ledger_ids[place], mix.master_keys[place]
+        run = last.get(ledger_id)
+        if run is None or run.master_key != master_key:
+            run = last[ledger_id] = AddRun(mix.version, ledger_id, master_key, False, False, False, [], [], [])
+            found.append(run)
+        run.txns.append(mix.txns[place])
+        run.entry_ids.append(mix.entry_ids[place])
+        run.bodies.append(mix.bodies[place])
+    return found
+
+
+def without(mix: AddMix, places: Sequence[int]) -> AddMix:
+    """Return the mix without the adds at these places, which ascend."""
+    left = sorted(set(range(len(mix.txns))).difference(places))
+    return AddMix(
+        mix.version,
+        [mix.ledger_ids[place] for place in left],
+        [mix.master_keys[place] for place in left],
+        [mix.txns[place] for place in left],
+        [mix.entry_ids[place] for place in left],
+        [mix.bodies[place] for place in left],
+    )
+
+
 def pack_add_answers(answer: AddRunResponse) -> list[Buffer]:
-    """Return one frame per add of the run, in its order."""
+    """Return one frame per add of the run or mix, in its order."""
     run = answer.run
+    if isinstance(run, AddMix):
+        if run.version != v3.VERSION:
+            return [v2.pack_mix_answers(run.version, answer.status, run.ledger_ids, run.entry_ids)]
+        return [v3.pack_mix_answers(answer.status, run.ledger_ids, run.txns, run.entry_ids)]
     if run.version != v3.VERSION:
         return [v2.pack_add_answers(run.version, answer.status, run.ledger_id, run.entry_ids)]
     if answer.last_synced is None:

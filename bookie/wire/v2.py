@@ -244,6 +244,18 @@ def pack_add_answers(version: int, status: Status, ledger_id: LedgerId, entry_id
     return b"".join([pack(size, head, code, ledger_id, entry_id) for entry_id in entry_ids])
 
 
+def pack_mix_answers(
+    version: int, status: Status, ledger_ids: Sequence[LedgerId], entry_ids: Sequence[EntryId]
+) -> bytes:
+    """Return one frame per add, as `pack_response` would each."""
+    code = codes.V2_CODE_OF_STATUS[status]
+    pack = _ANSWER.pack
+    head = _first_int(version, V2Opcode.ADDENTRY)
+    size = _RESPONSE.size
+    ids = zip(ledger_ids, entry_ids, strict=True)
+    return b"".join([pack(size, head, code, ledger_id, entry_id) for ledger_id, entry_id in ids])
+
+
 def pack_read_answers(answer: ReadRunResponse) -> list[Buffer]:
     """Return one frame per read, as `pack_response` would each; bodies are borrowed."""
     code = codes.V2_CODE_OF_STATUS[answer.status]

@@ -21,6 +21,7 @@ from bookie.storage.store import EntryStore
 from bookie.wire import runs
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import (
+    AddMix,
     AddRequest,
     AddResponse,
     AddRunResponse,
@@ -64,9 +65,10 @@ class Asker:
         """Keep an answer, those to a run one by one, as they come out of the other end of a connection."""
         if isinstance(response, AddRunResponse):
             run = response.run
-            for txn, entry_id in zip(run.txns, run.entry_ids, strict=True):
+            ledger_ids = run.ledger_ids if isinstance(run, AddMix) else [run.ledger_id] * len(run.txns)
+            for txn, ledger_id, entry_id in zip(run.txns, ledger_ids, run.entry_ids, strict=True):
                 self.told[txn] = response.last_synced
-                self.reply(AddResponse(txn, run.version, response.status, run.ledger_id, entry_id))
+                self.reply(AddResponse(txn, run.version, response.status, ledger_id, entry_id))
             return
         if isinstance(response, ReadRunResponse):
             self.read_runs.append(response.entry_ids)

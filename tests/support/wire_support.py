@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from bookie.wire import availability
-from bookie.wire.messages import AddRequest, AddRun, Incoming, ReadRequest, ReadRun, Request
+from bookie.wire import availability, runs
+from bookie.wire.messages import AddMix, AddRequest, AddRun, Incoming, ReadRequest, ReadRun, Request
 
 
 def one_by_one(incoming: Iterable[Incoming]) -> list[Request]:
@@ -14,6 +14,9 @@ def one_by_one(incoming: Iterable[Incoming]) -> list[Request]:
             ids = zip(item.txns, item.entry_ids, strict=True)
             out += [ReadRequest(txn, item.version, item.ledger_id, entry_id) for txn, entry_id in ids]
             continue
+        if isinstance(item, AddMix):
+            out += one_by_one(runs.take_apart(item, range(len(item.txns))))
+            continue
         if not isinstance(item, AddRun):
             out.append(item)
             continue
@@ -23,8 +26,8 @@ def one_by_one(incoming: Iterable[Incoming]) -> list[Request]:
     return out
 
 
-def encode_runs(runs: Iterable[tuple[int, int]]) -> bytes:
+def encode_runs(pairs: Iterable[tuple[int, int]]) -> bytes:
     """The list of entries with just these runs, as a bookie encodes it."""
     encoder = availability.Encoder()
-    encoder.add(runs)
+    encoder.add(pairs)
     return encoder.finish()

@@ -98,7 +98,9 @@ def test_what_is_handed_to_the_loop_is_a_boundary(path: Path) -> None:
 def test_what_is_handed_to_the_store_was_made_by_the_boundary(path: Path) -> None:
     """`done` of an add is `Adds._done`, a boundary; that of everything else is `Boundary.completion`."""
     for call, name, _ in calls(path):
-        if not ast.unparse(call.func).endswith(tuple(f"_store.{one}" for one in (*STORE_CALLS, "add", "watch_lac"))):
+        if not ast.unparse(call.func).endswith(
+            tuple(f"_store.{one}" for one in (*STORE_CALLS, "add", "add_plain", "watch_lac"))
+        ):
             continue
         keywords = {word.arg: word.value for word in call.keywords}
         done = keywords.get("done", call.args[-1])

@@ -73,6 +73,23 @@ class GroupPacker:
         group.count += 1
         group.completions.append(done)
 
+    def put_mix(
+        self, ledger_ids: Sequence[LedgerId], entry_ids: Sequence[EntryId], bodies: Sequence[bytes], done: Completion
+    ) -> None:
+        """Add entries, each of any ledger and as a record of its own, with one completion for all."""
+        group = self.pending
+        seed, group_start, buffers = self._seed, group.start, group.buffers
+        size = 0
+        for ledger_id, entry_id, body in zip(ledger_ids, entry_ids, bodies, strict=True):
+            buffers.append(
+                journal_format.pack_record(seed, group_start, journal_format.ENTRY, ledger_id, entry_id, body)
+            )
+            buffers.append(body)
+            size += journal_format.RECORD_HEAD_SIZE + len(body)
+        group.size_bytes += size
+        group.count += len(bodies)
+        group.completions.append(done)
+
     def pad(self) -> Group:
         """Pad the pending group to whole blocks, which `cut` needs; return it."""
         group = self.pending

@@ -88,6 +88,13 @@ class JournalWriter:
         self._batcher.put_run(ledger_id, entry_ids, bodies, done)
         self._was_put()
 
+    def put_mix(
+        self, ledger_ids: Sequence[LedgerId], entry_ids: Sequence[EntryId], bodies: Sequence[bytes], done: Completion
+    ) -> None:
+        """Put one record for each of these entries, of any ledgers; `done` is for all."""
+        self._batcher.put_mix(ledger_ids, entry_ids, bodies, done)
+        self._was_put()
+
     def _was_put(self) -> None:
         if self._batcher.pending.size_bytes > PENDING_BYTES_MAX:
             self.is_backlogged = True

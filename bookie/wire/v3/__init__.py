@@ -5,13 +5,14 @@ needs as long and would have to be trusted. Adds and the answers to adds and rea
 hand: 0.9 instead of 1.3 us, and bodies are passed on instead of copied. Field numbers: spec/wire.md#W11.
 """
 
-from bookie.wire.v3.answers import pack_add_answers, pack_read_answers
+from bookie.wire.v3.answers import pack_add_answers, pack_mix_answers, pack_read_answers
 from bookie.wire.v3.requests import VERSION, pack_request, unpack_request
 from bookie.wire.v3.responses import pack_response, unpack_response
 
 __all__ = [
     "VERSION",
     "pack_add_answers",
+    "pack_mix_answers",
     "pack_read_answers",
     "pack_request",
     "pack_response",

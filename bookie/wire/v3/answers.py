@@ -35,6 +35,26 @@ def pack_add_answers(status: Status, ledger_id: LedgerId, txns: Sequence[int], e
     return b"".join(out)
 
 
+def pack_mix_answers(
+    status: Status, ledger_ids: Sequence[LedgerId], txns: Sequence[int], entry_ids: Sequence[EntryId]
+) -> bytes:
+    """Return one frame per add, each of any ledger, as `pack_response` would each."""
+    status_varint = _STATUS_VARINT[status]
+    out: list[bytes] = []
+    sizes = -1, -1, -1
+    start = middle = b""
+    for ledger_id, txn_id, entry_id in zip(ledger_ids, txns, entry_ids, strict=True):
+        ledger, txn, entry = varint(ledger_id), varint(txn_id), varint(entry_id)
+        if (len(ledger), len(txn), len(entry)) != sizes:
+            sizes = len(ledger), len(txn), len(entry)
+            sub_size = 3 + len(status_varint) + len(ledger) + len(entry)
+            size = 11 + len(txn) + len(status_varint) + sub_size
+            start = b"\x00\x00\x00%c\x0a%c\x08\x03\x10\x02\x18" % (size, 5 + len(txn))
+            middle = b"\x10%b\xaa\x06%c\x08%b\x10" % (status_varint, sub_size, status_varint)
+        out += (start, txn, middle, ledger, b"\x18", entry)
+    return b"".join(out)
+
+
 def pack_read_answers(answer: ReadRunResponse) -> list[Buffer]:
     """Return one frame per read, as `pack_response` would each; bodies are borrowed."""
     if answer.status is not Status.EOK:

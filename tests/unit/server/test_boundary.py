@@ -20,6 +20,7 @@ from bookie.server.readers import Readers
 from bookie.server.unsent import Unsent
 from bookie.storage.store import EntryStore
 from bookie.wire.messages import (
+    AddMix,
     AddRun,
     BatchReadRequest,
     BookieInfoRequest,
@@ -39,6 +40,7 @@ IDS = (0, 3, LEDGER)
 REQUESTS: list[Incoming] = [
     AddRun(3, LEDGER, KEY, False, False, False, [1, 2], [EntryId(0), EntryId(1)], [b"", b""]),
     AddRun(3, LEDGER, KEY, False, True, False, [1], [EntryId(0)], [b""]),
+    AddMix(3, [LEDGER, LedgerId(8)], [KEY, KEY], [1, 2], [EntryId(0), EntryId(0)], [b"", b""]),
     ReadRequest(*IDS, EntryId(0)),
     ReadRequest(*IDS, EntryId(0), KEY, is_fencing=True),
     ReadRequest(*IDS, EntryId(0), previous_lac=-1, timeout_ms=100, is_piggyback=True),

@@ -16,6 +16,7 @@ from bookie.wire import session, v2, v3
 from bookie.wire.codes import Operation
 from bookie.wire.framing import FrameSplitter
 from bookie.wire.messages import (
+    AddMix,
     AddRun,
     AuthRequest,
     AuthResponse,
@@ -39,6 +40,7 @@ LEDGER, ENTRY, KEY = LedgerId(7), EntryId(1), b"k" * 20
 USER, PASSWORD = "bookkeeperuser", "sesame-open"
 V3_REQUESTS: list[Incoming] = [
     AddRun(3, LEDGER, KEY, False, False, False, [1, 2], [ENTRY, EntryId(2)], [b"", b""]),
+    AddMix(3, [LEDGER, LedgerId(8)], [KEY, KEY], [1, 2], [ENTRY, ENTRY], [b"", b""]),
     ReadRequest(1, 3, LEDGER, ENTRY, KEY, is_fencing=True),
     ReadRun(3, LEDGER, [1, 2], [ENTRY, EntryId(2)]),
     WriteLacRequest(1, 3, LEDGER, 0, KEY, b""),
@@ -51,6 +53,7 @@ V3_REQUESTS: list[Incoming] = [
 ]
 V2_REQUESTS: list[Incoming] = [
     AddRun(2, LEDGER, KEY, False, False, False, [0], [ENTRY], [b""]),
+    AddMix(2, [LEDGER, LedgerId(8)], [KEY, KEY], [0, 0], [ENTRY, ENTRY], [b"", b""]),
     ReadRequest(0, 2, LEDGER, ENTRY, KEY, is_fencing=True),
     ReadRun(2, LEDGER, [0], [ENTRY]),
     ReadRun(1, LEDGER, [0], [ENTRY]),

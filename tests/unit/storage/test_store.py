@@ -6,6 +6,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.sim.node import ProcessEnd
 from bookie.storage.journal import writer
 from bookie.storage.store import EntryStore
 from storage_support import KEY, OTHER_KEY, Bench, Outcome, entry, explicit_lac, put, run
@@ -53,6 +54,86 @@ async def test_an_accepted_entry_is_acknowledged_by_the_sync_and_not_before(benc
         assert added.journaled > before
 
     await bench.life(work)
+
+
+MIXED = [LedgerId(7), LedgerId(8), LedgerId(9)]
+
+
+def is_plain(store: EntryStore, ledger_id: int, entry_id: int) -> bool:
+    places = store.not_plain([LedgerId(ledger_id)], [KEY], [EntryId(entry_id)], [entry(ledger_id, entry_id)])
+    return list(places) == []
+
+
+def put_mix(store: EntryStore, entry_id: int, done: Outcome) -> None:
+    """Add one entry to each of the MIXED ledgers, all of them plain."""
+    bodies, entry_ids = [entry(ledger_id, entry_id) for ledger_id in MIXED], [EntryId(entry_id)] * len(MIXED)
+    assert list(store.not_plain(MIXED, [KEY] * len(MIXED), entry_ids, bodies)) == []
+    store.add_plain(MIXED, entry_ids, bodies, done)
+
+
+@story(run)
+async def test_a_mix_is_acknowledged_by_the_sync_and_not_before_and_is_there_after_a_loss_of_power(
+    bench: Bench,
+) -> None:
+    """CONFORMANCE.md#P14."""
+
+    async def work(store: EntryStore) -> None:
+        for ledger_id in MIXED:
+            await bench.put_all(store, ledger_id, [0])
+        before, added = store.journaled, AtOnce(store)
+        put_mix(store, 1, added)
+        assert not added.is_done
+        await bench.settle(added)
+        assert added.journaled > before
+
+    async def check(store: EntryStore) -> None:
+        for ledger_id in MIXED:
+            assert await store.entry_ranges(ledger_id) == [(0, 1)]
+            assert await bench.read(store, ledger_id, 1) == entry(ledger_id, 1)
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(check)
+
+
+def test_an_add_is_not_plain_while_the_key_of_its_ledger_is_on_its_way_to_the_disk() -> None:
+    """Without data in the journal the key is, and is durable before the first acknowledgement."""
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            first = put(store, 7, 0)
+            assert not is_plain(store, 7, 1)
+            await bench.settle(first)
+            assert is_plain(store, 7, 1)
+
+        await bench.life(work)
+
+    run(story, Bench(journal_write_data=False))
+
+
+@story(run)
+async def test_no_add_is_plain_while_the_store_refuses_or_its_ledger_is_fenced(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        assert is_plain(store, 7, 1)
+        store.set_read_only(True)
+        assert not is_plain(store, 7, 1)
+        store.set_read_only(False)
+        assert is_plain(store, 7, 1)
+        await bench.fence(store, 7)
+        assert not is_plain(store, 7, 1)
+
+    await bench.life(work)
+
+
+def test_no_add_is_plain_where_a_mix_would_need_the_syncs_of_two_journals() -> None:
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, [0])
+            assert not is_plain(store, 7, 1)
+
+        await bench.life(work)
+
+    run(story, Bench(journal_dirs=("/data/journal-0", "/data/journal-1")))
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -515,9 +596,11 @@ async def test_adds_beyond_the_write_cache_are_refused_until_the_disk_caught_up(
             except errors.TooManyRequests:
                 refused += 1
         assert refused
+        assert not is_plain(store, 7, 40)
         await store.flush()
         await store.room()
         assert not store.is_congested
+        assert is_plain(store, 7, 40)
         await bench.put_all(store, 7, [99], payload=payload)
 
     await bench.life(work)
@@ -533,7 +616,9 @@ async def test_adds_are_refused_while_too_much_waits_for_the_journal(
         accepted = [put(store, 7, entry_id, payload=bytes(3000)) for entry_id in range(4)]
         with pytest.raises(errors.TooManyRequests, match="journal"):
             put(store, 7, 4)
+        assert not is_plain(store, 7, 4)
         await bench.settle(*accepted)
+        assert is_plain(store, 7, 4)
         await bench.put_all(store, 7, [4])
 
     await bench.life(work)

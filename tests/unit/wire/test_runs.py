@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 import wire_support
 from bookie.base.errors import BadInput, Status
 from bookie.base.ids import EntryId, LedgerId
-from bookie.wire import session, v2, v3
+from bookie.wire import runs, session, v2, v3
 from bookie.wire.messages import (
+    ADDS_MAX,
     READS_MAX,
+    AddMix,
     AddRequest,
     AddResponse,
     AddRun,
@@ -169,6 +171,23 @@ def test_an_add_with_another_key_does_not_join_the_run() -> None:
     assert [run.master_key for run in incoming if isinstance(run, AddRun)] == [KEYS[0], KEYS[1], KEYS[0]]
 
 
+def test_an_add_that_is_not_plain_comes_behind_the_mix() -> None:
+    gathered = runs.Runs()
+    for ledger_id in (1, 2):
+        one = gathered.mix_of(3, LedgerId(ledger_id)) or gathered.adds_of(3, LedgerId(ledger_id), KEYS[0])
+        assert one is not None
+        one.txns.append(ledger_id)
+        one.entry_ids.append(EntryId(0))
+        one.bodies.append(b"")
+        if isinstance(one, AddMix):
+            one.ledger_ids.append(LedgerId(ledger_id))
+
+    before = list(gathered.put_add(AddRequest(3, 3, LedgerId(2), EntryId(1), KEYS[0], b"", is_recovery=True)))
+
+    assert [one.txns for one in before if isinstance(one, AddRun | AddMix)] == [[1], [2]]
+    assert [one.txns for one in gathered.take() if isinstance(one, AddRun | AddMix)] == [[3]]
+
+
 @given(
     st.sampled_from([2, 3]),
     st.sampled_from([Status.EOK, Status.EFENCED, Status.EIO]),
@@ -240,3 +259,71 @@ def test_a_run_of_reads_is_bounded() -> None:
 
     assert [len(run.txns) for run in incoming if isinstance(run, ReadRun)] == [READS_MAX, READS_MAX, 1]
     assert wire_support.one_by_one(incoming) == requests
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_adds_to_many_ledgers_in_turn_are_a_run_and_a_mix(version: int) -> None:
+    requests: list[Request] = [
+        AddRequest(
+            0, version, LedgerId(number % 10), EntryId(number // 10), KEYS[0], entry(number % 10, number // 10, b"")
+        )
+        for number in range(30)
+    ]
+
+    incoming = session.ServerSession().receive(pack(requests, version))
+
+    run, mix = incoming
+    assert isinstance(run, AddRun)
+    assert isinstance(mix, AddMix)
+    assert (run.ledger_id, run.entry_ids) == (0, [0, 1, 2])
+    assert mix.ledger_ids == [*range(1, 10)] * 3
+    assert mix.entry_ids == [number // 9 for number in range(27)]
+
+
+def test_adds_to_few_ledgers_are_runs() -> None:
+    requests: list[Request] = [
+        AddRequest(0, 3, LedgerId(number % 3), EntryId(number // 3), KEYS[0], entry(number % 3, number // 3, b""))
+        for number in range(24)
+    ]
+
+    incoming = session.ServerSession().receive(pack(requests, 3))
+
+    assert [(type(run), len(run.txns)) for run in incoming if isinstance(run, AddRun | AddMix)] == [(AddRun, 8)] * 3
+
+
+def test_a_mix_is_bounded_and_ends_before_anything_else() -> None:
+    def add(number: int, *, is_recovery: bool = False) -> AddRequest:
+        ledger_id = number % 1_000
+        ids_ = LedgerId(ledger_id), EntryId(number // 1_000)
+        return AddRequest(0, 3, *ids_, KEYS[0], entry(*ids_, b""), is_recovery=is_recovery)
+
+    for last in (add(7_005, is_recovery=True), ReadRequest(0, 3, LedgerId(5), EntryId(0))):
+        requests: list[Request] = [*(add(number) for number in range(3 * ADDS_MAX)), last]
+        incoming = list(session.ServerSession().receive(pack(requests, 3)))
+
+        counts = [len(one.txns) for one in incoming if isinstance(one, AddMix)]
+        assert max(counts) == ADDS_MAX
+        assert wire_support.one_by_one(incoming[-1:]) == [last]
+        assert by_ledger(wire_support.one_by_one(incoming)) == by_ledger(requests)
+        assert sum(len(one.txns) for one in incoming if isinstance(one, AddMix | AddRun | ReadRun)) == len(requests)
+
+
+@given(
+    st.sampled_from([2, 3]),
+    st.sampled_from([Status.EOK, Status.EFENCED, Status.EIO]),
+    st.lists(st.tuples(ids, ids, ids), min_size=1, max_size=20),
+)
+def test_answers_to_a_mix_are_the_answers_to_its_adds(
+    version: int, status: Status, adds_: list[tuple[int, int, int]]
+) -> None:
+    txns = [txn if version == 3 else 0 for txn, _, _ in adds_]
+    ledger_ids = [LedgerId(ledger_id) for _, ledger_id, _ in adds_]
+    entry_ids = [EntryId(entry_id) for _, _, entry_id in adds_]
+    blank = [b""] * len(adds_)
+    mix = AddMix(version, ledger_ids, blank, txns, entry_ids, blank)
+
+    packed = b"".join(session.pack_response(AddRunResponse(version, status, mix)))
+
+    columns = zip(txns, ledger_ids, entry_ids, strict=True)
+    alone = [AddResponse(txn, version, status, ledger_id, entry_id) for txn, ledger_id, entry_id in columns]
+    assert packed == b"".join(b"".join(session.pack_response(answer)) for answer in alone)
