@@ -6,7 +6,6 @@ error names the thing, the reason and the next thing to try; a traceback is show
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Coroutine, Sequence
 
@@ -14,7 +13,7 @@ import bookie
 from bookie.base import errors, extras
 from bookie.base.errors import BookieError
 from bookie.cli import output
-from bookie.runtime import log, loop
+from bookie.runtime import log, loop, streams
 
 # What each command is for. Its module is imported only when it is asked for: neither `bookie serve` nor `bookie --help`
 # should pay for the tools.
@@ -56,21 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not __debug__:
         print("bookie: asserts guard the data and are never switched off: run without -O", file=sys.stderr)
         return USAGE
-    _hold_closed_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with extras.told("bookie"):
+    with streams.guarded("bookie"), extras.told("bookie"):
         return _run(words)
-
-
-def _hold_closed_streams() -> None:
-    """Open /dev/null where a standard stream is closed. Else a socket or a file of ours takes its number: libuv aborts
-    when it closes one of these, and what C code says on stderr could land in a file with data."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            taken = os.open(os.devnull, os.O_WRONLY if number == 0 else os.O_RDWR)  # the lowest that is free
-            assert taken == number
 
 
 def _run(words: Sequence[str]) -> int:
@@ -84,9 +71,6 @@ def _run(words: Sequence[str]) -> int:
         print(f"bookie: {error}{_hint(error)}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
-        return FAILED
-    except BrokenPipeError:  # the reader of our output went away, as `| head` does
-        sys.stderr.close()
         return FAILED
     assert isinstance(code, int)
     return code

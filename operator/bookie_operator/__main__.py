@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bookie.base import extras
 from bookie.base.errors import BookieError
+from bookie.runtime import streams
 
 PROGRAM, EXTRA = "bookie-operator", "operator"
 with extras.told(PROGRAM, EXTRA):
@@ -20,14 +21,13 @@ DONE, FAILED, USAGE = 0, 1, 2
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code: 0 done, 1 failed, 2 usage."""
-    parser = _parser()
-    args = parser.parse_args(arguments)
-    try:
-        with extras.told(PROGRAM, EXTRA):
+    with streams.guarded(PROGRAM), extras.told(PROGRAM, EXTRA):
+        args = _parser().parse_args(arguments)
+        try:
             return int(args.command(args))
-    except (BookieError, OSError, yaml.YAMLError) as error:
-        print(f"bookie-operator: {error}", file=sys.stderr)
-        return FAILED
+        except (BookieError, OSError, yaml.YAMLError) as error:
+            print(f"bookie-operator: {error}", file=sys.stderr)
+            return FAILED
 
 
 def _parser() -> argparse.ArgumentParser:

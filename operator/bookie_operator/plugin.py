@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bookie.base.errors import BadInput, BookieError
+from bookie.runtime import streams
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import names
 from bookie_operator.model.status import BookieClusterStatus, Condition
@@ -53,7 +54,11 @@ def kubectl(*arguments: str) -> str:
 
 def main(arguments: Sequence[str] | None = None, run: Kubectl = kubectl) -> int:
     """Run one verb; return its exit code: 0 done and well, 1 failed, 2 usage, 3 done and something is not well."""
-    args = _parser().parse_args(arguments)
+    with streams.guarded(PROGRAM):
+        return _run(_parser().parse_args(arguments), run)
+
+
+def _run(args: argparse.Namespace, run: Kubectl) -> int:
     where: tuple[str, ...] = ("--namespace", args.namespace) if args.namespace else ()
     if args.context:
         where += ("--context", args.context)

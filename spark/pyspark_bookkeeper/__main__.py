@@ -12,6 +12,7 @@ from types import FrameType
 
 from bookie.base import errors, extras
 from bookie.base.errors import BookieError
+from bookie.runtime import streams
 
 with extras.told("pyspark_bookkeeper", "spark"):
     from pyspark_bookkeeper import failures
@@ -22,6 +23,11 @@ FAILED, USAGE, NOT_FOUND = 1, 2, 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one job; return the exit code. Raises SystemExit for usage."""
+    with streams.guarded(audit.PROGRAM):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="pyspark_bookkeeper", description="Jobs over a fleet of bookies, on Spark.")
     audit.add_parser(parser.add_subparsers(metavar="COMMAND", required=True))
     parsed = parser.parse_args(arguments)

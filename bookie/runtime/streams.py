@@ -1,0 +1,109 @@
+"""The standard streams of a command: closed, on a full disk, or read by somebody who went away.
+
+What a command did must not depend on them, and what it could not say must not be lost without a word.
+"""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+from bookie.base.errors import BookieError
+
+FAILED = 1
+# Enough for what a command made and only its output names; not a dump.
+_TOLD_BYTES_MAX = 1024
+
+
+class OutputFailed(BookieError):
+    """Standard output takes no more."""
+
+
+class _Out(io.FileIO):
+    """Standard output. The first write that fails raises OutputFailed, or BrokenPipeError, and is the last: what comes
+    after it goes nowhere, so that no flush fails again."""
+
+    not_taken = b""
+
+    def write(self, data: "bytes | memoryview | bytearray", /) -> int:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError as error:
+            _to_nowhere(self.fileno())
+            if isinstance(error, BrokenPipeError):
+                raise
+            self.not_taken = bytes(data)
+            raise OutputFailed(f"standard output takes no more: {error.strerror}") from None
+
+
+class _Err(io.FileIO):
+    """Standard error. What it does not take is dropped: there is nowhere to say so."""
+
+    def write(self, data: "bytes | memoryview | bytearray", /) -> int:  # type: ignore[override]
+        with contextlib.suppress(OSError):
+            return super().write(data)
+        return len(data)
+
+
+@contextlib.contextmanager
+def guarded(program: str) -> Iterator[None]:
+    """Run a program's body with safe standard streams.
+
+    When standard output fails, what it did not take is told on stderr, and the program ends with code 1; without a word
+    where its reader went away, as `| head` does.
+    """
+    _hold_closed()
+    before = sys.stdout, sys.stderr
+    # Streams that somebody else put there (a test) are theirs to look after.
+    out = _Out(1, "wb", closefd=False) if sys.stdout is sys.__stdout__ else None
+    if out is not None:
+        sys.stdout = _text(out, sys.stdout)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _text(_Err(2, "wb", closefd=False), sys.stderr)
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise SystemExit(FAILED) from None
+    except OutputFailed as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        raise SystemExit(FAILED) from None
+    finally:
+        if out is not None and out.not_taken:
+            _tell(program, out.not_taken)
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _text(raw: io.FileIO, like: TextIO | None) -> io.TextIOWrapper:
+    """Return a text stream over `raw` with the encoding of the stream that it replaces; None: that was closed."""
+    is_line_by_line = raw.isatty() or isinstance(raw, _Err)
+    encoding, errors = (like.encoding, like.errors) if like is not None else ("utf-8", "backslashreplace")
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=is_line_by_line)
+
+
+def _tell(program: str, not_taken: bytes) -> None:
+    text = not_taken[:_TOLD_BYTES_MAX].decode(errors="backslashreplace").rstrip("\n")
+    more = len(not_taken) - _TOLD_BYTES_MAX
+    print(f"{program}: it did not take:\n{text}{f' … and {more} bytes more' if more > 0 else ''}", file=sys.stderr)
+
+
+def _hold_closed() -> None:
+    """Open /dev/null where a standard stream is closed. Else a socket or a file of ours takes its number: libuv aborts
+    when it closes one of these, and what C code says on stderr could land in a file with data."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            taken = os.open(os.devnull, os.O_WRONLY if number == 0 else os.O_RDWR)  # the lowest that is free
+            assert taken == number
+
+
+def _to_nowhere(number: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)
