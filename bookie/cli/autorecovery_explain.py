@@ -15,7 +15,8 @@ _COLUMNS = {
     "firstMissing": "FIRST",
     "problem": "PROBLEM",
 }
-_OUTCOMES = {Answer.POSITIVE: output.WHOLE, Answer.NEGATIVE: output.DAMAGE, Answer.UNKNOWN: output.NOT_KNOWN}
+# As `ledger check --listed` says it: bookies were asked for their lists, and no byte was read.
+_OUTCOMES = {Answer.POSITIVE: output.LISTED, Answer.NEGATIVE: output.DAMAGE, Answer.UNKNOWN: output.NOT_KNOWN}
 
 
 def add_parser(verbs: Any) -> None:
@@ -68,4 +69,10 @@ async def run(arguments: argparse.Namespace) -> int:
     lines += [f"placed  from entry {each.first_entry} on: {each.reason}" for each in told.misplaced]
     lines += [f"needs  {each}" for each in told.needs] + [f"helps  {each}" for each in told.helps]
     output.say(arguments, facts, "\n".join(lines))
+    if not told.metadata.is_closed:
+        output.tell(f"ledger {ledger_id} is {told.metadata.state.name}: of its last segment nothing was judged")
+    if told.found.is_whole:
+        output.tell(
+            f"bookies' lists of entries were compared; `bookie ledger check {ledger_id} --read` reads the bytes"
+        )
     return output.EXIT_OF[outcome]

@@ -113,6 +113,8 @@ async def _write(client: Client, arguments: argparse.Namespace) -> None:
 
 async def _read(client: Client, arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
+    if arguments.last is not None and arguments.last < arguments.first:
+        raise errors.BadInput(f"--last {arguments.last} is before --first {arguments.first}")
     if arguments.bookie:
         bookie_id = ids.parse_bookie_id(arguments.bookie)
         async for entry in replicas.read(client, ledger_id, bookie_id, arguments.first, arguments.last):
@@ -128,7 +130,11 @@ async def _read(client: Client, arguments: argparse.Namespace) -> None:
         if arguments.follow:
             entries: AsyncIterator[Entry] = reader.tail(arguments.first)
         elif arguments.last is None and arguments.first > last:
-            return  # nothing there, and nothing was asked for
+            if arguments.first > 0 and reader.metadata.is_closed:
+                output.tell(f"nothing to read from entry {arguments.first} on: {_end_of(reader)}")
+            return
+        elif last > reader.last_confirmed:
+            raise errors.BadInput(f"--last {last} is beyond what can be read: {_end_of(reader)}")
         else:
             entries = reader.read_stream(arguments.first, last)
         async with contextlib.aclosing(entries) as stream:  # type: ignore[type-var]
@@ -136,6 +142,17 @@ async def _read(client: Client, arguments: argparse.Namespace) -> None:
                 _print_entry(arguments, entry)
                 if arguments.last is not None and entry.entry_id >= arguments.last:
                     return
+
+
+def _end_of(reader: LedgerReader) -> str:
+    """Return where reading ends, and what a person can do about it."""
+    last = reader.last_confirmed
+    if reader.metadata.is_closed:
+        return f"ledger {reader.id} is closed and " + (f"ends at entry {last}" if last >= 0 else "has no entry")
+    return (
+        f"ledger {reader.id} is {reader.metadata.state.name} and confirmed up to entry {last}; --recover closes it and"
+        " shows all, --follow waits for more"
+    )
 
 
 async def _open(client: Client, arguments: argparse.Namespace, *, ends_it: bool) -> LedgerReader:

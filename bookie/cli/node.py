@@ -26,6 +26,7 @@ _BLOCKED_COLUMNS = {"ledgerId": "LEDGER", "reason": "NOT MOVED YET BECAUSE"}
 _BAD_COLUMNS = {"ledgerId": "LEDGER", "entryId": "ENTRY", "logId": "LOG", "offset": "OFFSET", "reason": "REASON"}
 
 _LOOK_INTERVAL_S = 1.0
+_FIRST_LOOKS_MAX = 40  # ten seconds
 
 Verb = Callable[["AdminClient", argparse.Namespace], int]
 
@@ -175,7 +176,21 @@ def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
         open_ledgers=OpenLedgers(arguments.open_ledgers),
         bookie_id=arguments.dead,
     )
-    return tell_drain(arguments, bookie.ask(order))
+    status = bookie.ask(order)
+    if action is DrainAction.START and arguments.dead:
+        status = _first_look(bookie, arguments.dead, status)
+    return tell_drain(arguments, status)
+
+
+def _first_look(bookie: "AdminClient", dead: str, status: DrainStatus) -> DrainStatus:
+    """Return the status after the drain's first look at the ledgers, which shows a mistyped id; or the last one before
+    the time is up, as a large cluster is looked at for long."""
+    for _ in range(_FIRST_LOOKS_MAX):
+        if status.error or status.ledgers_total or status.is_empty or not status.is_draining:
+            break
+        threading.Event().wait(_LOOK_INTERVAL_S / 4)
+        status = bookie.ask(calls.drain(DrainAction.LOOK, bookie_id=dead))
+    return status
 
 
 def tell_drain(arguments: argparse.Namespace, status: DrainStatus) -> int:
@@ -190,6 +205,9 @@ def tell_drain(arguments: argparse.Namespace, status: DrainStatus) -> int:
     if arguments.cancel and status.is_draining:
         return 1
     if not arguments.status:
+        if arguments.dead and status.error:
+            output.tell("it goes on trying; `bookie node drain --cancel` ends that")
+            return 1
         return 0
     if not status.is_draining:
         output.tell("this bookie does not drain (a restart forgets a drain): `bookie node drain` begins one")

@@ -150,7 +150,7 @@ class ProgressLines:
 # ---- three outcomes --------------------------------------------------------------------------------------------------
 
 # Of commands that look whether something is whole. What was not seen is never called fine (docs/CLI.md, exit codes).
-# LISTED is said only when the person asked for lists alone.
+# LISTED: the lists have it, and no byte was read; said only by commands that were asked for no more.
 WHOLE, LISTED, DAMAGE, NOT_KNOWN = "whole", "listed", "damage", "not known"
 EXIT_OF = {WHOLE: 0, LISTED: 0, DAMAGE: 1, NOT_KNOWN: 6}
 

@@ -96,7 +96,7 @@ def fill_line(status: FillStatus) -> str:
     elif status.ended_ms_ago < 0:
         state = "not begun"
     else:
-        state = "whole" if status.is_whole else "not whole"
+        state = f"{'whole' if status.is_whole else 'not whole'}, as seen {status.ended_ms_ago // 1000} s ago"
     lines = [
         f"{state}: {status.ledgers_done} of {status.ledgers_total} ledgers looked at, {status.entries_missing} entries"
         f" missing; {status.entries_copied} entries, {units.format_bytes(status.bytes_copied)} fetched"

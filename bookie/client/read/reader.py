@@ -90,10 +90,12 @@ class LedgerReader:
         if last == first - 1:
             return
         if not first <= last <= self._lac:
-            raise errors.BadInput(
-                f"ledger {self.id}: entries {first}..{last} cannot be read, entries up to {self._lac} are confirmed:"
-                " read to there, or ask again with read_last_confirmed()"
+            end = (
+                f"the ledger is closed and ends at entry {self._lac}: read to there"
+                if self.is_closed
+                else f"entries up to {self._lac} are confirmed: read to there, or ask again with read_last_confirmed()"
             )
+            raise errors.BadInput(f"ledger {self.id}: entries {first}..{last} cannot be read, {end}")
         async for entry in self._stream(first, last):
             yield entry
 

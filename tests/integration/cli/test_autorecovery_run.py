@@ -38,7 +38,7 @@ def test_a_lost_bookie_is_marked_told_of_with_its_reason_and_the_process_ends_in
         with blocking.connect(fleet.uri) as client, client.create() as writer:
             writer.append_many([b"entry %d" % number for number in range(50)])
         ledger = str(writer.id)
-        assert told("autorecovery", "explain", ledger)["outcome"] == "whole"
+        assert told("autorecovery", "explain", ledger)["outcome"] == "listed"
         served = fleet.bookies[0].bookie_id
         told("autorecovery", "maintenance", served, code=2)
         told("autorecovery", "maintenance", served, "--seconds", "90000", code=2)

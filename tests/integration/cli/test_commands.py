@@ -94,6 +94,30 @@ def test_reading_a_ledger_leaves_its_writer_alone_and_needs_no_password(fleet: L
         assert told("ledger", "show", str(writer.id))["state"] == "CLOSED"
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--first", "200"], 0, "nothing to read from entry 200 on: ledger {} is closed and ends at entry 99"),
+        (["--last", "200"], 2, "--last 200 is beyond what can be read: ledger {} is closed and ends at entry 99"),
+        (["--first", "2", "--last", "1"], 2, "--last 1 is before --first 2"),
+    ],
+)
+def test_a_range_beyond_the_end_is_told_with_the_end(
+    told: Run, ledger: int, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert main.main(["ledger", "read", str(ledger), *words]) == code
+
+    assert capsys.readouterr() == ("", f"{'bookie: ' if code else ''}{said.format(ledger)}\n")
+
+
+def test_a_mistyped_bookie_is_not_drained(fleet: LocalFleet, told: Run) -> None:
+    at = ("--admin", f"127.0.0.1:{fleet.bookies[0].admin_port}")
+
+    assert "knows no bookie nobody:1" in told("node", "drain", "--dead", "nobody:1", *at, code=1)["error"]
+
+    told("node", "drain", "--cancel", *at)
+
+
 def test_a_cluster_can_be_named_by_a_settings_file(
     fleet: LocalFleet, told: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,8 @@ from bookie.cli import node, references
 from bookie.ports.admin import BlockedLedger, DrainStatus, References
 
 
-def asked(*, status: bool = False, cancel: bool = False, as_json: bool = False) -> argparse.Namespace:
-    return argparse.Namespace(status=status, cancel=cancel, json=as_json)
+def asked(*, status: bool = False, cancel: bool = False, as_json: bool = False, dead: str = "") -> argparse.Namespace:
+    return argparse.Namespace(status=status, cancel=cancel, json=as_json, dead=dead)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,14 @@ def test_a_drain_that_began_and_one_that_was_cancelled_are_done() -> None:
     assert node.tell_drain(asked(), DrainStatus(is_draining=True)) == 0
     assert node.tell_drain(asked(cancel=True), DrainStatus()) == 0
     assert node.tell_drain(asked(cancel=True), DrainStatus(is_draining=True)) == 1
+
+
+def test_an_order_to_empty_a_bookie_that_nobody_knows_is_not_done(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = DrainStatus(is_draining=True, error="this cluster knows no bookie b:1")
+
+    assert node.tell_drain(asked(dead="b:1"), refused) == 1
+
+    assert "drain --cancel" in capsys.readouterr().err
 
 
 def test_what_is_not_moved_is_shown_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
