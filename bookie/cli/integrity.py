@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bookie.base import errors
 from bookie.cli import output, reports, where, who
-from bookie.ports.admin import StorageReport
+from bookie.ports.admin import State, StorageReport
 from bookie.rpc import calls, encoding
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def follow(bookie: "AdminClient", *, as_json: bool, to_the_end: bool) -> int:
             return 0
         if not to_the_end:
             reason = "the repair is not done; --watch follows it to its end"
+            if status.state is State.WAITING_GRANT:
+                reason = "it waits for a grant: `bookie integrity grant` shows what that does, and with --yes gives it"
             break
     output.tell(reason)
     return output.EXIT_OF[output.NOT_KNOWN]

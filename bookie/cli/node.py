@@ -206,7 +206,7 @@ def tell_drain(arguments: argparse.Namespace, status: DrainStatus) -> int:
         return 1
     if not arguments.status:
         if arguments.dead and status.error:
-            output.tell("it goes on trying; `bookie node drain --cancel` ends that")
+            output.tell(f"it goes on trying; `bookie node drain --cancel --dead {arguments.dead}` ends that")
             return 1
         return 0
     if not status.is_draining:

@@ -268,7 +268,10 @@ class NodeAdmin:
                 order = order_of(whom, bytes_per_second, open_ledgers, default_bytes_per_s=rate)
                 self._heed(operator_epoch)
                 if drain.bookie_id not in (None, whom):
-                    raise errors.TooManyRequests(f"this bookie empties bookie {drain.bookie_id} now: ask another one")
+                    raise errors.TooManyRequests(
+                        f"this bookie empties bookie {drain.bookie_id} now: ask another one, or end that with `bookie"
+                        f" node drain --cancel --dead {drain.bookie_id}`"
+                    )
                 drain.start(dataclasses.replace(order, operator_epoch=operator_epoch))
             case DrainAction.CANCEL:
                 self._heed(operator_epoch)

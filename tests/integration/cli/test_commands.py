@@ -115,7 +115,7 @@ def test_a_mistyped_bookie_is_not_drained(fleet: LocalFleet, told: Run) -> None:
 
     assert "knows no bookie nobody:1" in told("node", "drain", "--dead", "nobody:1", *at, code=1)["error"]
 
-    told("node", "drain", "--cancel", *at)
+    told("node", "drain", "--cancel", "--dead", "nobody:1", *at)
 
 
 def test_a_cluster_can_be_named_by_a_settings_file(

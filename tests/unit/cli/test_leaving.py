@@ -39,7 +39,7 @@ def test_an_order_to_empty_a_bookie_that_nobody_knows_is_not_done(capsys: pytest
 
     assert node.tell_drain(asked(dead="b:1"), refused) == 1
 
-    assert "drain --cancel" in capsys.readouterr().err
+    assert "drain --cancel --dead b:1" in capsys.readouterr().err
 
 
 def test_what_is_not_moved_is_shown_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
