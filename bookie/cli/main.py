@@ -1,7 +1,8 @@
 """The command tree, the exit codes, and how `bookie` reports an error.
 
-Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 refused as unsafe, 6 not known (STYLE.md, 13). An
-error names the thing, the reason and the next thing to try; a traceback is shown only for an error of ours.
+Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 refused as unsafe, 6 not known, 130 ended by
+Ctrl-C (STYLE.md, 13). An error names the thing, the reason and the next thing to try; a traceback is shown only for an
+error of ours.
 """
 
 import argparse
@@ -70,8 +71,6 @@ def _run(words: Sequence[str]) -> int:
     except BookieError as error:
         print(f"bookie: {error}{_hint(error)}", file=sys.stderr)
         return exit_code(error)
-    except KeyboardInterrupt:
-        return FAILED
     assert isinstance(code, int)
     return code
 

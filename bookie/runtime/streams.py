@@ -1,4 +1,4 @@
-"""The standard streams of a command: closed, on a full disk, or read by somebody who went away.
+"""The standard streams of a command: closed, on a full disk, or read by somebody who went away; and Ctrl-C.
 
 What a command did must not depend on them, and what it could not say must not be lost without a word.
 """
@@ -13,6 +13,8 @@ from typing import TextIO
 from bookie.base.errors import BookieError
 
 FAILED = 1
+# What shells say of a program that SIGINT (2) ended: 128 + 2.
+INTERRUPTED = 130
 # Enough for what a command made and only its output names; not a dump.
 _TOLD_BYTES_MAX = 1024
 
@@ -52,7 +54,7 @@ def guarded(program: str) -> Iterator[None]:
     """Run a program's body with safe standard streams.
 
     When standard output fails, what it did not take is told on stderr, and the program ends with code 1; without a word
-    where its reader went away, as `| head` does.
+    where its reader went away, as `| head` does. Ctrl-C ends it with code 130 and one line.
     """
     _hold_closed()
     before = sys.stdout, sys.stderr
@@ -69,6 +71,9 @@ def guarded(program: str) -> Iterator[None]:
             sys.stdout.flush()
     except BrokenPipeError:
         raise SystemExit(FAILED) from None
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
     except OutputFailed as error:
         print(f"{program}: {error}", file=sys.stderr)
         raise SystemExit(FAILED) from None

@@ -40,8 +40,6 @@ def _run(arguments: Sequence[str] | None) -> int:
         except BookieError as error:
             print(f"{audit.PROGRAM}: {error}", file=sys.stderr)
             return _exit_code(error)
-        except KeyboardInterrupt:
-            return FAILED
     return code
 
 

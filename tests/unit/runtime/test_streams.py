@@ -1,4 +1,4 @@
-"""A command whose standard streams are full, closed or left says so, and its work stays done."""
+"""A command whose standard streams are full, closed or left says so, and its work stays done. So does Ctrl-C."""
 
 import os
 import subprocess
@@ -8,7 +8,9 @@ from subprocess import PIPE
 
 import pytest
 
+from bookie import __main__ as program
 from bookie.cli import main
+from bookie.runtime import streams
 
 COMMANDS = {
     "bookie": [sys.executable, "-m", "bookie"],
@@ -60,3 +62,58 @@ def test_a_full_disk_under_standard_error_changes_nothing() -> None:
         done = subprocess.run(words, stdout=PIPE, stderr=full, timeout=120, check=False)
 
     assert done.returncode == main.USAGE, done
+
+
+def python(*lines: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_ctrl_c_ends_a_program_with_code_130_and_one_line() -> None:
+    done = python(
+        "import signal",
+        "from bookie.runtime import streams",
+        "with streams.guarded('bookie'):",
+        "    print('what was said stays said')",
+        "    signal.raise_signal(signal.SIGINT)",
+    )
+
+    said = (done.returncode, done.stdout, done.stderr)
+    assert said == (streams.INTERRUPTED, "what was said stays said\n", "bookie: interrupted\n")
+
+
+def test_ctrl_c_ends_a_loop_with_code_130_after_what_is_cleaned_up() -> None:
+    done = python(
+        "import asyncio, signal, sys",
+        "from bookie.runtime import loop, streams",
+        "async def work():",
+        "    try:",
+        "        signal.raise_signal(signal.SIGINT)",
+        "        await asyncio.Event().wait()",
+        "    finally:",
+        "        await asyncio.sleep(0)",
+        "        print('cleaned up')",
+        "with streams.guarded('bookie'):",
+        "    loop.run(work())",
+    )
+
+    said = (done.returncode, done.stdout, done.stderr)
+    assert said == (streams.INTERRUPTED, "cleaned up\n", "bookie: interrupted\n")
+
+
+def test_ctrl_c_while_the_program_starts_is_no_traceback() -> None:
+    done = python(
+        "import signal, sys",
+        "class Interrupted:",
+        "    @staticmethod",
+        "    def find_spec(name, *_):",
+        "        if name == 'bookie.cli':",
+        "            signal.raise_signal(signal.SIGINT)",
+        "sys.meta_path.insert(0, Interrupted)",
+        "from bookie import __main__",
+        "sys.exit(__main__.main())",
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (streams.INTERRUPTED, "", "")
+    assert program.INTERRUPTED == streams.INTERRUPTED
