@@ -155,9 +155,11 @@ async def test_opening_without_recovery_disturbs_nobody(fleet: Fleet) -> None:
         writer = await client.create()
         for _ in range(5):
             await writer.append(b"x")
+        before = await client.shared.ledgers.get(writer.id)
 
         reader = await other.open_no_recovery(writer.id)
 
+        assert await client.shared.ledgers.get(writer.id) == before
         assert reader.last_confirmed >= 3  # the last entry's header says so at least
         assert not any(bookie.fenced for bookie in fleet.bookies)
         assert await writer.append(b"more") == 5
