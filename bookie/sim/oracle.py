@@ -133,7 +133,9 @@ class Oracle:
         assert history.closed is not None, f"ledger {ledger_id} was verified before it was closed"
         for entry_id, payload in entries.items():
             self.read(ledger_id, entry_id, payload)
-        expected = list(range(history.closed[0] + 1))
+        expected, length = list(range(history.closed[0] + 1)), sum(map(len, entries.values()))
+        if list(entries) == expected and length != history.closed[1]:
+            self._report(f"S5: ledger {ledger_id} is said to have {history.closed[1]} bytes and gave {length}")
         if list(entries) != expected:
             self._report(f"S5: ledger {ledger_id} ends at {history.closed[0]} and gave entries {_runs(list(entries))}")
         lost = [entry_id for entry_id in history.acknowledged if entry_id not in entries]

@@ -44,6 +44,16 @@ def test_a_ledger_that_keeps_its_promises_is_not_reported() -> None:
     assert court.reports == []
 
 
+def test_a_length_that_is_not_that_of_the_entries_is_reported() -> None:
+    court = Court()
+    court.acknowledge(0, 1)
+    court.close(1)
+
+    court.oracle.verified(ME, {EntryId(0): b"0", EntryId(1): b"1 and more"})
+
+    assert court.rules == ["S2", "S5"]
+
+
 def test_a_close_before_an_acknowledged_entry_is_reported() -> None:
     court = Court()
     court.acknowledge(0, 1)
