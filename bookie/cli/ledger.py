@@ -234,7 +234,11 @@ def _digest_name(number: int) -> str:
 
 
 def _text_of(facts: dict[str, Any]) -> str:
-    lines = [f"{name:13} {value}" for name, value in facts.items() if name not in ("segments", "custom", "createdMs")]
+    lines = [
+        f"{name:13} {'-' if value is None else value}"
+        for name, value in facts.items()
+        if name not in ("segments", "custom", "createdMs")
+    ]
     lines += [f"{'created':13} {output.time_of(facts['createdMs'])}"]
     lines += [f"{'segment':13} {s['firstEntry']:>8}  {', '.join(s['bookies'])}" for s in facts["segments"]]
     lines += [f"{'custom':13} {key}={value}" for key, value in facts["custom"].items()]

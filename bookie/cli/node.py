@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from bookie.base import errors
 from bookie.base.units import format_bytes
 from bookie.cli import output, reports, where
 from bookie.ports.admin import (
@@ -16,6 +17,7 @@ from bookie.ports.admin import (
     FillStatus,
     GarbageReport,
     OpenLedgers,
+    State,
 )
 from bookie.rpc import calls, encoding
 
@@ -115,8 +117,14 @@ def _show(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
 def _set_mode(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     state = bookie.ask(calls.set_read_only(arguments.read_only)).value
     output.say(arguments, {"state": state}, state)
-    if not arguments.read_only and bookie.ask(calls.storage_report(fresh=False)).is_draining:
+    if arguments.read_only:
+        return 0
+    if bookie.ask(calls.storage_report(fresh=False)).is_draining:
         output.tell("it stays read-only because it drains: `bookie node drain --cancel` ends that")
+        return 1
+    if state == State.READ_ONLY.value:
+        output.tell("it stays read-only by itself: a volume is full, or failed; its log says which (`read-only until`)")
+        return 1
     return 0
 
 
@@ -176,10 +184,21 @@ def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
         open_ledgers=OpenLedgers(arguments.open_ledgers),
         bookie_id=arguments.dead,
     )
+    if action is DrainAction.START and arguments.dead:
+        refuse_itself(arguments.dead, bookie.ask(calls.storage_report(fresh=False)).bookie_id)
     status = bookie.ask(order)
     if action is DrainAction.START and arguments.dead:
         status = _first_look(bookie, arguments.dead, status)
     return tell_drain(arguments, status)
+
+
+def refuse_itself(dead: str, asked: str) -> None:
+    """Raise BadInput when the bookie that is asked to empty a dead one is that one."""
+    if dead == asked:
+        raise errors.BadInput(
+            f"bookie {dead} is the one that is asked, so it is not dead: leave out --dead if it is to empty itself, or"
+            " ask another one (--admin)"
+        )
 
 
 def _first_look(bookie: "AdminClient", dead: str, status: DrainStatus) -> DrainStatus:

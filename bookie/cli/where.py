@@ -77,7 +77,7 @@ def admin(arguments: argparse.Namespace) -> "Iterator[AdminClient]":
     """Return a client of the bookie's admin port. Raises BadInput when another bookie answers there."""
     from bookie.cli import admin_access
     from bookie.rpc import calls
-    from bookie.rpc.client import AdminRefused
+    from bookie.rpc.client import AdminRefused, CallFailed
 
     address, bookie_id = _admin_of(arguments)
     with admin_access.client(address) as bookie:
@@ -90,6 +90,8 @@ def admin(arguments: argparse.Namespace) -> "Iterator[AdminClient]":
             yield bookie
         except AdminRefused as error:
             raise errors.BadInput(f"{error}{admin_access.hint(error.code)}") from None
+        except CallFailed:
+            raise  # it runs, and says why not
         except errors.BookieUnavailable as error:
             raise errors.BookieUnavailable(f"{error}; is the bookie running, and is this its adminPort?") from None
 

@@ -34,6 +34,9 @@ from bookie.rpc import encoding
 
 T = TypeVar("T")
 
+# Trailing metadata of an answer that is an operating error: gRPC says UNAVAILABLE also where nobody answers.
+ANSWERED = "bookie-answered"
+
 # A flush or a collection of everything takes as long as disks are slow.
 LONG_DEADLINE_S = 3600.0
 

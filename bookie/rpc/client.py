@@ -2,7 +2,8 @@
 
 Each holds one channel: mutual TLS where an identity is given, plain otherwise (a bookie obeys that from its own machine
 alone). Every call has a deadline, and every failure is translated here: AdminRefused when the bookie says no,
-BookieUnavailable when it gives no answer. A missing answer is never taken for an empty one.
+CallFailed when it says that it cannot do this now, BookieUnavailable when it gives no answer. A missing answer is never
+taken for an empty one.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import grpc.aio
 
 from bookie.base import errors
 from bookie.rpc import admin_pb2_grpc
-from bookie.rpc.calls import AdminCall
+from bookie.rpc.calls import ANSWERED, AdminCall
 
 T = TypeVar("T")
 
@@ -28,6 +29,9 @@ _NO = (
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.UNAUTHENTICATED,
 )
+# `runtime.admin_boundary` says these itself. UNAVAILABLE is also what gRPC says of a port where nobody listens, so
+# there the bookie's own answer carries a mark (`ANSWERED`).
+_FAILED = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL)
 
 
 class AdminRefused(errors.BadInput):
@@ -36,6 +40,10 @@ class AdminRefused(errors.BadInput):
     def __init__(self, text: str, code: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+class CallFailed(errors.BookieUnavailable):
+    """The bookie answered that it cannot do this now, or failed to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +148,6 @@ def _translated(address: str, error: grpc.RpcError) -> errors.BookieError:
     code, details = error.code(), error.details()
     if code in _NO:
         return AdminRefused(f"bookie at {address}: {details}", code.name)
+    if code in _FAILED or any(name == ANSWERED for name, _ in error.trailing_metadata() or ()):
+        return CallFailed(f"bookie at {address}: {details}")
     return errors.BookieUnavailable(f"the admin port at {address} did not answer ({code.name}: {details})")

@@ -16,6 +16,7 @@ import grpc.aio
 
 from bookie.base.errors import BadInput, BookieError, GrantRefused
 from bookie.ports.doors import Doors
+from bookie.rpc.calls import ANSWERED
 
 # Health checks are never counted: the kubelet's probe must not wait for strangers.
 _PROBE = "/grpc.health.v1.Health/Check"
@@ -72,7 +73,7 @@ class AdminBoundary(grpc.aio.ServerInterceptor):
         except grpc.aio.AbortError:
             raise  # an answer: it says what it is
         except BookieError as error:  # expected: the caller's answer
-            await context.abort(_code(error), str(error))
+            await context.abort(_code(error), str(error), ((ANSWERED, "1"),))
         except Exception as error:
             self._doors.failed("admin", error, context.peer())
             await context.abort(grpc.StatusCode.INTERNAL, "the bookie failed to answer this call: see its log")

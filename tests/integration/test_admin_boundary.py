@@ -16,7 +16,7 @@ from bookie.base import errors
 from bookie.ports import admin as port
 from bookie.ports.network import Address
 from bookie.rpc import admin_pb2, calls
-from bookie.rpc.client import AdminRefused, AsyncAdminClient
+from bookie.rpc.client import AdminClient, AdminRefused, AsyncAdminClient, CallFailed
 from bookie.runtime import admin, admin_boundary
 
 # What a call must say to reach the node at all.
@@ -218,3 +218,24 @@ def test_calls_that_stay_take_no_room_from_health_checks() -> None:
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
     with_port(Broken(), story)
+
+
+def test_a_bookie_that_cannot_now_is_no_bookie_that_does_not_answer() -> None:
+    async def story(address: str) -> None:
+        async with AsyncAdminClient(address, None, deadline_s=20) as bookie:
+            with pytest.raises(CallFailed, match=r"^bookie at .*: ours$"):
+                await bookie.ask(calls.checkpoint())
+        with AdminClient(address, None) as waiting, pytest.raises(CallFailed, match=r"^bookie at .*: ours$"):
+            await asyncio.to_thread(waiting.ask, calls.checkpoint())
+
+    with_port(Broken(errors.StorageFailed), story)
+
+
+def test_a_port_where_nobody_listens_did_not_answer() -> None:
+    with (
+        AdminClient("127.0.0.1:1", None) as bookie,
+        pytest.raises(errors.BookieUnavailable, match="did not answer") as told,
+    ):
+        bookie.ask(calls.checkpoint())
+
+    assert not isinstance(told.value, CallFailed)

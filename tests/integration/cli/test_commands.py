@@ -291,7 +291,8 @@ def test_a_bookie_leaves_alive_and_stays_after_all(fleet: LocalFleet, told: Run)
 
     assert told("node", "drain", *at)["isDraining"] is True
     assert told("node", "show", *at)["isDraining"] is True
-    told("node", "writable", *at)
+    told("node", "writable", *at, code=1)  # it stays read-only
+    told("node", "drain", "--dead", name, *at, code=2)  # it lives
 
     def is_moved() -> bool:  # the copies come first, then the record that names others
         (segment,) = told("ledger", "show", str(writer.id))["segments"]
