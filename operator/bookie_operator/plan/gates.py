@@ -12,10 +12,11 @@ from bookie_operator.evidence.bookie import ROLLBACK
 from bookie_operator.evidence.facts import BookieCase, PersistentVolumeFacts, is_machine_gone
 from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model import names
+from bookie_operator.model.operation import OperationType
 from bookie_operator.model.spec import Regeneration
 from bookie_operator.model.status import Approval, ClosedGate, VolumeRecord
 from bookie_operator.model.values import format_time, parse_duration, parse_time
-from bookie_operator.plan import dependents
+from bookie_operator.plan import dependents, operation_queue
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import OBSERVATIONS_NEEDED, Assessed
 
@@ -179,6 +180,8 @@ def _old_volume(observation: Observation, candidate: Assessed) -> Iterator[tuple
             continue
         if _is_out_of_reach(observation, candidate.case, volume.recorded, old):
             continue
+        if _is_to_be_replaced(observation, candidate.case, volume.name, volume.recorded):
+            continue
         grace = observation.cluster.spec.repair.reattach_grace
         since_ms = candidate.suspicion.since_ms if candidate.suspicion is not None else observation.now_ms
         if observation.now_ms < since_ms + parse_duration(grace):
@@ -198,6 +201,14 @@ def _is_out_of_reach(
     is_gone = recorded.node in case.nodes and is_machine_gone(case.nodes[recorded.node])
     is_there_alone = bool(recorded.hostname) and old.hostnames == (recorded.hostname,)
     return observation.cluster.spec.repair.lost_node.policy == REPLACE and is_gone and is_there_alone
+
+
+def _is_to_be_replaced(observation: Observation, case: BookieCase, volume: str, recorded: VolumeRecord) -> bool:
+    """Return True when a person named this very volume for ReplaceVolume, so that nobody is to attach it again."""
+    return any(
+        (spec.target.bookie, spec.target.volume) == (case.name, volume) and recorded.pvc_uid in operation.status.claims
+        for operation, spec in operation_queue.of_type(observation, OperationType.REPLACE_VOLUME)
+    )
 
 
 def _concurrency(

@@ -75,6 +75,21 @@ def test_exactly_that_volume_is_new_whichever_writes_are_the_operators_last(
     check(busy)
 
 
+def test_a_volume_that_is_kept_is_not_waited_for_although_it_is_still_there(busy: World) -> None:
+    """spec/operator.md#G6: a person named it; `reattachGrace` is a quarter of an hour."""
+    for one in busy.of_kind("PersistentVolume"):
+        one["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+    ask(busy)
+    began_ms = busy.now_ms
+
+    run(busy, 50)
+
+    kept = [one for one in busy.of_kind("PersistentVolume") if one.get("status", {}).get("phase") == "Released"]
+    assert (busy.operation("disk").phase, len(kept)) == (OperationPhase.COMPLETE, 1), busy.operation("disk")
+    assert busy.now_ms - began_ms < 900_000
+    check(busy)
+
+
 @pytest.mark.parametrize(("volume", "profile"), [("index", "IndexRebuild"), ("journal", "JournalLoss")])
 def test_it_flushes_before_its_claim_goes_and_only_then_its_pod(busy: World, volume: str, profile: str) -> None:
     ask(busy, volume)

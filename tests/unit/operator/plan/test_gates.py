@@ -8,6 +8,7 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import Member, MountProof, State
 from bookie_operator.evidence.facts import BookieCase, Door, NodeFacts, PersistentVolumeFacts
+from bookie_operator.model.operation import OperationStatus
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, Suspicion
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet, gates, stages
@@ -243,6 +244,23 @@ def test_g6_a_machine_that_is_gone_and_was_waited_for_is_not_waited_for_again(no
 )
 def test_g6_waits_while_anything_may_reach_the_old_volume(doubt: dict[str, Any]) -> None:
     assert on_a_machine(**doubt) == ["G6-OldVolume"]
+
+
+def test_g6_the_volume_that_a_person_named_for_replacement_is_not_asked_for() -> None:
+    old = PersistentVolumeFacts("pv-ledgers-1", "pv-uid-ledgers-1", "Released", "Retain")
+    case = make.lost_case()
+    uids = {one.name: one.recorded.pvc_uid for one in case.volumes if one.recorded is not None}
+
+    def asked(volume: str, *, of: str = "ledgers", bookie: str = case.name) -> list[str]:
+        known = OperationStatus(claims=[uids[of]])
+        target = {"bookie": bookie, "volume": volume}
+        order = make.operation("disk", type="ReplaceVolume", target=target, status=known)
+        return closed(fleet.decide(replace(situation(old_volumes={old.name: old}), operations=(order,))))
+
+    assert asked("ledgers") == []
+    assert asked("journal", of="journal") == ["G6-OldVolume"]
+    assert asked("ledgers", of="journal") == ["G6-OldVolume"], "another claim had that name then"
+    assert asked("ledgers", bookie="ledgers-zone-c-0") == ["G6-OldVolume"]
 
 
 def test_g7_one_bookie_heals_at_a_time() -> None:
