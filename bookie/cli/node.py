@@ -184,11 +184,14 @@ def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
         open_ledgers=OpenLedgers(arguments.open_ledgers),
         bookie_id=arguments.dead,
     )
-    if action is DrainAction.START and arguments.dead:
-        refuse_itself(arguments.dead, bookie.ask(calls.storage_report(fresh=False)).bookie_id)
-    status = bookie.ask(order)
-    if action is DrainAction.START and arguments.dead:
-        status = _first_look(bookie, arguments.dead, status)
+    if action is not DrainAction.START or not arguments.dead:
+        return tell_drain(arguments, bookie.ask(order))
+    refuse_itself(arguments.dead, bookie.ask(calls.storage_report(fresh=False)).bookie_id)
+    is_new = not bookie.ask(calls.drain(DrainAction.LOOK, bookie_id=arguments.dead)).is_draining
+    status = _first_look(bookie, arguments.dead, bookie.ask(order))
+    if status.error and is_new:
+        bookie.ask(calls.drain(DrainAction.CANCEL, bookie_id=arguments.dead))
+        raise errors.BookieUnavailable(f"{status.error}; nothing was begun")
     return tell_drain(arguments, status)
 
 

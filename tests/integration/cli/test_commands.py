@@ -110,12 +110,15 @@ def test_a_range_beyond_the_end_is_told_with_the_end(
     assert capsys.readouterr() == ("", f"{'bookie: ' if code else ''}{said.format(ledger)}\n")
 
 
-def test_a_mistyped_bookie_is_not_drained(fleet: LocalFleet, told: Run) -> None:
+def test_a_bookie_that_nobody_knows_or_that_lives_is_not_drained_and_no_order_stays(
+    fleet: LocalFleet, told: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     at = ("--admin", f"127.0.0.1:{fleet.bookies[0].admin_port}")
 
-    assert "knows no bookie nobody:1" in told("node", "drain", "--dead", "nobody:1", *at, code=1)["error"]
-
-    told("node", "drain", "--cancel", "--dead", "nobody:1", *at)
+    for dead, why in (("nobody:1", "knows no bookie nobody:1"), (fleet.bookies[1].bookie_id, "is alive")):
+        assert main.main(["node", "drain", "--dead", dead, *at]) == 1
+        assert why in capsys.readouterr().err
+        assert told("node", "drain", "--status", "--dead", dead, *at, code=6)["isDraining"] is False
 
 
 def test_a_cluster_can_be_named_by_a_settings_file(
