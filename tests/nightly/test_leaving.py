@@ -46,6 +46,7 @@ def test_a_bookie_begins_anew_on_new_volumes_by_order(fleet: Fleet) -> None:
     assert (fleet.uids(), fleet.claim_uids()) == (before, claims), "taken back: it stays, with all its data"
 
     fleet.edits(scaleDown={"copyRate": None})
+    fleet.settled()
     ready_since = fleet.condition("Ready")["lastTransitionTime"]
     order = fleet.orders(type="Replace", target={"bookie": FIRST}, reason="its disks are five years old")
     is_complete(fleet, order)

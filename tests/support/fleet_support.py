@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,7 +57,7 @@ class Fleet:
     def edits(self, **spec: Any) -> None:
         """`kubectl patch` of these parts of the spec; None takes a part away."""
         patch = json.dumps({"spec": spec})
-        self.types(f"kubectl patch bookiecluster $NAME --type=merge --patch '{patch}'")
+        self.types(f"kubectl patch bookiecluster $NAME --type=merge --patch {shlex.quote(patch)}")
 
     def applies(self, resource: dict[str, Any]) -> None:
         """`kubectl apply` of a resource of this kind and spec under the fleet's name."""
@@ -67,7 +68,7 @@ class Fleet:
         """Make the whole spec what it was, whatever a scenario that failed made of it."""
         patch = json.dumps([{"op": "replace", "path": "/spec", "value": spec}])
         self.types("kubectl uncordon --selector kubernetes.io/os=linux")
-        self.types(f"kubectl patch bookiecluster $NAME --type=json --patch '{patch}'")
+        self.types(f"kubectl patch bookiecluster $NAME --type=json --patch {shlex.quote(patch)}")
 
     def is_refused(self, commands: str) -> str:
         """Return why the API server refuses `commands`."""
