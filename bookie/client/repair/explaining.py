@@ -154,7 +154,8 @@ def _tell_of_waits(told: Explanation) -> None:
 
 
 def outcome(told: Explanation) -> errors.Answer:
-    """Return POSITIVE for whole, NEGATIVE when replicas are known to be missing, UNKNOWN when nobody can tell."""
-    if told.found.missing:
+    """Return POSITIVE for whole, NEGATIVE when bookies that answer lack entries, UNKNOWN when nobody can tell: a bookie
+    that is not registered may have all it should."""
+    if told.found.fills:
         return errors.Answer.NEGATIVE
     return errors.Answer.POSITIVE if told.found.is_whole and not told.needs else errors.Answer.UNKNOWN
