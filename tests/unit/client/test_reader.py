@@ -124,7 +124,7 @@ async def test_entries_beyond_the_last_confirmed_are_refused(fleet: Fleet) -> No
         reader = await client.open(ledger_id)
 
         for first, last in ((0, 3), (3, 3), (2, 0)):
-            with pytest.raises(errors.BadInput, match="up to 2 are confirmed"):
+            with pytest.raises(errors.BadInput, match="closed and ends at entry 2: read to there"):
                 await reader.read(first, last)
         with pytest.raises(errors.BadInput, match="first must be 0 to"):
             await reader.read(-1, 1)
