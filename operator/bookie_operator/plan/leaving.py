@@ -73,7 +73,7 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[tuple[Assess
     turn = _turn(fleet, last)
     found = {one.case.name: _next(seen, fleet, one, is_last=one.case.name in last, turn=turn) for one in fleet}
     fleet = tuple(replace(one, leaving=found[one.case.name].status) for one in fleet)
-    pools, scales, blocked = sizes.to_run(seen, fleet)
+    pools, scales, blocked, kept = sizes.to_run(seen, fleet)
     near_end = any(one.leaving is not None and one.leaving.state.is_near_its_end for one in fleet)
     plan = LeavingPlan(
         pools=pools,
@@ -84,7 +84,7 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[tuple[Assess
         ),
         steps=tuple(action for step in found.values() for action in step.steps),
         blocked=blocked,
-        away=frozenset(one.case.pool for one in fleet if stateful_sets.needs_no_set(fleet, one)),
+        away=kept | {one.case.pool for one in fleet if stateful_sets.needs_no_set(fleet, one)},
         is_near_its_end=near_end,
         is_going_on=any(one.leaving is not None and not one.leaving.state.is_gone for one in fleet),
     )
@@ -176,10 +176,13 @@ def _turn(fleet: tuple[Assessed, ...], last: frozenset[str]) -> str:
 
 def _next(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, *, is_last: bool, turn: str) -> Next:
     """Return what becomes of one bookie. Whether it leaves to come back is what the spec says now, as long as it is to
-    leave; who is to stay ends what was begun."""
+    leave; who is to stay ends what was begun. So does who is to go for good from the middle of its pool, once its
+    cookie may be gone: there Kubernetes leaves no number out, and others of the pool are still to go by proof."""
     stored = state.stored(one)
-    rebuilds = one.case.is_rebuilt or (stored is not None and stored.rebuilds and not one.case.is_leaving)
+    rebuilds = one.case.is_rebuilt
     if stored is not None:
+        is_to_end = not one.case.is_leaving or (not is_last and state.may_be_forgotten(stored))
+        rebuilds = rebuilds or (stored.rebuilds and is_to_end)
         stored = stored.model_copy(update={"rebuilds": rebuilds})
     found = _step(seen, fleet, one, stored, is_last=is_last, turn=turn)
     if found.status is None:
@@ -208,6 +211,9 @@ def _step(
         if stored is None and _is_of_an_operator(one.case):
             stored = state.now(seen, Departure.DRAINING)
         return Next(None) if stored is None else draining.cancelled(seen, one, stored)
+    if stored is not None and state.has_begun(stored) and not stored.never_lived and not is_last:
+        # It was rebuilt, and now its pool is to become smaller: the higher numbers go first, and then it leaves anew.
+        return draining.cancelled(seen, one, stored)
     stored = stored or state.now(seen, Departure.LEAVING)
     if stored.state is Departure.LEAVING or stored.never_lived:
         held_nothing = never_lived.step(seen, one, stored, is_last=is_last)

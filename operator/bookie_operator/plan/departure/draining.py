@@ -14,6 +14,8 @@ from bookie_operator.plan.departure.state import Next
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed
 
+_STAYS = "it is to stay, and comes back"
+
 
 def begin(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored: LeavingStatus, turn: str) -> Next:
     """Let a bookie begin to leave when it is its turn and nothing is in the way."""
@@ -74,12 +76,13 @@ def _paused(seen: Observation, one: Assessed, stored: LeavingStatus, why: str) -
 
 
 def cancelled(seen: Observation, one: Assessed, stored: LeavingStatus) -> Next:
-    """Bring a bookie back that is to stay after all. Its state goes when it serves and drains no more: what else keeps
-    writers away from it (a person, a full disk) is no matter of its leaving."""
+    """Bring a bookie back that is to stay after all, or whose turn to leave comes later. Its state goes when it serves
+    and drains no more: what else keeps writers away from it (a person, a full disk) is no matter of its leaving."""
     case = one.case
     if stored.state is Departure.LEAVING or stored.never_lived:
         return Next(None)  # nobody told it
-    back = stored.model_copy(update={"looks": (), "waiting_for": "it is to stay, and comes back"})
+    why = "the bookies with higher numbers go first, and it comes back" if case.is_leaving else _STAYS
+    back = stored.model_copy(update={"looks": (), "waiting_for": why})
     if case.pod is None:
         # Whose number was never lowered has its pod by itself, and a process that begins does not drain.
         live, replicas = stateful_sets.set_of(seen, case.pool)

@@ -32,6 +32,11 @@ def has_begun(stored: LeavingStatus) -> bool:
     return stored.state is not Departure.LEAVING and not stored.state.is_gone
 
 
+def may_be_forgotten(stored: LeavingStatus) -> bool:
+    """Return True from the first order to forget the bookie on."""
+    return stored.state is Departure.FORGETTING or stored.state.is_gone
+
+
 def stored(one: Assessed) -> LeavingStatus | None:
     """Return how far the bookie was by the last status."""
     return one.previous.leaving if one.previous is not None else None
