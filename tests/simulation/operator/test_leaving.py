@@ -601,3 +601,23 @@ def test_a_drain_that_a_person_began_is_his_to_cancel(busy: World) -> None:
     assert by_hand.is_draining
     assert leaving(busy) is None
     assert not [one for one in busy.writes if one.startswith("cancel")]
+
+
+def test_a_bookie_that_was_wanted_for_a_moment_is_not_forgotten_by_one_look(busy: World) -> None:
+    """spec/operator.md#J5: its pod could not come back (paused), and its proof was void all the same."""
+    operator = busy.operator()
+    busy.edit(replicas=3)
+    until(busy, operator, Departure.RETIRING)
+    run(busy, operator, passes=1)
+    assert ("Pod", LAST) not in busy.objects
+    busy.edit(replicas=4, lifecycle={"paused": True})
+    run(busy, operator, passes=3)
+    assert (busy.forgotten, ("Pod", LAST) in busy.objects) == ([], False)
+    busy.asked.clear()
+
+    busy.edit(replicas=3, lifecycle={})
+    run(busy, operator, passes=PASSES)
+
+    assert busy.forgotten == [ITS_ID]
+    assert len(busy.asked) >= 3, "the whole proof anew"
+    check(busy)

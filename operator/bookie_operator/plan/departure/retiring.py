@@ -79,6 +79,9 @@ def retired(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, store
         return _after_forgetting(seen, one, stored)
     if case.member.is_registered:
         return Next(state.waits(stored, f"{case.bookie_id} is registered in the metadata store: some process runs it"))
+    if not state.is_proven(seen.cluster, stored):
+        # It was wanted for a while, which made its proof void. It comes back with all its data, and leaves anew.
+        return Next(state.waits(state.now(seen, Departure.LEAVING), "its proof is void: it leaves anew"))
     if case.references is None:
         return Next(state.waits(stored, "a bookie looks once more which ledgers name it"))
     look = state.look(seen, case)
