@@ -70,7 +70,7 @@ def plan(
     is not applied ("Kind name"): the disruption budget alone is applied then, and a StatefulSet that is away while its
     pods run."""
     cluster = observation.cluster
-    wanted = list(fleet.before_metadata(cluster, max_unavailable, evictable))
+    wanted = list(fleet.before_metadata(cluster, max_unavailable, evictable, expected=_uncontrolled(observation)))
     obstacles: list[Obstacle] = []
     if observation.record_problem:
         obstacles.append(Obstacle("RecordUnreadable", observation.record_problem))
@@ -125,6 +125,19 @@ def plan(
         return (*protection, *back), tuple(obstacles), withheld
     # A StatefulSet goes last, and not beside an obstacle: it might not come back before a person has acted.
     return (*applies, *stale, *(() if obstacles else anew)), tuple(obstacles), ()
+
+
+def _uncontrolled(observation: Observation) -> int:
+    """Return how many bookies the disruption budget is about while pods run whose StatefulSet is away, or is to go; 0
+    while Kubernetes knows that itself (spec/operator.md#J9)."""
+    mine = [case for case in observation.bookies if case.is_desired and case.is_ours]
+    run = {pool.name for pool in observation.pools}
+    sets = {name for kind, name in observation.children if kind == "StatefulSet"}
+    for case in mine:
+        is_run = case.pool in run and names.stateful_set(observation.cluster.name, case.pool) in sets
+        if case.pod is not None and not is_run:
+            return len(mine)
+    return 0
 
 
 def _of_spec(observation: Observation) -> tuple[str, ...]:

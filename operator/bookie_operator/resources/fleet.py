@@ -14,14 +14,17 @@ from bookie_operator.resources import (
 )
 
 
-def before_metadata(cluster: Cluster, max_unavailable: int, evictable: str = "") -> tuple[common.Manifest, ...]:
-    """Return the children that need no metadata: identity, settings, addresses, protection."""
+def before_metadata(
+    cluster: Cluster, max_unavailable: int, evictable: str = "", *, expected: int = 0
+) -> tuple[common.Manifest, ...]:
+    """Return the children that need no metadata: identity, settings, addresses, protection. `expected`: as in
+    `services.disruption_budget`."""
     # Pools that say nothing of their own read the fleet's settings: one content, one object.
     shapes = [cluster, *(cluster.of(name) for name, _ in cluster.spec.shapes())]
     read = {settings.name(one): settings.config_map(one) for one in shapes}
     children = [services.service_account(cluster), *read.values(), services.headless(cluster)]
     if cluster.spec.disruption.pdb:
-        children.append(services.disruption_budget(cluster, max_unavailable, evictable))
+        children.append(services.disruption_budget(cluster, max_unavailable, evictable, expected=expected))
     return tuple(common.marked(child) for child in children)
 
 

@@ -40,16 +40,20 @@ def service_account(cluster: Cluster) -> common.Manifest:
     }
 
 
-def disruption_budget(cluster: Cluster, max_unavailable: int, evictable: str = "") -> common.Manifest:
+def disruption_budget(
+    cluster: Cluster, max_unavailable: int, evictable: str = "", *, expected: int = 0
+) -> common.Manifest:
     """One budget over all zones, since two that match a pod make evictions fail. The caller passes `max_unavailable` 0
-    while data is at risk. `evictable`: the one pod that the budget leaves out, so that it alone may be evicted."""
+    while data is at risk. `evictable`: the one pod that the budget leaves out, so that it alone may be evicted.
+    `expected`: how many pods there should be, while some have no controller that says so: Kubernetes counts such a pod
+    as healthy and not as expected, and maxUnavailable would let one more go for each. 0: all have one."""
     outside = [{"key": names.LABEL_POD_NAME, "operator": "NotIn", "values": [evictable]}] if evictable else []
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": common.metadata(cluster, names.disruption_budget(cluster.name), names.COMPONENT_BOOKIE),
         "spec": {
-            "maxUnavailable": max_unavailable,
+            **({"minAvailable": expected - max_unavailable} if expected else {"maxUnavailable": max_unavailable}),
             "selector": {"matchLabels": common.selector(cluster), "matchExpressions": outside},
             # A pod that is not ready protects nothing by staying.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import operator_world_support as worlds
 from bookie_operator.model import names
 from bookie_operator.model.status import Departure
 from bookie_operator.reconcile import Reconciler
@@ -155,6 +156,26 @@ def test_while_its_cookie_goes_no_pod_of_it_begins_on_its_old_claims(busy: World
 
     run(busy, operator, passes=3)
     assert (classes(busy)[FIRST], busy.cookies[FIRST_ID]) == ("fast", [0, 2])
+
+
+def test_while_its_stateful_set_is_away_its_mates_make_no_room_in_the_budget(busy: World) -> None:
+    """spec/operator.md#J9: the pods that the set left are healthy, and no controller says that they are expected."""
+    busy.edit(storage=storage(busy, storageClassName="fast"))
+    operator = busy.operator()
+    until(busy, operator, Departure.RETIRING)
+
+    evicted, is_away = list[str](), 0
+    for _ in range(PASSES):
+        entry = busy.status().bookie(FIRST)
+        if entry is None or entry.leaving is None:
+            break
+        is_away += ("StatefulSet", "ledgers-zone-a") not in busy.objects
+        evicted += [pod for pod in FLEET[1:] if worlds.clone(busy).evict(pod)]
+        run(busy, operator, passes=1)
+
+    assert (is_away > 2, evicted) == (True, [])
+    run(busy, operator, passes=3)
+    assert busy.objects[("PodDisruptionBudget", "ledgers-bookies")]["spec"].keys() >= {"maxUnavailable"}
 
 
 def test_its_claims_go_only_when_its_process_is_proven_to_have_ended(busy: World) -> None:

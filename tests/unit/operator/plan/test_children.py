@@ -89,7 +89,8 @@ def test_templates_are_compared_by_value() -> None:
 
 
 def unborn(found: Live, **changes: Any) -> Observation:
-    return look(found, has_marked_claims=False, **changes)
+    bookies = tuple(make.unborn(one) for one in make.fleet())
+    return look(found, has_marked_claims=False, bookies=bookies, **changes)
 
 
 def without_sets(found: Live) -> Live:
