@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bookie.ports.admin import Member
-from bookie_operator.evidence.facts import BookieCase, ClaimFacts, PodFacts, VolumeCase
+from bookie_operator.evidence.facts import BookieCase, ClaimFacts, ClaimMarks, PodFacts, VolumeCase
 from bookie_operator.gateways import facts
 from bookie_operator.gateways.kube import Manifest
 from bookie_operator.model import assignment, names
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
-from bookie_operator.model.status import BookieStatus, PoolStatus
-from bookie_operator.model.storage import VolumeSpec
+from bookie_operator.model.status import BookieStatus, PoolStatus, VolumeRecord, VolumeStatus
+from bookie_operator.model.storage import VolumeKind, VolumeSpec
 
 Claims = Mapping[str, Mapping[str, ClaimFacts]]  # by pod, then by name
 
@@ -152,7 +152,7 @@ def _zone_of(pool: BookiePool) -> str | None:
     return None if pool.is_in_spec else pool.name
 
 
-def _volumes_of(cluster: Cluster, pool: str, entry: BookieStatus | None) -> Iterable[tuple[str, VolumeSpec]]:
+def _volumes_of(cluster: Cluster, pool: str, name: str, entry: BookieStatus | None) -> Iterable[tuple[str, VolumeSpec]]:
     """Return (role, volume) of each volume that a bookie has by the spec. A pool that was taken out of `spec.pools`
     says nothing of its volumes any more: then what is stored of the bookie does, or a loss would be seen where there is
     none."""
@@ -162,9 +162,13 @@ def _volumes_of(cluster: Cluster, pool: str, entry: BookieStatus | None) -> Iter
         return said
     # Whether it may share a file system, its bookie has in its own settings; a shared one that is empty proves nothing
     # here either way (evidence/volume.py).
-    return [
-        (volume.role, VolumeSpec(name=volume.name, size="0", allow_shared_filesystem=True)) for volume in entry.volumes
-    ]
+    return [(volume.role, _remembered(name, volume)) for volume in entry.volumes]
+
+
+def _remembered(pod: str, volume: VolumeStatus) -> VolumeSpec:
+    if volume.claim == names.ephemeral_volume(volume.name, pod):
+        return VolumeSpec(name=volume.name, size="0", kind=VolumeKind.EPHEMERAL)
+    return VolumeSpec(name=volume.name, size="0", allow_shared_filesystem=True)
 
 
 def _case(cluster: Cluster, name: str, zone: str | None, pods: Mapping[str, PodFacts], claims: Claims) -> BookieCase:
@@ -179,13 +183,16 @@ def _case(cluster: Cluster, name: str, zone: str | None, pods: Mapping[str, PodF
             role=role,
             is_local_disk=volume.is_local_disk,
             shares_filesystem=volume.shares_filesystem,
-            claim_name=names.claim(volume.name, name),
-            claim=its_claims.get(names.claim(volume.name, name)),
+            claim_name=_claim_name(volume, name),
+            claim=_of_pod(volume, pods.get(name), recorded.get(volume.name))
+            if volume.is_ephemeral
+            else its_claims.get(names.claim(volume.name, name)),
             recorded=recorded.get(volume.name),
             may_be_stale=cluster.spec.repair.stale_volume == "Repair",
             may_be_reset=cluster.spec.repair.local_disk_reset == "Auto",
+            is_ephemeral=volume.is_ephemeral,
         )
-        for role, volume in _volumes_of(cluster, place[0], entry)
+        for role, volume in _volumes_of(cluster, place[0], name, entry)
     )
     expected = {volume.claim_name for volume in volumes}
     return BookieCase(
@@ -196,6 +203,30 @@ def _case(cluster: Cluster, name: str, zone: str | None, pods: Mapping[str, PodF
         pod=pods.get(name),
         volumes=volumes,
         other_claims=tuple(claim for claim_name, claim in its_claims.items() if claim_name not in expected),
+    )
+
+
+def _claim_name(volume: VolumeSpec, pod: str) -> str:
+    return names.ephemeral_volume(volume.name, pod) if volume.is_ephemeral else names.claim(volume.name, pod)
+
+
+def _of_pod(volume: VolumeSpec, pod: PodFacts | None, recorded: VolumeRecord | None) -> ClaimFacts | None:
+    """Return the claim that a volume of kind Ephemeral would have: its pod is what it comes and goes with, so that the
+    pod's uid is its identity, and our record of that very pod its mark (spec/operator.md#X8)."""
+    if pod is None:
+        return None
+    is_known = recorded is not None and recorded.pvc_uid == pod.uid and recorded.incarnation > 0
+    marks = (
+        ClaimMarks(recorded.incarnation, fsid=recorded.fsid, claim_uid=pod.uid)
+        if is_known and recorded is not None
+        else None
+    )
+    return ClaimFacts(
+        name=names.ephemeral_volume(volume.name, pod.name),
+        uid=pod.uid,
+        created_ms=pod.created_ms,
+        marks=marks,
+        owners=frozenset({pod.uid}),
     )
 
 

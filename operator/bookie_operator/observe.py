@@ -25,7 +25,7 @@ from bookie_operator.model import names, operation
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.operation import BookieOperation
-from bookie_operator.plan import doors, epoch, leaving, rebuild, replacing
+from bookie_operator.plan import doors, epoch, leaving, replacing
 from bookie_operator.plan.dependents import Question
 from bookie_operator.plan.observation import DependentsLook, Observation, Term
 
@@ -94,7 +94,7 @@ async def look(
     members, members_problem = await _members(bookies, cluster, completed)
     known = await _with_references(bookies, cluster, discover.with_members(cluster, completed, members), now_ms)
     seen = [case.report.operator_epoch_seen for case in completed if case.report is not None]
-    found = Observation(
+    return Observation(
         cluster=cluster,
         now_ms=now_ms,
         leadership=epoch.lead(term, cluster.status.operator, seen),
@@ -116,7 +116,6 @@ async def look(
         operations=asked,
         operations_problem=asked_problem,
     )
-    return replace(found, bookies=rebuild.marked(cluster, known, replacing.named(found)))
 
 
 async def glance(bookies: BookieReader, seen: Observation, term: Term, *, now_ms: int) -> Observation | None:
@@ -134,8 +133,7 @@ async def glance(bookies: BookieReader, seen: Observation, term: Term, *, now_ms
         return None
     epochs = [case.report.operator_epoch_seen for case in heard if case.report is not None]
     leadership = epoch.lead(term, cluster.status.operator, epochs)
-    found = replace(seen, now_ms=now_ms, leadership=leadership, bookies=known)
-    return replace(found, bookies=rebuild.marked(cluster, known, replacing.named(found)))
+    return replace(seen, now_ms=now_ms, leadership=leadership, bookies=known)
 
 
 def _with_reports(case: BookieCase) -> BookieCase:

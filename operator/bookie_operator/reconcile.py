@@ -116,7 +116,7 @@ class Reconciler:
         seen = security_steps.between(seen)
         cluster = seen.cluster
         bookies, can_read_nodes = await endings.with_endings(nodes, self._endings, cluster, seen.bookies)
-        return replace(
+        known = replace(
             seen,
             bookies=bookies,
             can_read_nodes=can_read_nodes,
@@ -124,6 +124,7 @@ class Reconciler:
             refused_sizes=self._executor.refused_sizes(cluster),
             flushed=self._executor.flushed(cluster),
         )
+        return fleet.with_turn(known)
 
     async def _look(self, key: Key) -> FleetPlan | int | None:
         """Read everything, decide and act. Return the plan that was carried out; without one, the milliseconds until

@@ -377,15 +377,16 @@ class World:
         """Refuse what an API server refuses of a live object."""
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         key = "volumeClaimTemplates"
-        if kind == "StatefulSet" and manifest["spec"].get(key, live["spec"][key]) != live["spec"][key]:
+        had = live["spec"].get(key)
+        if kind == "StatefulSet" and manifest["spec"].get(key, had) != had:
             raise KubeError(f"apply {kind} {name}", 422, f"spec.{key} is immutable")
         if kind == "PersistentVolumeClaim":
             assert list(manifest["spec"]) == ["resources"], "nothing but its request may change"
-            wanted, had = (values.parse_quantity(_request(one)) for one in (manifest, live))
+            wanted, asked = (values.parse_quantity(_request(one)) for one in (manifest, live))
             has = values.parse_quantity(live["status"]["capacity"]["storage"])
             if self.no_resize:
                 raise KubeForbidden(f"apply {kind} {name}", 403, self.no_resize)
-            if wanted < had and wanted <= has:
+            if wanted < asked and wanted <= has:
                 raise KubeError(f"apply {kind} {name}", 422, "field can not be less than status.capacity")
 
     async def create(self, manifest: Manifest) -> Manifest:
@@ -415,6 +416,7 @@ class World:
             for ordinal in range(live["spec"]["replicas"]):
                 self.kill(f"{name}-{ordinal}")
         if kind == "Pod":
+            self._judge_stop(name, live)
             self.on_stop(name)
             self.kill(name)
         elif kind == "PersistentVolumeClaim":
@@ -447,6 +449,13 @@ class World:
         if any(one.bookie_id == bookie_id for one in self.bookies.values()):
             self.wrong.append(f"claim {name} is deleted while its bookie runs")
         self.disks.pop(bookie_id, None)
+
+    def _judge_stop(self, pod: str, live: Manifest) -> None:
+        """Judge by the world that the operator ends a pod whose volumes go with it."""
+        for bookie in self.bookies.values():
+            lost = self.disks.get(bookie.bookie_id, set()) & {*self.naming(bookie.bookie_id)}
+            if bookie.name == pod and _ephemeral(live) and lost:
+                self.wrong.append(f"pod {pod} is deleted, and {len(lost)} entries that name its bookie go with it")
 
     def naming(self, bookie_id: str) -> "list[int]":
         """The entries whose ledger's metadata names a bookie."""
@@ -492,7 +501,7 @@ class World:
                 self.kill(name)
         for ordinal in range(one["spec"]["replicas"]):
             name = f"{one['metadata']['name']}-{ordinal}"
-            templates = [template["metadata"]["name"] for template in one["spec"]["volumeClaimTemplates"]]
+            templates = [template["metadata"]["name"] for template in one["spec"].get("volumeClaimTemplates", [])]
             fresh = [
                 volume for volume in templates if ("PersistentVolumeClaim", f"{volume}-{name}") not in self.objects
             ]
@@ -504,14 +513,15 @@ class World:
                 if pod is None:
                     self._wait_for_node(name, pool, revision)
                 continue
-            for template in one["spec"]["volumeClaimTemplates"]:
+            for template in one["spec"].get("volumeClaimTemplates", []):
                 if template["metadata"]["name"] in fresh:
                     self._provision(
                         f"{template['metadata']['name']}-{name}", pool, _request(template), node, template["spec"]
                     )
             uid = pod["metadata"]["uid"] if pod is not None else None
             bookie_id = names.bookie_id("data", "ledgers", pool, ordinal)
-            self._start_pod(name, pool, bookie_id, templates, revision, node, uid)
+            of_pod = _ephemeral(revision["data"]["spec"]["template"])
+            self._start_pod(name, pool, bookie_id, [*templates, *of_pod], revision, node, uid)
 
     def _job_end(self, job: Manifest) -> Manifest:
         image = job["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -664,7 +674,8 @@ class World:
             pod["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
             return
         known = self.contents.get(bookie_id, {})
-        uids = {volume: self.claim_uid(volume, name) for volume in templates}
+        of_pod = dict.fromkeys(_ephemeral(pod), pod["metadata"]["uid"])
+        uids = of_pod | {volume: self.claim_uid(volume, name) for volume in templates if volume not in of_pod}
         old = self.claim_uids.get(bookie_id, {})
         contents = {
             volume: known[volume] if old.get(volume) == uids[volume] else Contents.EMPTY for volume in templates
@@ -797,6 +808,9 @@ class World:
         for each in self.bookies.values():
             if each.name == pod:
                 self.contents[each.bookie_id] = each.volumes
+            if each.name == pod and one is not None and _ephemeral(one) and each.bookie_id in self.cookies:
+                self.disks.pop(each.bookie_id, None)
+                self.dataless.add(each.bookie_id)
         for claim in self.of_kind("PersistentVolumeClaim"):
             name = claim["metadata"]["name"]
             if one is not None and name.endswith(f"-{pod}") and "deletionTimestamp" in claim["metadata"]:
@@ -958,7 +972,7 @@ class World:
             volume,
             volume,
             f"/bookie/{volume}",
-            MountReport(self.mount, fsid=self.fsids.get(bookie.bookie_id, "fs")),
+            MountReport(self.mount, fsid=self.fsids.get(bookie.bookie_id, "fs"), root=_root(bookie, volume)),
             contents,
             sentinel,
         )
@@ -1315,6 +1329,17 @@ def _request(manifest: Manifest) -> str:
     return str(manifest["spec"]["resources"]["requests"]["storage"])
 
 
+def _ephemeral(pod: Manifest) -> "list[str]":
+    """The names of the volumes that go with a pod, or with the pods of a template."""
+    volumes = pod["spec"].get("volumes") or ()
+    return [one["name"] for one in volumes if "emptyDir" in one and not one["name"].startswith("bookie-")]
+
+
+def _root(bookie: FakeBookie, volume: str) -> str:
+    """What the kernel says of the mount, where it is the pod's own."""
+    return f"/kubelet/pods/{bookie.pod_uid}/volumes/kubernetes.io~empty-dir/{volume}"
+
+
 def _field(manifest: Manifest, path: str, wanted: str) -> bool:
     found: Any = manifest
     for name in path.split("."):
@@ -1335,6 +1360,18 @@ def _merged(live: Any, desired: Any) -> Any:
     if isinstance(live, dict) and isinstance(desired, dict):
         return live | {key: _merged(live.get(key), value) for key, value in desired.items()}
     return _copy(desired)
+
+
+def ephemeral(**spec_changes: Any) -> World:
+    """The same, with volumes that go with their pods."""
+    out = world(**spec_changes)
+    spec = out.spec()
+    for role in ("journal", "ledgers", "index"):
+        for volume in spec["storage"][role]["volumes"]:
+            del volume["allowSharedFilesystem"]
+            volume["kind"] = "Ephemeral"
+    out.edit(storage=spec["storage"], lifecycle={"deletionPolicy": "Delete"})
+    return out
 
 
 def world(**spec_changes: Any) -> World:

@@ -152,6 +152,7 @@ class VolumeCase:
     recorded: VolumeRecord | None = None  # from our last status; may be lost
     may_be_stale: bool = False  # if it went back in time, what it lacks may be given up (repair.staleVolume)
     may_be_reset: bool = False  # a local disk that its machine emptied may go on by itself (repair.localDiskReset)
+    is_ephemeral: bool = False  # it goes with its pod: `claim` is then made of the pod, and is no object of its own
 
     @property
     def is_initialised(self) -> bool:
@@ -221,6 +222,11 @@ class BookieCase:
             if volume.pv is not None and volume.pv.is_terminating:
                 return f"PersistentVolume {volume.pv.name} is being deleted, {goes}"
         return ""
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Return True when the volumes go with the pod (kind Ephemeral): all of them do, or none."""
+        return any(volume.is_ephemeral for volume in self.volumes)
 
     @property
     def goes(self) -> str:

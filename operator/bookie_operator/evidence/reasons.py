@@ -48,6 +48,11 @@ _EXPLICIT = (
     ),
     Reason("EmptyVolume", Conclusion.LOST_VOLUME, "{volume} is empty on a new claim, and the bookie has a cookie"),
     Reason(
+        "EmptyWithNewPod",
+        Conclusion.LOST_VOLUME,
+        "{volume} went with the pod before, this pod's is empty, and the bookie has a cookie",
+    ),
+    Reason(
         "LocalDiskWasReset",
         Conclusion.LOST_VOLUME,
         "{volume} is empty on a new file system of a local disk, and its machine booted or was made anew since",
@@ -59,6 +64,12 @@ _EXPLICIT = (
     ),
     Reason("Regenerating", Conclusion.LOST_VOLUME, "{volume} is half regenerated: its regeneration did not end"),
     Reason("MountSuspect", Conclusion.MOUNT_MISSING, "{volume} has a mount that is not proven", "MountNotProven"),
+    Reason(
+        "NotOfThePod",
+        Conclusion.MOUNT_MISSING,
+        "{volume} is to go with its pod (kind Ephemeral), and is not what the kubelet made for this pod",
+        "MountNotProven",
+    ),
     Reason(
         "SharedFilesystem",
         Conclusion.MOUNT_MISSING,

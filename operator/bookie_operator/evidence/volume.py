@@ -9,6 +9,9 @@ from bookie_operator.evidence import reasons
 from bookie_operator.evidence.facts import NodeFacts, VolumeCase
 from bookie_operator.evidence.reasons import Finding
 
+# The kubelet's name of the kind of volume, in the path of what it mounts.
+EMPTY_DIR = "kubernetes.io~empty-dir"
+
 
 def judge(case: VolumeCase, report: StorageReport, *, pod_created_ms: int, node: NodeFacts | None = None) -> Finding:
     """Return the conclusion on `case`, given the report of the pod that runs on it now. Rules: spec/operator.md#V1 to
@@ -18,6 +21,8 @@ def judge(case: VolumeCase, report: StorageReport, *, pod_created_ms: int, node:
         return _finding("NotReported", case)
     if case.claim is None:
         return _finding("ClaimMissing", case, case.claim_name)
+    if case.is_ephemeral and not _is_of_pod(volume, case.claim.uid):
+        return _finding("NotOfThePod", case, volume.why or f"it is {volume.mount.root or '?'}")
     if (mount := _mount(case, volume)) is not None:
         return mount
     match volume.contents:
@@ -48,6 +53,11 @@ def _mount(case: VolumeCase, volume: VolumeReport) -> Finding | None:
             return _finding("MountMissing", case, volume.why)
         case _:
             return _finding("MountSuspect", case, volume.why)
+
+
+def _is_of_pod(volume: VolumeReport, pod_uid: str) -> bool:
+    """Return True when the volume is an emptyDir that the kubelet made for this very pod (spec/operator.md#X8)."""
+    return f"/pods/{pod_uid}/volumes/{EMPTY_DIR}/" in f"{volume.mount.root}/"
 
 
 def _valid(case: VolumeCase, volume: VolumeReport, report: StorageReport) -> Finding:
@@ -107,6 +117,8 @@ def _empty(
         return _finding("ClaimTerminating", case)
     if case.claim.created_ms > pod_created_ms:
         return _finding("ClaimNewerThanPod", case)
+    if case.is_ephemeral:
+        return _finding("EmptyWithNewPod", case)
     if volume.mount.proof is MountProof.SHARED:
         return _shared_and_empty(case)
     return _finding("EmptyVolume", case)
@@ -119,7 +131,7 @@ def _empty_but_initialised(
     the spec says so (spec/operator.md#V10)."""
     if case.known_fsid in ("", volume.mount.fsid):
         return _finding("WipedInPlace", case, volume.why)
-    if not case.is_local_disk:
+    if not (case.is_local_disk or case.is_ephemeral):
         return _finding("EmptyButInitialized", case, volume.why)
     if doubt := _unproven_reset(case, volume, report, node):
         return _finding("ResetLocalDisk", case, doubt)
@@ -139,7 +151,7 @@ def _unproven_reset(case: VolumeCase, volume: VolumeReport, report: StorageRepor
         return "somebody is deleting its claim"
     if not report.metadata_reachable or not report.cookie_present:
         return "the bookie has no cookie, or cannot ask the metadata store for it"
-    if volume.mount.proof is not MountProof.PROVEN or not volume.mount.fsid:
+    if (volume.mount.proof is not MountProof.PROVEN and not case.is_ephemeral) or not volume.mount.fsid:
         return "its file system is not one of its own"
     if was is None or was.pvc_uid != case.claim.uid or not was.node_uid:
         return "nobody recorded on which machine it was"

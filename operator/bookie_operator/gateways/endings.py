@@ -81,7 +81,9 @@ def _matters(cluster: Cluster) -> bool:
     """Return True when each pass must know what becomes of the nodes. Otherwise it costs a call for each bookie and
     pass, for nothing."""
     has_local_disks = any(
-        volume.is_local_disk for _, shape in cluster.spec.shapes() for _, volume in shape.storage.by_role()
+        volume.is_local_disk or volume.is_ephemeral
+        for _, shape in cluster.spec.shapes()
+        for _, volume in shape.storage.by_role()
     )
     # Of a node that is drained all its bookies go (spec/operator.md#N8), whatever their disks are.
     is_shared = cluster.spec.shares_nodes

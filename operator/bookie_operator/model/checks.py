@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from bookie_operator.model import rules
 from bookie_operator.model.spec import BookieClusterSpec, NetworkSpec, Pool, Regeneration, RolloutSpec
+from bookie_operator.model.storage import Storage
 from bookie_operator.model.values import parse_duration
 
 _RULES = (
@@ -63,12 +64,36 @@ def _broken(spec: BookieClusterSpec) -> Iterator[str]:
     if spec.repair.regeneration is Regeneration.BOOKIE_LOCAL and spec.lifecycle.deletion_protection:
         yield _SAID["bookieLocal"]
     yield from _broken_storage(spec)
+    yield from _broken_ephemeral(spec)
     if spec.security.tls.client_certificates and spec.security.tls.secret_name is None:
         yield _SAID["tlsClients"]
     if spec.security.authentication.mode != "Disabled" and spec.security.authentication.secret_name is None:
         yield _SAID["authenticationSecret"]
     yield from _broken_network(spec.network)
     yield from _broken_windows(spec.rollout)
+
+
+def _broken_ephemeral(spec: BookieClusterSpec) -> Iterator[str]:
+    """Yield which field that is meant for claims would take away what goes with the pod."""
+    yield from _broken_kinds(spec.storage, "ephemeral")
+    for pool in spec.pools or ():
+        if pool.storage is not None:
+            yield from _broken_kinds(spec.of(pool.name).storage, "poolEphemeral")
+    if not spec.has_ephemeral:
+        return
+    if spec.lifecycle.deletion_policy != "Delete":
+        yield _SAID["ephemeralRetain"]
+    if spec.lifecycle.hibernate:
+        yield _SAID["ephemeralHibernate"]
+
+
+def _broken_kinds(storage: Storage, prefix: str) -> Iterator[str]:
+    volumes = [volume for _, volume in storage.by_role()]
+    found = [volume for volume in volumes if volume.is_ephemeral]
+    if found and len(found) < len(volumes):
+        yield _SAID[f"{prefix}InPart"]
+    if any(one.storage_class_name or one.access_mode or one.allow_shared_filesystem is not None for one in found):
+        yield _SAID[f"{prefix}Claim"]
 
 
 def _broken_windows(rollout: RolloutSpec) -> Iterator[str]:

@@ -116,6 +116,11 @@ def claim(volume: str, pod_name: str) -> str:
     return f"{volume}-{pod_name}"
 
 
+def ephemeral_volume(volume: str, pod_name: str) -> str:
+    """Return what the status calls a volume that goes with its pod. No claim has such a name."""
+    return f"emptyDir/{volume} of {pod_name}"
+
+
 def headless_service(cluster: str) -> str:
     return f"{cluster}-bookies"
 

@@ -175,6 +175,13 @@ ROOT = (
     ),
 )
 
+# All volumes of a bookie are of kind Ephemeral, or none is (below), so that the journal's tell.
+_HAS_EPHEMERAL = (
+    "self.storage.journal.volumes.exists(v, has(v.kind) && v.kind == 'Ephemeral')"
+    " || (has(self.pools) && self.pools.exists(p, has(p.storage)"
+    " && p.storage.journal.volumes.exists(v, has(v.kind) && v.kind == 'Ephemeral')))"
+)
+
 SPEC = (
     CelRule(
         "has(self.replicas) != has(self.pools)",
@@ -300,6 +307,19 @@ SPEC = (
         " spec.lifecycle.deletionProtection: false too, or use Gated",
         field=".repair.regeneration",
         name="bookieLocal",
+    ),
+    CelRule(
+        f"!({_HAS_EPHEMERAL}) || self.lifecycle.deletionPolicy == 'Delete'",
+        "spec.storage: volumes of kind Ephemeral go with their pods, and so with this resource, whatever"
+        " spec.lifecycle.deletionPolicy says: set it to Delete, or use claims",
+        field=".lifecycle.deletionPolicy",
+        name="ephemeralRetain",
+    ),
+    CelRule(
+        f"!({_HAS_EPHEMERAL}) || !self.lifecycle.hibernate",
+        "spec.lifecycle.hibernate ends all pods, and volumes of kind Ephemeral go with them: set it to false",
+        field=".lifecycle.hibernate",
+        name="ephemeralHibernate",
     ),
     CelRule(
         "self.storage.journalWriteData || duration(self.lifecycle.terminationGrace) >= duration('2m')",
@@ -448,7 +468,43 @@ def _is_same_layout(role: str, is_kept: Callable[[str], str] = _is_kept) -> str:
     )
 
 
+_IS_EPHEMERAL = "has(v.kind) && v.kind == 'Ephemeral'"
+
+
+def _all_or_none_ephemeral(index: str) -> str:
+    """Return the CEL of: all volumes of a bookie go with its pod, or none does. `index`: the guard of its index."""
+    lists = (("journal", ""), ("ledgers", ""), ("index", index))
+    all_of = " && ".join(f"({guard}self.{role}.volumes.all(v, {_IS_EPHEMERAL}))" for role, guard in lists)
+    none_of = " && ".join(f"({guard}!self.{role}.volumes.exists(v, {_IS_EPHEMERAL}))" for role, guard in lists)
+    return f"({all_of}) || ({none_of})"
+
+
+def _plain_ephemeral(index: str) -> str:
+    """Return the CEL of: what goes with the pod has nothing that only claims have."""
+    lists = (("journal", ""), ("ledgers", ""), ("index", index))
+    return " && ".join(
+        f"({guard}self.{role}.volumes.all(v, !({_IS_EPHEMERAL})"
+        " || (!has(v.storageClassName) && !has(v.accessMode) && !has(v.allowSharedFilesystem))))"
+        for role, guard in lists
+    )
+
+
+_ALL_OR_NONE = (
+    "of one bookie are in part of kind Ephemeral: what goes with the pod would be lost at each stop, and the rest kept"
+    " for nothing. Set kind: Ephemeral for all volumes, or for none"
+)
+_PLAIN = (
+    "have a volume of kind Ephemeral with storageClassName, accessMode or allowSharedFilesystem, which only claims"
+    " have: leave them out"
+)
+
 STORAGE = (
+    CelRule(
+        _all_or_none_ephemeral(""),
+        f"spec.storage: the volumes {_ALL_OR_NONE}",
+        name="ephemeralInPart",
+    ),
+    CelRule(_plain_ephemeral(""), f"spec.storage: the volumes {_PLAIN}", name="ephemeralClaim"),
     CelRule(
         "self.index.volumes.size() == 0 || self.index.volumes.size() == self.ledgers.volumes.size()",
         "spec.storage.index.volumes must be none, or as many as spec.storage.ledgers.volumes: each has an index of"
@@ -485,6 +541,16 @@ STORAGE = (
 )
 
 POOL_STORAGE = (
+    CelRule(
+        _all_or_none_ephemeral("!has(self.index) || "),
+        f"spec.pools[].storage: the volumes {_ALL_OR_NONE}",
+        name="poolEphemeralInPart",
+    ),
+    CelRule(
+        _plain_ephemeral("!has(self.index) || "),
+        f"spec.pools[].storage: the volumes {_PLAIN}",
+        name="poolEphemeralClaim",
+    ),
     CelRule(
         "!has(self.index) || self.index.volumes.size() == self.ledgers.volumes.size()",
         "spec.pools[].storage.index.volumes must be as many as its ledgers.volumes, or index must be absent: each has"

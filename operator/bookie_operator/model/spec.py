@@ -563,6 +563,11 @@ class BookieClusterSpec(Model):
         return any(pool.node_max > 1 for pool in self.pools or ())
 
     @property
+    def has_ephemeral(self) -> bool:
+        """Whether any bookie's volumes go with its pod."""
+        return any(shape.storage.is_ephemeral for _, shape in self.shapes()) or self.storage.is_ephemeral
+
+    @property
     def zone_names(self) -> frozenset[str]:
         """The failure domains that the spec names and asks bookies in."""
         if self.pools is not None:

@@ -19,6 +19,7 @@ BY_NAME: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-key
 class VolumeKind(Enum):
     CLAIM = "Claim"
     LOCAL_DISK = "LocalDisk"
+    EPHEMERAL = "Ephemeral"
 
 
 class VolumeSpec(Model):
@@ -31,7 +32,10 @@ class VolumeSpec(Model):
     kind: VolumeKind | None = Field(
         default=None,
         description="Claim, or absent: a volume that goes where its claim goes. LocalDisk: a disk that stays with its"
-        " node.",
+        " node. Ephemeral: a directory of the node's disk that goes with the pod (emptyDir), for all volumes of a"
+        " bookie or for none. Its bookie is never stopped with data on it: another image, other settings and a node"
+        " that is drained have it drained first, proven to be named by no ledger, and begun anew. The pod requests the"
+        " size as ephemeral-storage.",
     )
     storage_class_name: str | None = Field(
         default=None, max_length=253, description="The claim's storage class. When absent: the default one."
@@ -50,8 +54,12 @@ class VolumeSpec(Model):
         return self.kind is VolumeKind.LOCAL_DISK
 
     @property
+    def is_ephemeral(self) -> bool:
+        return self.kind is VolumeKind.EPHEMERAL
+
+    @property
     def shares_filesystem(self) -> bool:
-        return bool(self.allow_shared_filesystem)
+        return bool(self.allow_shared_filesystem) or self.is_ephemeral
 
 
 class VolumeSet(Model):
@@ -121,6 +129,11 @@ class Storage(Model):
         " bookie after the other is drained, proven to be named by no ledger, forgotten, and begun anew on claims as"
         " the spec says. Setting the spec back, or Refuse, ends that at any point before a cookie goes.",
     )
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """True where the volumes of a bookie go with its pod: all of them do, or none."""
+        return any(volume.is_ephemeral for _, volume in self.by_role())
 
     def by_role(self) -> tuple[tuple[str, VolumeSpec], ...]:
         """(role, volume) of every volume, in the order of mounting: journal, ledgers, index."""

@@ -24,7 +24,7 @@ def record(one: Assessed, volume: VolumeCase) -> VolumeRecord | None:
     assert one.case.report is not None
     known = volume.recorded if volume.recorded is not None and volume.recorded.pvc_uid == volume.claim.uid else None
     pod, place = one.case.pod, {}
-    node = one.case.nodes.get(pod.node) if pod is not None and volume.is_local_disk else None
+    node = one.case.nodes.get(pod.node) if pod is not None and (volume.is_local_disk or volume.is_ephemeral) else None
     if node is not None:
         place = {"node": node.name, "node_uid": node.uid, "hostname": node.hostname, "boot_id": node.boot_id}
     elif known is not None:
@@ -43,8 +43,8 @@ def marks(one: Assessed) -> Iterator[MarkClaim]:
     """Return the annotations that are missing or outdated on the claims of one bookie."""
     for volume in one.case.volumes:
         entry = record(one, volume)
-        if entry is None or not _is_proven(one, volume):
-            continue
+        if entry is None or not _is_proven(one, volume) or volume.is_ephemeral:
+            continue  # of one that goes with its pod, our own record of that pod is the mark
         assert volume.claim is not None
         assert one.case.report is not None
         live = volume.claim.marks

@@ -82,7 +82,7 @@ def _keeping(cluster: Cluster) -> Iterator[str]:
 
 
 def _claims(one: Assessed) -> Iterator[ClaimFacts]:
-    yield from (volume.claim for volume in one.case.volumes if volume.claim is not None)
+    yield from (volume.claim for volume in one.case.volumes if volume.claim is not None and not volume.is_ephemeral)
     yield from one.case.other_claims
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bookie_operator.model.status import EvictionStatus, EvictionTurn
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import dependents, doors, gates, rollout, turns
+from bookie_operator.plan import dependents, doors, ephemeral, gates, rollout, turns
 from bookie_operator.plan.actions import FlushBookie, ResumeBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import HEALING, Assessed, Stage
@@ -40,7 +40,8 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
     if not is_read_only_first(seen):
         return _as_restart(seen, fleet)
     turn = _turn(seen, fleet)
-    candidates = [one for one in fleet if _drained(one)]
+    # Who must not be evicted with its data is drained and begun anew elsewhere (plan/ephemeral.py).
+    candidates = [one for one in fleet if ephemeral.drained(one.case) and not ephemeral.holds_data(one)]
     if turn is not None:
         return _go_on(seen, fleet, turn, candidates)
     if not candidates:
@@ -56,7 +57,9 @@ def is_read_only_first(seen: Observation) -> bool:
     """Return True when the operator moves bookies off drained nodes. Without the right to read Nodes it sees none, and
     a paused one flushes nobody: evictions are then as with Restart, or no drain would ever end."""
     spec = seen.cluster.spec
-    return spec.disruption.on_drain == "ReadOnlyFirst" and seen.can_read_nodes and not spec.lifecycle.paused
+    # Beside bookies that no budget may let go (spec/operator.md#X11), the others go one by one.
+    is_wanted = spec.disruption.on_drain == "ReadOnlyFirst" or spec.has_ephemeral
+    return is_wanted and seen.can_read_nodes and not spec.lifecycle.paused
 
 
 def _budget(seen: Observation, fleet: tuple[Assessed, ...]) -> int:
@@ -64,7 +67,10 @@ def _budget(seen: Observation, fleet: tuple[Assessed, ...]) -> int:
     that are ready and must not be counted on, the turn of another stop, who leaves by proof, and a metadata store that
     is away: who is evicted then cannot come back (spec/operator.md#K13, N1, J9)."""
     is_blocked = turns.is_any(seen, fleet, but=Work.EVICTION) or bool(gates.collapsed(fleet))
-    is_at_risk = any(one.is_dataless or _lacks_copies(one) or one.case.loses_with_its_pod for one in fleet)
+    is_at_risk = any(
+        one.is_dataless or _lacks_copies(one) or one.case.loses_with_its_pod or ephemeral.holds_data(one)
+        for one in fleet
+    )
     if is_blocked or seen.members_problem or is_at_risk:
         return 0
     return seen.cluster.spec.disruption.max_unavailable
@@ -74,15 +80,6 @@ def _lacks_copies(one: Assessed) -> bool:
     report = one.case.report
     has_failed = report is not None and bool(report.directories_failed)
     return one.stage in (Stage.LIMBO, *HEALING) or has_failed
-
-
-def _drained(one: Assessed) -> str:
-    """Return why the bookie is to leave its node ("node N is cordoned"); "" when it may stay, or goes already."""
-    pod = one.case.pod
-    node = one.case.nodes.get(pod.node) if pod is not None else None
-    if pod is None or pod.is_terminating or node is None or not node.drained:
-        return ""
-    return f"node {node.name} is {node.drained}"
 
 
 def _turn(seen: Observation, fleet: tuple[Assessed, ...]) -> EvictionTurn | None:
@@ -144,7 +141,7 @@ def together(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[tuple[str,
     still there, with those that wait."""
     nodes: dict[str, list[Assessed]] = {}
     for one in fleet:
-        if one.case.pod is not None and _drained(one):
+        if one.case.pod is not None and ephemeral.drained(one.case):
             nodes.setdefault(one.case.pod.node, []).append(one)
     found = []
     for there in nodes.values():
@@ -210,7 +207,7 @@ def _as_restart(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
 def _next_of_node(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction | None:
     """Return the budget that lets one more bookie go from a node that others have left and wait for; None when the
     plain one holds. Kubernetes counts those that wait as unavailable, and would refuse every other pod."""
-    candidates = [one for one in fleet if _drained(one) and _waiting_beside(seen, fleet, one)]
+    candidates = [one for one in fleet if ephemeral.drained(one.case) and _waiting_beside(seen, fleet, one)]
     chosen = min(candidates, key=lambda one: one.case.name, default=None)
     is_forbidden = seen.cluster.spec.disruption.max_unavailable == 0
     if chosen is None or is_forbidden or _closed(seen, fleet, chosen):

@@ -9,6 +9,7 @@ from bookie_operator.plan import (
     cookies,
     deletion,
     dependents,
+    ephemeral,
     eviction,
     expansion,
     fencing,
@@ -20,6 +21,7 @@ from bookie_operator.plan import (
     operations,
     rebuild,
     repair,
+    replacing,
     revisions,
     rollback,
     rollout,
@@ -103,6 +105,12 @@ class FleetPlan:
     requeue_ms: int
 
 
+def with_turn(observation: Observation) -> Observation:
+    """Return `observation` with the mark of the bookie whose turn it is to begin anew; all else is known by now."""
+    named, anew = replacing.named(observation), ephemeral.to_begin_anew(observation)
+    return replace(observation, bookies=rebuild.marked(observation.cluster, observation.bookies, named, anew))
+
+
 def assess(observation: Observation) -> tuple[Assessed, ...]:
     """Return every bookie with what this pass concludes about it alone."""
     cluster = observation.cluster
@@ -166,7 +174,7 @@ def decide(observation: Observation) -> FleetPlan:
     turn = staggering.remembered(observation, rolled.status, is_going_on=rolled.is_going_on)
     rolled = replace(rolled, status=turn)
     told = operations.tell(observation, fleet, rolled, closed)
-    rebuilt = rebuild.progress(observation, fleet)
+    rebuilt = rebuild.progress(observation, fleet, ephemeral.to_begin_anew(observation))
     is_going_on = _is_going_on(rolled, grown, evicted, departures, rebuilt)
     taken = live_settings.orders(observation, fleet) if not (unsettled or changes) else ()
     is_busy = bool(

@@ -79,11 +79,13 @@ def is_to_be_rebuilt(spec: BookieClusterSpec, case: BookieCase) -> bool:
     return spec.storage.layout_change == ROLLING and is_ours and bool(differences(spec.of(case.pool), case))
 
 
-def marked(cluster: Cluster, cases: tuple[BookieCase, ...], named: Sequence[str] = ()) -> tuple[BookieCase, ...]:
+def marked(
+    cluster: Cluster, cases: tuple[BookieCase, ...], named: Sequence[str] = (), anew: Sequence[str] = ()
+) -> tuple[BookieCase, ...]:
     """Return `cases` in which the one bookie whose turn it is to be rebuilt is to leave. Who began goes on; nobody
     begins while another bookie is to leave for good (spec/operator.md#X7). `named`: whom people asked to replace,
-    oldest first."""
-    to_rebuild = [case for case in cases if _is_named(case, named) or is_to_be_rebuilt(cluster.spec, case)]
+    oldest first. `anew`: whose volumes go with pods that are to end (plan/ephemeral.py)."""
+    to_rebuild = [case for case in cases if _is_named(case, (*named, *anew)) or is_to_be_rebuilt(cluster.spec, case)]
     begun = [case for case in to_rebuild if _has_begun(cluster, case)]
     is_busy = any(case.is_leaving or _has_begun(cluster, case) for case in cases)
     first = [] if is_busy else sorted(to_rebuild, key=lambda case: _rank(case, named))
@@ -112,10 +114,14 @@ def _has_begun(cluster: Cluster, case: BookieCase) -> bool:
     return stored is not None and stored.rebuilds and stored.state is not Departure.LEAVING
 
 
-def progress(seen: Observation, fleet: tuple[Assessed, ...]) -> Rebuild:
-    """Return how far the fleet is, after it was decided who leaves."""
+def progress(seen: Observation, fleet: tuple[Assessed, ...], anew: Sequence[str] = ()) -> Rebuild:
+    """Return how far the fleet is, after it was decided who leaves. `anew`: as for `marked`."""
     mine = [one for one in fleet if one.case.is_desired and one.case.is_ours and _stays(one)]
-    behind = [one for one in mine if is_to_be_rebuilt(seen.cluster.spec, one.case) or _is_under_way(one)]
+    behind = [
+        one
+        for one in mine
+        if is_to_be_rebuilt(seen.cluster.spec, one.case) or one.case.name in anew or _is_under_way(one)
+    ]
     if not behind:
         return Rebuild()
     turn = next((one for one in behind if _is_under_way(one)), None)

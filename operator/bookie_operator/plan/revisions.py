@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model import names, values
 from bookie_operator.model.spec import Zone
 from bookie_operator.model.status import Departure
@@ -36,36 +37,40 @@ def unread(seen: Observation) -> str:
 
 def older(seen: Observation, fleet: tuple[Assessed, ...]) -> list[Assessed]:
     """Return the bookies whose pods run an older revision than their StatefulSet's template, zone by zone."""
-    newest = {name: ((live.get("status") or {}).get("updateRevision") or "") for name, live in sets(seen).items()}
-    found = [
-        one
-        for one in fleet
-        if one.case.pod is not None
-        and not leaves(one)
-        and (revision := newest.get(one.case.name.rsplit("-", 1)[0]))
-        and one.case.pod.revision != revision
-        and not has_taken_all(seen, one)
-    ]
+    found = [one for one in fleet if not leaves(one) and _is_older(seen, one.case)]
     return sorted(found, key=lambda one: (one.case.pool, int(one.case.name.rsplit("-", 1)[1])))
 
 
-def taken_live(seen: Observation, one: Assessed) -> tuple[str, ...]:
+def is_behind(seen: Observation, case: BookieCase) -> bool:
+    """Return True when the user changed what the bookie's pod is made of, and it runs an older revision, or its
+    StatefulSet is away and cannot tell (plan/departure)."""
+    is_away = case.name.rsplit("-", 1)[0] not in sets(seen) and not has_taken_all(seen, case)
+    return (is_away or _is_older(seen, case)) and bool(changes_of(seen, case))
+
+
+def _is_older(seen: Observation, case: BookieCase) -> bool:
+    live = sets(seen).get(case.name.rsplit("-", 1)[0]) or {}
+    newest = (live.get("status") or {}).get("updateRevision")
+    return bool(newest) and case.pod is not None and case.pod.revision != newest and not has_taken_all(seen, case)
+
+
+def taken_live(seen: Observation, case: BookieCase) -> tuple[str, ...]:
     """Return the fields of the spec that were changed after the bookie's pod was made, and that the bookie has taken as
     it runs (spec/operator.md#Q17)."""
-    pod = one.case.pod
+    pod = case.pod
     if pod is None or not inputs.is_noted(pod.inputs):
         return ()
-    spec, zone = seen.cluster.spec.of(one.case.pool), _zone(seen, one)
+    spec, zone = seen.cluster.spec.of(case.pool), _zone(seen, case)
     if pod.inputs == inputs.digest(spec, zone):
         return ()
-    lacking = {live_settings.FIELDS[key] for key in live_settings.lacks(spec, one.case)}
-    taken = live_settings.takes(one.case) - lacking
+    lacking = {live_settings.FIELDS[key] for key in live_settings.lacks(spec, case)}
+    taken = live_settings.takes(case) - lacking
     return tuple(path for path in inputs.changed(pod.said, spec, zone) if path in taken)
 
 
-def has_taken_all(seen: Observation, one: Assessed) -> bool:
+def has_taken_all(seen: Observation, case: BookieCase) -> bool:
     """Return True when the bookie runs all that the spec says, though its pod is of before: nothing of it is older."""
-    return bool(taken_live(seen, one)) and not _changed(seen, one) - set(taken_live(seen, one))
+    return bool(taken_live(seen, case)) and not _changed(seen, case) - set(taken_live(seen, case))
 
 
 def leaves(one: Assessed) -> bool:
@@ -76,32 +81,37 @@ def leaves(one: Assessed) -> bool:
 def changes(seen: Observation, one: Assessed) -> tuple[str, ...]:
     """Return the fields of the spec that the user changed since this older pod was made. None: only a newer operator
     renders the pod otherwise or brings another default image; that waits until the pod ends for another reason."""
-    pod = one.case.pod
+    return changes_of(seen, one.case)
+
+
+def changes_of(seen: Observation, case: BookieCase) -> tuple[str, ...]:
+    """Return the same of a bookie of which nothing is concluded yet."""
+    pod = case.pod
     if pod is None:
         return ()
     if not inputs.is_noted(pod.inputs):
-        return tuple(_lacking(seen, one.case.pool, seen.templates.get(pod.revision) or {}))
-    return tuple(sorted(_changed(seen, one) - live_settings.takes(one.case)))
+        return tuple(_lacking(seen, case.pool, seen.templates.get(pod.revision) or {}))
+    return tuple(sorted(_changed(seen, case) - live_settings.takes(case)))
 
 
-def _changed(seen: Observation, one: Assessed) -> set[str]:
+def _changed(seen: Observation, case: BookieCase) -> set[str]:
     """Return the fields of the spec that are otherwise than when this pod, which has notes, was made."""
-    assert one.case.pod is not None
-    spec, zone = seen.cluster.spec.of(one.case.pool), _zone(seen, one)
-    if one.case.pod.inputs == inputs.digest(spec, zone):
+    assert case.pod is not None
+    spec, zone = seen.cluster.spec.of(case.pool), _zone(seen, case)
+    if case.pod.inputs == inputs.digest(spec, zone):
         return set()
-    return set(inputs.changed(one.case.pod.said, spec, zone)) - set(_of_other_claims(seen, one))
+    return set(inputs.changed(case.pod.said, spec, zone)) - set(_of_other_claims(seen, case))
 
 
-def _zone(seen: Observation, one: Assessed) -> Zone | None:
-    return next((pool.zone for pool in seen.pools if pool.name == one.case.pool), None)
+def _zone(seen: Observation, case: BookieCase) -> Zone | None:
+    return next((pool.zone for pool in seen.pools if pool.name == case.pool), None)
 
 
-def _of_other_claims(seen: Observation, one: Assessed) -> tuple[str, ...]:
+def _of_other_claims(seen: Observation, case: BookieCase) -> tuple[str, ...]:
     """Return the volumes of the spec that are another class or access mode than the bookie's claims: a restart changes
     nothing of that. Its pod is made anew when it is rebuilt (spec/operator.md#X7)."""
-    spec = seen.cluster.spec.of(one.case.pool)
-    differ = [volume.role for volume in one.case.volumes if rebuild.differs(spec, volume)]
+    spec = seen.cluster.spec.of(case.pool)
+    differ = [volume.role for volume in case.volumes if rebuild.differs(spec, volume)]
     return tuple(f"spec.storage.{role}.volumes" for role in dict.fromkeys(differ))
 
 

@@ -87,7 +87,7 @@ def _is_proven(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout) 
     if rolled.is_going_on or rolled.halted or not desired:
         return False
     return all(
-        not rollout.unproven(one) and (_is_of(seen, one) or revisions.has_taken_all(seen, one)) for one in desired
+        not rollout.unproven(one) and (_is_of(seen, one) or revisions.has_taken_all(seen, one.case)) for one in desired
     )
 
 

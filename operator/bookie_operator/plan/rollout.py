@@ -19,7 +19,7 @@ from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
 from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model.status import CHANGED_MAX, RolloutStatus, RolloutStep
 from bookie_operator.model.values import format_time, parse_duration, parse_time
-from bookie_operator.plan import doors, filling, gates, leaving, revisions, staggering, turns, windows
+from bookie_operator.plan import doors, ephemeral, filling, gates, leaving, revisions, staggering, turns, windows
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed, Stage
@@ -110,6 +110,8 @@ def _decide(
         before = step if step is not None and step.bookie == down[0].case.name else None
         return _begin(seen, fleet, before, down[0], _stop(seen, down[0], with_flush=False))
     ready = [one for one in older if not _is_gone(one)]
+    if not is_named:
+        ready = [one for one in ready if not ephemeral.holds_data(one)]  # they are begun anew (plan/ephemeral.py)
     if step is not None or not ready:
         return _told(seen, fleet, step, _why_step(seen, fleet, step))
     # Who takes no writes is missed least.
@@ -224,6 +226,8 @@ def _candidate(candidate: Assessed) -> Iterator[str]:
         yield f"pod {candidate.case.name} is of a release without TLS on the admin port: delete it by hand"
     if why := candidate.case.loses_with_its_pod:
         yield f"{why}: to have it replaced, create a BookieOperation ReplaceVolume"
+    if why := ephemeral.holds_data(candidate):
+        yield f"{why}: to have that done now, create a BookieOperation Replace"
 
 
 def _missed(seen: Observation, one: Assessed) -> str:
@@ -312,7 +316,7 @@ def _may_be_replaced(
     of that revision, or it is the turn of `one` anyway, so that no second bookie is lost to it. Whoever leaves waits
     for the end of that turn, and for a bookie without its data: neither may wait for the one that leaves. Never one
     that has its data only for as long as its pod is there (spec/operator.md#Q19)."""
-    if one.case.loses_with_its_pod:
+    if one.case.loses_with_its_pod or ephemeral.holds_data(one):
         return False
     if step is not None and step.bookie == one.case.name:
         return True
@@ -378,7 +382,7 @@ def _go_on(
     refused = seen.hindrances.get(step.pod_uid)
     hindrance = refused.text if refused is not None else ""
     may_try = refused is None or not refused.reason or seen.now_ms - refused.told_ms >= REFUSED_MS
-    is_kept = bool(asked.case.loses_with_its_pod)
+    is_kept = bool(asked.case.loses_with_its_pod or ephemeral.holds_data(asked))
     if not held and asked in older and _is_down(seen, asked) and may_try and not is_kept:
         return _told(seen, fleet, step, hindrance, asked, _stop(seen, asked, with_flush=False))
     closed = (*held, *closed_gates(seen, fleet, asked))

@@ -333,6 +333,9 @@ def _is_blank(case: BookieCase, stage: Stage, previous: BookieStatus | None, now
     marked."""
     if case.report is not None or not _has_lived(case, previous):
         return False
+    leaving = previous.leaving if previous is not None else None
+    if leaving is not None and leaving.is_proven and case.is_leaving and case.is_ephemeral:
+        return False  # what went with its pod was proven to be named by no ledger
     # A new bookie has a cookie a moment before its claims are marked, and before its kubelet says that the pod runs:
     # one answer that is lost then, or a pod that is still called Pending, is no loss.
     was_silent = previous is not None and previous.state == stage.value

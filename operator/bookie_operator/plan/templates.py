@@ -26,14 +26,14 @@ def settled(seen: Observation, manifest: Manifest) -> Manifest:
         return manifest
     known = {one["metadata"]["name"]: one for one in live["spec"].get("volumeClaimTemplates") or ()}
     pool = manifest["metadata"]["labels"][names.LABEL_POOL]
-    is_held = _is_left(seen, pool)
+    is_held, wanted = _is_left(seen, pool), manifest["spec"].get("volumeClaimTemplates") or []
     templates = [
         _settled(one, known[name], is_held=is_held, is_grown=_is_grown(seen, pool, name, _size(one)))
         if (name := one["metadata"]["name"]) in known
         else one
-        for one in manifest["spec"]["volumeClaimTemplates"]
+        for one in wanted
     ]
-    if templates == manifest["spec"]["volumeClaimTemplates"]:
+    if templates == wanted:
         return manifest
     return common.marked(manifest | {"spec": manifest["spec"] | {"volumeClaimTemplates": templates}})
 

@@ -137,6 +137,8 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, volum
     """Yield why this volume must not go now, beside the gates of a stop: those of a lost disk."""
     claim, recorded = volume.claim, volume.recorded
     assert claim is not None
+    if volume.is_ephemeral:
+        yield f"volume {volume.name} goes with its pod, and so do all others: create a BookieOperation Replace"
     if not one.case.is_desired or one.leaving is not None:
         yield f"{one.case.name} leaves, or comes back from it"
     if not one.stage.serves:

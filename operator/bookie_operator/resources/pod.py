@@ -11,7 +11,7 @@ from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import Placement, PoolPlacement, Zone
 from bookie_operator.model.values import parse_duration
-from bookie_operator.resources import common, data_security, identity, memory, metadata_access, settings
+from bookie_operator.resources import common, data_security, ephemeral, identity, memory, metadata_access, settings
 
 # Seconds from start until the admin port must answer; nothing but inspection comes before it.
 _STARTUP_SECONDS = 120
@@ -32,6 +32,8 @@ def spec(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str
             identity.volume(cluster),
             *metadata_access.volumes(want),
             *data_security.volumes(cluster),
+            # No sizeLimit: the kubelet ends a pod that is over it, and what the volume has goes with the pod.
+            *({"name": volume.name, "emptyDir": {}} for _, volume in want.storage.by_role() if volume.is_ephemeral),
         ],
     }
     return common_spec(cluster) | own | _placement(cluster, pool, zone)
@@ -70,7 +72,7 @@ def container_security() -> dict[str, Any]:
 def _container(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> dict[str, Any]:
     want = cluster.spec
     ports = want.network.ports
-    resources = {"requests": dict(want.resources.requests), "limits": memory.limits(want)}
+    resources = {"requests": ephemeral.requests(want), "limits": memory.limits(want)}
     return {
         "name": names.CONTAINER,
         "image": image,

@@ -55,7 +55,7 @@ def disruption_budget(
         "spec": {
             **({"minAvailable": expected - max_unavailable} if expected else {"maxUnavailable": max_unavailable}),
             "selector": {"matchLabels": common.selector(cluster), "matchExpressions": outside},
-            # A pod that is not ready protects nothing by staying.
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            # A pod that is not ready protects nothing by staying; but for the data that goes with it.
+            "unhealthyPodEvictionPolicy": "IfHealthyBudget" if cluster.spec.has_ephemeral else "AlwaysAllow",
         },
     }

@@ -5,7 +5,7 @@ from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import BookieClusterSpec, Regeneration
 from bookie_operator.model.values import parse_duration, parse_quantity
-from bookie_operator.resources import common, data_security, metadata_access
+from bookie_operator.resources import common, data_security, ephemeral, metadata_access
 
 _REGENERATION = {
     Regeneration.GATED: "gated",
@@ -24,7 +24,7 @@ def directory(role: str, volume: str) -> str:
 def properties(spec: BookieClusterSpec) -> dict[str, str]:
     """Return all settings that every bookie of the cluster shares."""
     storage, ports = spec.storage, spec.network.ports
-    out = dict(sorted((spec.config or {}).items()))
+    out = ephemeral.settings(spec) | dict(sorted((spec.config or {}).items()))
     for key, role in (
         ("journalDirectories", "journal"),
         ("ledgerDirectories", "ledgers"),

@@ -34,9 +34,14 @@ def stateful_set(cluster: Cluster, pool: str, zone: Zone | None, replicas: int, 
             "revisionHistoryLimit": 5,
             "selector": {"matchLabels": common.selector(cluster) | pool_label},
             "template": pod_template.merged(template(cluster, pool, zone, image), pod_template.overlay(cluster)),
-            "volumeClaimTemplates": [_claim(volume, labels) for _, volume in cluster.spec.storage.by_role()],
+            **_claims(cluster, labels),
         },
     }
+
+
+def _claims(cluster: Cluster, labels: dict[str, str]) -> dict[str, Any]:
+    claims = [_claim(volume, labels) for _, volume in cluster.spec.storage.by_role() if not volume.is_ephemeral]
+    return {"volumeClaimTemplates": claims} if claims else {}
 
 
 def template(cluster: Cluster, pool: str, zone: Zone | None, image: str) -> common.Manifest:

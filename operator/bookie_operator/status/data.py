@@ -102,6 +102,8 @@ def _replacement(one: Assessed, report: StorageReport) -> str:
     disks have."""
     failed = volume_replacement.failed_volumes(report)
     claims = [volume.claim_name for volume in one.case.volumes if volume.name in failed]
+    if one.case.is_ephemeral:
+        return "a BookieOperation Replace: the bookie is drained, and begins anew in another pod"
     pvcs = " ".join(f"pvc/{name}" for name in claims) or "the claims of the failed volumes"
     asked = f"a BookieOperation ReplaceVolume of {', '.join(sorted(failed)) or 'it'}"
     by_hand = f"`kubectl delete --wait=false {pvcs} pod/{one.case.name}`"

@@ -275,7 +275,7 @@ def _bookie(plan: FleetPlan, one: Assessed, now: str) -> BookieStatus:
         leaving=one.leaving,
         granted_by=_granted_by(one),
         restart_for=_restart_for(plan, one),
-        taken_live=revisions.taken_live(plan.observation, one)[:CHANGED_MAX],
+        taken_live=revisions.taken_live(plan.observation, one.case)[:CHANGED_MAX],
         fenced=fencing.why_out(plan.observation, one) or None,
         garbage_held_ledgers=garbage_held if garbage_held >= 0 else None,
     )
@@ -298,7 +298,7 @@ def _seen_in(case: BookieCase) -> Iterator[str]:
         yield "Spec"
     if case.pod is not None:
         yield "Pod"
-    if case.other_claims or any(volume.claim is not None for volume in case.volumes):
+    if case.other_claims or any(volume.claim is not None and not volume.is_ephemeral for volume in case.volumes):
         yield "Claim"
     if case.member is not None and case.member.has_cookie:
         yield "Cookie"

@@ -1,7 +1,7 @@
 """Conditions about the roll-out: Reconciling and UpToDate. It counts as done when the controllers have seen it done."""
 
 from bookie_operator.model.status import LeavingStatus, RebuildStatus
-from bookie_operator.plan import live_settings, revisions
+from bookie_operator.plan import ephemeral, live_settings, revisions
 from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.resources import inputs
@@ -57,8 +57,8 @@ def _leaves_for_good(plan: FleetPlan) -> bool:
 
 
 def _rebuilt(status: RebuildStatus) -> str:
-    """Return `2 of 6 bookies have the claims that they are to have; ledgers-a-0 is rebuilt; ...`."""
-    told = f"{status.done} of {status.desired} bookies have the claims that they are to have"
+    """Return `2 of 6 bookies have the volumes that they are to have; ledgers-a-0 is rebuilt; ...`."""
+    told = f"{status.done} of {status.desired} bookies have the volumes that they are to have"
     told += f"; {status.bookie} is rebuilt" if status.bookie is not None else ""
     told += f", about {status.minutes_left} minutes for all" if status.minutes_left is not None else ""
     return f"{told}; waits: {status.waiting_for}" if status.waiting_for else told
@@ -139,9 +139,12 @@ def _behind(plan: FleetPlan) -> str:
         return _progress(plan)
     if not older:
         return ""
+    first = next(one for one in plan.fleet if one.case.name == older[0])
     how = (
-        f"delete one pod at a time (`kubectl delete pod {older[0]}`), and wait until every bookie serves and Degraded"
-        " is False before the next"
+        "create a BookieOperation Replace of one after the other: what they have goes with their pods"
+        if ephemeral.holds_data(first)
+        else f"delete one pod at a time (`kubectl delete pod {older[0]}`), and wait until every bookie serves and"
+        " Degraded is False before the next"
     )
     noteless = [
         one.case.name

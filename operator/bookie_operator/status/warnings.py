@@ -10,6 +10,7 @@ warning is sent once, by however many operators, and again before Kubernetes for
 from collections.abc import Iterator
 
 from bookie_operator.evidence import reasons
+from bookie_operator.model import names
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Condition
 from bookie_operator.model.values import parse_time
 from bookie_operator.plan.stages import HEALING, WITHOUT_DATA, Stage
@@ -74,7 +75,9 @@ def _of_bookie(status: BookieClusterStatus, entry: BookieStatus, now_ms: int) ->
     for volume in entry.volumes:
         recorded = volume.recorded
         if recorded is not None and volume.pvc_uid not in (None, recorded.pvc_uid):
-            text = f"claim {volume.claim} was made anew (its uid is {volume.pvc_uid} and was {recorded.pvc_uid})"
+            is_of_pod = volume.claim == names.ephemeral_volume(volume.name, entry.name)
+            what = f"volume {volume.name} went with its pod" if is_of_pod else f"claim {volume.claim}"
+            text = f"{what} was made anew (its uid is {volume.pvc_uid} and was {recorded.pvc_uid})"
             yield _warning("VolumeIdentityChanged", entry, f"{volume.pvc_uid}+0", text)
     if (blocked := _blocked(entry, now_ms)) is not None:
         yield blocked

@@ -96,8 +96,8 @@ def claims(case: BookieCase) -> list[ClaimFacts]:
 
 
 def volume_claims(case: BookieCase) -> list[ClaimFacts]:
-    """Return the claims of the volumes that the spec names."""
-    return [volume.claim for volume in case.volumes if volume.claim is not None]
+    """Return the claims of the volumes that the spec names. What goes with the pod has none."""
+    return [volume.claim for volume in case.volumes if volume.claim is not None and not volume.is_ephemeral]
 
 
 def deletions(claims: list[ClaimFacts], reason: str) -> tuple[DeleteChild, ...]:

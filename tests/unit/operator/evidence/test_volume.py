@@ -386,3 +386,52 @@ def test_the_record_remembers_the_file_system_of_the_same_claim() -> None:
     finding = judge(replace(case, claim=replace(case.claim, marks=None)))
 
     assert finding.reason == "EmptyButInitialized"
+
+
+# ---- volumes that go with their pods (spec/operator.md#X8)
+
+
+def passing(case: VolumeCase, pod_uid: str, **mount: Any) -> VolumeCase:
+    """The same volume, as the kubelet made it for pod `pod_uid`; `case` says which pod it was recorded in."""
+    assert case.report is not None
+    assert case.claim is not None
+    root = f"/kubelet/pods/{pod_uid}/volumes/kubernetes.io~empty-dir/{case.name}"
+    seen = replace(case.report.mount, **{"proof": MountProof.SHARED, "root": root} | mount)
+    return replace(case, is_ephemeral=True, shares_filesystem=True, report=replace(case.report, mount=seen))
+
+
+def uid_of(case: VolumeCase) -> str:
+    assert case.claim is not None
+    return case.claim.uid
+
+
+def test_an_ephemeral_volume_in_a_new_pod_is_lost_and_without_a_cookie_it_is_new() -> None:
+    case = new_claim(contents=Contents.EMPTY, sentinel=None)
+    lost = judge(passing(case, uid_of(case)))
+    new = judge(unrecorded(passing(case, uid_of(case))), NO_COOKIE)
+
+    assert (lost.conclusion, lost.reason) == (Conclusion.LOST_VOLUME, "EmptyWithNewPod")
+    assert (new.conclusion, new.reason) == (Conclusion.BOOTSTRAP, "NewVolume")
+
+
+def test_an_ephemeral_volume_that_was_emptied_in_its_pod_is_held_but_for_a_machine_that_booted() -> None:
+    wiped = same_claim(contents=Contents.EMPTY, sentinel=None)
+    held = judge(passing(wiped, uid_of(wiped)))
+    reset = reset_disk(is_local_disk=False)
+    lost = judge_reset(passing(reset, uid_of(reset)))
+    kept = judge_reset(passing(reset, uid_of(reset)), replace(NODE, boot_id="boot-1"))
+
+    assert (held.conclusion, held.reason) == (Conclusion.HELD, "WipedInPlace")
+    assert (lost.conclusion, lost.reason) == (Conclusion.LOST_VOLUME, "LocalDiskWasReset")
+    assert (kept.conclusion, kept.reason) == (Conclusion.HELD, "ResetLocalDisk")
+
+
+@pytest.mark.parametrize("contents", [Contents.EMPTY, Contents.VALID])
+def test_an_ephemeral_volume_that_is_not_this_pods_counts_as_not_mounted(contents: Contents) -> None:
+    case = new_claim(contents=contents)
+    others = judge(passing(case, "another-pod"))
+    longer = judge(passing(case, f"{uid_of(case)}-and-more"))
+    nodes = judge(passing(case, uid_of(case), root="/data/bookie"))
+
+    for finding in (others, longer, nodes):
+        assert (finding.conclusion, finding.reason) == (Conclusion.MOUNT_MISSING, "NotOfThePod")

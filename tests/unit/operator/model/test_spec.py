@@ -25,6 +25,17 @@ def volumes(*names_: str) -> dict[str, Any]:
     return {"volumes": [{"name": name, "size": "1Gi"} for name in names_]}
 
 
+def passing(*names_: str, **more: Any) -> dict[str, Any]:
+    return {"volumes": [one | {"kind": "Ephemeral"} | more for one in volumes(*names_)["volumes"]]}
+
+
+def all_passing(**more: Any) -> dict[str, Any]:
+    return storage(journal=passing("journal"), ledgers=passing("ledgers", **more), index={"volumes": []})
+
+
+GOES = {"lifecycle": {"deletionPolicy": "Delete"}}
+
+
 def sentence(**changes: Any) -> str:
     with pytest.raises(SpecInvalid) as caught:
         make.cluster(**changes)
@@ -75,6 +86,23 @@ def test_a_minimal_spec_has_the_defaults_of_the_field() -> None:
             {"network": {"ipFamilies": ["IPv6", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}},
             "spec.network.ipFamilies names one family twice",
         ),
+        (
+            {"storage": storage(ledgers=passing("ledgers"))} | GOES,
+            "spec.storage: the volumes of one bookie are in part",
+        ),
+        (
+            {"storage": all_passing(storageClassName="fast")} | GOES,
+            "spec.storage: the volumes have a volume of kind Ephemeral",
+        ),
+        (
+            {"storage": all_passing(allowSharedFilesystem=False)} | GOES,
+            "spec.storage: the volumes have a volume of kind",
+        ),
+        ({"storage": all_passing()}, "spec.storage: volumes of kind Ephemeral go with their pods"),
+        (
+            {"storage": all_passing(), "lifecycle": {"deletionPolicy": "Delete", "hibernate": True}},
+            "spec.lifecycle.hibernate ends all pods",
+        ),
         ({"security": {"tls": {"clientCertificates": True}}}, "spec.security.tls.clientCertificates needs"),
         ({"security": {"authentication": {"mode": "Permissive"}}}, "spec.security.authentication.mode is not"),
     ],
@@ -117,7 +145,10 @@ def test_checks_say_nothing_about_a_good_spec() -> None:
 def test_every_rule_that_has_a_name_is_checked_in_python_too() -> None:
     source = inspect.getsource(checks)
 
-    assert set(re.findall(r'_SAID\["(\w+)"\]', source)) == set(checks._SAID)
+    found = set(re.findall(r'_SAID\["(\w+)"\]', source))
+    for prefix in re.findall(r'_broken_kinds\(.*, "(\w+)"\)', source):
+        found |= {f"{prefix}{end}" for end in re.findall(r'_SAID\[f"{prefix}(\w+)"\]', source)}
+    assert found == set(checks._SAID)
 
 
 def test_no_two_rules_share_a_name_and_no_transition_rule_has_one() -> None:

@@ -44,6 +44,47 @@ def test_nothing_of_ours_ever_deletes_a_claim() -> None:
     assert all("ownerReferences" not in claim["metadata"] for claim in spec["volumeClaimTemplates"])
 
 
+def passing(**changes: Any) -> dict[str, Any]:
+    """A cluster whose volumes go with its pods."""
+    kept = make.spec()["storage"]
+    kind = {"size": "10Gi", "kind": "Ephemeral"}
+    volumes = {role: {"volumes": [{"name": role} | kind]} for role in ("journal", "ledgers", "index")}
+    return {"storage": kept | volumes, "lifecycle": {"deletionPolicy": "Delete"}} | changes
+
+
+def test_what_goes_with_the_pod_is_a_directory_without_a_limit_and_its_size_is_requested() -> None:
+    spec = stateful_set(**passing())["spec"]
+    found = spec["template"]["spec"]
+    volumes = {one["name"]: one for one in found["volumes"]}
+    (mounts,) = [one["volumeMounts"] for one in found["containers"]]
+
+    assert "volumeClaimTemplates" not in spec
+    for role in ("journal", "ledgers", "index"):
+        assert volumes[role]["emptyDir"] == {}
+        assert {"name": role, "mountPath": f"/bookie/{role}/{role}"}.items() <= next(
+            one for one in mounts if one["name"] == role
+        ).items()
+    assert found["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "30Gi"
+    given = passing(resources={"requests": {"cpu": "1", "memory": "4Gi", "ephemeral-storage": "50Gi"}})
+    assert pod(**given)["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "50Gi"
+
+
+def test_a_bookie_on_the_nodes_disk_stops_taking_writes_before_the_kubelet_ends_pods() -> None:
+    lines = settings.properties(make.cluster(**passing()).spec)
+    own = settings.properties(make.cluster(**passing(config={"diskUsageThreshold": "0.7"})).spec)
+
+    assert float(lines["diskUsageThreshold"]) <= 0.80
+    assert own["diskUsageThreshold"] == "0.7"
+    assert lines["allowSharedFilesystem"].count(",") == 2
+    assert "diskUsageThreshold" not in settings.properties(make.cluster().spec)
+
+
+def test_no_drain_evicts_a_pod_that_is_not_ready_where_its_data_would_go_with_it() -> None:
+    (budget,) = [one for (kind, _), one in children(**passing()).items() if kind == "PodDisruptionBudget"]
+
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"
+
+
 def test_pods_start_side_by_side_and_restart_only_when_told() -> None:
     spec = stateful_set()["spec"]
 

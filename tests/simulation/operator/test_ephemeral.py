@@ -1,0 +1,171 @@
+"""Bookies whose volumes go with their pods (spec/operator.md#X8 to X13)."""
+
+import asyncio
+import random
+
+import pytest
+
+import operator_world_support as worlds
+from bookie_operator.model.status import Departure
+from bookie_operator.reconcile import Reconciler
+from operator_world_support import BROKEN_IMAGE, DeathAtEveryThird, World
+
+FLEET = ("ledgers-zone-a-0", "ledgers-zone-a-1", "ledgers-zone-b-0", "ledgers-zone-c-0")
+FIRST = FLEET[0]
+FIRST_ID = "data.ledgers.zone-a.0"
+PASSES = 250
+
+
+def run(world: World, operator: Reconciler, *, passes: int) -> None:
+    asyncio.run(world.run(operator, passes=passes))
+
+
+@pytest.fixture(scope="module")
+def begun() -> World:
+    world = worlds.ephemeral(scaleDown={"proofInterval": "5s"}, rollout={"strategy": "Automatic", "soakSeconds": 2})
+    run(world, world.operator(), passes=14)
+    assert world.is_quiet(), world.status()
+    world.write(60, random.Random(1))
+    run(world, world.operator(), passes=3)
+    return world
+
+
+@pytest.fixture
+def fleet(begun: World) -> World:
+    return worlds.clone(begun)
+
+
+def uids(world: World) -> "dict[str, str]":
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in world.of_kind("Pod")}
+
+
+def check(world: World) -> None:
+    assert (world.wrong, world.lost_entries(), world.thin_entries(), world.past_tolerance) == ([], [], [], [])
+
+
+def until_quiet(world: World, operator: Reconciler, *, done: "set[str]", had: "dict[str, str]") -> "list[int]":
+    """Pass after pass, while writers go on, until the pods of `done` are others; how many took no writes after each."""
+    rng, away = random.Random(3), []
+    for _ in range(PASSES):
+        run(world, operator, passes=1)
+        world.write(2, rng)
+        assert world.wrong == []
+        away.append(4 - sum(one.is_writable for one in world.own_members()))
+        now = uids(world)
+        if all(now.get(name, had[name]) != had[name] for name in done) and world.is_quiet():
+            check(world)
+            return away
+    raise AssertionError(f"pods {had}, now {uids(world)}: {world.status()}")
+
+
+def test_a_fleet_without_a_claim_comes_into_service(fleet: World) -> None:
+    assert fleet.of_kind("PersistentVolumeClaim") == []
+    (budget,) = fleet.of_kind("PodDisruptionBudget")
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"
+    assert {volume.claim for one in fleet.status().bookies for volume in one.volumes} == {
+        f"emptyDir/{volume} of {name}" for name in FLEET for volume in ("journal", "ledgers", "index")
+    }
+    assert "Claim" not in {word for one in fleet.status().bookies for word in one.seen_in}
+
+
+def test_a_new_image_moves_the_data_of_each_bookie_before_its_pod_ends(fleet: World) -> None:
+    had = uids(fleet)
+    fleet.edit(image="bookie:2")
+    away = until_quiet(fleet, fleet.operator(), done={*FLEET}, had=had)
+    assert max(away) == 1
+    assert len(fleet.forgotten) == 4, "each left by proof, and began anew"
+    images = {one["spec"]["containers"][0]["image"] for one in fleet.of_kind("Pod")}
+    assert images == {"bookie:2"}
+    assert fleet.status().history == (), "nothing was lost, so nothing was granted"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_whichever_write_was_the_operators_last_a_roll_out_ends_well(fleet: World, first: int) -> None:
+    """Every third write is the last of its operator."""
+    had, crash = uids(fleet), DeathAtEveryThird(first)
+    fleet.step_ms = 10_000  # with the watch of an operator the word of a kubelet dies: then a node must prove it
+    fleet.edit(image="bookie:2")
+
+    async def story() -> int:
+        return await fleet.run(fleet.operator(crash), passes=PASSES, crash=crash)
+
+    crashes = asyncio.run(story())
+
+    assert crashes > 10
+    assert {name for name in FLEET if uids(fleet).get(name) != had[name]} == {*FLEET}, fleet.status()
+    assert len(fleet.forgotten) == 4
+    check(fleet)
+
+
+def test_an_edit_that_is_taken_back_leaves_every_pod(fleet: World) -> None:
+    had, operator = uids(fleet), fleet.operator()
+    image = fleet.spec().get("image")
+    fleet.edit(image="bookie:2")
+    for _ in range(PASSES):
+        entry = fleet.status().bookie(FIRST)
+        if entry is not None and entry.leaving is not None and entry.leaving.state is Departure.DRAINING:
+            break
+        run(fleet, operator, passes=1)
+    else:
+        raise AssertionError(fleet.status())
+    fleet.edit(image=image)
+    run(fleet, operator, passes=60)
+    assert uids(fleet) == had
+    assert fleet.is_quiet(), fleet.status()
+    check(fleet)
+
+
+def test_an_image_that_does_not_start_takes_one_bookie_and_correcting_it_is_enough(fleet: World) -> None:
+    had, operator = uids(fleet), fleet.operator()
+    fleet.edit(image=BROKEN_IMAGE)
+    run(fleet, operator, passes=150)
+    assert sum(uids(fleet).get(name) != had[name] for name in FLEET) == 1, fleet.status()
+    fleet.edit(image="bookie:2")
+    until_quiet(fleet, operator, done={*FLEET}, had=had)
+
+
+def test_a_pod_that_ends_is_a_lost_bookie_that_heals(fleet: World) -> None:
+    had, operator = uids(fleet), fleet.operator()
+    fleet.kill(FIRST)
+    run(fleet, operator, passes=2)
+    entry = fleet.status().bookie(FIRST)
+    assert entry is not None
+    until_quiet(fleet, operator, done={FIRST}, had=had)
+    (grant,) = fleet.status().history
+    assert (grant.bookie, grant.result) == (FIRST, "Healed")
+    assert not fleet.dataless
+
+
+def test_a_container_that_restarts_keeps_its_volumes(fleet: World) -> None:
+    """The kernel ended it for memory, say: the pod stays, and what is in it (docs/OPERATOR-CASES.md, F27)."""
+    had, operator = uids(fleet), fleet.operator()
+    fleet.start_container(FIRST)
+    run(fleet, operator, passes=20)
+    assert uids(fleet) == had
+    assert fleet.status().history == ()
+    assert fleet.is_quiet(), fleet.status()
+    check(fleet)
+
+
+def test_a_drained_node_is_left_only_after_the_data_has_moved(fleet: World) -> None:
+    had, operator = uids(fleet), fleet.operator()
+    fleet.add_node("other")
+    fleet.places = dict.fromkeys(FLEET, "other")
+    fleet.cordon("node")
+    until_quiet(fleet, operator, done={*FLEET}, had=had)
+    assert {one["spec"]["nodeName"] for one in fleet.of_kind("Pod")} == {"other"}
+    assert len(fleet.forgotten) == 4
+
+
+def test_no_budget_ever_lets_a_pod_with_data_be_evicted(fleet: World) -> None:
+    operator = fleet.operator()
+    fleet.cordon("node")  # and no other takes pods
+    evicted = []
+    for _ in range(60):
+        run(fleet, operator, passes=1)
+        (budget,) = fleet.of_kind("PodDisruptionBudget")
+        assert not budget["spec"]["selector"].get("matchExpressions"), "nobody is left out of the budget"
+        evicted += [name for name in FLEET if ("Pod", name) in fleet.objects and fleet.evict(name)]
+    assert evicted == []
+    check(fleet)
