@@ -734,6 +734,9 @@ class World:
             room = len(inside) - len(away) - spec["minAvailable"]
         if pod not in outside and facts.pod(live).is_ready and room <= 0:
             return False
+        is_guarded = spec["unhealthyPodEvictionPolicy"] == "IfHealthyBudget" and live["spec"].get("nodeName")
+        if pod not in outside and is_guarded and not facts.pod(live).is_ready and room < 0:
+            return False  # who is not ready goes only while enough others are
         self.writes.append(f"evict/{pod}")
         self.on_stop(pod)
         self.kill(pod)
