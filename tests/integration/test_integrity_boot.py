@@ -406,6 +406,33 @@ async def test_an_unclean_boot_cut_between_any_two_steps_keeps_its_protection(cl
     assert 0 < served < CUTS // 2, "the cuts do not lie in the boot"
 
 
+@story(on_cluster, 5, bookies=4, regeneration=GATED)
+async def test_an_unclean_stop_is_known_until_every_mark_is_on_disk(cluster: SimCluster) -> None:
+    """The power goes while phase one waits for the metadata: the next boot must find that the stop before was unclean,
+    as no mark says it yet (CONFORMANCE.md#B31)."""
+    app = await cluster.client("app")
+    writer = await written(app)
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    await its_session_ended(cluster, bookie)
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.FENCING, "phase one has begun")
+    cluster.partition(bookie.name, "zk")
+    await pause(cluster, 1_000)
+    assert bookie.state is State.FENCING
+    facts = durable_facts(bookie, writer.id)
+    assert facts is None or not facts.is_limbo, "the marks were made before the power went"
+
+    bookie.crash()
+    cluster.heal()
+    await back(cluster, bookie)
+
+    assert bookie.process is not None
+    assert bookie.process.boot.progress.done_count == 1
+    await held_entries(cluster, bookie, writer.id, 12)
+    await read_back(app, writer.id, 12)
+
+
 # ---- verdicts ------------------------------------------------------------------------------------------------------
 
 
