@@ -11,6 +11,8 @@ import children
 
 # A loaded machine is no defect: how long an example takes is asked by benchmarks, not by tests of rules.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `make mutants`: the same examples each time, and none of an earlier run.
+settings.register_profile("mutants", settings.get_profile("house"), derandomize=True, database=None)
 settings.load_profile("house")
 
 

@@ -2,7 +2,9 @@
 commit first, are killed."""
 
 import dataclasses
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,21 @@ USUAL = (
 )
 
 
+# A test with random examples, that tells which it got.
+DRAWS = """
+from hypothesis import given, strategies
+
+drawn = []
+
+@given(strategies.integers())
+def test_draws(number):
+    drawn.append(number)
+
+def test_tells():
+    raise AssertionError(f"drawn {sum(drawn)} {hash('a word')} {__import__('seeds_support').base_seed()}")
+"""
+
+
 def variant(name: str, **changes: object) -> Mutant:
     return dataclasses.replace(TOY, id=name, **changes)  # type: ignore[arg-type]
 
@@ -51,6 +68,20 @@ def test_each_outcome_is_told_by_its_name() -> None:
     assert [each.word for each in hung] == [TIMED_OUT]
     assert found["survives"].green == TOY.tests
     assert "stands 0 times" in found["stale"].why
+
+
+@pytest.mark.slow
+def test_a_verdict_does_not_depend_on_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = make_mutants.Copy(tmp_path)
+    (tmp_path / "tests" / "unit" / "test_draws.py").write_text(DRAWS, encoding="utf-8")
+    monkeypatch.setenv("SIM_SEED", "7")
+
+    runs = [copy.run(["tests/unit/test_draws.py"], 60) for _ in range(2)]
+
+    drawn = [re.findall(r"drawn (-?\d+) (-?\d+) (\d+)", run.tail) for run in runs]
+    assert drawn[0], runs[0].tail
+    assert drawn[0] == drawn[1]
+    assert drawn[0][0][2] == "0", "the seeds of the simulator came from outside"
 
 
 def test_the_checkout_is_never_changed_and_an_old_text_must_stand_once() -> None:
