@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import children
 
 # A loaded machine is no defect: how long an example takes is asked by benchmarks, not by tests of rules.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# `make mutants`: the same examples each time, and none of an earlier run.
-settings.register_profile("mutants", settings.get_profile("house"), derandomize=True, database=None)
+# `make mutants`: the same examples each time, none of an earlier run; red is enough, nobody reads a smaller example.
+settings.register_profile(
+    "mutants",
+    settings.get_profile("house"),
+    derandomize=True,
+    database=None,
+    phases=(Phase.explicit, Phase.generate),
+)
 settings.load_profile("house")
 
 
