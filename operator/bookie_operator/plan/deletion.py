@@ -45,6 +45,8 @@ def decide(seen: Observation, fleet: Iterable[Assessed]) -> Deletion:
     if cluster.spec.lifecycle.deletion_policy != "Delete" and not owned:
         return Deletion(None)
     ours = [claim for claim in claims if claim.is_labelled]
+    if cluster.spec.has_ephemeral and not ours and not owned:
+        return Deletion(None)  # a second word would keep nothing: what goes with the pods goes with the resource
     why_not = next(_keeping(cluster), None)
     actions = tuple(OwnClaim(one.name, one.uid, None) for one in owned if why_not or not one.is_labelled)
     if not why_not and not cluster.spec.lifecycle.paused:
