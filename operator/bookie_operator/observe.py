@@ -108,7 +108,7 @@ async def look(
         mounted=_mounted(pods_task.result(), revisions_task.result(), children),
         templates=_templates(revisions_task.result()),
         old_volumes=volumes.old,
-        can_read_volumes=await volumes.can_read(claims),
+        can_read_volumes=_has_no_volumes(cluster, claims) or await volumes.can_read(claims),
         said={**_said(pods_task.result(), children), **await _failed_creates(kube, cluster, pools, pods)},
         has_marked_claims=any(claim.marks is not None for found in claims.values() for claim in found.values()),
         template_problems=pod_types.problems(cluster.spec.pod_template),
@@ -116,6 +116,11 @@ async def look(
         operations=asked,
         operations_problem=asked_problem,
     )
+
+
+def _has_no_volumes(cluster: Cluster, claims: discover.Claims) -> bool:
+    """Return True where there is nothing to read: what every bookie has goes with its pod."""
+    return not claims and all(shape.storage.is_ephemeral for _, shape in cluster.spec.shapes())
 
 
 async def glance(bookies: BookieReader, seen: Observation, term: Term, *, now_ms: int) -> Observation | None:

@@ -65,6 +65,8 @@ def test_a_fleet_without_a_claim_comes_into_service(fleet: World) -> None:
     assert {volume.claim for one in fleet.status().bookies for volume in one.volumes} == {
         f"emptyDir/{volume} of {name}" for name in FLEET for volume in ("journal", "ledgers", "index")
     }
+    visible = next(one for one in fleet.status().conditions if one.type == "LimitedVisibility")
+    assert visible.status == "False", "an AcceptLoss is refused while old disks may be there that nobody can look for"
     assert fleet.status().deletion is None, "no second word is asked for that would keep nothing"
     assert "Claim" not in {word for one in fleet.status().bookies for word in one.seen_in}
 
