@@ -70,21 +70,22 @@ def plan(
     is not applied ("Kind name"): the disruption budget alone is applied then, and a StatefulSet that is away while its
     pods run."""
     cluster = observation.cluster
-    wanted = list(fleet.before_metadata(cluster, max_unavailable, evictable, expected=_uncontrolled(observation)))
     obstacles: list[Obstacle] = []
     if observation.record_problem:
         obstacles.append(Obstacle("RecordUnreadable", observation.record_problem))
     step = metadata_step(observation)
-    sets: list[Manifest] = []
+    sets = [
+        templates.settled(observation, one)
+        for one in fleet.stateful_sets(cluster, observation.pools, observation.image)
+        if step is MetadataStep.READY
+    ]
+    expected = _uncontrolled(observation, sets)
+    wanted = list(fleet.before_metadata(cluster, max_unavailable, evictable, expected=expected))
     if step is MetadataStep.FAILED:
         obstacles.append(_initialisation_failed(cluster.namespace, cluster.name))
     if step is not MetadataStep.READY:
         wanted.append(fleet.initializer(cluster, observation.image))
     else:
-        sets = [
-            templates.settled(observation, one)
-            for one in fleet.stateful_sets(cluster, observation.pools, observation.image)
-        ]
         wanted += [*sets, *templates.of_removed_zones(observation)]
         wanted += fleet.after_bookies(cluster, observation.image)
     stale = tuple(prune.stale(observation, {(one["kind"], one["metadata"]["name"]): one for one in wanted}))
@@ -127,12 +128,16 @@ def plan(
     return (*applies, *stale, *(() if obstacles else anew)), tuple(obstacles), ()
 
 
-def _uncontrolled(observation: Observation) -> int:
+def _uncontrolled(observation: Observation, wanted: list[Manifest]) -> int:
     """Return how many bookies the disruption budget is about while pods run whose StatefulSet is away, or is to go; 0
-    while Kubernetes knows that itself (spec/operator.md#J9)."""
+    while Kubernetes knows that itself (spec/operator.md#J9). `wanted`: the StatefulSets as they are to be."""
     mine = [case for case in observation.bookies if case.is_desired and case.is_ours]
     run = {pool.name for pool in observation.pools}
     sets = {name for kind, name in observation.children if kind == "StatefulSet"}
+    for one in wanted:
+        live = observation.children.get(("StatefulSet", one["metadata"]["name"]))
+        if live is not None and templates.why_anew(one, live):
+            sets.discard(one["metadata"]["name"])
     for case in mine:
         is_run = case.pool in run and names.stateful_set(observation.cluster.name, case.pool) in sets
         if case.pod is not None and not is_run:

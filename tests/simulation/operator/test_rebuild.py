@@ -238,3 +238,16 @@ def _said(claim: "dict[str, Any]", field: str) -> str:
         "accessMode": spec["accessModes"][0],
         "size": spec["resources"]["requests"]["storage"],
     }[field])  # fmt: skip
+
+
+def test_while_a_stateful_set_is_made_anew_the_budget_lets_one_go_and_no_more(busy: World) -> None:
+    """An operator that dies between its deletion and the next apply leaves the pods without a controller for longer."""
+    operator, allowed = busy.operator(), list[int]()
+    busy.edit(storage=storage(busy, storageClassName="fast"))
+    for _ in range(6):
+        asyncio.run(operator.reconcile(worlds.KEY))
+        seen = worlds.clone(busy)
+        allowed.append(sum(seen.evict(pod) for pod in FLEET))
+        busy.settle()
+
+    assert max(allowed) <= 1, allowed
