@@ -173,3 +173,82 @@ def test_no_budget_ever_lets_a_pod_with_data_be_evicted(fleet: World) -> None:
         evicted += [name for name in placed if fleet.evict(name)]
     assert evicted == []
     check(fleet)
+
+
+QUICK = ("ledgers-quick-0", "ledgers-quick-1")
+
+
+@pytest.fixture(scope="module")
+def mixed_once() -> World:
+    """Zones on claims, and a pool of two whose volumes go with their pods."""
+    world = worlds.world(scaleDown={"proofInterval": "5s"})
+    operator = world.operator()
+    run(world, operator, passes=14)
+    for said in ("replicas", "zones"):
+        world.spec().pop(said)
+    rollout = {"strategy": "Automatic", "soakSeconds": 2}
+    world.edit(pools=[*ZONES, PASSING], lifecycle={"deletionPolicy": "Delete"}, rollout=rollout)
+    run(world, operator, passes=25)
+    world.write(80, random.Random(1))
+    run(world, operator, passes=5)
+    assert world.is_quiet(), world.status()
+    return world
+
+
+def _volume(name: str) -> "dict[str, object]":
+    return {"volumes": [{"name": name, "size": "8Gi", "kind": "Ephemeral"}]}
+
+
+ZONES = [{"name": f"zone-{zone}", "zone": f"zone-{zone}", "replicas": 2 if zone == "a" else 1} for zone in "abc"]
+PASSING = {
+    "name": "quick",
+    "zone": "zone-b",
+    "replicas": 2,
+    "storage": {"journal": _volume("quick-journal"), "ledgers": _volume("quick-ledgers")},
+}
+
+
+@pytest.fixture
+def mixed(mixed_once: World) -> World:
+    return worlds.clone(mixed_once)
+
+
+def test_beside_claims_a_roll_out_stops_those_and_moves_these(mixed: World) -> None:
+    had = uids(mixed)
+    mixed.edit(image="bookie:2")
+    until_quiet(mixed, mixed.operator(), done={*FLEET, *QUICK}, had=had)
+    assert mixed.forgotten == ["data.ledgers.quick.0", "data.ledgers.quick.1"], "nobody else left"
+    assert mixed.status().history == ()
+
+
+def test_a_drain_evicts_those_on_claims_alone_and_ends(mixed: World) -> None:
+    operator, rng, evicted = mixed.operator(), random.Random(2), list[str]()
+    mixed.add_node("other")
+    mixed.places = dict.fromkeys((*FLEET, *QUICK), "other")
+    mixed.cordon("node")
+    for _ in range(PASSES):
+        there = [one["metadata"]["name"] for one in mixed.of_kind("Pod") if one["spec"].get("nodeName") == "node"]
+        if not there and mixed.is_quiet():
+            break
+        evicted += [name for name in there if mixed.evict(name)]
+        run(mixed, operator, passes=1)
+        mixed.write(1, rng)
+    else:
+        raise AssertionError(mixed.status())
+    assert sorted(evicted) == [*FLEET]
+    assert mixed.forgotten == ["data.ledgers.quick.0", "data.ledgers.quick.1"]
+    check(mixed)
+
+
+def test_their_pool_is_given_up_by_proof(mixed: World) -> None:
+    operator = mixed.operator()
+    mixed.edit(pools=ZONES)
+    for _ in range(PASSES):
+        run(mixed, operator, passes=1)
+        assert mixed.wrong == []
+        if not {*QUICK} & {*uids(mixed)} and len(mixed.of_kind("StatefulSet")) == 3 and mixed.is_quiet():
+            break
+    else:
+        raise AssertionError(mixed.status())
+    assert mixed.forgotten == ["data.ledgers.quick.1", "data.ledgers.quick.0"]
+    check(mixed)
