@@ -83,16 +83,17 @@ class Crashed(Exception):
 
 class DeathAtEveryThird(CrashPoint):
     """Every third write is the last of its operator, whoever it is; the first that dies has made `first` of them; 0:
-    none dies."""
+    none dies. Every second operator makes one write more: one pass stores its epoch, the record and the status before
+    it gives an order, and an operator that never gets so far gives none."""
 
     def __init__(self, first: int) -> None:
         super().__init__(0, "")
-        self._left = first
+        self._left, self._next = first, 3
 
     def after_write(self, what: str) -> None:
         self._left -= 1
         if self._left == 0:
-            self._left = 3
+            self._left, self._next = self._next, 7 - self._next
             raise Crashed
 
 
