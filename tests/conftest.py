@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 import children
+
+# A run that a script began in the background ignores Ctrl-C, and so would all that its tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A loaded machine is no defect: how long an example takes is asked by benchmarks, not by tests of rules.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
