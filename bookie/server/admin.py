@@ -142,6 +142,7 @@ class NodeAdmin:
         return dataclasses.replace(
             report,
             state=self.state,
+            reason=report.reason if self.store is None else self.store.why_read_only or report.reason,
             data_port_open=self.store is not None,
             read_only=self.is_read_only,
             has_turn=self._turn.is_on,

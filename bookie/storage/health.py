@@ -53,6 +53,7 @@ class StorageHealth:
         self.is_draining = False  # read-only because it leaves the fleet, whatever else is the case
         self.is_drain_sealed = False  # it is about to prove that nothing needs it
         self.is_disk_full = False  # from the first write that found no space until a checkpoint turn finds room again
+        self._full = ""  # which disk, or what waits for space, in words that stay the same while it lasts
         self._has_failed_partition = False
         self._is_short = False
 
@@ -62,6 +63,18 @@ class StorageHealth:
     def is_read_only(self) -> bool:
         is_told = self._is_set_read_only or self._has_turn or self.is_draining
         return is_told or self.is_disk_full or self._has_failed_partition
+
+    @property
+    def why_read_only(self) -> str:
+        """Return every reason for which adds are refused, in words for a person; "" while they are taken."""
+        reasons = (
+            (self.is_disk_full, self._full),
+            (self._has_failed_partition, "a ledger directory failed; a restart looks at it anew"),
+            (self.is_draining, "it leaves the fleet"),
+            (self._has_turn, "it is about to be stopped"),
+            (self._is_set_read_only, "it was made read-only by hand or by its settings"),
+        )
+        return "; ".join(why for is_so, why in reasons if is_so)
 
     def check_sealed(self) -> None:
         """Raise while adds of recoveries are refused too. The error is one that a recovery answers by choosing another
@@ -112,7 +125,7 @@ class StorageHealth:
         """Decide what the failure of a journal or a checkpoint means for the node."""
         if isinstance(error, errors.DiskFull):
             # Until a checkpoint turn, at the latest one interval from now, finds room again.
-            self._set_disk_full(True, str(error))
+            self._set_disk_full(True, str(error), str(error))
         elif isinstance(error, errors.OutOfResources):
             # Nothing is wrong with a disk, and nothing is lost: what was not written is written later.
             if not self._is_short:
@@ -154,19 +167,25 @@ class StorageHealth:
         limit = self._options.disk_used_again if self.is_disk_full else self._options.disk_used_max
         what = "a checkpoint waits for space" if is_stuck else f"{where} is {fullest:.0%} full"
         self._is_short = self._is_short and is_stuck
-        self._set_disk_full((is_stuck and not self._is_short) or fullest > limit, what)
+        above = (
+            f"the disk of {where} was more than {self._options.disk_used_max:.0%} full (diskUsageThreshold) and is not"
+            f" below {self._options.disk_used_again:.0%} again (diskUsageLwmThreshold)"
+        )
+        is_full = (is_stuck and not self._is_short) or fullest > limit
+        self._set_disk_full(is_full, what, what if is_stuck else above)
         bound = self._options.write_cache_bytes_max
         if is_stuck or all(partition.active.size_bytes <= bound for partition in self._partitions):
             self.room.set()  # when stuck, too: reads must not wait for space, and adds are refused
             return False
         return True
 
-    def _set_disk_full(self, is_full: bool, what: str) -> None:
+    def _set_disk_full(self, is_full: bool, what: str, lasting: str) -> None:
+        """`what`: as measured now, for the log. `lasting`: for reports, which are compared from one to the next."""
         if is_full and not self.is_disk_full:
             log.warning("read-only until there is space again reason=%s", what)
         elif self.is_disk_full and not is_full:
             log.info("writable again, there is space fullest=%s", what)
-        self.is_disk_full = is_full
+        self.is_disk_full, self._full = is_full, lasting if is_full else ""
         self._settle()
 
     def _settle(self) -> None:

@@ -493,6 +493,11 @@ class EntryStore:
         stopped."""
         return self._health.is_read_only
 
+    @property
+    def why_read_only(self) -> str:
+        """Return why normal adds are refused, for a person; "" while they are taken."""
+        return self._health.why_read_only
+
     def set_read_only(self, read_only: bool) -> None:
         """Set the mode by hand; it stays until unset. Recovery adds and fences are still accepted."""
         self._health.set_read_only(read_only)

@@ -357,6 +357,9 @@ async def test_a_turn_that_ends_leaves_the_mode_that_was(fleet: Fleet, *, by_han
     after = await fleet.node.do(admin.storage_report())
     assert (report.state, report.read_only, report.has_turn) == (State.READ_ONLY, True, True)
     assert (after.read_only, after.has_turn) == (by_hand, False)
+    assert "about to be stopped" in report.reason
+    assert ("by hand" in report.reason, "by hand" in after.reason) == (by_hand, by_hand)
+    assert "about to be stopped" not in after.reason
     await fleet.wait_node(READONLY if by_hand else AVAILABLE, present=True)
     await fleet.wait_node(AVAILABLE if by_hand else READONLY, present=False)
 

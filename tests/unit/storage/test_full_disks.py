@@ -223,9 +223,15 @@ async def test_a_file_system_that_is_enlarged_under_a_full_bookie_is_used_withou
         await bench.put_all(store, 8, [0], is_recovery=True)
         await store.flush()
         assert store.is_read_only
+        told = store.why_read_only
+        assert "/ledgers was more than 80% full (diskUsageThreshold)" in told
+        volume.used_bytes = 750_000
+        await store.flush()
+        assert store.why_read_only == told  # reports are compared: no figure that moves is in it
 
         volume.total_bytes = 2_000_000
         await bench.simulation.until(lambda: not store.is_read_only, "writable")
+        assert store.why_read_only == ""
 
         assert store.disks["/ledgers"].total_bytes == 2_000_000
         await bench.put_all(store, 7, [0])

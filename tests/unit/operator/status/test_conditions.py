@@ -117,6 +117,22 @@ def test_what_a_serving_bookie_cannot_use_is_not_healthy(changes: dict[str, Any]
     assert said(found, "StorageHealthy")[:2] == ("False", reason)
 
 
+def test_who_takes_no_writes_tells_why_in_the_status_of_its_fleet() -> None:
+    full = "the disk of /bookie/journal was more than 95% full (diskUsageThreshold)"
+    readers = tuple(
+        replace(case, report=replace(case.report, state=State.READ_ONLY, read_only=True, reason=full))
+        for case in make.fleet()
+        if case.report is not None
+    )
+
+    found = status(readers)
+
+    value, reason, message = said(found, "Ready")
+    assert (value, reason) == ("False", "NotEnoughWritable")
+    assert full in message
+    assert all(full in entry.message for entry in found.bookies)
+
+
 def test_paused_never_reads_rolled_out() -> None:
     paused = {"lifecycle": {"terminationGrace": "2m", "paused": True}}
 
