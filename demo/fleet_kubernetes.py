@@ -88,7 +88,7 @@ class KubernetesStage:
             look,
             timeout_s=READY_TIMEOUT_S,
             look_at=str(self.logs / "kubernetes.txt"),
-            detail=lambda: f"{self.status().get('summary', 'nothing yet')} bookies",
+            detail=lambda: kube_view.why_not_ready(self.status()),
             poll_s=self.poll_s,
         )
         self.kubectl(

@@ -76,6 +76,17 @@ def _when(event: Mapping[str, Any]) -> str:
     return str(event.get("eventTime") or event.get("firstTimestamp") or event["metadata"].get("creationTimestamp", ""))
 
 
+def why_not_ready(status: Mapping[str, Any]) -> str:
+    """Return what the status says of a fleet that is not Ready: how many bookies serve, and the condition's words."""
+    words = [str(status.get("summary", "nothing yet")) + " bookies"]
+    words += [
+        f"Ready={condition['status']} {condition.get('reason', '')}: {condition.get('message', '')}"
+        for condition in status.get("conditions", ())
+        if condition["type"] == "Ready" and condition["status"] != "True"
+    ]
+    return "; ".join(words)
+
+
 def is_ready(status: Mapping[str, Any]) -> bool:
     conditions = status.get("conditions", ())
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

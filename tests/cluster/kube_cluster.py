@@ -14,6 +14,7 @@ import kube_cache
 import kube_engine
 import kube_errors
 import kube_home
+import kube_host
 import kube_kind
 import kube_node_image
 import kube_parts
@@ -51,6 +52,10 @@ def up() -> Path:
             home = kube_home.this()
             with kube_cache.lock(home.name):
                 kube_engine.ensure()
+                _remove_abandoned()
+                kube_host.ensure_bookies_may_write(
+                    Path(kube_engine.docker("info", "--format={{.DockerRootDir}}").strip())
+                )
                 if not _is_reusable(home):
                     _make_anew(home)
     return kube_tools.kubeconfig()
@@ -64,8 +69,7 @@ def down() -> None:
             kube_engine.ensure()  # its stopped nodes would come back with it one day
         if kube_engine.answers():
             kube_kind.remove(home.name)
-        kube_volumes.release_all(home)
-        shutil.rmtree(home.folder, ignore_errors=True)
+        _forget(home)
     kube_engine.stop_if_ours()
 
 
@@ -120,6 +124,20 @@ def _answers(*, timeout_s: float) -> bool:
     return True
 
 
+def _remove_abandoned() -> None:
+    """Remove the clusters of checkouts that are gone: nobody else would, and they start with the engine."""
+    for home in kube_home.abandoned():
+        with kube_cache.lock(home.name):
+            kube_kind.remove(home.name)
+            _forget(home)
+
+
+def _forget(home: kube_home.Home) -> None:
+    # CRASH: volumes first, since only this folder names them; its nodes are gone already.
+    kube_volumes.release_all(home)
+    shutil.rmtree(home.folder, ignore_errors=True)
+
+
 def _make_anew(home: kube_home.Home) -> None:
     image = kube_node_image.ensure()
     kube_tools.helm_path()
@@ -129,6 +147,7 @@ def _make_anew(home: kube_home.Home) -> None:
     kube_kind.remove(home.name)
     kube_volumes.release_all(home)
     home.folder.mkdir(parents=True, exist_ok=True)
+    home.made_for.write_text(str(kube_home.CHECKOUT))
     kube_kind.create(home.name, image=image, kubeconfig=home.kubeconfig, logs=home.logs)
     _install_kubectl(home)
     for what, arguments in READY:

@@ -56,6 +56,11 @@ class Home:
         return self.folder / "made-from"
 
     @property
+    def made_for(self) -> Path:
+        """The path of the checkout whose cluster this is, as text; written before anything is started."""
+        return self.folder / "made-for"
+
+    @property
     def volumes(self) -> Path:
         """Backing files of loop-device volumes."""
         return self.folder / "volumes"
@@ -63,6 +68,12 @@ class Home:
     @property
     def logs(self) -> Path:
         return self.folder / "logs"
+
+
+def abandoned() -> list[Home]:
+    """Return the homes of clusters whose checkouts are gone; none of those that do not say whose they are."""
+    homes = (Home(folder.name, folder) for folder in sorted((kube_cache.root() / "clusters").glob("*")))
+    return [home for home in homes if home.made_for.exists() and not Path(home.made_for.read_text()).exists()]
 
 
 def of(checkout: Path) -> Home:

@@ -19,6 +19,12 @@ import kube_talk
 CAP_SYS_RESOURCE = 24
 """Its bit in the capability masks (linux/capability.h)."""
 
+BOOKIE_USED_MAX = 0.95
+"""The default of diskUsageThreshold (bookie/settings/table.py)."""
+
+BOOKIE_ROOM = 0.01
+"""What a run of tests or a demo may write before it would get there, as a share: a few GB of a usual disk."""
+
 
 def is_root() -> bool:
     """Tell whether we may install packages and start services."""
@@ -96,4 +102,16 @@ def ensure_disk_free(folder: Path, *, size_bytes_min: int) -> None:
         raise kube_errors.ClusterError(
             f"{folder} has {free_bytes / 1e9:.1f} GB free and this needs"
             f" {size_bytes_min / 1e9:.0f} GB; free some, or set XDG_CACHE_HOME to a larger disk"
+        )
+
+
+def ensure_bookies_may_write(folder: Path) -> None:
+    """Raise ClusterError when `folder`'s file system is so full that bookies on it would take no writes."""
+    usage = shutil.disk_usage(folder)
+    used_share = 1 - usage.free / usage.total
+    if used_share > BOOKIE_USED_MAX - BOOKIE_ROOM:
+        room_bytes = usage.total * (1 - BOOKIE_USED_MAX + BOOKIE_ROOM)
+        raise kube_errors.ClusterError(
+            f"the disk of {folder} is {used_share:.0%} full: bookies turn read-only above {BOOKIE_USED_MAX:.0%}"
+            f" (diskUsageThreshold); free {(room_bytes - usage.free) / 1e9:.1f} GB"
         )

@@ -1,5 +1,8 @@
 """Names, keys and waiting of the cluster tools; nothing here needs a cluster."""
 
+import contextlib
+import shutil
+import types
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,20 @@ def test_two_checkouts_never_share_a_cluster(tmp_path: Path) -> None:
 
     assert one != other
     assert one == kube_home.of(tmp_path / "other" / ".." / "one")
+
+
+def test_the_cluster_of_a_checkout_that_is_gone_is_abandoned_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("there", "gone", "unsaid"):
+        home = kube_home.of(tmp_path / name)
+        home.folder.mkdir(parents=True)
+        if name != "unsaid":
+            home.made_for.write_text(str(tmp_path / name))
+    (tmp_path / "there").mkdir()
+
+    assert kube_home.abandoned() == [kube_home.of(tmp_path / "gone")]
 
 
 def test_an_unknown_kind_of_cluster_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,3 +163,14 @@ def test_nodes_that_got_no_file_watches_say_which_limit_is_too_low(tmp_path: Pat
     assert "fs.inotify.max_user_instances" in kube_kind.why_no_node_began(tmp_path)
     assert kube_kind.why_no_node_began(tmp_path / "one-control-plane") == ""
     assert kube_kind.why_no_node_began(tmp_path / "never-written") == ""
+
+
+@pytest.mark.parametrize(("free", "is_enough"), [(0.07, True), (0.05, False)])
+def test_a_disk_on_which_bookies_would_take_no_writes_is_named_before_they_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: float, *, is_enough: bool
+) -> None:
+    usage = types.SimpleNamespace(total=252_000_000_000, free=252_000_000_000 * free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+
+    with contextlib.nullcontext() if is_enough else pytest.raises(kube_errors.ClusterError, match=r"95% full.*free 2"):
+        kube_host.ensure_bookies_may_write(tmp_path)

@@ -56,3 +56,13 @@ def test_events_are_sentences_about_one_bookie_in_their_order() -> None:
         "operator: EmptyVolumeSuspected: demo-a-0: empty",
         "operator: RegenerationGranted: demo-a-0: granted",
     ]
+
+
+def test_a_fleet_that_is_not_ready_says_why_in_the_words_of_its_condition() -> None:
+    why = {"type": "Ready", "status": "False", "reason": "NotEnoughWritable", "message": "the disk is full"}
+
+    assert kube_view.why_not_ready({}) == "nothing yet bookies"
+    assert kube_view.why_not_ready({"summary": "4/4", "conditions": [why | {"type": "Stalled"}]}) == "4/4 bookies"
+    assert kube_view.why_not_ready({"summary": "4/4", "conditions": [why]}) == (
+        "4/4 bookies; Ready=False NotEnoughWritable: the disk is full"
+    )
