@@ -108,10 +108,13 @@ def ensure_disk_free(folder: Path, *, size_bytes_min: int) -> None:
 def ensure_bookies_may_write(folder: Path) -> None:
     """Raise ClusterError when `folder`'s file system is so full that bookies on it would take no writes."""
     usage = shutil.disk_usage(folder)
-    used_share = 1 - usage.free / usage.total
-    if used_share > BOOKIE_USED_MAX - BOOKIE_ROOM:
-        room_bytes = usage.total * (1 - BOOKIE_USED_MAX + BOOKIE_ROOM)
+    if missing_bytes := missing_for_bookies(total_bytes=usage.total, free_bytes=usage.free):
         raise kube_errors.ClusterError(
-            f"the disk of {folder} is {used_share:.0%} full: bookies turn read-only above {BOOKIE_USED_MAX:.0%}"
-            f" (diskUsageThreshold); free {(room_bytes - usage.free) / 1e9:.1f} GB"
+            f"the disk of {folder} is {1 - usage.free / usage.total:.0%} full: bookies turn read-only above"
+            f" {BOOKIE_USED_MAX:.0%} (diskUsageThreshold); free {missing_bytes / 1e9:.1f} GB"
         )
+
+
+def missing_for_bookies(*, total_bytes: int, free_bytes: int) -> int:
+    """Return how much must be freed before bookies on such a disk take writes for a while; 0: nothing."""
+    return max(0, int(total_bytes * (1 - BOOKIE_USED_MAX + BOOKIE_ROOM)) - free_bytes)
