@@ -10,7 +10,7 @@ it: a `force` of theirs might be answered by the next life, which does not know 
 they go through the journal whatever the option says.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -63,33 +63,37 @@ class Adds:
         """Forget a connection that is closed."""
         self._know_lives.discard(replier)
 
-    def run(self, run: AddRun, to: Replier) -> None:
-        """Answer the adds of `run`, now or later."""
-        size = sum(map(len, run.bodies))
-        self._metrics.adds += len(run.bodies)
+    def run(self, run: AddRun, to: Replier) -> Sequence[AddRun]:
+        """Answer the adds of `run`, now or later. Return those that are to be handled next, each as a request of its
+        own: one of them is bad, and the others are not to suffer for it."""
+        count, size = len(run.bodies), sum(map(len, run.bodies))
+        try:
+            if run.is_deferred:
+                self._take_deferred(run, size, to)
+            else:
+                self._keep(run, size, to, self._added)
+        except errors.BadRequest as error:
+            if count > 1:
+                return list(runs.split(run))
+            self._refuse(run, to, error)
+        except BookieError as error:
+            self._refuse(run, to, error)
+        self._metrics.adds += count
         self._metrics.add_bytes += size
-        if run.is_deferred:
-            self._take_deferred(run, size, to)
-        else:
-            self._keep(run, size, to, self._added)
+        return ()
 
-    def mix(self, mix: AddMix, to: Replier) -> None:
-        """Answer the adds of `mix`, now or later: those that are plain together, all others ledger by ledger, as if
-        they had come as runs; so what refuses one of them touches no other ledger's."""
+    def mix(self, mix: AddMix, to: Replier) -> Sequence[AddRun]:
+        """Answer the adds of `mix` that are plain together, now or later. Return the others, which are to be handled
+        next, ledger by ledger as if they had come as runs: what refuses one of them touches no other ledger's, and the
+        work of a thousand ledgers, some of them on disk only, is not done in one go."""
         others = self._store.not_plain(mix.ledger_ids, mix.master_keys, mix.entry_ids, mix.bodies)
         plain = runs.without(mix, others) if others else mix
         if plain.bodies:
-            self._guarded(self._keep_plain, plain, to)
-        for run in runs.take_apart(mix, others):
-            self._guarded(self.run, run, to)
-
-    def _guarded(self, work: Callable[[_R, Replier], None], part: _R, to: Replier) -> None:
-        """Answer one part of a mix: an error of ours in it is told to the adds of this part alone, which have got no
-        answer, and not to those that the store has taken already."""
-        try:
-            work(part, to)
-        except Exception as error:
-            self._boundary.failed("request", error, part, to)
+            try:
+                self._keep_plain(plain, to)
+            except Exception as error:  # ours: told to these adds alone
+                self._boundary.failed("request", error, plain, to)
+        return runs.take_apart(mix, others)
 
     def _keep_plain(self, mix: AddMix, to: Replier) -> None:
         count, size = len(mix.bodies), sum(map(len, mix.bodies))
@@ -103,50 +107,28 @@ class Adds:
 
     def _take_deferred(self, run: AddRun, size: int, to: Replier) -> None:
         waits = run.is_recovery or to not in self._know_lives
-        if not self._keep(run, size, to, self._deferred_added if waits else self._synced):
-            return  # refused: it changed nothing
+        self._keep(run, size, to, self._deferred_added if waits else self._synced)
         self._sync_cursors.begun(run)
         if not waits:
             to.reply(AddRunResponse(run.version, _EOK, run, self._sync_cursors.last(run.ledger_id)))
 
-    def _keep(self, run: AddRun, size: int, to: Replier, done: _Done) -> bool:
-        """Hand `run` to the store, which calls `done`.
-        Return False when the store refused the run, or got its adds one by one instead."""
-        count = len(run.bodies)
-        try:
-            limits.check_master_key(run.master_key)
-            is_copy = run.is_recovery and not run.is_high_priority
-            if is_copy and self._store.is_read_only:
-                # Re-replication finds another place; a recovery, which is urgent, may have none (spec/wire.md#W33).
-                raise errors.BookieReadOnly("this bookie is read-only")
-            self._store.add(
-                run.ledger_id,
-                run.entry_ids,
-                run.bodies,
-                run.master_key,
-                is_recovery=run.is_recovery,
-                is_journaled=is_copy,  # its replicator publishes this bookie as a holder of it, and never asks again
-                done=partial(self._done, run, size, to, self._clock.monotonic_ns(), done),
-            )
-        except errors.BadRequest as error:
-            if count == 1:
-                self._refuse(run, to, error)
-            else:  # one of them is bad: the others are not to suffer for it
-                for alone in runs.split(run):
-                    self._keep_alone(alone, to, done)
-        except BookieError as error:
-            self._refuse(run, to, error)
-        else:
-            self._admission.take(size, count)
-            return True
-        return False
-
-    def _keep_alone(self, run: AddRun, to: Replier, done: _Done) -> None:
-        size = len(run.bodies[0])
-        if run.is_deferred:
-            self._take_deferred(run, size, to)
-        else:
-            self._keep(run, size, to, done)
+    def _keep(self, run: AddRun, size: int, to: Replier, done: _Done) -> None:
+        """Hand `run` to the store, which calls `done`. Raises the store's refusal, after which nothing is changed."""
+        limits.check_master_key(run.master_key)
+        is_copy = run.is_recovery and not run.is_high_priority
+        if is_copy and self._store.is_read_only:
+            # Re-replication finds another place; a recovery, which is urgent, may have none (spec/wire.md#W33).
+            raise errors.BookieReadOnly("this bookie is read-only")
+        self._store.add(
+            run.ledger_id,
+            run.entry_ids,
+            run.bodies,
+            run.master_key,
+            is_recovery=run.is_recovery,
+            is_journaled=is_copy,  # its replicator publishes this bookie as a holder of it, and never asks again
+            done=partial(self._done, run, size, to, self._clock.monotonic_ns(), done),
+        )
+        self._admission.take(size, len(run.bodies))
 
     # ---- what the store says -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ become one write. Must never hold a rule of the protocol; those are in `wire.ses
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bookie.base import errors
@@ -20,6 +20,7 @@ from bookie.server.connections import LOOK_NS, Connections, host_of
 from bookie.server.guard import Guard
 from bookie.server.metrics import ServerMetrics
 from bookie.server.processor import Processor
+from bookie.server.reads import Replier
 from bookie.server.security import Security
 from bookie.server.unsent import SMALL_DEBT_BYTES
 from bookie.storage.pause import pause
@@ -120,7 +121,7 @@ class ServerConnection:
         self._metrics = metrics
         self._may_answer = may_answer
         self._tls = None if security is None else security.tls
-        self._handle = processor.handle
+        self._handle: Callable[[Incoming, Replier], Sequence[AddRun] | None] = processor.handle
         self._guard: Guard | None = None
         self._wrong_passwords = None if security is None else security.wrong_passwords
         if security is not None and not security.is_open:
@@ -200,7 +201,7 @@ class ServerConnection:
                 await self._processor.clock.sleep_until(self._processor.clock.monotonic_ns() + LOOK_NS)
             await self._backpressure.wait()
 
-    async def _take(self, incoming: list[Incoming]) -> None:
+    async def _take(self, incoming: Sequence[Incoming]) -> None:
         """Handle one part of a chunk. A chunk of tiny requests can take a second: let other connections run in between,
         by the work of all parts and chunks together, as each alone may be less than a turn's."""
         for request in incoming:
@@ -208,7 +209,9 @@ class ServerConnection:
                 self._check_nothing_follows(request, incoming[-1])
             if self._guard is not None and self._guard.looks_at(request):
                 await self._wait_turn()
-            self._handle(request, self)
+            left = self._handle(request, self)
+            if left:
+                await self._take(left)
             if self._is_tls_wanted:
                 # The last request of the chunk. Nothing may be awaited before the handshake: its answer could leave,
                 # and the client's first TLS bytes would be read as plain ones.

@@ -10,7 +10,7 @@ lost) is EIO, which makes a writer change its ensemble, and not EFENCED, which w
 adds in `adds`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bookie.base import errors
@@ -79,7 +79,7 @@ class Processor:
         self._adds = adds = Adds(store, admission, metrics, clock, boundary, lambda: self.on_room())
         self.on_room: Callable[[], None] = lambda: None  # called when reading sockets may go on
         self.life: Life | None = None  # of this process; None: nobody stamped it (tests)
-        self._handlers: dict[type, Callable[[Any, Replier], None]] = {
+        self._handlers: dict[type, Callable[[Any, Replier], Sequence[AddRun] | None]] = {
             AddRun: adds.run,
             AddMix: adds.mix,
             ReadRequest: reads.read,
@@ -96,17 +96,20 @@ class Processor:
             BatchReadRequest: reads.batch,
         }
 
-    def handle(self, request: Incoming, to: Replier) -> None:
+    def handle(self, request: Incoming, to: Replier) -> Sequence[AddRun] | None:
         """Answer `request` through `to.reply`, now or later, exactly once; the adds of a run may get separate answers.
 
+        Adds that turn out to need work of their own are returned unanswered: the caller must hand them in next, before
+        any other request of its client, and lets other clients have their turns between.
         Raises BadInput where its version has no answer: the connection must be closed.
         """
         try:
-            self._handlers[type(request)](request, to)
+            return self._handlers[type(request)](request, to)
         except errors.BadInput:
             raise
         except Exception as error:
             self._boundary.failed("request", error, request, to)
+            return None
 
     def resume(self, replier: Replier) -> None:
         """Go on with the reads of a client that takes answers again."""

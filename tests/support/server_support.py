@@ -13,6 +13,7 @@ from bookie.server.boundary import Boundary
 from bookie.server.metrics import ServerMetrics
 from bookie.server.processor import Processor
 from bookie.server.readers import Readers
+from bookie.server.reads import Replier
 from bookie.server.unsent import Unsent
 from bookie.sim.node import SimNode, Simulation
 from bookie.storage import restart
@@ -25,6 +26,7 @@ from bookie.wire.messages import (
     AddRequest,
     AddResponse,
     AddRunResponse,
+    Incoming,
     Outgoing,
     ReadRequest,
     ReadResponse,
@@ -41,6 +43,12 @@ LEDGER = LedgerId(7)
 LAST = EntryId(-1)
 DIGEST = Digest(DigestType.CRC32C, b"")
 KEY = DIGEST.master_key
+
+
+def hand_in(processor: Processor, request: Incoming, to: Replier) -> None:
+    """Hand in a request as a connection does: what is left of it next."""
+    for left in processor.handle(request, to) or ():
+        hand_in(processor, left, to)
 
 
 class Asker:
@@ -92,6 +100,9 @@ class Asker:
     def start_tls(self, request: StartTlsRequest) -> None:
         self.reply(StartTlsResponse(request.txn, request.version, Status.EBADREQ))
 
+    def handle(self, request: Incoming) -> None:
+        hand_in(self.processor, request, self)
+
     def send(self, request: Request) -> int:
         """Ask without waiting; return the transaction id."""
         request.txn = self._next_txn
@@ -100,16 +111,16 @@ class Asker:
             gathered = runs.Runs()
             assert not list(gathered.put_add(request))
             for run in gathered.take():
-                self.processor.handle(run, self)
+                self.handle(run)
         else:
-            self.processor.handle(request, self)
+            self.handle(request)
         return request.txn
 
     async def read_run(self, entry_ids: Sequence[int]) -> list[ReadResponse]:
         """Ask for these with one run; their answers in the order asked."""
         txns = list(range(self._next_txn, self._next_txn + len(entry_ids)))
         self._next_txn += len(entry_ids)
-        self.processor.handle(ReadRun(3, LEDGER, txns, [EntryId(entry_id) for entry_id in entry_ids]), self)
+        self.handle(ReadRun(3, LEDGER, txns, [EntryId(entry_id) for entry_id in entry_ids]))
         await self.node.simulation.until(lambda: all(txn in self.answers for txn in txns), "answers to a run")
         found = [self.answers[txn] for txn in txns]
         return [answer for answer in found if isinstance(answer, ReadResponse)]

@@ -127,7 +127,7 @@ def run(request: Incoming, to: Told, *, broken: type[Exception] | None = None) -
         clock = asker.processor.clock
         processor = Processor(served, readers, listers, Admission(), ServerMetrics(), clock, boundary)
 
-        processor.handle(copy.deepcopy(request), to)
+        server_support.hand_in(processor, copy.deepcopy(request), to)
         await asker.node.simulation.until(lambda: bool(to.statuses) or to.is_broken_off, f"an answer to {request}")
         await asker.node.simulation.until(lambda: to.slow_reads == 0, "every slow read that began has ended")
 

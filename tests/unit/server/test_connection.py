@@ -188,6 +188,35 @@ def test_a_chunk_of_short_runs_leaves_the_others_their_turns() -> None:
     server_support.run(story)
 
 
+@pytest.mark.parametrize("kind", ["of new ledgers", "refused", "one of them wrong"])
+@story(server_support.run)
+async def test_adds_that_must_be_handled_one_by_one_leave_the_others_their_turns(
+    asker: Asker, store: EntryStore, *, kind: str
+) -> None:
+    """Adds of two thousand ledgers came together, and were handled in one go: 150 ms where the index alone knew the
+    ledgers. So were those of one ledger with a wrong one among them."""
+    count = 2_000
+    places = [(7, number) if kind == "one of them wrong" else (number, 0) for number in range(count)]
+    adds = [
+        server_support.add(entry, ledger_id=LedgerId(ledger), body=server_support.body(entry, ledger_id=ledger))
+        for ledger, entry in places
+    ]
+    if kind == "one of them wrong":
+        adds[-1].body = server_support.body(count, ledger_id=7)
+    store.set_read_only(kind == "refused")
+    stream = ScriptedStream([chunk(*adds)])
+    serve(asker, store, stream)
+    refused = most = handled = 0
+    while handled < count:
+        await asyncio.sleep(0)
+        refused += sum(status is not Status.EOK for data in stream.writes for status in statuses_in(data))
+        stream.writes.clear()
+        now = store.stats.adds + refused
+        most, handled = max(most, now - handled), now
+
+    assert most <= 100
+
+
 @story(server_support.run)
 async def test_nothing_more_of_a_chunk_is_done_for_a_client_that_is_gone(asker: Asker, store: EntryStore) -> None:
     stream = ScriptedStream([chunk(*(BookieInfoRequest(number, 3, 2) for number in range(5_000)))])

@@ -161,7 +161,7 @@ async def test_one_bad_add_among_good_ones_is_the_only_one_refused(asker: Asker,
         assert not list(gathered.put_add(request))
 
     for run in gathered.take():
-        asker.processor.handle(run, asker)
+        asker.handle(run)
 
     statuses = [asker.answers[txn].status for txn in (100, 101, 102)]
     assert statuses == [Status.EOK, Status.EBADREQ, Status.EOK]

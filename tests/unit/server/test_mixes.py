@@ -71,7 +71,7 @@ async def told(asker: Asker, asked: list[Add], *, together: bool) -> list[Status
     if together:
         columns: list[Any] = [list(column) for column in zip(*asked, strict=True)]
         ledger_ids, entry_ids, keys, bodies = columns
-        asker.processor.handle(AddMix(3, ledger_ids, keys, txns, entry_ids, bodies), asker)
+        asker.handle(AddMix(3, ledger_ids, keys, txns, entry_ids, bodies))
     else:
         for number, one in enumerate(asked):
             request = AddRequest(0, 3, one.ledger_id, one.entry_id, one.key, one.body)
@@ -119,34 +119,39 @@ def test_a_mix_is_what_its_adds_are_alone(journaled: bool, asked: list[Add], rea
     assert together == outcome(asked, storage, together=False, read_only=read_only)
 
 
-class Slow:
-    """A store whose slow path has an error of ours."""
+class Broken:
+    """A store one of whose two ways for adds has an error of ours."""
 
-    def __init__(self, store: EntryStore) -> None:
+    def __init__(self, store: EntryStore, way: str) -> None:
         self._store = store
+        self._way = way
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        return self._fail if name == self._way else getattr(self._store, name)
 
-    def add(self, *arguments: Any, **named: Any) -> None:
+    def _fail(self, *arguments: Any, **named: Any) -> None:
         raise KeyError("ours")
 
 
-def test_an_error_of_ours_in_one_part_is_told_to_that_part_alone() -> None:
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [("add", [Status.EOK, Status.EIO, Status.EOK]), ("add_plain", [Status.EIO, Status.EOK, Status.EIO])],
+)
+def test_an_error_of_ours_in_one_part_is_told_to_that_part_alone(way: str, expected: list[Status]) -> None:
     """Each add gets one answer, and none that is kept is called failed."""
     met = MetDoors()
 
     async def story(asker: Asker, store: EntryStore) -> None:
         await prepare(asker, store)
         asked = [Add(ledger_id, EntryId(1), KEY, body(1, ledger_id=ledger_id)) for ledger_id in (OPEN, NEW, OTHER_OPEN)]
-        slow: Any = Slow(store)
+        broken: Any = Broken(store, way)
         boundary = Boundary(met)
         readers = Readers(boundary, Unsent(64 * MIB))
         listers = lists.listers(boundary, Unsent(64 * MIB))
         clock = asker.processor.clock
-        asker.processor = Processor(slow, readers, listers, Admission(), ServerMetrics(), clock, boundary)
+        asker.processor = Processor(broken, readers, listers, Admission(), ServerMetrics(), clock, boundary)
 
-        assert await told(asker, asked, together=True) == [Status.EOK, Status.EIO, Status.EOK]
+        assert await told(asker, asked, together=True) == expected
 
     run(story)
 
