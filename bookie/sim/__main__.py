@@ -14,6 +14,7 @@ from bookie.sim.run import FAULTS_S, SeedOutcome, run_seed
 ASPECTS: dict[str, tuple[dict[str, bool], str]] = {
     "accidents": ({"accidents": True}, "a small cluster, and only the faults of BP-46"),
     "client": ({"demanding": True}, "clients use more of what they can do"),
+    "crowd": ({"crowding": True}, "writers write many ledgers each, in step"),
     "retire": ({"retiring": True}, "bookies are emptied and retired meanwhile"),
     "replicate": ({"replicating": True}, "what dead bookies hold is copied as Java does it"),
     "fill": ({"filling": True}, "bookies fill their holes; in the end every replica is there and equal"),

@@ -275,8 +275,9 @@ class SimCluster:
         # Told of each stored change of a ledger's metadata, at once; None: deleted.
         self.ledger_observers: list[Callable[[LedgerId, LedgerMetadata | None], None]] = [self.oracle.metadata_changed]
         self.simulation.keeper.observers.append(self._metadata_changed)
+        self.wiretap = Wiretap(self.simulation.violation, self.metadata_of)
         if wiretap:
-            self.simulation.fabric.taps.append(Wiretap(self.simulation.violation, self.metadata_of))
+            self.simulation.fabric.taps.append(self.wiretap)
 
     # ---- what is stored -------------------------------------------------------------------------------------------
 

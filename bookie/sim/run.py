@@ -32,6 +32,7 @@ class SeedOutcome:
     acknowledged: int
     read: int
     ledgers: int
+    mixed: int  # adds that a bookie was given together with those of other ledgers
     broke: Counter[str]
     violations: list[str]
     trace: list[str]
@@ -41,8 +42,8 @@ class SeedOutcome:
         broke = " ".join(f"{name}:{count}" for name, count in sorted(self.broke.items())) or "nothing"
         return (
             f"seed {self.seed:#x} {'DEFECT' if self.defect else 'ok'} {self.virtual_s:.0f} s"
-            f" ledgers={self.ledgers} acknowledged={self.acknowledged} read={self.read} steps={self.steps}"
-            f" broke [{broke}] digest={self.digest}"
+            f" ledgers={self.ledgers} mixed={self.mixed} acknowledged={self.acknowledged} read={self.read}"
+            f" steps={self.steps} broke [{broke}] digest={self.digest}"
         )
 
 
@@ -60,10 +61,12 @@ def run_seed(
     replicating: bool = False,
     doubling: bool = False,
     filling: bool = False,
+    crowding: bool = False,
 ) -> SeedOutcome:
     """Run one seed to its end. Never raises for a defect of the run: the outcome has it.
 
     `accidents`: a small cluster without journaled data under the faults of BP-46 only: a missing guard shows soon.
+    `crowding`: each writer writes many ledgers in step, so that bookies get adds of many ledgers together.
     `demanding`: applications that speak version 2, defer syncs, force, and want confirmed entries.
     `doubling`: bookies are made again elsewhere while their old processes live; else in some runs.
     `filling`: bookies fill their holes, and in the end every replica is there and equal; none is spare, and none rots.
@@ -78,9 +81,7 @@ def run_seed(
     )
     settings = _settings(draws, bookies, accidents=accidents)
     settings = dataclasses.replace(settings, guard_fence=guard_fence, guard_limbo=guard_limbo, fill_after_boot=filling)
-    plan = workload.draw(draws, bookies=bookies)
-    if filling:
-        plan = dataclasses.replace(plan, ensemble_size=3, write_quorum=3, ack_quorum=2)
+    plan = _plan(seed, draws, bookies, filling=filling, crowding=crowding)
     if demanding:
         demands = random.Random(f"demands {seed}")
         plan = workload.demanding(demands, plan)
@@ -111,6 +112,7 @@ def run_seed(
         acknowledged=cluster.oracle.entries_acknowledged,
         read=cluster.oracle.entries_read,
         ledgers=len(load.ledgers),
+        mixed=cluster.wiretap.mixed_adds,
         broke=sum((actor.counts for actor in actors), injector.counts),
         violations=list(simulation.violations),
         trace=simulation.trace.table() if keep_trace else [],
@@ -130,6 +132,13 @@ def _fitted(
     if filling:
         bookies, swarm = 3, dataclasses.replace(swarm, rot_percent=0, has_twins=False)  # nobody is spare
     return swarm, bookies
+
+
+def _plan(seed: int, draws: random.Random, bookies: int, *, filling: bool, crowding: bool) -> workload.WorkloadShape:
+    plan = workload.draw(draws, bookies=bookies)
+    if filling:
+        plan = dataclasses.replace(plan, ensemble_size=3, write_quorum=3, ack_quorum=2)
+    return workload.crowded(random.Random(f"crowd {seed}"), plan) if crowding else plan
 
 
 def _settings(draws: random.Random, bookies: int, *, accidents: bool) -> SimSettings:

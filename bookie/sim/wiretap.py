@@ -58,15 +58,6 @@ class _Bookie:
     fenced: dict[LedgerId, int] = field(default_factory=dict)  # ledger -> the moment of the answer
 
 
-def _without_mixes(incoming: Iterable[Incoming]) -> Iterator[Request | AddRun | ReadRun]:
-    """Yield the requests, the adds of a mix as runs."""
-    for request in incoming:
-        if isinstance(request, AddMix):
-            yield from runs.take_apart(request, range(len(request.txns)))
-        else:
-            yield request
-
-
 class Wiretap(Tap):
     """Watches the data ports of all bookies. `metadata_of(ledger)` is the stored truth, None when deleted."""
 
@@ -77,13 +68,27 @@ class Wiretap(Tap):
         self._conversations: defaultdict[SimStream, _TappedConnection] = defaultdict(_TappedConnection)
         self._moment = 0
         self.messages = 0
+        self.mixed_adds = 0  # that a bookie was given together, of many ledgers (`AddMix`)
 
     def received(self, stream: SimStream, data: bytes) -> None:
         conversation = self._conversations[stream]
-        for request in _without_mixes(conversation.session.receive(data)):
+        session = conversation.session
+        incoming = session.receive(data)
+        while session.has_more:
+            incoming += session.receive_more()
+        for request in self._without_mixes(incoming):
             self._moment += 1
             for txn in request.txns if isinstance(request, AddRun | ReadRun) else (request.txn,):
                 conversation.waiting[txn] = (request, self._moment)
+
+    def _without_mixes(self, incoming: Iterable[Incoming]) -> Iterator[Request | AddRun | ReadRun]:
+        """Yield the requests, the adds of a mix as runs."""
+        for request in incoming:
+            if isinstance(request, AddMix):
+                self.mixed_adds += len(request.txns)
+                yield from runs.take_apart(request, range(len(request.txns)))
+            else:
+                yield request
 
     def sent(self, stream: SimStream, data: bytes) -> None:
         conversation = self._conversations[stream]

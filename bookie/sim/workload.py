@@ -7,7 +7,9 @@ application must never see. Writers close some ledgers, leave some open, and are
 import asyncio
 import dataclasses
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bookie.base.errors import BookieError
@@ -34,6 +36,7 @@ class WorkloadShape:
     close_percent: int = 50
     deferred_percent: int = 0  # of ledgers: with deferred sync, where that is possible
     confirmed_percent: int = 0  # of entries: by add_confirmed_entry
+    ledgers_at_once: int = 1  # which one writer writes in step
 
 
 def draw(random_: random.Random, *, bookies: int) -> WorkloadShape:
@@ -63,6 +66,17 @@ def demanding(random_: random.Random, plan: WorkloadShape) -> WorkloadShape:
     """Return the plan with further demands that an application may make."""
     return dataclasses.replace(
         plan, deferred_percent=random_.choice((0, 40, 80)), confirmed_percent=random_.choice((0, 20))
+    )
+
+
+def crowded(random_: random.Random, plan: WorkloadShape) -> WorkloadShape:
+    """Return the plan with writers of many ledgers each."""
+    return dataclasses.replace(
+        plan,
+        ledgers_at_once=random_.choice((4, 12, 30)),
+        entries_max=random_.choice((5, 20)),
+        in_flight_max=random_.choice((1, 4)),
+        pause_ms_max=random_.choice((50, 400)),
     )
 
 
@@ -116,7 +130,8 @@ class Application:
         self.process: ClientNode
 
     async def run(self, kind: str) -> None:
-        work = {"writer": self.write, "reader": self.read, "recoverer": self.recover}[kind]
+        write = self.write if self.workload.plan.ledgers_at_once == 1 else self.write_in_step
+        work = {"writer": write, "reader": self.read, "recoverer": self.recover}[kind]
         while not self.workload.is_stopping:
             try:
                 self.process = await self.cluster.client(self.name)
@@ -142,13 +157,7 @@ class Application:
         plan = self.workload.plan
         can_defer = plan.ensemble_size == plan.write_quorum and process.options.protocol_version == 3
         is_deferred = can_defer and self.durability.randrange(100) < plan.deferred_percent
-        writer = await process.client.create(
-            ensemble_size=plan.ensemble_size,
-            write_quorum=plan.write_quorum,
-            ack_quorum=plan.ack_quorum,
-            deferred_sync=is_deferred,
-        )
-        self.workload.ledgers.append(writer.id)
+        writer = await self.create(process, is_deferred=is_deferred)
         unforced: dict[EntryId, bytes] | None = {} if is_deferred else None
         window = asyncio.Semaphore(plan.in_flight_max)
         try:
@@ -157,7 +166,7 @@ class Application:
                     if self.workload.is_stopping:
                         break
                     await window.acquire()
-                    group.create_task(self.append(writer, window, unforced))
+                    group.create_task(released(window, partial(self.append, writer, unforced)))
                     if self.random.random() < 0.2:
                         await self.pause()
         except* BookieError as group_error:
@@ -167,21 +176,58 @@ class Application:
             self.forced(writer, unforced or {}, writer.last_confirmed)
         await self.pause()
 
-    async def append(
-        self, writer: LedgerWriter, window: asyncio.Semaphore, unforced: dict[EntryId, bytes] | None
-    ) -> None:
+    async def create(self, process: ClientNode, *, is_deferred: bool = False) -> LedgerWriter:
+        plan = self.workload.plan
+        writer = await process.client.create(
+            ensemble_size=plan.ensemble_size,
+            write_quorum=plan.write_quorum,
+            ack_quorum=plan.ack_quorum,
+            deferred_sync=is_deferred,
+        )
+        self.workload.ledgers.append(writer.id)
+        return writer
+
+    async def write_in_step(self, process: ClientNode) -> None:
+        """Write many ledgers, an entry to each in the same turn of the loop: their adds reach a bookie together. One
+        that fails is given up, the others go on."""
+        plan = self.workload.plan
+        writers = [await self.create(process) for _ in range(self.random.randint(2, plan.ledgers_at_once))]
+        window = asyncio.Semaphore(plan.in_flight_max)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.random.randint(1, plan.entries_max)):
+                await window.acquire()
+                if self.workload.is_stopping or not writers:
+                    break
+                group.create_task(released(window, partial(self.append_to_each, writers)))
+                if self.random.random() < 0.2:
+                    await self.pause()
+        for writer in writers:
+            if self.random.randrange(100) < plan.close_percent:
+                await writer.close()
+        await self.pause()
+
+    async def append_to_each(self, writers: list[LedgerWriter]) -> None:
+        """Append to every ledger, to some twice; those that fail leave `writers`."""
+        chosen = [writer for writer in writers for _ in range(1 if self.random.random() < 0.8 else 2)]
+        self.random.shuffle(chosen)
+        outcomes = await asyncio.gather(*(self.append(writer, None) for writer in chosen), return_exceptions=True)
+        for writer, outcome in zip(chosen, outcomes, strict=True):
+            if isinstance(outcome, BookieError):
+                if writer in writers:
+                    writers.remove(writer)
+            elif outcome is not None:
+                raise outcome
+
+    async def append(self, writer: LedgerWriter, unforced: dict[EntryId, bytes] | None) -> None:
         payload = self.random.randbytes(self.random.randint(0, self.workload.plan.payload_bytes_max))
         wants_told = self.durability.randrange(100) < self.workload.plan.confirmed_percent
-        try:
-            if unforced is not None:
-                unforced[await writer.append(payload)] = payload
-                if self.durability.randrange(100) < 30:
-                    self.forced(writer, unforced, await writer.force())
-                return
-            entry_id = await (writer.add_confirmed_entry(payload) if wants_told else writer.append(payload))
-            self.oracle.acknowledged(writer.id, entry_id, payload)
-        finally:
-            window.release()
+        if unforced is not None:
+            unforced[await writer.append(payload)] = payload
+            if self.durability.randrange(100) < 30:
+                self.forced(writer, unforced, await writer.force())
+            return
+        entry_id = await (writer.add_confirmed_entry(payload) if wants_told else writer.append(payload))
+        self.oracle.acknowledged(writer.id, entry_id, payload)
 
     def forced(self, writer: LedgerWriter, unforced: dict[EntryId, bytes], last: EntryId) -> None:
         """Tell the oracle which entries a force acknowledged: with deferred sync only a force promises anything."""
@@ -225,6 +271,14 @@ class Application:
                 self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
         await reader.close()
         await self.pause()
+
+
+async def released(window: asyncio.Semaphore, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work`, and give its place in the window back."""
+    try:
+        await work()
+    finally:
+        window.release()
 
 
 async def verify(cluster: SimCluster, ledgers: list[LedgerId], *, timeout_s: float = 300.0) -> None:

@@ -7,6 +7,7 @@ restart too), several times over; after each start the store must equal the mode
 import dataclasses
 import random
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +50,7 @@ class Model:
     keyed: dict[int, None] = field(default_factory=dict)  # with an entry that was acknowledged, durable or not
     next_entry: dict[int, int] = field(default_factory=dict)
     short: int = LEDGERS  # the ledger that goes next
+    together: int = 0  # entries of many ledgers that the store took as one
 
     def stays(self, ledger_id: int) -> bool:
         """False for a ledger that was let go: an answer about it may have been on its way."""
@@ -91,8 +93,10 @@ class Client:
         ledger_id = LedgerId(self.random.choice((*range(LEDGERS), self.model.short)))
         draw = self.random.random()
         try:
-            if draw < 0.9:
+            if draw < 0.45:
                 self.add(ledger_id)
+            elif draw < 0.9:
+                self.add_together()
             elif draw < 0.93:
                 self.store.fence(ledger_id, KEY, self.on(self.model.fenced, ledger_id))
             else:
@@ -107,14 +111,39 @@ class Client:
         entry_ids = [EntryId(first + number) for number in range(self.random.choice((1, 1, 2, 7)))]
         bodies = [body_of(ledger_id, entry_id, entry_id - 1, self.random) for entry_id in entry_ids]
         is_recovery = self.random.random() < 0.3
-        done = self.on_all([(ledger_id, entry_id) for entry_id in entry_ids])
-        self.store.add(ledger_id, entry_ids, bodies, KEY, is_recovery=is_recovery, done=done)
-        if not is_recovery and ledger_id in self.model.fenced:
-            self.node.simulation.violation(f"ledger {ledger_id} is fenced and took entry {first}")
-        self.model.given.update({(ledger_id, number): body for number, body in enumerate(bodies, first)})
-        self.model.next_entry[ledger_id] = first + len(bodies)
+        keys = [(ledger_id, entry_id) for entry_id in entry_ids]
+        self.store.add(ledger_id, entry_ids, bodies, KEY, is_recovery=is_recovery, done=self.on_all(keys))
+        self.given(keys, bodies, is_recovery=is_recovery)
 
-    def on_all(self, keys: list[tuple[int, int]]) -> Completion:
+    def add_together(self) -> None:
+        """Add to many ledgers as the server does: together what is plain, the others one by one."""
+        ledger_ids = [LedgerId(self.random.choice((*range(LEDGERS), self.model.short))) for _ in range(8)]
+        entry_ids = [
+            EntryId(self.model.next_entry.get(ledger_id, 0) + ledger_ids[:place].count(ledger_id))
+            for place, ledger_id in enumerate(ledger_ids)
+        ]
+        ids = list(zip(ledger_ids, entry_ids, strict=True))
+        bodies = [body_of(ledger_id, entry_id, entry_id - 1, self.random) for ledger_id, entry_id in ids]
+        others = self.store.not_plain(ledger_ids, [KEY] * len(ids), entry_ids, bodies)
+        plain = [place for place in range(len(ids)) if place not in others]
+        if plain:
+            keys, taken = [ids[place] for place in plain], [bodies[place] for place in plain]
+            columns = [ledger_ids[place] for place in plain], [entry_ids[place] for place in plain], taken
+            self.store.add_plain(*columns, self.on_all(keys))
+            self.model.together += len(plain)
+            self.given(keys, taken, is_recovery=False)
+        for ledger_id in dict.fromkeys(ledger_ids[place] for place in others):
+            self.add(ledger_id)
+
+    def given(self, keys: Sequence[tuple[int, int]], bodies: list[bytes], *, is_recovery: bool) -> None:
+        """Note what the store took."""
+        for (ledger_id, entry_id), body in zip(keys, bodies, strict=True):
+            if not is_recovery and ledger_id in self.model.fenced:
+                self.node.simulation.violation(f"ledger {ledger_id} is fenced and took entry {entry_id}")
+            self.model.given[ledger_id, entry_id] = body
+            self.model.next_entry[ledger_id] = entry_id + 1
+
+    def on_all(self, keys: Sequence[tuple[int, int]]) -> Completion:
         def done(error: BookieError | None) -> None:
             if error is None:
                 self.model.acknowledged.update(dict.fromkeys(keys))
@@ -195,9 +224,7 @@ def options_of(random_: random.Random, *, journaled: bool) -> StorageOptions:
 VOLUMES = ("/journal0", "/journal1", "/ledgers0", "/ledgers1", "/index0", "/index1")
 
 
-def run_seed(
-    seed: int, *, journaled: bool | None = True, broken_disk: bool = False, keep_trace: bool = False
-) -> Simulation:
+def run_seed(seed: int, *, journaled: bool | None = True, broken_disk: bool = False, keep_trace: bool = False) -> Model:
     """`journaled` None: each life has its own way."""
     simulation = Simulation(f"storage {seed}", dials=Dials(), keep_trace=keep_trace)
     random_ = simulation.random("story")
@@ -241,7 +268,7 @@ def run_seed(
         await node.do(store.close())
 
     simulation.run(story(), time_limit_s=600)
-    return simulation
+    return model
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -257,6 +284,10 @@ def test_without_journaled_data_fences_keys_and_flushed_entries_survive_every_cr
 @pytest.mark.parametrize("seed", range(30))
 def test_journal_write_data_may_be_switched_either_way_with_a_crash_between(seed: int) -> None:
     run_seed(seed, journaled=None)
+
+
+def test_the_random_client_adds_to_many_ledgers_at_once() -> None:
+    assert sum(run_seed(seed, journaled=journaled).together for seed in (0, 1, 2) for journaled in (True, False)) > 100
 
 
 def test_an_acknowledgement_before_the_sync_is_found_within_a_few_seeds() -> None:

@@ -18,7 +18,7 @@ from bookie.sim.run import SeedOutcome, run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT, LONG = 5, 30
-RETIRING = DOUBLING = REPLICATING = 3
+RETIRING = DOUBLING = REPLICATING = CROWDED = 3
 # Without a guard of BP-46 a lost entry showed in every second of these seeds (limbo), in every sixth (fence).
 HUNT = 60
 
@@ -79,6 +79,18 @@ def test_fresh_seeds_keep_every_promise_beside_auto_recovery_as_java_has_it() ->
         if count >= REPLICATING and replicated:
             return
     raise AssertionError("nothing was replicated")
+
+
+def test_fresh_seeds_keep_every_promise_to_writers_of_many_ledgers() -> None:
+    """Bookies get adds of many ledgers together, which no writer of one ledger at a time makes them get."""
+    mixed = 0
+    for count, seed in enumerate(range(BASE, BASE + 10 * CROWDED), 1):
+        outcome = run_seed(seed, crowding=True, faults_s=10)
+        check(outcome, flags="--crowd --faults-s 10 ")
+        mixed += outcome.mixed
+        if count >= CROWDED and mixed >= 500:
+            return
+    raise AssertionError(f"{mixed} adds came together with those of other ledgers")
 
 
 @pytest.mark.slow
