@@ -201,7 +201,8 @@ class EntryStore:
     def add_copied(self, ledger_id: LedgerId, entry_id: EntryId, body: Buffer, master_key: bytes) -> None:
         """Keep an entry copied from another bookie: readable at once, not journaled, durable after `flush`.
 
-        Raises Unauthorized, BadRequest, StorageFailed, TooManyRequests (await `room` before).
+        Raises Unauthorized, BadRequest, StorageFailed, TooManyRequests (await `room` before); BookieReadOnly while the
+        journal has no space for the key of a ledger that is new here.
         """
         data = body if type(body) is bytes else bytes(body)
         lac = heads.check(ledger_id, [entry_id], [data])
@@ -658,7 +659,8 @@ class EntryStore:
     def _find_or_create(
         self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_journaled: bool
     ) -> Ledger:
-        """Return the ledger with its key checked; create it, or add its key, when needed. Raises Unauthorized.
+        """Return the ledger with its key checked; create it, or add its key, when needed. Raises Unauthorized, and
+        BookieReadOnly where the journal has no space for a new key.
 
         `is_journaled`: a new key goes into the journal first; the record that follows makes both durable together.
         """
@@ -670,6 +672,7 @@ class EntryStore:
         if ledger is not None and (ledger.master_key or not master_key):
             return ledger
         limits.check_master_key(ledger_id, master_key)  # a new one; what is known already has its place in a row
+        self._health.check_accepting()  # a full journal takes no key, nor anything before it was resumed
         if ledger is None:
             self._make_room_for_facts(partition)
             ledger = partition.table.create(ledger_id, master_key)

@@ -96,6 +96,7 @@ class JournalWriter:
         self._was_put()
 
     def _was_put(self) -> None:
+        assert not self.is_suspended, "a record for a journal that takes none: `resume` would throw it away"
         if self._batcher.pending.size_bytes > PENDING_BYTES_MAX:
             self.is_backlogged = True
         if not self._is_awake:

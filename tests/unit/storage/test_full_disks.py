@@ -3,8 +3,8 @@
 import pytest
 
 from bookie.base import errors
-from bookie.base.ids import LedgerId
-from bookie.base.units import KIB, NS_PER_MS
+from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import KIB, NS_PER_MS, NS_PER_S
 from bookie.sim.node import Defect, ProcessEnd
 from bookie.storage.collect import collector
 from bookie.storage.journal import writer
@@ -117,6 +117,49 @@ def takes_fences(store: EntryStore) -> bool:
     except errors.BookieReadOnly:
         return False
     return True
+
+
+@pytest.mark.parametrize("is_marked", [False, True])
+@pytest.mark.parametrize("journaled", [False, True])
+@story(run)
+async def test_a_copy_whose_ledger_has_no_key_yet_waits_while_the_journal_is_full(
+    bench: Bench, *, journaled: bool, is_marked: bool
+) -> None:
+    # Its key went to the journal, which wrote again although it was suspended, and stopped the node.
+    bench.change(journal_file_bytes_max=4 * KIB, journal_write_data=journaled)
+    ids = LedgerId(9), EntryId(0)
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3), payload=bytes(2 * KIB))
+        if is_marked:
+            await store.protect([(LedgerId(9), True, True, None)])
+        bench.fill("/journal", room=10)
+        refused = Outcome()
+        store.fence(LEDGER, KEY, refused)
+        await bench.settle(refused)
+        assert isinstance(refused.error, errors.DiskFull)
+
+        with pytest.raises(errors.BookieReadOnly):
+            store.add_copied(*ids, entry(9, 0), KEY)
+        store.add_copied(LEDGER, EntryId(3), entry(7, 3), KEY)  # its key is known: nothing of it is for the journal
+        await bench.simulation.loop.sleep_ns(NS_PER_S)
+        assert not bench.failures
+
+        bench.make_room("/journal")
+        await store.flush()
+        store.add_copied(*ids, entry(9, 0), KEY)
+        await store.flush()
+        await bench.put_all(store, 10, range(3))
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+
+    async def look(store: EntryStore) -> None:
+        facts = store.facts(LedgerId(9))
+        assert facts is not None
+        assert facts.master_key == KEY
+        assert await store.read(*ids) == entry(9, 0)
+
+    await bench.life(look, accept_loss=True)
 
 
 @story(run)
