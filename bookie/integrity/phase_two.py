@@ -78,7 +78,7 @@ class LimboRepair:
                 whole = await self._whole(due[start : start + _CLEARED_TOGETHER])
                 try:
                     await self._clear(whole)
-                except errors.StorageFailed as error:
+                except BookieError as error:
                     if error.fatal:
                         raise
                     for ledger_id in whole:  # the marks stand, and nothing is lost: when there is room again

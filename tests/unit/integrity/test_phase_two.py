@@ -38,6 +38,7 @@ class Village:
         self.now_ns = 0
         self.fails: list[errors.BookieError] = []  # of the next recoveries or reads, in turn
         self.is_full: list[errors.BookieError] = []  # so many flushes find no room
+        self.refused: dict[str, int] = {}  # how often the journal has no room for a "copy" or a "mark"
         self.lac = 0
         self.writer_stops_at_ns = 0
         self.root = ""
@@ -82,7 +83,14 @@ class Village:
         return
 
     def add_copied(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes, master_key: bytes) -> None:
+        self.ask_journal("copy")
         self.log.append(f"keep {ledger_id}/{entry_id}")
+
+    def ask_journal(self, what: str) -> None:
+        left = self.refused.get(what, 0)
+        self.refused[what] = max(0, left - 1)
+        if left:
+            raise errors.BookieReadOnly("no space left in its journal")
 
     async def flush(self) -> None:
         if self.is_full:
@@ -90,6 +98,7 @@ class Village:
         self.log.append("flush")
 
     async def protect(self, wanted: Any) -> None:
+        self.ask_journal("mark")
         for ledger_id, fence, limbo, _ in wanted:
             assert (fence, limbo) == (True, False)
             self.log.append(f"fence {ledger_id}")
@@ -226,6 +235,19 @@ def test_a_full_disk_delays_the_repair_and_ends_nothing() -> None:
 
     assert progress.done_count == 2
     assert not village.limbo
+
+
+@pytest.mark.parametrize("what", ["copy", "mark"])
+def test_a_full_journal_delays_the_repair_and_ends_nothing(what: str) -> None:
+    """It may fill up between the flush and the mark after it: that was no error of a disk, and stopped the node."""
+    village = Village(l1=CLOSED, l2=None)
+    village.refused[what] = 3
+
+    progress = village.repair()
+
+    assert progress.done_count == 2
+    assert not village.limbo
+    assert village.refused == {"copy": 0, "mark": 0}
 
 
 def test_a_record_closed_at_2_to_the_40_is_told_stays_in_limbo_and_stops_no_other_ledger_and_no_end() -> None:
