@@ -452,7 +452,7 @@ class EntryStore:
 
         The caller has proof that the metadata store has it no more, or has it without this bookie.
         """
-        self._health.check_accepting()
+        self._health.check_alive()  # a full journal refuses no deletion: it is no record, and makes room
         partition = self._partition(ledger_id)
         if partition.table.find(ledger_id) is None:
             return

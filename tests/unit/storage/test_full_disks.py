@@ -257,6 +257,40 @@ async def test_deleted_ledgers_make_room_on_a_disk_that_is_full(bench: Bench, *,
     assert not bench.failures
 
 
+@story(run, entry_log_bytes_max=16 * KIB, journal_dirs=("/ledgers/journal",), ledger_dirs=("/ledgers/ledgers",))
+async def test_deleted_ledgers_make_room_on_a_full_disk_that_has_the_journal_too(bench: Bench) -> None:
+    # No deletion was taken while the journal had suspended itself for want of the very room that deletions make.
+    gone = (6, 7)
+
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        return ledger_id in gone
+
+    async def first(store: EntryStore) -> None:
+        for ledger_id in gone:
+            await bench.put_all(store, ledger_id, range(20), payload=bytes(KIB))
+            await store.flush()
+        await bench.put_all(store, 8, range(10), payload=bytes(KIB))
+        bench.fill("/ledgers")
+        refused = put(store, 8, 10)
+        await bench.settle(refused)
+        assert isinstance(refused.error, errors.DiskFull)
+        assert not takes_fences(store)
+
+        await collector.collect(store, is_absent)
+
+        assert takes_fences(store)
+        await bench.put_all(store, 8, [11], is_recovery=True)
+
+    async def second(store: EntryStore) -> None:
+        assert [store.facts(LedgerId(ledger_id)) for ledger_id in gone] == [None, None]
+        assert await bench.read(store, 8, 3) == entry(8, 3, payload=bytes(KIB))
+        assert await bench.read(store, 8, 11) == entry(8, 11)
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+    assert not bench.failures
+
+
 @story(run, disk_used_max=0.8, disk_used_again=0.7, disk_used_warn=0.5)
 async def test_a_file_system_that_is_enlarged_under_a_full_bookie_is_used_without_a_restart(bench: Bench) -> None:
     # spec/operator.md#X4: the operator enlarges volumes online, and restarts nobody for it.
