@@ -21,6 +21,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -108,6 +109,7 @@ class ReplicationWorker:
         self._throttle = Throttle(options.bytes_per_s or None)
         self._attempts: dict[LedgerId, _Attempts] = {}
         self._marked: dict[LedgerId, None] = {}  # at the last look, without those that are whole since
+        self._busy: dict[LedgerId, None] = {}  # those that we work on
         self._queue = QueueProgress()
         self._lost: frozenset[BookieId] = frozenset()
         self._changed = asyncio.Event()
@@ -154,9 +156,46 @@ class ReplicationWorker:
         return min(max(1, soonest_ms), self._options.poll_ms) / 1000
 
     async def turn(self) -> None:
-        """Try each marked ledger that is due, many at once. Raises MetadataError when the queue cannot be read."""
+        """Try each marked ledger that is due, many at once; and what is marked or due by the time that a place among
+        those is free: one ledger may take hours, and the next loss must not wait for it. Raises MetadataError when the
+        queue cannot be read at first."""
+        due = deque(await self._due())
+        places: list[asyncio.Task[None]] = []
+        async with asyncio.TaskGroup() as group:
+            while True:
+                places = [each for each in places if not each.done()]
+                for _ in range(min(len(due), self._options.ledgers_at_once - len(places))):
+                    places.append(group.create_task(self._keep_trying(due)))
+                if not places:
+                    return
+                poll_s = self._options.poll_ms / 1000
+                await asyncio.wait(places, timeout=poll_s, return_when=asyncio.FIRST_COMPLETED)
+                if not due and not all(each.done() for each in places):
+                    due.extend(await self._due_by_now())
+
+    async def _keep_trying(self, due: deque[LedgerId]) -> None:
+        while due:
+            if not await self._may_go_on():
+                due.clear()
+                return
+            if due:  # another may have taken the last one meanwhile
+                await self._try(due.popleft())
+
+    async def _due_by_now(self) -> list[LedgerId]:
+        """Return what `_due` does, for a turn that has begun: nothing where nobody can tell. Never raises what is not
+        fatal, as `_may_go_on`."""
+        try:
+            return await self._due()
+        except BookieError as error:
+            if error.fatal:
+                raise
+            log.warning("the queue cannot be read beside the ledgers worked on, tried again reason=%s", error)
+            return []
+
+    async def _due(self) -> list[LedgerId]:
+        """Return the marked ledgers that are due and not worked on by us, in any order. Raises MetadataError."""
         if not await self._recovery.is_enabled():
-            return
+            return []
         await self._members.look()
         if self._members.lost != self._lost:  # what waited for a bookie to return need not wait any longer
             self._lost = self._members.lost
@@ -167,18 +206,9 @@ class ReplicationWorker:
         self._attempts = {each: self._attempts[each] for each in marked if each in self._attempts}
         now_ns = self._shared.pool.now_ns()
         due = [each for each in marked if each not in self._attempts or self._attempts[each].due_ns <= now_ns]
+        due = [each for each in due if each not in self._busy]
         self._shared.world.entropy.shuffle(due)  # so that workers meet less often
-        turns = iter(due)
-
-        async def keep_trying() -> None:
-            for ledger_id in turns:
-                if not await self._may_go_on():
-                    return
-                await self._try(ledger_id)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(len(due), self._options.ledgers_at_once)):
-                group.create_task(keep_trying())
+        return due
 
     async def _may_go_on(self) -> bool:
         """Return False when auto-recovery was switched off, or nobody can tell: then the next turn asks. Never raises
@@ -193,6 +223,7 @@ class ReplicationWorker:
 
     async def _try(self, ledger_id: LedgerId) -> None:
         attempts = self._attempts.setdefault(ledger_id, _Attempts())
+        self._busy[ledger_id] = None
         try:
             await self._mend(ledger_id, attempts)
         except errors.TooManyRequests as error:
@@ -206,6 +237,8 @@ class ReplicationWorker:
         else:
             self._attempts.pop(ledger_id, None)
             self._marked.pop(ledger_id, None)
+        finally:
+            del self._busy[ledger_id]
 
     def _later(self, ledger_id: LedgerId, attempts: _Attempts, reason: str, *, is_failure: bool) -> None:
         options = self._options

@@ -5,6 +5,7 @@ import asyncio
 from bookie.base import errors
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.units import NS_PER_S
 from bookie.client import Client
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
@@ -56,8 +57,10 @@ class Switch(AutoRecovery):
         return await super().is_enabled()
 
 
-def worker_of(client: Client, recovery: AutoRecovery | None = None) -> ReplicationWorker:
-    options, shared = AutoRecoveryOptions(), client.shared
+def worker_of(
+    client: Client, recovery: AutoRecovery | None = None, options: AutoRecoveryOptions | None = None
+) -> ReplicationWorker:
+    options, shared = options or AutoRecoveryOptions(), client.shared
     recovery = recovery or AutoRecovery(shared.ledgers.store, shared.ledgers.root)
     return ReplicationWorker(shared, recovery, Membership(shared, recovery, options), options)
 
@@ -148,3 +151,26 @@ async def test_what_nobody_gives_does_not_keep_what_comes_after_it_from_being_fi
 
         assert fleet["b1"].ids(ledger_id) == list(range(100, 200)), worker.blocked
         assert "no bookie gave a good copy" in worker.blocked[ledger_id]
+
+
+@story(tell)
+async def test_a_ledger_that_takes_long_does_not_keep_a_later_loss_waiting(fleet: Fleet) -> None:
+    """Seven of eight places stood empty, for hours, until all copies of one large ledger were made."""
+    async with fleet.client() as client:
+        slow = await marked(fleet, client, lacks=range(100), count=100)
+        for other in ("b0", "b2"):
+            fleet[other].script = lambda request: (
+                MUTE if isinstance(request, messages.ReadRequest) and request.ledger_id == slow else listless(request)
+            )
+        worker = worker_of(client, options=AutoRecoveryOptions(entries_at_once=1))
+        running = asyncio.ensure_future(worker.run())
+        await fleet.machine.loop.sleep_ns(30 * NS_PER_S)
+        scripts = [each.script for each in fleet.bookies]
+
+        later = await marked(fleet, client, lacks=range(3, 7))
+        for bookie, script in zip(fleet.bookies, scripts, strict=True):
+            bookie.script = script
+
+        await fleet.until(lambda: fleet["b1"].ids(later) == list(range(10)), "the later ledger's copies", timeout_s=60)
+        assert slow not in worker.blocked, "it is worked on still"
+        running.cancel()
