@@ -5,11 +5,15 @@ each pass would make every pass cause the next one. It may be lost at any time (
 lives on the claims, and what else must not be forgotten is in the record (`resources/record.py`).
 """
 
+import json
 from enum import Enum
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 
+from bookie.base.errors import BadInput
+from bookie_operator.model import values
 from bookie_operator.model.base import Model
 from bookie_operator.model.storage import BY_NAME
 
@@ -18,12 +22,30 @@ CHANGED_MAX = 32  # fields of the spec that are named one by one
 HISTORY_MAX = 20  # not less than the greatest maxPerDay: it is the memory of the brake
 
 
+def _time(text: str) -> str:
+    try:
+        return values.check_time(text)
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+def _json_object(text: str) -> str:
+    if text and not isinstance(json.loads(text), dict):
+        raise ValueError("no JSON object")
+    return text
+
+
+# What passes read again is looked at here: a text that somebody edited makes the status lost, and breaks no pass.
+Time = Annotated[str, AfterValidator(_time)]
+JsonText = Annotated[str, AfterValidator(_json_object)]  # "" = none
+
+
 class Condition(Model):
     type: str
     status: str
     reason: str
     message: str = ""
-    last_transition_time: str
+    last_transition_time: Time
     observed_generation: int
 
 
@@ -37,7 +59,7 @@ class OperatorStatus(Model):
 
 
 class MetadataStatus(Model):
-    initialized_at: str | None = None  # the Job ran, or bookies were seen serving: never initialise again
+    initialized_at: Time | None = None  # the Job ran, or bookies were seen serving: never initialise again
     uri: str | None = None  # the store that this is said of
     reachable: bool | None = None  # by some bookie; absent: no bookie was seen
 
@@ -84,10 +106,10 @@ class LostNode(Model):
     """A bookie that waits for local disks on a node that is gone (spec.repair.lostNode)."""
 
     node: str
-    since: str  # when it was first found gone, in a row
+    since: Time  # when it was first found gone, in a row
     claims: tuple[str, ...] = ()
     waiting_for: str | None = None  # why these claims are not deleted
-    decided_at: str | None = None  # they are: stored before the first deletion
+    decided_at: Time | None = None  # they are: stored before the first deletion
     pod_uid: str | None = None  # of the pod that waits for them, and goes with them
 
 
@@ -125,7 +147,7 @@ class RepairProgress(Model):
     phase_one_ms: int = 0
     blocked_ledgers: int = 0
     work: int = 0  # grows with every step of the repair
-    moved_at: str | None = None  # when it grew last
+    moved_at: Time | None = None  # when it grew last
 
 
 class Suspicion(Model):
@@ -163,8 +185,8 @@ class GrantRecord(Model):
     new_incarnation: int
     profile: str
     epoch: int
-    issued_at: str
-    expires_at: str
+    issued_at: Time
+    expires_at: Time
     issued_by: str
     approval: Approval | None = None
 
@@ -176,7 +198,7 @@ class Process(Model):
     node: str = ""
     node_uid: str = ""
     grace_s: int = 0  # the pod's termination grace, seconds
-    gone_since: str | None = None  # when its pod was first found gone
+    gone_since: Time | None = None  # when its pod was first found gone
 
 
 class Departure(Enum):
@@ -204,7 +226,7 @@ class ReferenceLook(Model):
     """One bookie's look for ledgers that name the one that leaves."""
 
     by: str
-    at: str
+    at: Time
     references: int
     unreadable: int = 0  # records that nobody can read: they may name it
     instance_id: str = ""  # of the metadata store that was read
@@ -223,7 +245,7 @@ class LeavingStatus(Model):
     """How far a bookie is that leaves. Stored before the bookie, its StatefulSet, a peer or a claim hears of it."""
 
     state: Departure
-    since: str
+    since: Time
     waiting_for: str | None = None  # why it does not go on; absent while nothing is in the way
     never_lived: bool = Field(default=False, description="It never held data: nothing has to be moved or proven.")
     rebuilds: bool = Field(
@@ -246,7 +268,7 @@ class LeavingStatus(Model):
         " third is the last one before its cookie goes.",
     )
     cookie_version: int = -1  # of the cookie that may be deleted, and of no other
-    forgotten_at: str | None = None
+    forgotten_at: Time | None = None
 
     @property
     def is_proven(self) -> bool:
@@ -269,8 +291,8 @@ class BookieStatus(Model):
     verdict: str
     reason: str
     message: str = ""
-    since: str
-    away_since: str | None = None  # when it was first seen not serving, in a row; absent while it serves
+    since: Time
+    away_since: Time | None = None  # when it was first seen not serving, in a row; absent while it serves
     incarnation: int = 0
     counted: str | None = None  # WithoutData, Away, NotSeen: how the gates count it; absent: as serving or never lived
     has_lived: bool = False  # it may hold data: a cookie, a mark on a claim or its service was seen, once
@@ -315,7 +337,7 @@ class RolloutStep(Model):
 
     bookie: str
     pod_uid: str  # of the pod that is to go
-    begun_at: str
+    begun_at: Time
     was_writable: bool = True  # it took writes when its turn came, and takes them again when its turn is taken back
     changed: tuple[str, ...] = Field(
         default=(),
@@ -330,8 +352,8 @@ class LastGood(Model):
 
     inputs: str  # digest of all that was said of pods
     rest: str  # digest of what a rollback does not take back
-    marks: str  # JSON: fingerprints by path
-    parts: str  # JSON: the fields of the spec that a rollback brings back; "" = too long to be kept
+    marks: JsonText  # JSON: fingerprints by path
+    parts: JsonText  # JSON: the fields of the spec that a rollback brings back; "" = too long to be kept
 
 
 class FailedRollout(Model):
@@ -340,7 +362,7 @@ class FailedRollout(Model):
     inputs: str  # digest of all that it says of pods
     fields: tuple[str, ...] = Field(default=(), max_length=CHANGED_MAX)  # that had changed
     message: str
-    at: str
+    at: Time
 
 
 class RolloutStatus(Model):
@@ -354,12 +376,12 @@ class RolloutStatus(Model):
     asks_for_turn: bool = Field(
         default=False, description="Only other clusters of this operator keep this one from stopping a bookie."
     )
-    turn_since: str | None = Field(
+    turn_since: Time | None = Field(
         default=None,
         description="Since when it is this cluster's turn among those of its operator; absent where any number may"
         " roll out at a time.",
     )
-    window_opens_at: str | None = Field(
+    window_opens_at: Time | None = Field(
         default=None, description="When the next maintenance window opens; absent while none is waited for."
     )
     step: RolloutStep | None = None
@@ -400,7 +422,7 @@ class EvictionTurn(Model):
     bookie: str
     pod_uid: str
     node: str
-    begun_at: str
+    begun_at: Time
     was_writable: bool = True  # it took writes when its turn came, and takes them again when its turn is taken back
     is_open: bool = False  # the disruption budget leaves its pod out: whoever drains the node may evict it
 
@@ -426,7 +448,7 @@ class HibernationStatus(Model):
     """How far the fleet's sleep is. Stored before the first bookie hears of it; absent while it is awake."""
 
     state: HibernationState
-    since: str
+    since: Time
     waiting_for: str | None = None
 
 
@@ -437,7 +459,7 @@ class DeletionStatus(Model):
     claims: int  # that would go
     bytes: int = Field(description="What these claims ask for together.")
     going: int = Field(description="How many of them go with the resource if it is deleted now.")
-    since: str
+    since: Time
     waiting_for: str | None = Field(
         default=None, description="What keeps the claims; absent when they go with the resource."
     )
@@ -448,7 +470,7 @@ class AutoRecoveryStatus(Model):
 
     desired: int
     ready: int
-    since: str = Field(description="Since when all of its pods are ready, or not all.")
+    since: Time = Field(description="Since when all of its pods are ready, or not all.")
     message: str | None = Field(default=None, description="What Kubernetes says is wrong with them.")
 
 
@@ -459,9 +481,9 @@ class HistoryEntry(Model):
     bookie: str
     incarnation: int
     profile: str
-    granted_at: str
+    granted_at: Time
     given_by: str = ""  # an operator's process, or whoever the bookie says took its place
-    finished_at: str | None = None
+    finished_at: Time | None = None
     approval: Approval | None = None
     result: str = "Granted"
     ledgers: int = 0

@@ -10,6 +10,8 @@ DURATION_PATTERN = r"^([0-9]+(ms|s|m|h))+$"
 TIME_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 
+# RFC 3339 has four digits for a year. A time after the last one ("wait for ever") is told as that.
+_TIME_END_S = 253_402_300_799
 _DURATION_PART = re.compile(r"([0-9]+)(ms|s|m|h)")
 _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
@@ -52,16 +54,23 @@ def is_same_quantity(first: str, second: str) -> bool:
 
 
 def format_time(wall_ms: int) -> str:
-    """Return a time in RFC 3339, UTC, whole seconds, as metav1.Time has it."""
-    return datetime.fromtimestamp(wall_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return a time in RFC 3339, UTC, whole seconds, as metav1.Time has it: never before 1970, nor after 9999."""
+    return datetime.fromtimestamp(min(max(wall_ms // 1000, 0), _TIME_END_S), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str) -> int:
     """Return the milliseconds since the epoch of an RFC 3339 time. Raises BadInput."""
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadInput(f"time {text!r} is not RFC 3339") from None
+
+
+def check_time(text: str) -> str:
+    """Return `text`, a time that the operator can have stored. Raises BadInput."""
+    if parse_time(text) < 0:
+        raise BadInput(f"time {text!r} is before 1970")
+    return text
 
 
 def parse_time_or_0(text: object) -> int:

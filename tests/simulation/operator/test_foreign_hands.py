@@ -1,7 +1,8 @@
 """Meshes, policies and other controllers write into our children: the operator neither fights nor loops."""
 
 import asyncio
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -193,3 +194,60 @@ def test_a_budget_that_a_policy_keeps_open_forbids_the_grant(world: World) -> No
     assert stalled is not None
     assert (stalled.reason, world.accepted) == ("ApplyRefused", [])
     assert "admission policy" in stalled.message
+
+
+def in_a_turn(world: World) -> None:
+    world.edit(image="bookie:2", rollout={"strategy": "Automatic", "onFailure": "Rollback"})
+
+
+def in_a_loss(world: World) -> None:
+    world.lose(LOST)
+
+
+def in_a_departure(world: World) -> None:
+    world.write(200, random.Random(1))
+    world.edit(replicas=3)
+
+
+def in_an_eviction(world: World) -> None:
+    world.edit(disruption={"onDrain": "ReadOnlyFirst"})
+    world.cordon("node")
+
+
+def asleep(world: World) -> None:
+    world.edit(lifecycle={"hibernate": True}, autorecovery={"enabled": True})
+
+
+def texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every text."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from texts(part, (*path, key))
+    if isinstance(value, str):
+        yield path
+
+
+def put_in(value: Any, path: tuple[Any, ...], text: str) -> None:
+    for key in path[:-1]:
+        value = value[key]
+    value[path[-1]] = text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("story", [in_a_turn, in_a_loss, in_a_departure, in_an_eviction, asleep])
+@pytest.mark.parametrize("edited", ["nonsense", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_no_text_of_the_status_that_somebody_edits_breaks_a_pass(
+    world: World, story: Callable[[World], None], edited: str
+) -> None:
+    """Nothing that is stored in the resource is more than what somebody may have written there."""
+    story(world)
+    for _ in range(9):
+        asyncio.run(world.run(world.operator(), passes=1))
+    stored = world.objects[("BookieCluster", "ledgers")]["status"]
+    kinds = {tuple(key for key in path if isinstance(key, str)): path for path in texts(stored)}
+    assert len(kinds) > 50
+    for path in kinds.values():
+        copy = worlds.clone(world)
+        put_in(copy.objects[("BookieCluster", "ledgers")]["status"], path, edited)
+        asyncio.run(copy.run(copy.operator(), passes=1))
+        assert len(copy.status().bookies) == len(world.status().bookies), path

@@ -136,6 +136,12 @@ def test_unknown_fields_of_a_newer_crd_are_ignored() -> None:
 
 def test_a_status_that_cannot_be_read_counts_as_lost() -> None:
     assert cluster.parse_status({"bookies": "nonsense"}) == BookieClusterStatus()
+    for since in ("yesterday", "", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-24:00"):
+        assert cluster.parse_status({"hibernation": {"state": "Waking", "since": since}}) == BookieClusterStatus()
+    good = {"inputs": "1-a", "rest": "", "marks": "[]", "parts": "{}"}
+    assert (
+        cluster.parse_status({"rollout": {"desired": 1, "updated": 1, "inputs": "", "lastGood": good}}).rollout is None
+    )
 
 
 def test_checks_say_nothing_about_a_good_spec() -> None:
@@ -236,5 +242,6 @@ def test_a_bad_quantity_is_refused() -> None:
 def test_times_go_out_and_come_back_in_seconds() -> None:
     assert values.format_time(1_800_000_000_999) == "2027-01-15T08:00:00Z"
     assert values.parse_time("2027-01-15T08:00:00Z") == 1_800_000_000_000
+    assert values.format_time(values.parse_duration("99999999999h")) == "9999-12-31T23:59:59Z"
     with pytest.raises(BadInput, match="RFC 3339"):
         values.parse_time("yesterday")
