@@ -142,7 +142,7 @@ def decide(observation: Observation) -> FleetPlan:
     cluster = observation.cluster
     fleet = assess(observation)
     fleet, departures = leaving.decide(observation, fleet)
-    asleep = hibernation.decide(observation, fleet, departures.pools)
+    asleep = hibernation.decide(observation, fleet, departures.pools, departures.away)
     if asleep.has_the_turn:
         departures = replace(departures, actions=(), steps=())
     evicted = eviction.decide(observation, fleet) if not asleep.has_the_turn else Eviction(0)

@@ -16,7 +16,7 @@ what was begun.
 What a pod that is off does not say proves nothing: no bookie counts as away, or as lost, because it sleeps (#Z3).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from bookie_operator.model import names
@@ -70,9 +70,11 @@ def is_asleep(status: BookieClusterStatus) -> bool:
     return known is not None and known.state in (HibernationState.STOPPING, HibernationState.HIBERNATED)
 
 
-def decide(seen: Observation, fleet: tuple[Assessed, ...], pools: tuple[BookiePool, ...]) -> Hibernation:
+def decide(
+    seen: Observation, fleet: tuple[Assessed, ...], pools: tuple[BookiePool, ...], away: Collection[str] = ()
+) -> Hibernation:
     """Return how far the fleet's sleep is, and what to do about it. `pools`: what each StatefulSet is to run when it is
-    awake."""
+    awake. `away`: pools whose StatefulSet must not be there now, which nobody who wakes up waits for."""
     wish, stored = seen.cluster.spec.lifecycle, seen.cluster.status.hibernation
     if not wish.hibernate and (stored is None or stored.state is HibernationState.WAITING):
         return Hibernation()  # nobody was told anything
@@ -84,11 +86,12 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...], pools: tuple[BookiePo
         return _told(seen, HibernationState.HIBERNATED, "", off=_off(fleet, sets))
     if wish.paused or not seen.leadership.is_held:
         return _unchanged(seen, fleet, sets)
+    to_wake = tuple(pool for pool in pools if pool.name not in away)
     if not wish.hibernate:
-        return _wake(seen, fleet, pools, sets, "")
+        return _wake(seen, fleet, to_wake, sets, "")
     if closed := "; ".join(_closed(seen, fleet, sets)):
         is_begun = was in (HibernationState.STOPPING, HibernationState.HIBERNATED, HibernationState.WAKING)
-        return _wake(seen, fleet, pools, sets, closed) if is_begun else _told(seen, HibernationState.WAITING, closed)
+        return _wake(seen, fleet, to_wake, sets, closed) if is_begun else _told(seen, HibernationState.WAITING, closed)
     return _stop(seen, fleet, sets)
 
 

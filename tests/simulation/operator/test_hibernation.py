@@ -11,7 +11,7 @@ import pytest
 from bookie.ports.admin import State
 from bookie_operator.crash import CrashPoint
 from bookie_operator.model import names
-from bookie_operator.model.status import HibernationState
+from bookie_operator.model.status import Departure, HibernationState
 from bookie_operator.model.values import format_time
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import World
@@ -386,3 +386,32 @@ def test_paused_neither_sleeps_nor_wakes(world: World) -> None:
 
     assert world.of_kind("Pod") == []
     assert state(world) is HibernationState.HIBERNATED
+
+
+@pytest.mark.parametrize("until", [Departure.RETIRING, Departure.FORGETTING, Departure.FORGOTTEN])
+def test_a_resource_that_comes_back_asleep_wakes_although_a_bookie_was_being_replaced(
+    world: World, until: Departure
+) -> None:
+    """The StatefulSet of that bookie must not be there: nobody may wait for its pod before the fleet is awake."""
+    world.edit(replicas=5, scaleDown={"proofInterval": "2s"})
+    run(world, passes=8)
+    assert world.is_quiet(), world.status()
+    world.write(40, random.Random(1))
+    world.now_ms += 60_000
+    world.ask("anew", "Replace", target={"bookie": "ledgers-zone-c-0"})
+    for _ in range(80):
+        run(world, passes=1)
+        entry = world.status().bookie("ledgers-zone-c-0")
+        if entry is not None and entry.leaving is not None and entry.leaving.state is until:
+            break
+    else:
+        raise AssertionError(world.status())
+    world.delete_and_apply(lifecycle=ASLEEP)
+    run(world, passes=6)
+    assert state(world) is HibernationState.HIBERNATED
+
+    world.step_ms = 10_000
+    wake(world, passes=60)
+
+    assert (state(world), world.is_quiet()) == (None, True), world.status()
+    assert (world.wrong, world.lost_entries(), world.dataless) == ([], [], set())
