@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import bench_figures
 import bench_plot
 import bench_proc
 from bench_loads import NAMES
@@ -37,7 +38,9 @@ kernel's page cache is dropped before every round (what the host below a virtual
 - CPU µs are of one operation, from the kernel's accounting: the bookie's over the whole load, work that was put off \
 (flushes, compaction, garbage collection) included; the client's during its rounds. A read is of one entry; latencies \
 of sequential reads are of a call for 100 entries.
-- A row holds if its ratio is at least the figure beside it, and for `adds-v3` and `adds-v2` if the p99 is not worse.
+- Latencies at a pace count from when a call was due. Where the row is about a latency, the ratio is theirs to ours.
+- A row holds if its ratio is at least the figure beside it, and for `adds-v3` and `adds-v2` if the p99 is not worse, \
+for `adds-half` if the p99.9 is not worse.
 """
 
 
@@ -108,7 +111,20 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _speed(rows: Sequence[dict[str, Any]]) -> list[str]:
-    head = ("load", "what", "ratio", "least", "holds", "ours", "theirs", "p50 ms", "p99 ms", "bookie µs", "client µs")
+    head = (
+        "load",
+        "what",
+        "ratio",
+        "least",
+        "holds",
+        "ours",
+        "theirs",
+        "p50 ms",
+        "p99 ms",
+        "p99.9 ms",
+        "bookie µs",
+        "client µs",
+    )
     text = ["## Ratios", "", "Pairs are ours / theirs.", ""]
     text += _table(head, (_speed_cells(row) for row in rows))
     text += ["", "### What bounds each", ""]
@@ -128,11 +144,11 @@ def _speed_cells(row: dict[str, Any]) -> list[str]:
     start.append("yes" if not row["problems"] else f"no: {'; '.join(row['problems'])}")
     if "ours_mb" in row:
         ours = f"{row['ours_mb']:.0f} MB ({row['idle_mb']:.0f} when it had just started)"
-        return [*start, ours, f"{row['theirs_mb']:.0f} MB", "", "", "", ""]
+        return [*start, ours, f"{row['theirs_mb']:.0f} MB", "", "", "", "", ""]
     ours, theirs = row["ours"], row["theirs"]
-    unit = f"{row['unit']}/CPU s" if row["figure"] == "per_cpu_s" else f"{row['unit']}/s"
-    pairs = [f"{ours[name]:.1f} / {theirs[name]:.1f}" for name in ("p50_ms", "p99_ms", "bookie_us", "client_us")]
-    return [*start, f"{ours[row['figure']]:,.0f} {unit}", f"{theirs[row['figure']]:,.0f} {unit}", *pairs]
+    names = ("p50_ms", "p99_ms", "p999_ms", "bookie_us", "client_us")
+    pairs = [f"{ours[name]:.1f} / {theirs[name]:.1f}" if name in ours else "" for name in names]
+    return [*start, *(bench_figures.told(row, side) for side in SIDES), *pairs]
 
 
 def _growth(one: dict[str, Any]) -> list[str]:

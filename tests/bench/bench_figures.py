@@ -22,6 +22,7 @@ class Round:
     elapsed_s: float
     p50_ms: float
     p99_ms: float
+    p999_ms: float
     client_cpu_s: float
     bookie_cpu_s: float
     hottest_share: float = 0.0
@@ -47,7 +48,7 @@ def summary(rounds: Sequence[Round]) -> dict[str, float]:
     client_us = sum(one.client_cpu_s for one in rounds) * 1e6 / operations
     found = {
         name: float(statistics.median(getattr(one, name) for one in rounds))
-        for name in ("rate", "per_cpu_s", "p50_ms", "p99_ms", "hottest_share", "busy_share", "waiting_share")
+        for name in ("rate", "per_cpu_s", "p50_ms", "p99_ms", "p999_ms", "hottest_share", "busy_share", "waiting_share")
     }
     found["disk_bytes"] = sum(one.disk_bytes for one in rounds) / operations
     return {**found, "bookie_us": bookie_us, "client_us": client_us}
@@ -71,9 +72,10 @@ def bound(side: dict[str, float], cores: int) -> str:
 
 def row(load: Load, ours: Sequence[Round], theirs: Sequence[Round], cores: int) -> dict[str, Any]:
     """Return one row: figures of both sides, the ratio of each pair of rounds, their median, and what is below."""
-    figure = "per_cpu_s" if load.has_own_client else "rate"
+    figure = load.figure
     pairs = list(zip(ours, theirs, strict=True))
-    ratios = [getattr(mine, figure) / getattr(other, figure) for mine, other in pairs]
+    better = pairs if load.latency is None else [(other, mine) for mine, other in pairs]
+    ratios = [getattr(one, figure) / getattr(another, figure) for one, another in better]
     mine, other = summary(ours), summary(theirs)
     found: dict[str, Any] = {
         "name": load.name,
@@ -85,6 +87,8 @@ def row(load: Load, ours: Sequence[Round], theirs: Sequence[Round], cores: int) 
         "ratios": ratios,
         "p99_ratio": statistics.median(one.p99_ms / another.p99_ms for one, another in pairs),
         "p99_most": load.p99_most,
+        "p999_ratio": statistics.median(one.p999_ms / another.p999_ms for one, another in pairs),
+        "p999_most": load.p999_most,
         "ours": {"side": load.ours, **mine, "bound": bound(mine, cores), "rounds": [asdict(one) for one in ours]},
         "theirs": {
             "side": load.theirs,
@@ -98,13 +102,24 @@ def row(load: Load, ours: Sequence[Round], theirs: Sequence[Round], cores: int) 
     return {**found, "problems": problems(found)}
 
 
+def told(found: dict[str, Any], side: str) -> str:
+    """Return one side's figure of a row, with its unit."""
+    figure, unit = found["figure"], found["unit"]
+    value = found[side][figure]
+    if figure.endswith("_ms"):
+        return f"{value:.1f} ms"
+    return f"{value:,.0f} {unit}/CPU s" if figure == "per_cpu_s" else f"{value:,.0f} {unit}/s"
+
+
 def problems(found: dict[str, Any]) -> list[str]:
     """Return in words what of a row is below the least figures; nothing when it holds."""
     wrong = []
     if found["ratio"] < found["least"]:
         wrong.append(f"ratio {found['ratio']:.2f}, least {found['least']:g}")
-    if found.get("p99_most") is not None and found["p99_ratio"] > found["p99_most"]:
-        wrong.append(f"p99 is {found['p99_ratio']:.2f} times theirs, most {found['p99_most']:g}")
+    for name in ("p99", "p999"):
+        most = found.get(f"{name}_most")
+        if most is not None and found[f"{name}_ratio"] > most:
+            wrong.append(f"{name} is {found[f'{name}_ratio']:.2f} times theirs, most {most:g}")
     if found.get("idle_mb", 0.0) > IDLE_RSS_MB_MAX:
         wrong.append(f"idle {found['idle_mb']:.0f} MB, most {IDLE_RSS_MB_MAX:g}")
     return wrong

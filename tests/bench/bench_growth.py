@@ -105,6 +105,7 @@ async def _point(bookie: local_support.LocalBookie, shape: Shape, seconds: float
             elapsed_s=elapsed_s,
             p50_ms=0.0,
             p99_ms=0.0,
+            p999_ms=0.0,
             client_cpu_s=time.process_time() - client_s,
             bookie_cpu_s=bench_proc.cpu_s(bookie.pid) - used_s,
             **before.shares_until(bench_proc.Sample.take([bookie.pid])),

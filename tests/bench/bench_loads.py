@@ -13,14 +13,19 @@ RANDOM = {"load": "reads", "window": 1000, "random": True}
 # Ranges of 100 entries, 40 of them in flight: what a reader that catches up asks.
 SEQUENTIAL = {"load": "reads", "window": 40, "batch": 100}
 MANY = {**ADDS, "size": 1024, "v2": True, "ledgers": 1000}
+HALF = {**ADDS, "size": 1024, "v2": True}
+# At a pace, so that both sides are asked the same; reads come from a client of their own.
+BESIDE = {"load": "mixed", "v2": True, "number": 1, "random": True, "window": 1000, "pace": 2000.0, "beside": HALF}
 THREE = {"load": "adds", "window": 2000, "size": 1024, "ensemble": 3, "write": 3, "ack": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One row. `least`: the ratio, ours to theirs, of operations a second, or of operations per CPU second.
+    """One row. `least`: the ratio, ours to theirs, of operations a second, or of operations per CPU second; theirs to
+    ours where a latency is the `figure`.
 
     `cache`: what reads find, "warm" or "cold". `has_own_client`: ours is asked by our client, theirs by Java's.
+    `share`: both are asked at one pace, this share of what the slower of them takes.
     """
 
     name: str
@@ -30,12 +35,20 @@ class Load:
     ours: str = "ours"
     theirs: str = "official"
     p99_most: float | None = None  # ours to theirs
+    p999_most: float | None = None
     cache: str | None = None
     has_own_client: bool = False
+    latency: str | None = None  # judged by this field of a round
+    share: float | None = None
 
     @property
     def unit(self) -> str:
-        return "reads" if self.question["load"] == "reads" else "adds"
+        return "adds" if self.question["load"] == "adds" else "reads"
+
+    @property
+    def figure(self) -> str:
+        """Return the field of a round that the ratio is of."""
+        return self.latency or ("per_cpu_s" if self.has_own_client else "rate")
 
 
 LOADS = (
@@ -44,7 +57,26 @@ LOADS = (
     Load("adds-v3-100b", "v3, 100 B, 4,000 in flight", 1.0, {**ADDS, "size": 100}),
     Load("adds-v2-100b", "v2, 100 B, 4,000 in flight", 1.0, {**ADDS, "size": 100, "v2": True}),
     Load("adds-1000-ledgers", "v2, 1 KiB, 4,000 in flight, to 1,000 ledgers in turn", 1.0, MANY),
-    Load("adds-100-clients", "the same, of 100 clients", 1.0, {**MANY, "clients": 100}),
+    Load("adds-10000-ledgers", "the same, to 10,000 ledgers", 1.0, {**MANY, "ledgers": 10_000}),
+    Load("adds-100-clients", "the same, to 1,000 ledgers, of 100 clients", 1.0, {**MANY, "clients": 100}),
+    Load("adds-1000-connections", "the same, of 1,000 connections", 1.0, {**MANY, "connections": 1000}),
+    Load(
+        "adds-three",
+        "three bookies, 3/3/2, v3, 1 KiB, 2,000 in flight, the Java client",
+        1.0,
+        THREE,
+        ours="ours-three",
+        theirs="official-three",
+    ),
+    Load(
+        "adds-half",
+        "p99 of adds at half of what the slower side takes, v2, 1 KiB",
+        1.0,
+        HALF,
+        p999_most=1.0,
+        latency="p99_ms",
+        share=0.5,
+    ),
     Load(
         "adds-unjournaled",
         "v3, 1 KiB, journalWriteData=false, beside our own with it",
@@ -57,6 +89,14 @@ LOADS = (
     Load("reads-warm-sequential", "sequential reads, 1 KiB, warm", 1.0, SEQUENTIAL, cache="warm"),
     Load("reads-cold-random", "random reads, 1 KiB, cold", 1.0, {**RANDOM, "once": True}, cache="cold"),
     Load("reads-cold-sequential", "sequential reads, 1 KiB, cold", 1.0, {**SEQUENTIAL, "once": True}, cache="cold"),
+    Load(
+        "reads-beside-adds",
+        "p99 of 2,000 random reads a second, warm, beside all the adds it takes, v2, 1 KiB",
+        1.0,
+        BESIDE,
+        cache="warm",
+        latency="p99_ms",
+    ),
     Load(
         "client",
         "our client and bookies, 3/3/2, 1 KiB: entries per CPU second of all",
@@ -73,7 +113,7 @@ NAMES = (*(load.name for load in LOADS), MEMORY)
 # Rows that a commit may not make slower, ours now to ours then (`--against`): every one that has a side of its own.
 AGAINST_LEAST = 0.95
 AGAINST = tuple(
-    replace(load, theirs=load.theirs.replace("official", "before"), least=AGAINST_LEAST, p99_most=None)
+    replace(load, theirs=load.theirs.replace("official", "before"), least=AGAINST_LEAST, p99_most=None, p999_most=None)
     for load in LOADS
     if load.theirs.startswith("official")
 )

@@ -40,6 +40,7 @@ def measure(load: Load, sides: Sides, plan: Plan) -> dict[str, Any]:
         _prepare(load, side, sides, plan)
     for side in pair:
         _warm_up(load, side, sides, plan)
+    load = _paced(load, pair, sides, plan)
     turns: dict[str, list[Round]] = {side.name: [] for side in pair}
     starts: dict[str, list[float]] = {side.name: [] for side in pair}
     with kube_talk.step(f"{load.name}: {plan.rounds} rounds of {plan.seconds:g} s on each side"):
@@ -55,6 +56,16 @@ def measure(load: Load, sides: Sides, plan: Plan) -> dict[str, Any]:
         turns[side.name] = _with_late_work(turns[side.name], [*starts[side.name], side.cpu_s()])
     cores = int(bench_proc.describe_machine()["cores"])
     return bench_figures.row(load, turns[load.ours], turns[load.theirs], cores)
+
+
+def _paced(load: Load, pair: tuple[Side, Side], sides: Sides, plan: Plan) -> Load:
+    """Give a load that wants one the pace at which both sides are asked."""
+    if load.share is None:
+        return load
+    with kube_talk.step(f"{load.name}: how much each side takes"):
+        answers = [_ask(load, side, sides, {**_question(load, side), "seconds": plan.seconds}) for side in pair]
+    least = min(answer["operations"] / answer["elapsed_s"] for answer in answers)
+    return replace(load, question={**load.question, "pace": load.share * least})
 
 
 def _with_late_work(rounds: list[Round], starts: list[float]) -> list[Round]:
@@ -98,7 +109,15 @@ def _warm_up(load: Load, side: Side, sides: Sides, plan: Plan) -> None:
     question = {**_question(load, side), "once": False}
     with kube_talk.step(f"{load.name}: warming up {side.name}"):
         if load.cache is not None:  # all of it, in order: this is what "warm" means
-            sequence = {**question, "random": False, "batch": 100, "window": 10, "once": True}
+            sequence = {
+                **question,
+                "load": "reads",
+                "pace": 0,
+                "random": False,
+                "batch": 100,
+                "window": 10,
+                "once": True,
+            }
             _ask(load, side, sides, sequence)
         _ask(load, side, sides, {**question, "seconds": seconds})
 
@@ -124,6 +143,7 @@ def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Ro
         elapsed_s=answer["elapsed_s"],
         p50_ms=answer["p50_us"] / 1000,
         p99_ms=answer["p99_us"] / 1000,
+        p999_ms=answer["p999_us"] / 1000,
         client_cpu_s=bench_proc.cpu_s(client.pid) - client_s,
         bookie_cpu_s=0.0,
         disk_bytes=sum(map(bench_proc.read_bytes, side.pids)) - read_before,

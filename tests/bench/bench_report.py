@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-HEAD = ("load", "ratio", "least", "ours", "theirs", "p50 ms", "p99 ms", "bookie µs", "client µs")
+import bench_figures
+
+HEAD = ("load", "ratio", "least", "ours", "theirs", "p50 ms", "p99 ms", "p99.9 ms", "bookie µs", "client µs")
 
 
 def cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -13,9 +15,8 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
     verdict = "" if not row["problems"] else " !"
     if "ours_mb" in row:
         sizes = (f"{row['ours_mb']:.0f} MB", f"{row['theirs_mb']:.0f} MB")
-        return (row["name"], f"{row['ratio']:.2f}{verdict}", f"{row['least']:g}", *sizes, "", "", "", "")
+        return (row["name"], f"{row['ratio']:.2f}{verdict}", f"{row['least']:g}", *sizes, "", "", "", "", "")
     ours, theirs = row["ours"], row["theirs"]
-    suffix = "/CPU s" if row["figure"] == "per_cpu_s" else "/s"
 
     def pair(name: str, digits: int) -> str:
         return f"{ours[name]:.{digits}f} / {theirs[name]:.{digits}f}"
@@ -24,10 +25,11 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
         row["name"],
         f"{row['ratio']:.2f}{verdict}",
         f"{row['least']:g}",
-        f"{ours[row['figure']]:,.0f}{suffix}",
-        f"{theirs[row['figure']]:,.0f}{suffix}",
+        bench_figures.told(row, "ours"),
+        bench_figures.told(row, "theirs"),
         pair("p50_ms", 1),
         pair("p99_ms", 1),
+        pair("p999_ms", 1),
         pair("bookie_us", 1),
         pair("client_us", 1),
     )

@@ -7,6 +7,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.FutureTask;
 import org.apache.bookkeeper.client.DefaultEnsemblePlacementPolicy;
 import org.apache.bookkeeper.client.api.BookKeeper;
 import org.apache.bookkeeper.client.api.DigestType;
@@ -23,23 +25,48 @@ final class Bench implements AutoCloseable {
     private final Map<String, BookKeeper> clients = new HashMap<>();
 
     ObjectNode run(JsonNode question) throws Exception {
-        return question.path("load").asText("adds").equals("reads") ? reads(question) : adds(question);
+        return switch (question.path("load").asText("adds")) {
+            case "reads" -> reads(question);
+            case "mixed" -> mixed(question);
+            default -> adds(question, null);
+        };
+    }
+
+    /** Reads, whose figures are the answer, beside as many adds (`beside`) as are taken; those a second are `beside`. */
+    private ObjectNode mixed(JsonNode question) throws Exception {
+        ObjectNode writes = question.get("beside").deepCopy();
+        writes.put("uri", question.get("uri").asText());
+        CountDownLatch isOver = new CountDownLatch(1);
+        FutureTask<ObjectNode> writing = new FutureTask<>(() -> adds(writes, isOver));
+        new Thread(writing, "writes").start();
+        ObjectNode found;
+        try {
+            found = reads(question);
+        } finally {
+            isOver.countDown();
+        }
+        ObjectNode written = writing.get();
+        return written.has("error") ? written
+            : found.put("beside", written.get("operations").asLong() / written.get("elapsed_s").asDouble());
     }
 
     /**
-     * Adds of `size` bytes to new ledgers in turn until `seconds` are over or there are `count`; the answer names the
-     * first. `ledgers` of them, over `clients` with a connection each: one of both where nothing is said.
+     * Adds of `size` bytes to new ledgers in turn until `seconds` are over, there are `count`, or `isOver`; the answer
+     * names the first. `ledgers` of them, over `clients` with `connections` each: one of all where nothing is said.
+     * `pace`: so many a second, each timed from when it was due; without it as many as are taken.
      */
-    private ObjectNode adds(JsonNode question) throws Exception {
+    private ObjectNode adds(JsonNode question, CountDownLatch isOver) throws Exception {
         byte[] payload = new byte[question.get("size").asInt()];
         Arrays.fill(payload, (byte) 'x');
         int countMax = question.path("count").asInt(Integer.MAX_VALUE);
         List<WriteHandle> writers = create(question);
         try {
-            Flight flight = new Flight(question.get("window").asInt());
+            Flight flight = new Flight(question.get("window").asInt(), question.path("pace").asDouble());
             for (int sent = 0; sent < countMax && flight.mayGoOn(durationNs(question)); sent++) {
-                flight.waitRoom();
-                long beganNs = System.nanoTime();
+                if (isOver != null && isOver.getCount() == 0) {
+                    break;
+                }
+                long beganNs = flight.waitRoom();
                 flight.follow(writers.get(sent % writers.size()).appendAsync(payload), beganNs, 1);
             }
             return flight.land().put("ledger", writers.get(0).getId());
@@ -67,13 +94,13 @@ final class Bench implements AutoCloseable {
     private ObjectNode reads(JsonNode question) throws Exception {
         int batch = question.path("batch").asInt(1);
         boolean isOnce = question.path("once").asBoolean(false);
-        try (ReadHandle reader = client(question, 0).newOpenLedgerOp().withLedgerId(question.get("ledger").asLong())
+        BookKeeper client = client(question, question.path("number").asInt());
+        try (ReadHandle reader = client.newOpenLedgerOp().withLedgerId(question.get("ledger").asLong())
                 .withDigestType(DigestType.CRC32C).withPassword(new byte[0]).withRecovery(false).execute().get()) {
             int[] order = order((int) ((reader.getLastAddConfirmed() + 1) / batch), question);
-            Flight flight = new Flight(question.get("window").asInt());
+            Flight flight = new Flight(question.get("window").asInt(), question.path("pace").asDouble());
             for (int call = 0; !(isOnce && call == order.length) && flight.mayGoOn(durationNs(question)); call++) {
-                flight.waitRoom();
-                long beganNs = System.nanoTime();
+                long beganNs = flight.waitRoom();
                 long first = (long) order[call % order.length] * batch;
                 CompletableFuture<LedgerEntries> read = reader.readAsync(first, first + batch - 1);
                 flight.follow(read.thenAccept(LedgerEntries::close), beganNs, batch);
@@ -105,14 +132,17 @@ final class Bench implements AutoCloseable {
     private BookKeeper client(JsonNode question, int number) throws Exception {
         String uri = question.get("uri").asText();
         boolean isV2 = question.path("v2").asBoolean(false);
-        String name = isV2 + " " + number + " " + uri;
+        int connections = question.path("connections").asInt(1);
+        String name = isV2 + " " + number + " " + connections + " " + uri;
         if (!clients.containsKey(name)) {
             ClientConfiguration settings = new ClientConfiguration();
             settings.setMetadataServiceUri(uri);
             settings.setEnsemblePlacementPolicy(DefaultEnsemblePlacementPolicy.class); // loopback has no racks
             settings.setThrottleValue(0);
             settings.setUseV2WireProtocol(isV2);
+            settings.setNumChannelsPerBookie(connections); // a ledger always takes the same one
             settings.setZkTimeout(30_000);
+            settings.setClientConnectTimeoutMillis(30_000); // a thousand connections at once
             settings.setAddEntryTimeout(30);
             settings.setReadEntryTimeout(30);
             settings.setSpeculativeReadTimeout(0); // one bookie: a second question would only cost

@@ -16,7 +16,7 @@ LOAD = Load("some", "a load", 1.25, {"load": "adds", "size": 1024}, p99_most=1.0
 def a_round(rate: float = 1000.0, **fields: float) -> Round:
     """Two seconds at `rate`; the bookie needs 20 µs an operation, the client 10."""
     operations = round(rate * 2)
-    made = Round(operations, 2.0, 5.0, 10.0, client_cpu_s=operations * 10e-6, bookie_cpu_s=operations * 20e-6)
+    made = Round(operations, 2.0, 5.0, 10.0, 15.0, client_cpu_s=operations * 10e-6, bookie_cpu_s=operations * 20e-6)
     return dataclasses.replace(made, **fields)  # type: ignore[arg-type]
 
 
@@ -46,6 +46,17 @@ def test_a_faster_side_with_a_worse_tail_does_not_hold() -> None:
     row = bench_figures.row(LOAD, [a_round(2000, p99_ms=12.0)], [a_round(1000, p99_ms=10.0)], cores=2)
 
     assert row["problems"] == ["p99 is 1.20 times theirs, most 1"]
+
+
+def test_a_row_about_a_latency_is_theirs_to_ours_and_may_ask_for_the_last_tail_too() -> None:
+    load = dataclasses.replace(LOAD, latency="p99_ms", p99_most=None, p999_most=1.0)
+    ours, theirs = a_round(p99_ms=4.0, p999_ms=9.0), a_round(p99_ms=10.0, p999_ms=6.0)
+
+    row = bench_figures.row(load, [ours], [theirs], cores=2)
+
+    assert row["ratio"] == pytest.approx(2.5)
+    assert row["problems"] == ["p999 is 1.50 times theirs, most 1"]
+    assert bench_figures.told(row, "ours") == "4.0 ms"
 
 
 def test_our_own_client_is_judged_by_operations_per_cpu_second_of_all_processes() -> None:

@@ -30,8 +30,8 @@ SERIES = {
 
 
 def a_row(number: int, rate: float) -> dict[str, Any]:
-    theirs = Round(1000, 1.0, 5.0, 10.0, 0.01, 0.02)
-    ours = Round(round(1000 * rate), 1.0, 5.0, 10.0, 0.01, 0.02)
+    theirs = Round(1000, 1.0, 5.0, 10.0, 15.0, 0.01, 0.02)
+    ours = Round(round(1000 * rate), 1.0, 5.0, 10.0, 15.0, 0.01, 0.02)
     return bench_figures.row(LOADS[number], [ours], [theirs], cores=2)
 
 
