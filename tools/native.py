@@ -26,6 +26,7 @@ MODULES = (
     "bookie/storage/journal/batch.py",
     "bookie/storage/journal/format.py",
     "bookie/storage/location.py",
+    "bookie/storage/run.py",
     "bookie/storage/write_cache.py",
     "bookie/wire/framing.py",
     "bookie/wire/runs.py",

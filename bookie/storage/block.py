@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from bookie.base import errors
-from bookie.base.ids import EntryId
+from bookie.base.ids import EntryId, LedgerId
 from bookie.storage import location
 from bookie.storage.location import Location
 
@@ -26,10 +26,28 @@ def pack(entry_ids: Sequence[EntryId], locations: Sequence[bytes], row: bytes | 
     """Return the block's row: `row`, as the index has it, with these entries (ascending ids of one block) added."""
     if len(entry_ids) == COUNT:
         return b"".join((_ALL, *locations))
+    present = _present(row) if row is not None else 0
+    if present < 1 << (entry_ids[0] & _SLOT_MASK):  # all of them are behind what is there, as a writer adds
+        kept = row[_PRESENT_SIZE:] if row is not None else b""
+        for entry_id in entry_ids:
+            present |= 1 << (entry_id & _SLOT_MASK)
+        return b"".join((present.to_bytes(_PRESENT_SIZE, "big"), kept, *locations))
     slots = dict(_slots(row)) if row is not None else {}
     slots.update(zip([entry_id & _SLOT_MASK for entry_id in entry_ids], locations, strict=True))
     present = sum(1 << slot for slot in slots)
     return present.to_bytes(_PRESENT_SIZE, "big") + b"".join([slots[slot] for slot in sorted(slots)])
+
+
+def starts(ledger_ids: list[LedgerId], entry_ids: list[EntryId]) -> list[int]:
+    """Return the places where another block begins, the first of them 0, among entries ascending by ledger and id."""
+    found: list[int] = []
+    ledger_id, after = LedgerId(-1), 0
+    for place in range(len(entry_ids)):
+        if entry_ids[place] >= after or ledger_ids[place] != ledger_id:
+            ledger_id = ledger_ids[place]
+            after = ((entry_ids[place] >> SHIFT) + 1) << SHIFT
+            found.append(place)
+    return found
 
 
 def find(row: bytes, entry_id: EntryId) -> Location | None:

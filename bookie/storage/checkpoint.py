@@ -17,6 +17,7 @@ finishes this one before it begins another, and no mark moves meanwhile. Facts a
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
 from bookie.base import errors
@@ -24,13 +25,14 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
 from bookie.base.units import MIB, NS_PER_MS
 from bookie.ports.clock import Clock
+from bookie.storage import block
 from bookie.storage.entrylog import format as log_format
-from bookie.storage.index import Index, Placed, Use
+from bookie.storage.index import Index, LogUse, Placed, Use
 from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
-from bookie.storage.run import EntryRun
+from bookie.storage.run import EntryBatch, spans
 from bookie.storage.stats import StorageStats
 from bookie.storage.write_cache import CacheGeneration
 
@@ -38,6 +40,7 @@ from bookie.storage.write_cache import CacheGeneration
 # of 100 B 3 ms. Each batch is a hop to the disk's thread: with a quarter of it an unjournaled add cost 6.0 us, not 5.3.
 LOG_BATCH_BYTES = 2 * MIB
 INDEX_BATCH_COUNT = 512
+_BLOCKS_COUNT = 256  # rows of entries: each is looked up, made anew and written, some microseconds
 assert LOG_BATCH_BYTES < 64 * MIB
 _SHORT_RETRY_MS = 200  # after a shortage of descriptors or memory, which passes sooner than a full disk
 _TRIED_AGAIN = (errors.DiskFull, errors.OutOfResources, errors.PartitionFailed)
@@ -73,12 +76,12 @@ async def checkpoint(
     # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of the new one.
     for ledger_id in partition.table.deleting:
         partition.index.forget(ledger_id, keep_row=ledger_id in partition.table.known)
-    await put_in_batches(partition.index, partition.index.use_pairs(partition.log_use))
+    await put_in_batches(partition.index, partition.index.use_pairs(partition.fresh_use))
     await _put_entries(partition, written)
     await _write_rows(partition, touched)
     partition.save_marks()
     await partition.index.flush()
-    stats.entries_flushed += sum(len(entry_ids) for _, entry_ids, _ in written)
+    stats.entries_flushed += sum(len(placed.entry_ids) for placed in written)
     partition.rotated_out()
     return True
 
@@ -89,14 +92,13 @@ async def _write_logs(partition: Partition, generation: CacheGeneration) -> list
     Raises DiskFull, OutOfResources; then the logs are as long as before. Raises PartitionFailed.
     """
     written: list[Placed] = []
-    use = dict(partition.log_use)
+    fresh: LogUse = {}
     partition.writer.begin()
     try:
         for batch in generation.batches(LOG_BATCH_BYTES):
-            log_id, locations = await partition.writer.append(batch)
-            for run, places in zip(batch, locations, strict=True):
-                written.append(Placed(run.ledger_id, run.entry_ids, places))
-                _count_use(use, log_id, run)
+            log_id, locations = await partition.writer.append(batch.bodies)
+            written.append(Placed(batch.ledger_ids, batch.entry_ids, locations))
+            _count_use(partition.log_use.get(log_id, {}), fresh.setdefault(log_id, {}), batch)
     except (errors.DiskFull, errors.OutOfResources):
         await partition.writer.roll_back()
         raise
@@ -104,7 +106,9 @@ async def _write_logs(partition: Partition, generation: CacheGeneration) -> list
         # A write that was refused, not a sync: what is on the disk is what was there before, and nothing points beyond.
         partition.failure = errors.PartitionFailed(f"ledger directory {partition.number + 1} takes no writes: {error}")
         raise partition.failure from error
-    partition.log_use = use
+    for log_id, ledgers in fresh.items():
+        partition.log_use.setdefault(log_id, {}).update(ledgers)
+    partition.fresh_use = fresh
     return written
 
 
@@ -124,26 +128,22 @@ async def _forget_deleted(partition: Partition) -> None:
         table.forgotten(forgotten)
 
 
-def _count_use(use: dict[tuple[int, LedgerId], Use], log_id: int, run: EntryRun) -> None:
-    """Add the bytes and the ids of `run` to `use`, under the log that holds it."""
-    size = len(run.bodies) * log_format.RECORD_HEAD_SIZE + sum(map(len, run.bodies))
-    first, last = run.entry_ids[0], run.entry_ids[-1]
-    held = use.get((log_id, run.ledger_id), Use(0, first, last))
-    use[log_id, run.ledger_id] = held.with_run(size, first, last)
+def _count_use(known: dict[LedgerId, Use], fresh: dict[LedgerId, Use], batch: EntryBatch) -> None:
+    """Put into `fresh` what the log of `batch` holds of its ledgers, together with what is `known` of that log."""
+    for ledger_id, size, first, last in spans(batch, log_format.RECORD_HEAD_SIZE):
+        held = fresh.get(ledger_id) or known.get(ledger_id)
+        fresh[ledger_id] = Use(size, first, last) if held is None else held.with_run(size, first, last)
 
 
 async def _put_entries(partition: Partition, written: Sequence[Placed]) -> None:
-    """Step (3), entries: put their locations into the index; let other tasks run after every `INDEX_BATCH_COUNT`
-    entries or ledgers."""
-    count = 0
-    for ledger_id, entry_ids, locations in written:
-        for start in range(0, len(entry_ids), INDEX_BATCH_COUNT):
-            end = start + INDEX_BATCH_COUNT
-            partition.index.put_entries(ledger_id, entry_ids[start:end], locations[start:end])
-            count += min(end, len(entry_ids)) - start
-            if count >= INDEX_BATCH_COUNT:
-                count = 0
-                await pause()
+    """Step (3), entries: put their locations into the index; let other tasks run after every `_BLOCKS_COUNT` rows."""
+    for ledger_ids, entry_ids, locations in written:
+        starts = [*block.starts(ledger_ids, entry_ids), len(entry_ids)]
+        cuts = [*starts[:-1:_BLOCKS_COUNT], starts[-1]]
+        for start, end in itertools.pairwise(cuts):
+            part = Placed(ledger_ids[start:end], entry_ids[start:end], locations[start:end])
+            partition.index.put_entries(part)
+            await pause()
 
 
 async def put_in_batches(index: Index, pairs: Sequence[tuple[bytes, bytes]]) -> None:
@@ -169,7 +169,7 @@ async def _write_rows(partition: Partition, touched: Sequence[LedgerId]) -> None
         partition.index.delete(table.released_of(batch))
         await pause()
     current = partition.writer.current_id
-    partition.log_use = {key: size for key, size in partition.log_use.items() if key[0] == current}
+    partition.log_use = {log_id: ledgers for log_id, ledgers in partition.log_use.items() if log_id == current}
 
 
 class Checkpointer:

@@ -12,7 +12,6 @@ out so is told to `on_malformed` and has nothing to say; one that names no ledge
 
 import itertools
 import struct
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -90,10 +89,13 @@ class Use(NamedTuple):
         return Use(self.size + size, min(self.first, first), max(self.last, last))
 
 
-class Placed(NamedTuple):
-    """Entries of one ledger, ascending ids, and their packed locations: two columns of one length."""
+LogUse = dict[int, dict[LedgerId, Use]]  # by log
 
-    ledger_id: LedgerId
+
+class Placed(NamedTuple):
+    """Entries of any ledgers, ascending by ledger and id, and their packed locations: columns of one length."""
+
+    ledger_ids: list[LedgerId]
     entry_ids: list[EntryId]
     locations: list[bytes]
 
@@ -176,23 +178,24 @@ class Index:
         columns = zip(rows, entry_ids, strict=True)
         return [None if row is None else self._find(ledger_id, entry_id, row) for row, entry_id in columns]
 
-    def put_entries(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId], locations: Sequence[bytes]) -> None:
-        """Set the locations of entries of a ledger, ascending ids; they replace earlier ones."""
+    def put_entries(self, placed: Placed) -> None:
+        """Set the locations of entries; they replace earlier ones. One look-up and one write for the blocks of all."""
+        ledger_ids, entry_ids, locations = placed
+        starts = block.starts(ledger_ids, entry_ids)
+        ends = [*starts[1:], len(entry_ids)]
+        keys = [_BLOCK_KEY.pack(b"E", ledger_ids[start], entry_ids[start] >> block.SHIFT) for start in starts]
+        blocks = list(zip(keys, starts, ends, strict=True))
+        parts = [key for key, start, end in blocks if end - start < block.COUNT]  # the others replace a whole row
+        rows = dict(zip(parts, self.store.get_many(parts), strict=True)) if parts else {}
         pairs: list[tuple[bytes, bytes]] = []
-        start = 0
-        while start < len(entry_ids):
-            after = (entry_ids[start] >> block.SHIFT) + 1 << block.SHIFT
-            end = bisect_left(entry_ids, after, start)
-            key = block_key(ledger_id, entry_ids[start])
-            row = self.store.get(key) if end - start < block.COUNT else None
+        for key, start, end in blocks:
             try:
-                value = block.pack(entry_ids[start:end], locations[start:end], row)
+                value = block.pack(entry_ids[start:end], locations[start:end], rows.get(key))
             except errors.CorruptFile as error:
                 # CRASH: that entries are gone from here is in the index before the row that said where they were goes.
-                self.on_malformed(ledger_id, str(error))
+                self.on_malformed(ledger_ids[start], str(error))
                 value = block.pack(entry_ids[start:end], locations[start:end], None)
             pairs.append((key, value))
-            start = end
         self.put_many(pairs)
 
     def last_entry(self, ledger_id: LedgerId) -> EntryId | None:
@@ -272,9 +275,13 @@ class Index:
 
     # ---- use of logs ----------------------------------------------------------------------------------------------
 
-    def use_pairs(self, use: dict[tuple[int, LedgerId], Use]) -> list[tuple[bytes, bytes]]:
+    def use_pairs(self, use: LogUse) -> list[tuple[bytes, bytes]]:
         """Return rows that record what each log holds of each ledger."""
-        return [(_USE_KEY.pack(b"G", log_id, ledger_id), _USE.pack(*held)) for (log_id, ledger_id), held in use.items()]
+        return [
+            (_USE_KEY.pack(b"G", log_id, ledger_id), _USE.pack(*held))
+            for log_id, ledgers in use.items()
+            for ledger_id, held in ledgers.items()
+        ]
 
     def walk_use(self, log_id: int) -> "Slices[list[tuple[LedgerId, Use]]]":
         """Return the ledgers of which the log holds entries, ascending, in slices."""

@@ -5,6 +5,7 @@ A ledger of which something cannot be read or contradicts itself is quarantined:
 and takes no add; what is here of it is still read. The integrity check ends that, as any limbo, once all of it is here.
 """
 
+import itertools
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
@@ -172,14 +173,13 @@ class LedgerTable:
         excess = len(self.known) - self._cached_max
         if excess <= 0:
             return
-        for ledger_id, ledger in list(self.known.items()):
-            if excess <= 0:
-                break
-            if (
-                not ledger.watchers
-                and ledger_id not in self.dirty
-                and ledger_id not in self.flushing
-                and not is_busy(ledger_id)
-            ):
-                del self.known[ledger_id]
-                excess -= 1
+        idle = (
+            ledger_id
+            for ledger_id, ledger in self.known.items()
+            if not ledger.watchers
+            and ledger_id not in self.dirty
+            and ledger_id not in self.flushing
+            and not is_busy(ledger_id)
+        )
+        for ledger_id in list(itertools.islice(idle, excess)):
+            del self.known[ledger_id]

@@ -63,7 +63,8 @@ class Ledger:
         self.explicit_lac: bytes | None = None
         self.lac: EntryId = INVALID_ENTRY_ID
         self.last: EntryId = UNKNOWN_LAST  # highest entry here, once asked for
-        self.watchers: list[LacWatcher] = []
+        # A tuple: of 10^5 ledgers few are watched, and each list is one more object for the garbage collector.
+        self.watchers: tuple[LacWatcher, ...] = ()
 
     def facts(self) -> LedgerFacts:
         """Return the durable facts as a value."""

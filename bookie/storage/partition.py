@@ -13,7 +13,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.storage import versions
 from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
 from bookie.storage.entrylog.writer import LogWriter
-from bookie.storage.index import Index, Placed, Use
+from bookie.storage.index import Index, LogUse, Placed
 from bookie.storage.journal.batch import NOTHING, JournalPosition
 from bookie.storage.ledger_table import LedgerTable
 from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
@@ -58,7 +58,8 @@ class Partition:
         self.marks: tuple[JournalPosition, ...] = ()  # durable
         self.failure: errors.PartitionFailed | None = None  # its disk takes no writes any more, until a restart
         self.durable_next_log = 0
-        self.log_use: dict[tuple[int, LedgerId], Use] = {}  # of the log being written
+        self.log_use: LogUse = {}  # of the log being written; after a checkpoint has rolled, of those before it too
+        self.fresh_use: LogUse = {}  # what of it changed with `written`: its rows are not durable yet
         index.on_malformed = self._quarantine
 
     # ---- reading --------------------------------------------------------------------------------------------------
@@ -119,6 +120,7 @@ class Partition:
         for ledger_id, entries in self.flushing.ledgers.items():  # from now on the index is asked for them
             self.read_cache.forget(ledger_id, entries)
         self.flushing = self.written = None
+        self.fresh_use = {}
         self.marks = self.flushing_marks
         self.table.flushed()
 

@@ -295,11 +295,12 @@ class EntryStore:
     def watch_lac(self, ledger_id: LedgerId, callback: LacWatcher) -> Callable[[], None]:
         """Call `callback(lac)` on the loop after each advance; return a function that ends it. Raises NoSuchLedger."""
         ledger = self._reads.known(self._partition(ledger_id), ledger_id)
-        ledger.watchers.append(callback)
+        ledger.watchers = (*ledger.watchers, callback)
 
         def cancel() -> None:
             if callback in ledger.watchers:
-                ledger.watchers.remove(callback)
+                place = ledger.watchers.index(callback)
+                ledger.watchers = ledger.watchers[:place] + ledger.watchers[place + 1 :]
 
         return cancel
 

@@ -4,20 +4,17 @@ A ledger directory has two: the active one takes adds, the other is being flushe
 dropped only after the checkpoint that covers it is durable (spec/storage.md#E3: never before, however often it failed).
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Final
 
 from bookie.base.ids import EntryId, LedgerId
-from bookie.storage.run import EntryRun
+from bookie.storage.run import EntryBatch
 
 # What a cached entry costs beside its bytes: bytes object, dict slot, int; measured roughly.
 ENTRY_OVERHEAD_BYTES: Final = 160
 # And what a ledger does: a dict of its own, its facts and key; many ledgers of one tiny entry are mostly that.
 LEDGER_OVERHEAD_BYTES: Final = 800
-_PIECE_COUNT: Final = 1024  # looked at together when a generation is taken apart
 
 
 @dataclass(slots=True, eq=False)
@@ -55,26 +52,43 @@ class CacheGeneration:
         """Forget a deleted ledger."""
         self.ledgers.pop(ledger_id, None)
 
-    def batches(self, size_bytes_max: int) -> Iterator[list[EntryRun]]:
+    def batches(self, size_bytes_max: int) -> Iterator[EntryBatch]:
         """Yield all entries sorted by (ledger, entry), in batches of about `size_bytes_max`. Meanwhile ledgers may
         leave the generation (`drop`), but no entry may be added."""
-        batch: list[EntryRun] = []
+        batch = EntryBatch([], [], [])
         room = size_bytes_max
         for ledger_id in sorted(self.ledgers):
             entries = self.ledgers.get(ledger_id, {})
             entry_ids = sorted(entries)
             start = 0
-            # Piece by piece: all of a ledger at once, a hundred thousand small entries, kept the loop for 20 ms.
+            # Batch by batch: all of a ledger at once, a hundred thousand small entries, kept the loop for 20 ms.
             while start < len(entry_ids):
-                piece = entry_ids[start : start + _PIECE_COUNT]
-                bodies = [entries[entry_id] for entry_id in piece]
-                ends = list(accumulate([len(body) + ENTRY_OVERHEAD_BYTES for body in bodies], initial=0))
-                count = min(bisect_left(ends, room, 1), len(bodies))
-                batch.append(EntryRun(ledger_id, piece[:count], bodies[:count]))
-                room -= ends[count]
-                start += count
+                start, room = _fill(batch, ledger_id, entries, entry_ids, start, room)
                 if room <= 0:
                     yield batch
-                    batch, room = [], size_bytes_max
-        if batch:
+                    batch, room = EntryBatch([], [], []), size_bytes_max
+        if batch.bodies:
             yield batch
+
+
+def _fill(
+    batch: EntryBatch,
+    ledger_id: LedgerId,
+    entries: dict[EntryId, bytes],
+    entry_ids: list[EntryId],
+    start: int,
+    room: int,
+) -> tuple[int, int]:
+    """Add the ledger's entries from place `start` of `entry_ids` on until `room` bytes are used up or there are no
+    more; return the place after the last one and the room that is left."""
+    ledgers, ids, bodies = batch
+    place = start
+    while place < len(entry_ids) and room > 0:
+        entry_id = entry_ids[place]
+        body = entries[entry_id]
+        ledgers.append(ledger_id)
+        ids.append(entry_id)
+        bodies.append(body)
+        room -= len(body) + ENTRY_OVERHEAD_BYTES
+        place += 1
+    return place, room

@@ -21,7 +21,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.runtime import loop
 from bookie.runtime.rocksdb import RocksStores
 from bookie.storage import location
-from bookie.storage.index import Index
+from bookie.storage.index import Index, Placed
 
 LEDGERS = 1_000
 ENTRIES_AT_ONCE = 64  # of each ledger: a write cache of 64 MiB full of 1 KiB entries
@@ -36,10 +36,11 @@ def grow(index: Index, entries: int, entries_max: int) -> int:
     count = min(ENTRIES_AT_ONCE, entries_max // LEDGERS - first)
     ids = [EntryId(entry) for entry in range(first, first + count)]
     for ledger in range(LEDGERS):
+        ledger_ids = [LedgerId(ledger)] * count
         start = (entries + ledger * count) * RECORD_SIZE
         places = [start + place * RECORD_SIZE for place in range(count)]
         locations = [location.pack(place // LOG_BYTES, place % LOG_BYTES, RECORD_SIZE) for place in places]
-        index.put_entries(LedgerId(ledger), ids, locations)
+        index.put_entries(Placed(ledger_ids, ids, locations))
     return entries + LEDGERS * count
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from bookie.ports.disk import Buffer, File, bytes_to_block
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.entrylog.logs import EntryLogs
-from bookie.storage.run import EntryRun
 
 
 class LogWriter:
@@ -42,19 +41,16 @@ class LogWriter:
         self._began_id = self.current_id
         self._begun = []
 
-    async def append(self, runs: Sequence[EntryRun]) -> tuple[int, list[list[bytes]]]:
-        """Write `runs` in order; return the log's id and, per run, its entries' packed locations. Durable after `sync`.
+    async def append(self, bodies: Sequence[bytes]) -> tuple[int, list[bytes]]:
+        """Write entries in order; return the log's id and their packed locations. Durable after `sync`.
 
         Raises DiskFull, OutOfResources: nothing was written that a location points to; call `roll_back`.
         """
         file = await self._roll() if self._file is None or self._file.size >= self._log_bytes_max else self._file
         log_id = self.current_id
-        start = offset = file.size
+        start = file.size
         buffers: list[Buffer] = []
-        locations: list[list[bytes]] = []
-        for _, _, bodies in runs:
-            places, offset = log_format.pack_run(log_id, offset, bodies, buffers)
-            locations.append(places)
+        locations, offset = log_format.pack_run(log_id, start, bodies, buffers)
         buffers.append(bytes(bytes_to_block(offset)))
         written_at = await file.append(buffers)
         assert written_at == start, f"{file.path}: written at {written_at}, located at {start}"

@@ -7,14 +7,15 @@ import pytest
 from bookie.base.ids import EntryId, LedgerId
 from bookie.runtime.rocksdb import RocksStores
 from bookie.storage import location
-from bookie.storage.index import Index
+from bookie.storage.index import Index, Placed
 from story_support import in_a_loop
 
 LEDGER = LedgerId(7)
 
 
 def put(index: Index, *entry_ids: int) -> None:
-    index.put_entries(LEDGER, [EntryId(each) for each in entry_ids], [location.pack(1, each, 9) for each in entry_ids])
+    ids, places = [EntryId(each) for each in entry_ids], [location.pack(1, each, 9) for each in entry_ids]
+    index.put_entries(Placed([LEDGER] * len(ids), ids, places))
 
 
 @pytest.mark.parametrize("is_first_flushed", [True, False])

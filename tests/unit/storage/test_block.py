@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bookie.base.errors import CorruptFile
-from bookie.base.ids import EntryId
+from bookie.base.ids import EntryId, LedgerId
 from bookie.storage import block, location
 from bookie.storage.location import Location
 
@@ -34,6 +34,16 @@ def test_the_newest_place_of_every_entry_is_found_and_no_other(puts: list[dict[i
     listed = [(EntryId(FIRST + slot), Location(model[slot], slot, 9)) for slot in sorted(model)]
     assert list(block.locations_in(row, EntryId(FIRST))) == listed
     assert block.last_in(row, EntryId(FIRST)) == listed[-1][0]
+
+
+@given(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1))
+def test_a_block_begins_where_the_ledger_or_the_number_of_the_block_changes(entries: set[tuple[int, int]]) -> None:
+    ordered = sorted(entries)
+    blocks = [(ledger_id, entry_id // block.COUNT) for ledger_id, entry_id in ordered]
+
+    found = block.starts([LedgerId(each) for each, _ in ordered], [EntryId(each) for _, each in ordered])
+
+    assert found == [place for place, each in enumerate(blocks) if place == 0 or each != blocks[place - 1]]
 
 
 @given(SLOTS, st.data())

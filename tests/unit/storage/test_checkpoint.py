@@ -1,12 +1,16 @@
 """Checkpoints that fail: what they were to make durable stays, and no mark moves past it."""
 
 import asyncio
+import contextlib
 
 import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.sim.disk import DiskFaults, WriteFault
+from bookie.sim.faults import Dials
 from bookie.sim.node import ProcessEnd
+from bookie.storage.entrylog import format as log_format
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, put, run
 from story_support import story
@@ -312,3 +316,44 @@ async def test_above_the_threshold_the_bookie_is_read_only_until_it_is_below_the
             bench.make_room(path)
 
     await bench.life(work)
+
+
+@pytest.mark.parametrize("write", [1, 3, 4, 5, 6, 7])  # the second is the sync of the log, which stops the node
+def test_what_a_log_holds_of_whom_is_right_also_when_any_write_of_the_checkpoint_failed_first(write: int) -> None:
+    faults = DiskFaults(fails_as=WriteFault.FULL)
+
+    async def story(bench: Bench) -> None:
+        async def life(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(3))
+            await store.flush()
+            await bench.put_all(store, 7, [3])
+            await bench.put_all(store, 8, [0])
+            faults.fails_at_write = failed = bench.node.disk.writes + write
+            with contextlib.suppress(errors.DiskFull):
+                await store.flush()
+            assert bench.node.disk.writes >= failed
+            faults.fails_at_write = 0
+            await store.flush()
+
+            size = len(entry(7, 0)) + log_format.RECORD_HEAD_SIZE
+            assert list(store.partitions[0].index.all_use()) == [(0, 7, (4 * size, 0, 3)), (0, 8, (size, 0, 0))]
+            assert await store.entry_ranges(LEDGER) == [(0, 3)]
+            assert await store.entry_ranges(LedgerId(8)) == [(0, 0)]
+
+        await bench.life(life)
+
+    run(story, Bench(1, dials=Dials(disk=lambda name: faults)))
+
+
+@story(run)
+async def test_blocks_of_more_ledgers_than_are_put_at_once_are_all_in_the_index(bench: Bench) -> None:
+    async def life(store: EntryStore) -> None:
+        for entry_ids in (range(2), range(2, 40), range(1, 3)):
+            for ledger_id in range(300):
+                await bench.put_all(store, ledger_id, entry_ids)
+            await store.flush()
+        for ledger_id in range(300):
+            found = [entry_id for entry_id, _ in store.partitions[0].index.locations(LedgerId(ledger_id))]
+            assert found == list(range(40))
+
+    await bench.life(life)

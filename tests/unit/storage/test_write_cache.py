@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bookie.base.ids import EntryId, LedgerId
+from bookie.storage import run
 from bookie.storage.write_cache import ENTRY_OVERHEAD_BYTES, CacheGeneration
 
 ENTRIES = st.dictionaries(
@@ -22,16 +23,11 @@ def filled(entries: dict[tuple[int, int], bytes]) -> CacheGeneration:
 def test_batches_hold_everything_once_in_order(entries: dict[tuple[int, int], bytes], size: int) -> None:
     batches = list(filled(entries).batches(size))
 
-    flat = [
-        (run.ledger_id, entry_id, body)
-        for batch in batches
-        for run in batch
-        for entry_id, body in zip(run.entry_ids, run.bodies, strict=True)
-    ]
+    flat = [one for batch in batches for one in zip(*batch, strict=True)]
     assert flat == [(ledger, entry, body) for (ledger, entry), body in sorted(entries.items())]
     # Every batch but the last is full, and no longer than the entry that filled it.
     for batch in batches[:-1]:
-        sizes = [len(body) + ENTRY_OVERHEAD_BYTES for run in batch for body in run.bodies]
+        sizes = [len(body) + ENTRY_OVERHEAD_BYTES for body in batch.bodies]
         assert sum(sizes) >= size > sum(sizes[:-1])
 
 
@@ -50,5 +46,19 @@ def test_a_ledger_dropped_between_batches_is_not_written() -> None:
     first = next(batches)
     generation.drop(LedgerId(1))
 
-    assert first == [(0, [0], [b"x"])]
-    assert list(batches) == [[(2, [0], [b"x"])]]
+    assert first == ([0], [0], [b"x"])
+    assert list(batches) == [([2], [0], [b"x"])]
+
+
+@given(entries=ENTRIES)
+def test_spans_are_what_a_batch_has_of_each_ledger(entries: dict[tuple[int, int], bytes]) -> None:
+    batches = list(filled(entries).batches(1 << 20))
+
+    found = [span for batch in batches for span in run.spans(batch, 8)]
+
+    ledgers = sorted({ledger for ledger, _ in entries})
+    assert [span.ledger_id for span in found] == ledgers
+    for span in found:
+        mine = {entry: body for (ledger, entry), body in entries.items() if ledger == span.ledger_id}
+        assert (span.first, span.last) == (min(mine), max(mine))
+        assert span.size_bytes == sum(map(len, mine.values())) + 8 * len(mine)

@@ -2,10 +2,8 @@
 
 import pytest
 
-from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.node import ProcessEnd
 from bookie.storage.entrylog.logs import EntryLogs
-from bookie.storage.run import EntryRun
 from bookie.storage.store import EntryStore
 from storage_support import Bench, run
 from story_support import story
@@ -46,7 +44,7 @@ async def test_bytes_that_are_not_synced_are_not_told(bench: Bench) -> None:
     async def work(store: EntryStore) -> None:
         writer = store.partitions[0].writer
         writer.begin()
-        await writer.append([EntryRun(LedgerId(7), [EntryId(0)], [b"body"])])
+        await writer.append([b"body"])
         assert writer.synced == (0, 0)
         await writer.sync()
         assert writer.synced == (0, 2 * BLOCK)
