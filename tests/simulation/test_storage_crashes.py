@@ -287,7 +287,9 @@ def test_journal_write_data_may_be_switched_either_way_with_a_crash_between(seed
 
 
 def test_the_random_client_adds_to_many_ledgers_at_once() -> None:
-    assert sum(run_seed(seed, journaled=journaled).together for seed in (0, 1, 2) for journaled in (True, False)) > 100
+    """Where there is one journal: with more, each add is on its own."""
+    for journaled in (True, False):
+        assert sum(run_seed(seed, journaled=journaled).together for seed in range(3, 8)) > 100
 
 
 def test_an_acknowledgement_before_the_sync_is_found_within_a_few_seeds() -> None:
