@@ -4,17 +4,21 @@ What a command did must not depend on them, and what it could not say must not b
 """
 
 import contextlib
+import errno
 import io
 import os
+import select
 import sys
-from collections.abc import Iterator
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
 
 from bookie.base.errors import BookieError
 
 FAILED = 1
 # What shells say of a program that SIGINT (2) ended: 128 + 2.
 INTERRUPTED = 130
+# A log that nobody reads must not hold a bookie for ever.
+_STDERR_PATIENCE_MS = 1_000
 # Enough for what a command made and only its output names; not a dump.
 _TOLD_BYTES_MAX = 1024
 
@@ -31,7 +35,7 @@ class _Out(io.FileIO):
 
     def write(self, data: "bytes | memoryview | bytearray", /) -> int:  # type: ignore[override]
         try:
-            return super().write(data)
+            return _patiently(super().write, data, self.fileno())
         except OSError as error:
             _to_nowhere(self.fileno())
             if isinstance(error, BrokenPipeError):
@@ -45,8 +49,26 @@ class _Err(io.FileIO):
 
     def write(self, data: "bytes | memoryview | bytearray", /) -> int:  # type: ignore[override]
         with contextlib.suppress(OSError):
-            return super().write(data)
+            return _patiently(super().write, data, self.fileno(), patience_ms=_STDERR_PATIENCE_MS)
         return len(data)
+
+
+def _patiently(
+    write: Callable[[Any], int | None],
+    data: "bytes | memoryview | bytearray",
+    number: int,
+    *,
+    patience_ms: int | None = None,
+) -> int:
+    """Write; wait for room in a pipe that somebody who shares it has made non-blocking (Node.js and ssh do): Python has
+    no way of its own to write to such a one, and what was printed would be lost with a traceback. Raises
+    BlockingIOError when the patience is over."""
+    while (taken := write(data)) is None:
+        waiting = select.poll()
+        waiting.register(number, select.POLLOUT)
+        if not waiting.poll(patience_ms):
+            raise BlockingIOError(errno.EAGAIN, "nobody reads")
+    return taken
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """A command whose standard streams are full, closed or left says so, and its work stays done. So does Ctrl-C."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -54,6 +55,48 @@ def test_a_reader_that_went_away_ends_a_command_without_a_word() -> None:
     os.close(writer)
 
     assert (done.returncode, done.stderr) == (main.FAILED, b"")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_pipe_that_somebody_made_non_blocking_takes_everything(stream: str) -> None:
+    """Node.js and ssh do that to a pipe that they share; it was a traceback, and the rest was lost."""
+    lines = 20_000
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)  # half of what Python writes at once
+    script = f"""
+import sys
+from bookie.runtime import streams
+with streams.guarded("bookie"):
+    for number in range({lines}):
+        print("line %07d" % number, file=sys.{stream})
+"""
+    out, err = (writer, PIPE) if stream == "stdout" else (PIPE, writer)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=out, stderr=err) as running:
+        os.close(writer)
+        with open(reader, "rb") as pipe:
+            taken = pipe.read()
+        other = running.stderr if stream == "stdout" else running.stdout
+        assert other is not None
+        said = other.read()
+
+    assert (running.returncode, said) == (0, b"")
+    assert taken.splitlines() == [b"line %07d" % number for number in range(lines)]
+
+
+def test_a_non_blocking_standard_error_that_nobody_reads_holds_up_nothing_for_ever() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    script = (
+        "import sys\nfrom bookie.runtime import streams\n"
+        "with streams.guarded('bookie'):\n    print('x' * 5_000, file=sys.stderr)\n    print('done')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], stdout=PIPE, stderr=writer, timeout=30, check=False)
+    os.close(writer)
+    os.close(reader)
+
+    assert (done.returncode, done.stdout) == (0, b"done\n")
 
 
 def test_a_full_disk_under_standard_error_changes_nothing() -> None:
