@@ -390,6 +390,18 @@ _TEXT = (
     b":",
 )
 _STREAM = b"\x20" + b"".join(joined(v3.pack_request(request)) for request in _REQUESTS)
+# Reads make runs; adds that come in turn for many ledgers make mixes.
+_PLACES = [(LedgerId(one % 5), EntryId(one // 5)) for one in range(10)]
+_MANY: list[Request] = [
+    *(ReadRequest(number, 3, *place) for number, place in enumerate(_PLACES)),
+    *(
+        AddRequest(number, 3, *place, KEY, joined(Digest(DigestType.CRC32C, b"").seal(*place, -1, 7, b"payload")))
+        for number, place in enumerate(_PLACES, 10)
+    ),
+]
+_STREAM_MANY, _STREAM_MANY_2 = (
+    b"\xff" + b"".join(joined(codec.pack_request(request)) for request in _MANY) for codec in (v3, v2)
+)
 _STREAM_2 = b"\x20" + b"".join(joined(v2.pack_request(request)) for request in _V2_REQUESTS)
 
 
@@ -403,7 +415,13 @@ _ALL = [
     Target("v2 requests", _payloads(v2.pack_request, _V2_REQUESTS), request_of(v2, (2,)), (BadInput,)),
     Target("v3 answers", _payloads(v3.pack_response, _RESPONSES), response_of(v3), (BadInput,), _TAGS),
     Target("v2 answers", _payloads(v2.pack_response, _V2_RESPONSES), response_of(v2), (BadInput,)),
-    Target("scanner", [_STREAM, _STREAM_2, _STREAM + _STREAM_2[1:]], scanner, (), _TAGS),
+    Target(
+        "scanner",
+        [_STREAM, _STREAM_2, _STREAM + _STREAM_2[1:], _STREAM_MANY, _STREAM_MANY_2, _STREAM_MANY + _STREAM[1:]],
+        scanner,
+        (),
+        _TAGS,
+    ),
     Target(
         "client session 3",
         [b"\x20" + joined(joined(session.pack_response(response)) for response in _RESPONSES)],

@@ -6,6 +6,7 @@ import pytest
 
 import fuzz_targets
 from bookie.base.errors import BadInput
+from bookie.wire import messages, session
 from fuzz_engine import Finding, Fuzzer, Target, smaller
 
 INPUTS = 400
@@ -57,3 +58,12 @@ def test_an_input_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(Finding, match="ms of CPU"):
         Fuzzer(target, seed=1).run_one(b"\x01")
+
+
+def test_the_streams_that_the_scanner_begins_with_hold_all_that_a_session_gathers() -> None:
+    """What no seed of a fuzzer holds it hardly ever finds: in 18,000 inputs it met no adds of many ledgers."""
+    met = set()
+    for data in fuzz_targets.TARGETS["scanner"].corpus:
+        met |= {type(request) for request in session.ServerSession().receive(data[1:])}
+
+    assert {messages.AddRun, messages.AddMix, messages.ReadRun} <= met
