@@ -36,6 +36,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
         *("--set", "operations.lossApprovers={data-owners}", "--set", "operations.roles=true"),
         *("--set", "watch.namespaces={data,logs}"),
     ),
+    "a process that waits": ("--set", "replicas=2"),
     "an image of one's own": ("--set", "image.repository=ours", "--set-json", 'imagePullSecrets=[{"name":"key"}]'),
 }
 
@@ -67,6 +68,22 @@ def test_whatever_is_switched_each_object_is_whole_named_once_and_labelled(switc
         if "roleRef" in one:
             bound = (one["roleRef"]["kind"], one["roleRef"]["name"])
             assert bound in {(other["kind"], other["metadata"]["name"]) for other in objects}
+
+
+def test_processes_of_one_release_go_to_different_nodes_and_never_beside_another_release() -> None:
+    def deployment(switch: str) -> dict[str, Any]:
+        (found,) = [one["spec"] for one in rendered(*SWITCHES[switch]) if one["kind"] == "Deployment"]
+        return found  # type: ignore[no-any-return]
+
+    alone, two = deployment("as shipped"), deployment("a process that waits")
+
+    assert (alone["replicas"], two["replicas"]) == (1, 2)
+    assert "affinity" not in alone["template"]["spec"]
+    terms = two["template"]["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    found = {one["podAffinityTerm"]["topologyKey"]: one["podAffinityTerm"]["labelSelector"] for one in terms}
+    assert set(found) == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+    assert all(one["matchLabels"].items() <= two["selector"]["matchLabels"].items() for one in found.values())
+    assert alone["strategy"] == two["strategy"] == {"type": "Recreate"}
 
 
 def test_with_namespaces_named_there_is_a_role_in_each_and_no_cluster_role() -> None:
