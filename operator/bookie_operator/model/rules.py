@@ -444,7 +444,7 @@ METADATA = (
 _FIXED = (
     "cannot change so (number, names and kind are fixed at creation; sizes may grow; class and access mode change by"
     " name, with spec.storage.layoutChange: RollingRebuild, which moves the data of one bookie after the other): set"
-    " that, or create another BookieCluster and move the ledgers"
+    " that, or make a pool (spec.pools) with the volumes that you want, then set the replicas of the old pools to 0"
 )
 
 
