@@ -866,6 +866,9 @@ class World:
             elif kind == "StatefulSet":
                 for ordinal in range(one["spec"]["replicas"]):
                     self.kill(f"{name}-{ordinal}")
+                for revision in self.of_kind("ControllerRevision"):
+                    if revision["metadata"]["owner"] == name:
+                        del self.objects[("ControllerRevision", revision["metadata"]["name"])]
             if any(owner["uid"] == old["metadata"]["uid"] for owner in one["metadata"].get("ownerReferences") or ()):
                 del self.objects[(kind, name)]
         metadata = {"name": "ledgers", "namespace": "data", "generation": 1, "uid": self._new("cluster")}

@@ -1,0 +1,124 @@
+"""Operators of three kinds over one world, and a judge of what is stopped: for stories in which workflows meet."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import operator_world_support as worlds
+from bookie.ports.admin import State
+from bookie_operator.gateways.kube import KubeError
+from bookie_operator.model import names
+from bookie_operator.reconcile import Reconciler
+from operator_world_support import Crashed, DeathAtEveryThird, FakeBookie, World
+
+LIVES = ("one", "dies", "two")  # an operator that lives on; one that dies at every third write; two that both lead
+
+
+class Judge:
+    """Tells what was stopped although the fleet could not do without it."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.wrong = world, list[str]()
+        world.on_stop, world.on_lowered = self.stopped, self.lowered
+
+    def stopped(self, pod: str) -> None:
+        """The operator deletes a pod, or a drain evicts it."""
+        one = self._running(pod)
+        if one is None or not one.state.serves:
+            return  # nobody misses it
+        if one.state is not State.READ_ONLY or not (one.is_sealed or one.is_draining):
+            self.wrong.append(f"{pod} was stopped before it had flushed")
+        if away := self._away(but=one.bookie_id):
+            self.wrong.append(f"{pod} was stopped while {away} did not serve")
+
+    def lowered(self, pod: str) -> None:
+        """Its StatefulSet runs fewer: it left, it sleeps with all others, or it never held anything."""
+        one = self._running(pod)
+        if one is None or not one.state.serves:
+            return
+        if one.state is not State.READ_ONLY:
+            self.wrong.append(f"{pod} went with the number of its StatefulSet and took writes")
+        loud = [other.name for other in self.world.bookies.values() if other.state is State.SERVING]
+        if self.world.naming(one.bookie_id) and (loud or self.world.dataless):
+            self.wrong.append(f"{pod} fell asleep while {loud} took writes and {self.world.dataless} were empty")
+
+    def _running(self, pod: str) -> FakeBookie | None:
+        return next((one for one in self.world.bookies.values() if one.name == pod), None)
+
+    def _away(self, *, but: str) -> list[str]:
+        """Bookies that hold entries and serve none of them."""
+        serving = {one.bookie_id for one in self.world.bookies.values() if one.state.serves}
+        here = {one for one in self.world.cookies if self.world.naming(one)}
+        return sorted((here - serving - {but}) | self.world.dataless)
+
+
+class Fleet:
+    """A world and its operators. `life`: one of LIVES; `first`: of one that dies, how many writes it makes first."""
+
+    def __init__(self, world: World, life: str = "one", *, first: int = 2) -> None:
+        self.world, first = world, first if life == "dies" else 0
+        self.crash = DeathAtEveryThird(first)
+        self.deaths = 0
+        # Who did not watch needs a node's word that a pod ended, which takes minutes.
+        world.step_ms = 10_000 if first else world.step_ms
+        self.operators = [self.operator() for _ in range(2 if life == "two" else 1)]
+        self.asked = 0
+
+    def operator(self) -> Reconciler:
+        return self.world.operator(self.crash, owner="system/bookie-operator", has_watched=not self.deaths)
+
+    def run(self, passes: int) -> None:
+        asyncio.run(self._run(passes))
+
+    async def _run(self, passes: int) -> None:
+        for _ in range(passes):
+            has_ended = False
+            for number, operator in enumerate(self.operators):
+                has_ended = False
+                try:
+                    with contextlib.suppress(KubeError):  # a conflict: the other one was first
+                        await operator.reconcile(worlds.KEY)
+                        has_ended = True
+                except Crashed:
+                    self.deaths += 1
+                    self.operators[number] = self.operator()
+            self.world.settle()
+            assert not has_ended or self.uncounted() == []
+
+    def lives_on(self) -> None:
+        """Nobody dies any more, and one leads: the other one has noticed by now that it lost its lease."""
+        self.crash = DeathAtEveryThird(0)
+        self.operators = [self.operator()]
+
+    def uncounted(self) -> list[str]:
+        """Pods, claims and cookies of the fleet that the status, once a pass has ended, does not name."""
+        status = self.world.status()
+        told = {one.bookie_id for one in (*status.bookies, *status.orphans)}
+        found = dict.fromkeys(self.world.cookies)
+        for kind in ("Pod", "PersistentVolumeClaim"):
+            for one in self.world.of_kind(kind):
+                pod = one["metadata"]["name"] if kind == "Pod" else one["metadata"]["name"].partition("-")[2]
+                parsed = names.parse_pod("ledgers", pod)
+                assert parsed is not None
+                found[names.bookie_id("data", "ledgers", *parsed)] = None
+        return sorted(set(found) - told)
+
+    def ask(self, kind: str, pod: str) -> None:
+        self.asked += 1
+        self.world.now_ms += 1_000
+        self.world.ask(f"{kind.lower()}-{self.asked}", kind, target={"bookie": pod}, reason="a person wants it so")
+
+
+def shape(world: World) -> dict[str, Any]:
+    """What there is of a fleet, and what it runs."""
+    pods = {one["metadata"]["name"]: one for one in world.of_kind("Pod")}
+    images = {name: one["spec"]["containers"][0]["image"] for name, one in pods.items()}
+    claims = world.of_kind("PersistentVolumeClaim")
+    return {
+        "images": dict(sorted(images.items())),
+        "settings": {one.name: one.settings for one in sorted(world.bookies.values(), key=lambda one: one.name)},
+        "classes": dict(sorted((one["metadata"]["name"], one["spec"]["storageClassName"]) for one in claims)),
+        "sets": {one["metadata"]["name"]: one["spec"]["replicas"] for one in world.of_kind("StatefulSet")},
+        "budgets": [one["spec"] for one in world.of_kind("PodDisruptionBudget")],
+        "cookies": sorted(world.cookies),
+    }
