@@ -239,11 +239,7 @@ def with_members(
     listed no longer.
     """
     if members is None:
-        strangers = tuple(
-            BookieCase(entry.name, entry.bookie_id, "", None, (), is_desired=False, is_ours=False)
-            for entry in cluster.status.orphans
-            if not entry.pool
-        )
+        strangers = tuple(_stranger(cluster, entry.bookie_id) for entry in cluster.status.orphans if not entry.pool)
         return (*known, *strangers)
     by_id = {member.bookie_id: member for member in members}
     out = [replace(case, member=by_id.pop(case.bookie_id, None), is_listed=True) for case in known]
@@ -251,14 +247,20 @@ def with_members(
     for member in by_id.values():
         place = names.parse_bookie_id(cluster.namespace, cluster.name, member.bookie_id)
         if place is None:
-            stranger = BookieCase(member.bookie_id, member.bookie_id, "", None, (), is_desired=False, is_ours=False)
-            left.append(replace(stranger, member=member, is_listed=True))
+            left.append(replace(_stranger(cluster, member.bookie_id), member=member, is_listed=True))
         else:
             name = names.pod(cluster.name, *place)
             left.append(
                 replace(_case(cluster, name, place[0], {}, {}), is_desired=False, member=member, is_listed=True)
             )
     return tuple(left)
+
+
+def _stranger(cluster: Cluster, bookie_id: str) -> BookieCase:
+    """Return the case of another fleet's bookie. Its name is its id; where that is the name of a pod of ours (a fleet
+    whose ids were the names of its pods), it is another word, as what is stored of a bookie is found by its name."""
+    name = bookie_id if names.parse_pod(cluster.name, bookie_id) is None else f"id:{bookie_id}"
+    return BookieCase(name, bookie_id, "", None, (), is_desired=False, is_ours=False)
 
 
 def _claims_of(case: BookieCase) -> bool:

@@ -284,3 +284,31 @@ async def tell(world: World, rng: random.Random) -> None:
         assert world.uncounted() == [], world.story
         world.write(20, rng)
     await world.run(operator, passes=30)
+
+
+@pytest.mark.parametrize("comes_at", ["Spec", "Draining", "Retiring", "Forgetting"])
+def test_another_fleets_bookie_whose_id_is_the_name_of_our_pod_is_never_taken_for_ours(comes_at: str) -> None:
+    """Fleets of other operators have the names of pods as ids; what is stored of a bookie is found by its name."""
+    world, name = worlds.world(replicas=5, scaleDown={"proofInterval": "2s"}), "ledgers-zone-b-1"
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=14))
+    world.write(60, random.Random(1))
+    world.edit(replicas=4)
+    for _ in range(80):
+        entry = world.status().bookie(name)
+        state = entry.leaving.state.value if entry is not None and entry.leaving is not None else "Spec"
+        if state == comes_at:
+            break
+        asyncio.run(world.run(operator, passes=1))
+    else:
+        raise AssertionError(world.status())
+    world.cookies[name] = [0, 1]  # it is down, and no ledger names it
+
+    world.step_ms = 10_000
+    asyncio.run(world.run(operator, passes=60))
+
+    assert world.forgotten == ["data.ledgers.zone-b.1"]
+    assert name in world.cookies
+    told = {one.name: one.bookie_id for one in world.status().orphans}
+    assert told == {name: "data.ledgers.zone-b.1", f"id:{name}": name}
+    assert (world.wrong, world.lost_entries(), world.uncounted()) == ([], [], [])
