@@ -19,7 +19,7 @@ from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
 from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model.status import CHANGED_MAX, RolloutStatus, RolloutStep
 from bookie_operator.model.values import format_time, parse_duration, parse_time
-from bookie_operator.plan import doors, ephemeral, filling, gates, leaving, revisions, staggering, turns, windows
+from bookie_operator.plan import doors, ephemeral, filling, gates, leaving, pace, revisions, staggering, turns, windows
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed, Stage
@@ -30,7 +30,6 @@ from bookie_operator.resources import inputs
 PATIENCE_MS = 30_000
 # A deletion that was refused is not tried again before; the bookie takes writes meanwhile.
 REFUSED_MS = 60_000
-FIRST_BOOT = 1
 _KNOWS_TURNS = "turn"  # a capability of bookies: the turn to be stopped is a mode of its own, which ends by itself
 
 
@@ -80,7 +79,7 @@ def decide(
         if first.status.step is not None:
             return first
         why = first.why  # and meanwhile the others go on: what the named bookie waits for may be one of them
-    older = _behind(seen, fleet)
+    older = pace.behind(seen, fleet)
     older += [one for one in fleet if one.case.name in to_start and one not in older and one.case.pod is not None]
     rest = _decide(seen, fleet, older, step, is_named=False, unsettled=unsettled)
     return replace(rest, restart_waits_for=why if named else "")
@@ -116,7 +115,7 @@ def _decide(
         return _told(seen, fleet, step, _why_step(seen, fleet, step))
     # Who takes no writes is missed least.
     candidate = min(ready, key=lambda one: one.stage is not Stage.READ_ONLY)
-    if closed := (*held, *closed_gates(seen, fleet, candidate), *_canary(seen, fleet, candidate)):
+    if closed := (*held, *closed_gates(seen, fleet, candidate), *pace.canary(seen, fleet, candidate)):
         return _told(seen, fleet, None, "; ".join(closed), candidate)
     if not is_named and (window := windows.of(seen)).closed:
         told = _told(seen, fleet, None, window.closed, candidate)
@@ -142,7 +141,7 @@ def closed_gates(
         (why for one in peers if (why := _missed(seen, one))),
         (why for one in peers if (why := filling.lacks(one))),
         _brake(seen),
-        _soak(seen, peers),
+        pace.soak(seen, peers),
     )
     return tuple(why for check in checks for why in check)
 
@@ -183,10 +182,6 @@ def unproven(one: Assessed, *, may_be_read_only: bool = False) -> str:
     if not is_registered or not (may_be_read_only or (case.member is not None and case.member.is_writable)):
         return f"{case.name} is not registered as writable in the metadata store"
     return ""
-
-
-def _behind(seen: Observation, fleet: tuple[Assessed, ...]) -> list[Assessed]:
-    return [one for one in revisions.older(seen, fleet) if revisions.changes(seen, one)]
 
 
 def _held(seen: Observation, unsettled: str, *, is_named: bool) -> Iterator[str]:
@@ -259,35 +254,6 @@ def _brake(seen: Observation) -> Iterator[str]:
     limit = seen.cluster.spec.repair.max_per_day
     if recent and recent >= limit:
         yield f"there were {recent} regenerations in 24 h, and spec.repair.maxPerDay is {limit}"
-
-
-def _soak(seen: Observation, peers: list[Assessed]) -> Iterator[str]:
-    seconds = seen.cluster.spec.rollout.soak_seconds
-    for one in peers:
-        since_ms = one.case.pod.ready_since_ms if one.case.pod is not None else None
-        if since_ms is not None and seen.now_ms < since_ms + seconds * 1_000:
-            since = format_time(since_ms)
-            yield f"{one.case.name} has been ready since {since}, and spec.rollout.soakSeconds is {seconds}"
-
-
-def _canary(seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed) -> Iterator[str]:
-    """Yield why nobody comes after the first `count` bookies yet (spec/operator.md#Q15). A candidate that takes nothing
-    new, which a person wants stopped, is not concerned."""
-    wanted, older = seen.cluster.spec.rollout.canary, _behind(seen, fleet)
-    if not wanted.count or candidate not in older:
-        return
-    updated = [one for one in fleet if one.case.is_desired and one.case.pod is not None and one not in older]
-    # One that began its first life with it is new for another reason, and holds next to nothing: it shows nothing.
-    updated = [one for one in updated if one.case.report is None or one.case.report.boot_epoch > FIRST_BOOT]
-    since_ms = sorted(one.case.pod.ready_since_ms or seen.now_ms for one in updated if one.case.pod is not None)
-    if len(since_ms) < wanted.count:
-        return
-    end_ms = since_ms[wanted.count - 1] + wanted.soak_seconds * 1_000
-    if seen.now_ms < end_ms:
-        yield (
-            f"spec.rollout.canary: {wanted.count} of {len(older) + len(updated)} bookies run what the spec says first,"
-            f" alone until {format_time(end_ms)}"
-        )
 
 
 def _is_gone(one: Assessed) -> bool:
@@ -472,7 +438,7 @@ def _begin(
 def _why_step(seen: Observation, fleet: tuple[Assessed, ...], step: RolloutStep | None) -> str:
     for one in fleet:
         if step is not None and one.case.name == step.bookie:
-            return unproven(one) or "; ".join(_soak(seen, [one]))
+            return unproven(one) or "; ".join(pace.soak(seen, [one]))
     return ""
 
 
@@ -485,7 +451,7 @@ def _told(
     action: StopBookie | ResumeBookie | None = None,
 ) -> Rollout:
     desired = [one for one in fleet if one.case.is_desired and not revisions.leaves(one)]
-    older = _behind(seen, fleet)  # what is told is about revisions, also while an operation asks for another bookie
+    older = pace.behind(seen, fleet)  # what is told is about revisions, also while an operation asks for another bookie
     behind = {one.case.name for one in older}
     is_manual = seen.cluster.spec.rollout.strategy == "Manual"
     turns = [one.case.name for one in older if not is_manual]

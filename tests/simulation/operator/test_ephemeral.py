@@ -175,6 +175,46 @@ def test_no_budget_ever_lets_a_pod_with_data_be_evicted(fleet: World) -> None:
     check(fleet)
 
 
+def changed(world: World, had: "dict[str, str]") -> "set[str]":
+    now = uids(world)
+    return {name for name in FLEET if now.get(name, had[name]) != had[name]}
+
+
+@pytest.mark.parametrize("pace", [{"canary": {"count": 1, "soakSeconds": 3600}}, {"soakSeconds": 3600}])
+def test_an_edit_goes_from_bookie_to_bookie_as_slowly_as_a_roll_out_would(
+    fleet: World, pace: "dict[str, object]"
+) -> None:
+    had, operator = uids(fleet), fleet.operator()
+    fleet.now_ms += 3_600_000
+    fleet.edit(image="bookie:2", rollout={"strategy": "Automatic"} | pace)
+    run(fleet, operator, passes=120)
+    assert changed(fleet, had) == {FIRST}, fleet.status()
+    assert fleet.is_quiet()
+    told = fleet.status().rebuild
+    assert told is not None
+    assert "oakSeconds is 3600" in str(told.waiting_for) or "spec.rollout.canary" in str(told.waiting_for)
+
+    fleet.now_ms += 3_600_000
+    run(fleet, operator, passes=60)
+    assert len(changed(fleet, had)) > 1
+    check(fleet)
+
+
+def test_a_drained_node_waits_for_no_window_and_an_edit_does(fleet: World) -> None:
+    """spec/operator.md#H1, H2: it is eight in the morning."""
+    had, operator = uids(fleet), fleet.operator()
+    closed = {"windows": [{"schedule": "0 2 * * *", "duration": "4h"}]}
+    fleet.edit(image="bookie:2", rollout={"strategy": "Automatic", "soakSeconds": 2} | closed)
+    run(fleet, operator, passes=60)
+    assert changed(fleet, had) == set()
+
+    fleet.add_node("other")
+    fleet.places = dict.fromkeys(FLEET, "other")
+    fleet.cordon("node")
+    until_quiet(fleet, operator, done={*FLEET}, had=had)
+    assert {one["spec"]["nodeName"] for one in fleet.of_kind("Pod")} == {"other"}
+
+
 QUICK = ("ledgers-quick-0", "ledgers-quick-1")
 
 

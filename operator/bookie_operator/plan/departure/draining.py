@@ -4,7 +4,7 @@
 from bookie.ports.admin import DrainStatus, OpenLedgers, References
 from bookie_operator.model.status import Departure, LeavingStatus
 from bookie_operator.model.values import format_time, parse_quantity, parse_time
-from bookie_operator.plan import doors, replacing, room, windows
+from bookie_operator.plan import doors, ephemeral, pace, replacing, room, windows
 from bookie_operator.plan.actions import (
     CancelDrain,
     StartDrain,
@@ -24,11 +24,21 @@ def begin(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored:
         return Next(state.waits(stored, told))
     if why := "; ".join((*hindrances.of(seen, fleet, one), *hindrances.to_begin(seen, fleet, one))):
         return Next(state.waits(stored, why))
-    # What a person asked for by name waits for no window (spec/operator.md#H4).
-    if one.case.name not in replacing.named(seen) and (why := windows.of(seen).closed):
+    # What a person asked for by name waits for no window, and neither does a drained node (spec/operator.md#H2).
+    is_at_once = one.case.name in replacing.named(seen) or (one.case.is_ephemeral and ephemeral.drained(one.case))
+    if not is_at_once and (why := windows.of(seen).closed or _too_soon(seen, fleet, one)):
         return Next(state.waits(stored, why))
     # CRASH: the state is stored before the bookie hears of it, so that whoever cancels knows that it may be read-only.
     return Next(state.now(seen, Departure.DRAINING), steps=(_start(seen, one),))
+
+
+def _too_soon(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> str:
+    """Return why an edit must not reach this bookie yet, which is drained because a stop would lose what it has: the
+    pace is that of a roll-out (spec/operator.md#X10)."""
+    if not (one.case.is_ephemeral and one.case.is_rebuilt):
+        return ""
+    peers = [other for other in fleet if other.case.name != one.case.name]
+    return "; ".join((*pace.soak(seen, peers), *pace.canary(seen, fleet, one)))
 
 
 def go_on(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored: LeavingStatus) -> Next:
