@@ -23,6 +23,12 @@ def to_begin_anew(seen: Observation) -> tuple[str, ...]:
     return tuple(case.name for case in seen.bookies if case.is_ephemeral and _is_to_begin_anew(seen, case))
 
 
+def of_drained_nodes(seen: Observation) -> tuple[str, ...]:
+    """Return those of `to_begin_anew` that have to leave their nodes."""
+    waiting = to_begin_anew(seen)
+    return tuple(case.name for case in seen.bookies if case.name in waiting and drained(case))
+
+
 def holds_data(one: Assessed) -> str:
     """Return why the pod of this bookie must not end; "" when nothing goes with it. Of a bookie that has lived it may,
     unless we know that what we recorded was in another pod (spec/operator.md#X9)."""

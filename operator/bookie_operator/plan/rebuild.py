@@ -84,7 +84,8 @@ def marked(
 ) -> tuple[BookieCase, ...]:
     """Return `cases` in which the one bookie whose turn it is to be rebuilt is to leave. Who began goes on; nobody
     begins while another bookie is to leave for good (spec/operator.md#X7). `named`: whom people asked to replace,
-    oldest first. `anew`: whose volumes go with pods that are to end (plan/ephemeral.py)."""
+    oldest first, then who leaves a drained node. `anew`: whose volumes go with pods that are to end
+    (plan/ephemeral.py)."""
     to_rebuild = [case for case in cases if _is_named(case, (*named, *anew)) or is_to_be_rebuilt(cluster.spec, case)]
     begun = [case for case in to_rebuild if _has_begun(cluster, case)]
     is_busy = any(case.is_leaving or _has_begun(cluster, case) for case in cases)

@@ -215,6 +215,25 @@ def test_a_drained_node_waits_for_no_window_and_an_edit_does(fleet: World) -> No
     assert {one["spec"]["nodeName"] for one in fleet.of_kind("Pod")} == {"other"}
 
 
+def test_a_drained_node_does_not_wait_for_an_edit_that_waits(fleet: World) -> None:
+    last, operator = FLEET[-1], fleet.operator()
+    fleet.add_node("other")
+    fleet.places = {last: "other"}
+    fleet.kill(last)
+    run(fleet, operator, passes=40)
+    assert fleet.is_quiet(), fleet.status()
+    had = uids(fleet)
+    closed = {"windows": [{"schedule": "0 2 * * *", "duration": "4h"}]}
+    fleet.edit(image="bookie:2", rollout={"strategy": "Automatic", "soakSeconds": 2} | closed)
+    run(fleet, operator, passes=5)
+
+    fleet.places = {}
+    fleet.cordon("other")
+    until_quiet(fleet, operator, done={last}, had=had)
+
+    assert changed(fleet, had) == {last}
+
+
 QUICK = ("ledgers-quick-0", "ledgers-quick-1")
 
 
