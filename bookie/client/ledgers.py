@@ -6,7 +6,7 @@ such ledger" for a store that could not be read. Rules: spec/metadata.md#M7, M8,
 """
 
 import contextlib
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 
 from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, LedgerId
@@ -31,7 +31,7 @@ _PUT_ATTEMPTS = 5
 _HOB_KEPT = 3
 
 
-async def in_batches(ledger_ids: AsyncIterable[LedgerId], size: int) -> AsyncIterator[list[LedgerId]]:
+async def in_batches(ledger_ids: AsyncIterable[LedgerId], size: int) -> AsyncGenerator[list[LedgerId], None]:
     """Yield the ids in their order, `size` at a time, the last ones with fewer; no empty batch.
 
     A metadata store answers thousands of reads a second, but only to a client that overlaps them: so whoever looks at
@@ -163,22 +163,39 @@ class LedgerStore:
 
         A branch that vanished is empty. Any other failure raises: taken for "no ledgers", it would let bookies delete.
         """
-        try:
-            names = await self.store.children(self.root)
-        except errors.NodeMissing:
-            raise errors.MetadataError(
-                f"{self.root} does not exist in the metadata store: is the metadata service URI right?"
-            ) from None
+        names = await self._root_names()
         if self.kind is LayoutKind.FLAT:
-            for name in names:
-                if name.startswith("L") and name[1:].isdigit():
-                    yield LedgerId(int(name[1:]))
+            for number in sorted(int(name[1:]) for name in names if name.startswith("L") and name[1:].isdigit()):
+                yield LedgerId(number)
             return
         # Two-digit branches hold the smaller ids, so they come first.
         for name in sorted(names, key=lambda name: (len(name), name)):
             if depth := paths.tree_depth(self.kind, name):
                 async for ledger_id in self._walk(f"{self.root}/{name}", depth - 1):
                     yield ledger_id
+
+    async def iterate_down(self) -> AsyncGenerator[LedgerId, None]:
+        """Yield all ledger ids, descending, as `iterate` does ascending; none that stands where no client looks for its
+        record (`path`). A caller that leaves early must close it (`contextlib.aclosing`)."""
+        for branches in await self._trees_down():
+            async for ledger_id, path in self._walk_down(branches):
+                if path == self.path(ledger_id):
+                    yield ledger_id
+
+    async def bound(self) -> int:
+        """Return one more than the greatest id of a ledger in any tree of this layout; 0 when there is no ledger.
+
+        A ledger that was made before this call, and is not deleted meanwhile, is below the bound: each listing on the
+        way down names the branch that holds it, and a branch is left only when nothing is in it. Raises MetadataError
+        when a listing breaks off: then there is no bound.
+        """
+        greatest = -1
+        for branches in await self._trees_down():
+            async with contextlib.aclosing(self._walk_down(branches)) as found:
+                async for ledger_id, _ in found:
+                    greatest = max(greatest, ledger_id)
+                    break
+        return greatest + 1
 
     async def next_id(self) -> LedgerId:
         """Return a ledger id that nobody was given before. A lost answer wastes one. Rule: ZkLedgerIdGenerator."""
@@ -196,6 +213,39 @@ class LedgerStore:
         if found is None:
             raise errors.LedgerMissing(f"ledger {ledger_id} does not exist")
         return found
+
+    async def _root_names(self) -> list[str]:
+        try:
+            return await self.store.children(self.root)
+        except errors.NodeMissing:
+            raise errors.MetadataError(
+                f"{self.root} does not exist in the metadata store: is the metadata service URI right?"
+            ) from None
+
+    async def _trees_down(self) -> list[list[tuple[str, int]]]:
+        """Return the trees that hold ledgers, that of the greater ids first; of each its branches, descending, with
+        their levels of directories."""
+        names = await self._root_names()
+        if self.kind is LayoutKind.FLAT:
+            ids = sorted((int(name[1:]) for name in names if name.startswith("L") and name[1:].isdigit()), reverse=True)
+            return [[(self.path(LedgerId(ledger_id)), 0) for ledger_id in ids]]
+        trees: dict[int, list[tuple[str, int]]] = {}
+        for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
+            if depth := paths.tree_depth(self.kind, name):
+                trees.setdefault(depth, []).append((f"{self.root}/{name}", depth))
+        return list(trees.values())
+
+    async def _walk_down(self, branches: Sequence[tuple[str, int]]) -> AsyncGenerator[tuple[LedgerId, str], None]:
+        """Yield the ledgers below `branches`, descending, with their paths."""
+        for path, levels in branches:
+            if levels == 0:
+                yield paths.parse_ledger_path(self.root, path), path
+                continue
+            names = sorted(await find_children(self.store, path), reverse=True)
+            if levels == 1:
+                names = [name for name in names if name.startswith("L") and name[1:].isdigit()]
+            async for found in self._walk_down([(f"{path}/{name}", levels - 1) for name in names]):
+                yield found
 
     async def _walk(self, path: str, levels: int) -> AsyncIterator[LedgerId]:
         for name in await find_children(self.store, path):

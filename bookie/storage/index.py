@@ -5,6 +5,7 @@
     'G' log ledger     -> what that log holds of that ledger: bytes, first and last entry     for collection
     'M' name           -> marks, highest log id, shape             few; the mark is written last
     'Q' ledger         -> why the ledger is quarantined            text; its row says limbo and state lost besides
+    'X' ledger         -> epoch of the doubt that it left early    few; gone when that doubt is over (`doubt`)
 
 Numbers in keys are big-endian and never negative, so byte order is numeric order. A row of one ledger that is not laid
 out so is told to `on_malformed` and has nothing to say; one that names no ledger is passed over.
@@ -18,7 +19,8 @@ from typing import Generic, NamedTuple, TypeVar
 from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
 from bookie.ports.ordered_store import DeleteRow, OrderedStore, PutRow
-from bookie.storage import block
+from bookie.storage import block, doubt
+from bookie.storage.doubt import Doubt
 from bookie.storage.location import Location
 from bookie.storage.pause import pause
 
@@ -32,6 +34,7 @@ FIRST_LEDGER = LedgerId(0)
 # Rows looked at before others get their turn: about 1 ms.
 SLICE_COUNT = 512
 BLOCKS_SLICE_COUNT = SLICE_COUNT // block.COUNT
+_DOUBT = "doubt"
 
 Pairs = Sequence[tuple[bytes, bytes]]
 T = TypeVar("T")
@@ -58,6 +61,10 @@ def _ledger_ids(pairs: "Pairs") -> list[LedgerId]:
     """Return the ledger ids of rows whose keys name a ledger and nothing else."""
     found = [LedgerId(_LEDGER_KEY.unpack(key)[1]) for key, _ in pairs if len(key) == _LEDGER_KEY.size]
     return [ledger_id for ledger_id in found if ledger_id >= 0]
+
+
+def _meta_key(name: str) -> bytes:
+    return b"M" + name.encode()
 
 
 def quarantine_key(ledger_id: LedgerId) -> bytes:
@@ -273,6 +280,29 @@ class Index:
         if not keep_row:
             self.store.write([DeleteRow(ledger_key(ledger_id)), DeleteRow(quarantine_key(ledger_id))])
 
+    # ---- doubt ------------------------------------------------------------------------------------------------------
+
+    @property
+    def doubt(self) -> Doubt:
+        """Return the doubt that the index holds. Raises CorruptFile."""
+        return doubt.unpack(self.get_meta(_DOUBT))
+
+    def put_doubt(self, found: Doubt, beside: tuple[str, bytes]) -> None:
+        """Replace the doubt, and `beside` (a name and its value) in one step. A doubt that begins, and one that is
+        over, has no ledger that was examined before its turn."""
+        if found.rest in (0, found.bound):
+            self.store.delete_range(_LEDGER_KEY.pack(b"X", 0), b"Y")
+        name, value = beside
+        self.store.write([PutRow(_meta_key(_DOUBT), found.pack()), PutRow(_meta_key(name), value)])
+
+    def put_examined(self, ledger_ids: Sequence[LedgerId], epoch: int) -> None:
+        """Note ledgers that are examined before their turn."""
+        self.put_many([(_LEDGER_KEY.pack(b"X", ledger_id), doubt.pack_row(epoch)) for ledger_id in ledger_ids])
+
+    def is_examined(self, ledger_id: LedgerId, epoch: int) -> bool:
+        """Return True when the ledger was examined before its turn, in this epoch."""
+        return doubt.is_row_of(self.store.get(_LEDGER_KEY.pack(b"X", ledger_id)), epoch)
+
     # ---- use of logs ----------------------------------------------------------------------------------------------
 
     def use_pairs(self, use: LogUse) -> list[tuple[bytes, bytes]]:
@@ -304,10 +334,10 @@ class Index:
     # ---- the few ----------------------------------------------------------------------------------------------------
 
     def get_meta(self, name: str) -> bytes | None:
-        return self.store.get(b"M" + name.encode())
+        return self.store.get(_meta_key(name))
 
     def put_meta(self, name: str, value: bytes) -> None:
-        self.store.write([PutRow(b"M" + name.encode(), value)])
+        self.store.write([PutRow(_meta_key(name), value)])
 
     def put_many(self, pairs: Pairs) -> None:
         if pairs:

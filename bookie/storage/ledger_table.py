@@ -14,10 +14,13 @@ from bookie.base.ids import LedgerId
 from bookie.ports.ordered_store import DeleteRow
 from bookie.storage import index as index_module
 from bookie.storage import ledgers
+from bookie.storage.doubt import Doubt
 from bookie.storage.index import Index
-from bookie.storage.ledgers import LIMBO, STATE_LOST, UNKNOWN_LAST, Ledger
+from bookie.storage.ledgers import DOUBT, LIMBO, STATE_LOST, UNKNOWN_LAST, Ledger
 
 log = logging.getLogger(__name__)
+
+_TOUCHED_MAX = 1_024  # ledgers to be examined next; who asks for more waits for their turn
 
 
 class LedgerTable:
@@ -33,6 +36,10 @@ class LedgerTable:
         self.deleting: dict[LedgerId, None] = {}
         self.quarantined: dict[LedgerId, str] = {}  # and why
         self._released: dict[LedgerId, None] = {}  # the index says still that they are quarantined
+        self.doubt = Doubt()
+        self.touched: dict[LedgerId, None] = {}  # somebody asked for them while they were in doubt
+        self._doubted: dict[LedgerId, Ledger] = {}  # in memory, with the flag
+        self._settling: dict[LedgerId, None] = {}  # the index says that they are examined, not durably yet
         self._index = index
         self._cached_max = cached_max
 
@@ -52,6 +59,8 @@ class LedgerTable:
         if ledger_id in self.quarantined:
             ledger.flags |= LIMBO | STATE_LOST
         self.known[ledger_id] = ledger
+        if self.doubt.rest:
+            self._mark_doubted(ledger)
         return ledger
 
     def is_here(self, ledger_id: LedgerId) -> bool:
@@ -67,6 +76,8 @@ class LedgerTable:
     def create(self, ledger_id: LedgerId, master_key: bytes) -> Ledger:
         """Create a ledger that `find` did not find."""
         ledger = self.known[ledger_id] = self.dirty[ledger_id] = Ledger(ledger_id, master_key)
+        if self.doubt.rest:
+            self._mark_doubted(ledger)
         return ledger
 
     def changed(self, ledger: Ledger) -> None:
@@ -77,6 +88,7 @@ class LedgerTable:
         self.quarantined.pop(ledger_id, None)
         self._released.pop(ledger_id, None)
         self.known.pop(ledger_id, None)
+        self._doubted.pop(ledger_id, None)
         self.dirty.pop(ledger_id, None)
         self.flushing.pop(ledger_id, None)
         self.deleted[ledger_id] = None
@@ -133,6 +145,50 @@ class LedgerTable:
         if reason is not None:
             raise errors.UnknownLedgerState(f"ledger {ledger_id} is quarantined here: {reason}")
 
+    # ---- ledgers that nobody has examined yet -----------------------------------------------------------------------
+
+    def is_doubted(self, ledger_id: LedgerId) -> bool:
+        """Return True when the ledger, known here or not, is in the doubt of this index and not examined yet."""
+        doubt = self.doubt
+        return doubt.is_left(ledger_id) and (
+            ledger_id in self._settling or not self._index.is_examined(ledger_id, doubt.epoch)
+        )
+
+    def touch(self, ledger_id: LedgerId) -> None:
+        """Have a ledger that is in doubt examined before its turn: somebody got no answer because of it."""
+        if self.doubt.rest and len(self.touched) < _TOUCHED_MAX and self.is_doubted(ledger_id):
+            self.touched[ledger_id] = None
+
+    def begin_doubt(self, doubt: Doubt) -> None:
+        """Doubt every ledger below the bound from now on; what an earlier doubt had examined counts no more."""
+        self.doubt = doubt
+        self.touched.clear()
+        self._settling.clear()
+        for ledger in self.known.values():
+            if doubt.is_left(ledger.ledger_id):
+                ledger.flags |= DOUBT
+                self._doubted[ledger.ledger_id] = ledger
+
+    def settle(self, ledger_ids: Iterable[LedgerId]) -> None:
+        """Note that `ledger_ids` are about to leave doubt before their turn; `examined` says when that is durable."""
+        self._settling.update(dict.fromkeys(ledger_ids))
+
+    def examined(self, doubt: Doubt, ledger_ids: Iterable[LedgerId]) -> None:
+        """End the doubt about `ledger_ids`, and about all that `doubt` does not leave: that is durable now."""
+        self.doubt = doubt
+        passed = [ledger_id for ledger_id in self._doubted if not doubt.is_left(ledger_id)]
+        for ledger_id in (*passed, *ledger_ids):
+            self.touched.pop(ledger_id, None)
+            self._settling.pop(ledger_id, None)
+            ledger = self._doubted.pop(ledger_id, None)
+            if ledger is not None:
+                ledger.flags &= ~DOUBT
+
+    def _mark_doubted(self, ledger: Ledger) -> None:
+        if self.is_doubted(ledger.ledger_id):
+            ledger.flags |= DOUBT
+            self._doubted[ledger.ledger_id] = ledger
+
     # ---- for the checkpoint -----------------------------------------------------------------------------------------
 
     def rotate(self) -> None:
@@ -183,3 +239,4 @@ class LedgerTable:
         )
         for ledger_id in list(itertools.islice(idle, excess)):
             del self.known[ledger_id]
+            self._doubted.pop(ledger_id, None)

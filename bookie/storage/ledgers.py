@@ -24,6 +24,8 @@ VERSION = 1
 _ROW = struct.Struct(">BBQqHH")
 _LAC = struct.Struct(">qq")
 FENCED, STATE_LOST, LIMBO = 1, 2, 4
+_STORED = FENCED | STATE_LOST | LIMBO
+DOUBT = 8  # in memory alone, from the doubt of the index (`ledger_table`): not examined yet
 EXPLICIT_LAC_MIN_SIZE = _LAC.size
 FIELD_BYTES_MAX = 0xFFFF  # what the sizes in a row can say
 assert max(limits.MASTER_KEY_BYTES_MAX, limits.EXPLICIT_LAC_BYTES_MAX) <= FIELD_BYTES_MAX
@@ -82,7 +84,7 @@ class Ledger:
         """Return why a normal add is refused, None when it is not. Rule: spec/bp46.md#R4."""
         if self.flags & FENCED:
             return errors.LedgerFenced(f"ledger {self.ledger_id} is fenced: somebody recovers or recovered it")
-        if self.flags & (STATE_LOST | LIMBO):
+        if self.flags & (STATE_LOST | LIMBO | DOUBT):
             return errors.UnknownLedgerState(f"this bookie may have lost what it knew of ledger {self.ledger_id}")
         return None
 
@@ -102,7 +104,7 @@ class Ledger:
         assert len(self.master_key) <= FIELD_BYTES_MAX
         assert len(explicit) <= FIELD_BYTES_MAX
         return (
-            _ROW.pack(VERSION, self.flags, self.limbo_epoch, self.lac, len(self.master_key), len(explicit))
+            _ROW.pack(VERSION, self.flags & _STORED, self.limbo_epoch, self.lac, len(self.master_key), len(explicit))
             + self.master_key
             + explicit
         )
@@ -115,7 +117,7 @@ def unpack_row(ledger_id: LedgerId, row: bytes) -> Ledger:
     version, flags, limbo_epoch, lac, key_size, explicit_size = _ROW.unpack_from(row)
     is_whole = len(row) == _ROW.size + key_size + explicit_size
     has_lac = explicit_size == 0 or explicit_size >= EXPLICIT_LAC_MIN_SIZE
-    if version != VERSION or not is_whole or not has_lac or flags & ~(FENCED | STATE_LOST | LIMBO):
+    if version != VERSION or not is_whole or not has_lac or flags & ~_STORED:
         raise errors.CorruptFile(f"index: the row of ledger {ledger_id} (version {version}) is not one of ours")
     ledger = Ledger(ledger_id, row[_ROW.size : _ROW.size + key_size])
     ledger.flags = flags

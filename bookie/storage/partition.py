@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.storage import versions
+from bookie.storage.doubt import Doubt
 from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
 from bookie.storage.entrylog.writer import LogWriter
 from bookie.storage.index import Index, LogUse, Placed
@@ -28,6 +29,8 @@ _NUMBER = struct.Struct(">I")
 _MARKS, _SHAPE_NAME, _NEXT_LOG, _FORMAT = "marks", "shape", "next-log", "format"
 # Of the index's rows (`index`, `block`); facts of ledgers have a version of their own in each row.
 FORMAT_VERSION = 2  # 1 had a row for each entry
+# Of an index that is in doubt: a program that knows no doubt would say "no" where this one says "unknown".
+FORMAT_IN_DOUBT = FORMAT_VERSION + 0x100
 
 
 class Partition:
@@ -159,6 +162,11 @@ class Partition:
         """Put this checkpoint's marks into the index: the last write before its flush."""
         self.index.put_meta(_MARKS, b"".join(_MARK.pack(*mark) for mark in self.flushing_marks))
 
+    def save_doubt(self, doubt: Doubt) -> None:
+        """Put the doubt into the index, with the format that a program must know while it stands."""
+        version = FORMAT_VERSION if doubt.is_over else FORMAT_IN_DOUBT
+        self.index.put_doubt(doubt, (_FORMAT, _NUMBER.pack(version)))
+
     def save_next_log(self) -> None:
         """Put the id above the newest log into the index, before any location in that log."""
         if self.durable_next_log != self.writer.next_id:
@@ -211,7 +219,7 @@ def check_format(index: Index, what: str) -> None:
     """Refuse an index whose rows are not of our format. Raises RefusedToStart, naming `what`."""
     if index.get_meta(_SHAPE_NAME) is not None:
         version = _stored_number(index, _FORMAT, 1)  # the first one did not say
-        if version != FORMAT_VERSION:
+        if version not in (FORMAT_VERSION, FORMAT_IN_DOUBT):
             raise versions.refusal(what, version, FORMAT_VERSION)
 
 

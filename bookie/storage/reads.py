@@ -15,7 +15,7 @@ from bookie.base.ids import LAST_ENTRY, EntryId, IdRange, LedgerId
 from bookie.base.units import MIB
 from bookie.ports.disk import Buffer
 from bookie.storage.entrylog.logs import EntryPlace
-from bookie.storage.ledgers import LIMBO, Ledger
+from bookie.storage.ledgers import DOUBT, LIMBO, Ledger
 from bookie.storage.location import Location
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
@@ -212,28 +212,33 @@ class EntryReads:
         if ledger is not None:
             return ledger
         if self.is_in_doubt(ledger_id):
+            partition.table.touch(ledger_id)
             raise errors.UnknownLedgerState(f"this bookie cannot say yet whether it had ledger {ledger_id}")
         raise errors.NoSuchLedger(f"ledger {ledger_id} is not here")
 
     def is_in_doubt(self, ledger_id: LedgerId) -> bool:
         """Return True while a "no" may be untrue: nothing is proven yet, the disk that holds the answer has failed, or
-        part of the ledger may be lost. Each path that answers "no", "nothing new" or "that is all" must ask this after
-        its look."""
+        part of the ledger may be lost, or was not examined since a loss. Each path that answers "no", "nothing new" or
+        "that is all" must ask this after its look."""
         partition = self._partitions[ledger_id % self._count]
         if self.is_doubtful or partition.failure is not None:
             return True
         ledger = partition.table.find(ledger_id) if ledger_id >= 0 else None
-        return ledger is not None and bool(ledger.flags & LIMBO)
+        if ledger is None:
+            return partition.table.is_doubted(ledger_id)
+        return bool(ledger.flags & (LIMBO | DOUBT))
 
     def check_complete(self, ledger_id: LedgerId) -> None:
         """Raise UnknownLedgerState while part of the ledger is in doubt."""
         if self.is_in_doubt(ledger_id):
+            self._partitions[ledger_id % self._count].table.touch(ledger_id)
             raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
 
     def _missing(self, ledger_id: LedgerId, entry_id: EntryId) -> BookieError:
         """Return the error for an entry that is not here:
         a proof of absence only when nothing can be lost (BP-46, "responses")."""
         if self.is_in_doubt(ledger_id):
+            self._partitions[ledger_id % self._count].table.touch(ledger_id)
             return errors.UnknownLedgerState(f"entry {entry_id} of ledger {ledger_id} is not here, or was lost")
         return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger_id} is not here")
 

@@ -129,6 +129,7 @@ async def _open_partition(
         writer = LogWriter(logs, next_id=next_id, log_bytes_max=options.entry_log_bytes_max)
         table = LedgerTable(index, cached_max=options.ledgers_cached_max)
         table.load_quarantined()
+        table.doubt = index.doubt
         cache = ReadCache(options.read_cache_bytes_max)
         window_bytes_max = min(options.read_ahead_bytes_max, options.read_cache_bytes_max // 4)
         ahead = DiskReadAhead(index, logs, cache, stats, window_bytes_max=window_bytes_max)

@@ -14,16 +14,17 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, IdRange, LedgerId
 from bookie.ports import World
 from bookie.ports.disk import Buffer, Lock, Usage
-from bookie.storage import dirs, heads, ledgers, limits
-from bookie.storage.checkpoint import INDEX_BATCH_COUNT, Checkpointer, put_in_batches
+from bookie.storage import dirs, heads, ledgers, limits, protection
+from bookie.storage.checkpoint import Checkpointer
+from bookie.storage.doubt import Doubt
 from bookie.storage.health import StorageHealth
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
-from bookie.storage.ledgers import FENCED, LIMBO, STATE_LOST, UNKNOWN_LAST, LacWatcher, Ledger, LedgerFacts
+from bookie.storage.ledgers import DOUBT, FENCED, UNKNOWN_LAST, LacWatcher, Ledger, LedgerFacts
 from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
-from bookie.storage.pause import pause
+from bookie.storage.protection import Mark
 from bookie.storage.reads import EntryReads, TakeRanges
 from bookie.storage.stats import StorageStats
 
@@ -224,6 +225,8 @@ class EntryStore:
         self._health.check_sealed()
         ledger = partition.table.find(ledger_id)
         partition.table.check_judgeable(ledger_id)
+        if not is_recovery:
+            self._check_examined(partition, ledger_id, ledger)
         if ledger is not None and not ledger.allows(master_key):
             raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
         if ledger is not None and not is_recovery:
@@ -231,6 +234,17 @@ class EntryStore:
             if refusal is not None:
                 raise refusal
         return self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
+
+    def _check_examined(self, partition: Partition, ledger_id: LedgerId, ledger: Ledger | None) -> None:
+        """Raise UnknownLedgerState while the ledger is in doubt: a writer may do nothing to it, nor give it a key (a
+        recovery may; a fence goes before that and is told to the writer as such)."""
+        if ledger is None:
+            is_doubted = partition.table.is_doubted(ledger_id)
+        else:
+            is_doubted = ledger.flags & (DOUBT | FENCED) == DOUBT
+        if is_doubted:
+            partition.table.touch(ledger_id)
+            raise errors.UnknownLedgerState(f"this bookie has not examined yet whether it lost anything of {ledger_id}")
 
     def _relieve(self, partition: Partition) -> None:
         """Relieve a filling write cache: ask for a checkpoint;
@@ -257,6 +271,7 @@ class EntryStore:
         partition = self._partition(ledger_id)
         before = partition.table.find(ledger_id)
         partition.table.check_judgeable(ledger_id)
+        partition.table.touch(ledger_id)
         has_key = before is not None and bool(before.master_key)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
         if ledger.flags & FENCED and has_key:
@@ -275,8 +290,9 @@ class EntryStore:
         limits.check_explicit_lac(ledger_id, len(body))
         self._health.check_accepting()
         partition = self._partition(ledger_id)
-        partition.table.find(ledger_id)
+        found = partition.table.find(ledger_id)
         partition.table.check_judgeable(ledger_id)
+        self._check_examined(partition, ledger_id, found)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
         before = ledger.lac
         ledger.take_lac(body)
@@ -401,7 +417,7 @@ class EntryStore:
         ledger = self._partition(ledger_id).table.find(ledger_id)
         return None if ledger is None else ledger.facts()
 
-    async def protect(self, wanted: Iterable[tuple[LedgerId, bool, bool, bytes | None]], *, epoch: int = 0) -> None:
+    async def protect(self, wanted: Iterable[Mark], *, epoch: int = 0) -> None:
         """Fence and put in limbo, in bulk: (ledger, fence, limbo, master key or None).
         Durable on return (spec/storage.md#E5).
 
@@ -410,34 +426,49 @@ class EntryStore:
         Raises BadRequest, before anything is marked, for what no row can hold.
         """
         self._health.check_accepting()
-        wanted = list(wanted)
-        for ledger_id, _, _, master_key in wanted:
-            limits.check_mark(ledger_id, master_key, epoch)
-        rows: dict[int, list[tuple[bytes, bytes]]] = {}
-        for count, (ledger_id, fence, limbo, master_key) in enumerate(wanted, 1):
-            partition = self._partition(ledger_id)
-            ledger = partition.table.find(ledger_id)
-            if ledger is None:
-                ledger = partition.table.create(ledger_id, master_key or b"")
-            elif not ledger.master_key:
-                ledger.master_key = master_key or b""
-            if fence:
-                ledger.flags |= STATE_LOST
-            if limbo:
-                ledger.flags |= LIMBO
-                ledger.limbo_epoch = epoch
-            partition.table.changed(ledger)
-            rows.setdefault(partition.number, []).extend(partition.table.rows_of([ledger]))
-            if count % INDEX_BATCH_COUNT == 0:
-                await pause()
-        for number in sorted(rows):
-            partition = self._partitions[number]
-            await put_in_batches(partition.index, rows[number])
-            try:
-                await partition.index.flush()
-            except BookieError as error:  # outside the checkpoint's task, and fatal like any other
-                self._health.on_trouble(error)
-                raise
+        await protection.protect(self._partitions, wanted, epoch=epoch, flush=self._flush_index)
+
+    async def doubt_below(self, bound: int, *, epoch: int) -> None:
+        """Doubt every ledger with an id below `bound`: until it is examined (`settle`) what is here of it is served,
+        everything else is unknown, and only recoveries may add to it. Durable on return, in every index.
+
+        Replaces an earlier doubt with all that was examined in it.
+        """
+        self._health.check_accepting()
+        await protection.begin_doubt(self._partitions, bound, epoch=epoch, flush=self._flush_index)
+
+    async def settle(
+        self, wanted: Iterable[Mark], examined: Sequence[LedgerId] = (), *, rest: int | None = None
+    ) -> None:
+        """End the doubt about ledgers that were examined, with the marks that they need (`protect`): about those named,
+        and about all from `rest` on. Durable on return. Raises as `protect`; then the doubt stands.
+
+        A key that came while a ledger was in doubt gives way to the one in `wanted`.
+        """
+        self._health.check_accepting()
+        await protection.settle(self._partitions, wanted, examined, rest, flush=self._flush_index)
+
+    @property
+    def doubt(self) -> Doubt:
+        """Return the doubt of the index that has most left to examine; of one that is over, the epoch still tells."""
+        return max(
+            (partition.table.doubt for partition in self._partitions), key=lambda doubt: (doubt.rest, doubt.epoch)
+        )
+
+    def has_doubt_of(self, epoch: int) -> bool:
+        """Return True when every index has the doubt of `epoch`, or a later one, over or not: none was lost."""
+        return all(partition.table.doubt.epoch >= epoch for partition in self._partitions)
+
+    def touched(self) -> list[LedgerId]:
+        """Return the ledgers in doubt that somebody asked for: they are to be examined before their turn."""
+        return [ledger_id for partition in self._partitions for ledger_id in partition.table.touched]
+
+    async def _flush_index(self, partition: Partition) -> None:
+        try:
+            await partition.index.flush()
+        except BookieError as error:  # outside the checkpoint's task, and fatal like any other
+            self._health.on_trouble(error)
+            raise
 
     def clear_limbo(self, ledger_id: LedgerId) -> None:
         """End limbo: the ledger's end is proven and our entries are here, so the bookie may deny an entry again.

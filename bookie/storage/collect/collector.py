@@ -1,8 +1,8 @@
 """Runs garbage collection: deletes ledgers that are proven gone, then drops entry logs that held only such ledgers.
 
-Must never delete on a doubt (spec/bp46.md#S20): a ledger in limbo, a store that is not proven yet, a metadata store
-that does not answer, or one that suddenly lacks more than a day's worth of what is here (`brake`). A ledger directory
-that takes no writes any more is left as it is, to the restart; the others are collected beside it.
+Must never delete on a doubt (spec/bp46.md#S20): a ledger in limbo or not examined yet, a store that is not proven yet,
+a metadata store that does not answer, or one that suddenly lacks more than a day's worth of what is here (`brake`). A
+ledger directory that takes no writes any more is left as it is, to the restart; the others are collected beside it.
 """
 
 import contextlib
@@ -153,8 +153,7 @@ async def _look(ask: _Asking, partition: Partition) -> tuple[int, _DeletedLedger
 
 
 def _may_go(store: EntryStore, ledger_id: LedgerId) -> bool:
-    facts = store.facts(ledger_id)
-    return facts is not None and not facts.is_limbo and not store.is_doubtful
+    return store.facts(ledger_id) is not None and not store.is_in_doubt(ledger_id)
 
 
 def _ruled(store: EntryStore, found: Sequence[_DeletedLedgers], here: Amount, counts: DailyCounts) -> Collected:

@@ -1,0 +1,95 @@
+"""Writes what integrity decides about ledgers into the indexes, in bulk and durably on return: marks, and the doubt.
+
+In memory a mark stands before it is written, and a doubt ends only after its end is durable: whatever is cut or fails
+in between, the bookie says "unknown" once too often, and never "no".
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from bookie.base.ids import LedgerId
+from bookie.storage import limits
+from bookie.storage.checkpoint import INDEX_BATCH_COUNT, put_in_batches
+from bookie.storage.doubt import Doubt
+from bookie.storage.ledgers import DOUBT, LIMBO, STATE_LOST
+from bookie.storage.partition import Partition
+from bookie.storage.pause import pause
+
+# A ledger, whether to fence it, whether it is in limbo, and its master key where that is known.
+Mark = tuple[LedgerId, bool, bool, bytes | None]
+FlushIndex = Callable[[Partition], Awaitable[None]]
+
+
+async def protect(partitions: Sequence[Partition], wanted: Iterable[Mark], *, epoch: int, flush: FlushIndex) -> None:
+    """Fence and put in limbo (`EntryStore.protect`)."""
+    for partition in await _mark(partitions, wanted, epoch=epoch):
+        await flush(partition)
+
+
+async def begin_doubt(partitions: Sequence[Partition], bound: int, *, epoch: int, flush: FlushIndex) -> None:
+    """Doubt every ledger below `bound` (`EntryStore.doubt_below`).
+
+    CRASH: in part of the indexes only: the cookie is not changed before this returns, so the next boot does it again.
+    """
+    doubt = Doubt(epoch, bound, bound)
+    for partition in partitions:
+        partition.table.begin_doubt(doubt)
+        partition.save_doubt(doubt)
+        await flush(partition)
+
+
+async def settle(
+    partitions: Sequence[Partition],
+    wanted: Iterable[Mark],
+    examined: Sequence[LedgerId],
+    rest: int | None,
+    *,
+    flush: FlushIndex,
+) -> None:
+    """End the doubt about the ledgers that were examined (`EntryStore.settle`).
+
+    CRASH: the marks go into each index before what ends the doubt there, and of what is not flushed a prefix survives:
+    no ledger is out of doubt without its mark. An index that was flushed later than another has more left to examine.
+    """
+    doubt = max((partition.table.doubt for partition in partitions), key=lambda doubt: doubt.epoch)
+    await _mark(partitions, wanted, epoch=doubt.epoch)
+    for partition in partitions:
+        found = partition.table.doubt
+        early = [ledger_id for ledger_id in examined if ledger_id % len(partitions) == partition.number]
+        early = [ledger_id for ledger_id in early if found.is_left(ledger_id)]
+        left = found if rest is None else found.examined_down_to(rest)
+        if left == found and not early:
+            continue
+        partition.table.settle(early)
+        partition.index.put_examined(early, found.epoch)
+        if left != found:
+            partition.save_doubt(left)
+        await flush(partition)
+        partition.table.examined(left, early)
+
+
+async def _mark(partitions: Sequence[Partition], wanted: Iterable[Mark], *, epoch: int) -> list[Partition]:
+    """Set the marks, and put their rows into the indexes, not flushed. Return the partitions concerned, ascending."""
+    wanted = list(wanted)
+    for ledger_id, _, _, master_key in wanted:
+        limits.check_mark(ledger_id, master_key, epoch)
+    rows: dict[int, list[tuple[bytes, bytes]]] = {}
+    for count, (ledger_id, fence, limbo, master_key) in enumerate(wanted, 1):
+        partition = partitions[ledger_id % len(partitions)]
+        ledger = partition.table.find(ledger_id)
+        if ledger is None:
+            ledger = partition.table.create(ledger_id, master_key or b"")
+        elif not ledger.master_key or (ledger.flags & DOUBT and master_key):
+            # A key that came while the ledger was in doubt is the first comer's; the record has the right one.
+            ledger.master_key = master_key or b""
+        if fence:
+            ledger.flags |= STATE_LOST
+        if limbo:
+            ledger.flags |= LIMBO
+            ledger.limbo_epoch = epoch
+        partition.table.changed(ledger)
+        rows.setdefault(partition.number, []).extend(partition.table.rows_of([ledger]))
+        if count % INDEX_BATCH_COUNT == 0:
+            await pause()
+    for number in sorted(rows):
+        await put_in_batches(partitions[number].index, rows[number])
+    return [partitions[number] for number in sorted(rows)]
