@@ -160,6 +160,7 @@ def _integrity(settings: Settings) -> IntegrityOptions:
         shared_filesystem_ok=settings.names("allowSharedFilesystem"),
         copy_rate_bytes_per_s=settings.optional("copyRateBytesPerSecond"),
         fill_after_boot=settings.is_true("fillHolesAfterBoot"),
+        phase_one=settings.text("phaseOne"),
         open_ledger_grace_ms=settings.number("openLedgerRereplicationGracePeriod"),
     )
 

@@ -33,6 +33,7 @@ from bookie.client.ledgers import LedgerStore
 from bookie.client.options import ClientOptions
 from bookie.integrity import asides, members, notes, phase_one, stamps, volumes
 from bookie.integrity import grant as grants
+from bookie.integrity.examining import Examiner
 from bookie.integrity.fill import HoleFiller
 from bookie.integrity.fill_progress import FillProgress
 from bookie.integrity.gate import BootGate, BootPhase
@@ -43,7 +44,7 @@ from bookie.integrity.means import RepairMeans
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.notes import Note
 from bookie.integrity.opener import ClientOpener
-from bookie.integrity.options import IntegrityOptions
+from bookie.integrity.options import BOUND, IntegrityOptions
 from bookie.integrity.phase_two import LimboRepair
 from bookie.integrity.progress import BootProgress
 from bookie.metadata import paths
@@ -197,7 +198,7 @@ class Boot:
             # Also where no ledger names us and we are new: this id may have been another's, a Java bookie's too, which
             # leaves no record. No entry can be missed then; but a writer that hangs since before still has it in its
             # ensemble, and a fence would be forgotten.
-            await self._protect(store, Loss.VOLUMES, record)
+            await self._protect(seen, store, Loss.VOLUMES, record, is_new=not is_loss)
             self._phase.enter(State.STAMPING)
             self.progress.enter("cookie")
             # The linearization point. CRASH: after it the next boot finds RESUME and needs no grant; all marks are
@@ -225,8 +226,13 @@ class Boot:
             await self._note(seen, record, verify=is_set_back)
         has_lost_volumes = is_resumed or is_set_back
         async with self._opened(fail, accept_loss=has_lost_volumes, must_exist=True) as store:
+            if not has_lost_volumes and not store.has_doubt_of(await self._noted_doubt()):
+                # An index was lost since without its volume: it would deny what it should not.
+                # CRASH: the note that names the doubt stands until the marks are there in another way.
+                await self._note(seen, record, verify=True)
+                is_healthy, has_lost_volumes = False, True
             if not is_healthy:
-                await self._protect(store, Loss.VOLUMES if has_lost_volumes else Loss.UNFLUSHED, record)
+                await self._protect(seen, store, Loss.VOLUMES if has_lost_volumes else Loss.UNFLUSHED, record)
                 # CRASH: the marks and the note are durable and outlive the marker; a boot that journals its data may
                 # now say so (spec/bp46.md#T20).
                 await dirs.clear_dirty(self._world.disk, self._storage)
@@ -253,9 +259,20 @@ class Boot:
             yield store
             undo.pop_all()
 
-    async def _protect(self, store: EntryStore, loss: Loss, record: IncarnationRecord) -> None:
+    async def _protect(
+        self, seen: Inspection, store: EntryStore, loss: Loss, record: IncarnationRecord, *, is_new: bool = False
+    ) -> None:
+        """Do phase one, in the form of the settings. A new bookie looks at every ledger all the same: while it doubts
+        an open ledger it refuses the writer that brings it in, and from then on the record names it."""
         self._phase.enter(State.FENCING)
         assert self._ledgers is not None
+        epoch = record.boot_epoch
+        if self.options.phase_one == BOUND and loss is Loss.VOLUMES and not is_new:
+            await phase_one.bound(self._ledgers, store, self._retry, self.progress, epoch=epoch)
+            # CRASH: the doubt is in every index before a note on every volume names it, and both are before the cookie
+            # changes. So an index that lacks it later was lost, or went back in time.
+            await self._note(seen, record, verify=False, doubt_epoch=epoch)
+            return
         await phase_one.run(
             self._ledgers,
             store,
@@ -264,14 +281,23 @@ class Boot:
             self.options,
             self._retry,
             self.progress,
-            epoch=record.boot_epoch,
+            epoch=epoch,
         )
+        if loss is Loss.VOLUMES and max(store.doubt.epoch, await self._noted_doubt()):
+            # Every ledger was looked at since the claim: an earlier doubt is over, also where only some indexes have
+            # it.
+            await store.doubt_below(0, epoch=epoch)
 
     async def _stamp(self, seen: Inspection, record: IncarnationRecord, *, grant_id: str = "") -> None:
         await stamps.write_sentinels(self._world.disk, self._volumes, seen, record, grant_id=grant_id)
 
-    async def _note(self, seen: Inspection, record: IncarnationRecord, *, verify: bool) -> None:
-        note = Note(seen.decision.reason, record.boot_epoch, verify=verify)
+    async def _noted_doubt(self) -> int:
+        """Return the epoch of the doubt that the notes name, 0 when there is none."""
+        note = await notes.read(self._world.disk, self._volumes)
+        return note.doubt_epoch if note is not None else 0
+
+    async def _note(self, seen: Inspection, record: IncarnationRecord, *, verify: bool, doubt_epoch: int = 0) -> None:
+        note = Note(seen.decision.reason, record.boot_epoch, verify=verify, doubt_epoch=doubt_epoch)
         await notes.write(self._world.disk, self._volumes, note)
 
     async def _served_from_now_on(self, store: EntryStore, record: IncarnationRecord) -> None:
@@ -298,10 +324,12 @@ class Boot:
         return await self._identities.while_held()
 
     async def repair(self, store: EntryStore, metadata: MetadataStore) -> None:
-        """Run phase two until nothing is left to repair. Run it beside serving: recoveries need our answers too."""
+        """Examine what is in doubt, then run phase two, until nothing is left to repair. Run it beside serving:
+        recoveries need our answers too."""
         note = await notes.read(self._world.disk, self._volumes)
         async with self._client(metadata) as client:
             means = self._means(store, client)
+            await Examiner(means, self.progress).run()
             await LimboRepair(means, self.progress, verify=note is not None and note.verify).run()
         if note is not None:
             await notes.remove(self._world.disk, self._volumes)

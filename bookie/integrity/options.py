@@ -7,7 +7,8 @@ from bookie.base.units import MIB
 
 GATED, MANUAL, LOCAL = "gated", "manual", "local"
 KUBERNETES, NONE = "kubernetes", "none"
-_FILL = ("fill_scan_concurrency", "fill_ledgers_per_s")
+SCAN, BOUND = "scan", "bound"
+_PACES = ("fill_scan_concurrency", "fill_ledgers_per_s", "examine_ledgers_per_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,13 @@ class IntegrityOptions:
     mount_settle_ms: int = 1_000
     # How long an earlier process of this id may stay registered: a session time-out of 30 s, and as much again.
     registration_wait_ms: int = 60_000
-    # Ledgers whose metadata is read at the same time in phase one; bounds its memory too.
+    # What phase one does after the loss of volumes: look at every ledger ("scan"), or doubt all of them and examine
+    # them beside serving ("bound", decisions/0021).
+    phase_one: str = SCAN
+    # Ledgers whose metadata is read at the same time in phase one, or examined; bounds its memory too.
     scan_concurrency: int = 128
+    # Ledgers examined in a second beside the clients: half a core (0.2 ms each).
+    examine_ledgers_per_s: int = 2_000
     # Entries being copied at the same time in phase two.
     copy_concurrency: int = 32
     # Whether the bookie fills, by itself after each start, the holes of what was written while it was away.
@@ -59,12 +65,14 @@ class IntegrityOptions:
             problems.append(f"regeneration is {self.regeneration!r}: one of {GATED}, {MANUAL}, {LOCAL}")
         if self.volume_proof not in (KUBERNETES, NONE):
             problems.append(f"volumeProof is {self.volume_proof!r}: one of {KUBERNETES}, {NONE}")
+        if self.phase_one not in (SCAN, BOUND):
+            problems.append(f"phaseOne is {self.phase_one!r}: one of {SCAN}, {BOUND}")
         if self.copy_rate_bytes_per_s is not None and self.copy_rate_bytes_per_s < 1024:
             problems.append(f"copyRateBytesPerSecond is {self.copy_rate_bytes_per_s}: at least 1024, or none")
         for name in ("open_ledger_grace_ms", "mount_settle_ms", "registration_wait_ms"):
             if getattr(self, name) < 0:
                 problems.append(f"{name} is {getattr(self, name)}: not below 0")
-        for name in ("inspect_interval_ms", "scan_concurrency", "copy_concurrency", "retry_delay_ms", *_FILL):
+        for name in ("inspect_interval_ms", "scan_concurrency", "copy_concurrency", "retry_delay_ms", *_PACES):
             if getattr(self, name) < 1:
                 problems.append(f"{name} is {getattr(self, name)}: at least 1")
         if self.retry_delay_ms_max < self.retry_delay_ms:

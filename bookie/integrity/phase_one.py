@@ -6,7 +6,7 @@ marks are only ever added.
 
 import logging
 
-from bookie.base.ids import BookieId, BootEpoch, LedgerId
+from bookie.base.ids import BookieId, BootEpoch
 from bookie.client.ledgers import LedgerStore
 from bookie.integrity import ledgers as rules
 from bookie.integrity.ledgers import Loss
@@ -14,6 +14,8 @@ from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.options import IntegrityOptions
 from bookie.integrity.progress import BootProgress
 from bookie.integrity.scan import Scanned, scan
+from bookie.integrity.session_reads import SessionReads
+from bookie.storage.protection import Mark
 from bookie.storage.store import EntryStore
 from bookie.wire import digest
 
@@ -21,8 +23,6 @@ log = logging.getLogger(__name__)
 
 # Each `protect` is a flush; so many marks share one.
 _MARKS_PER_FLUSH = 4096
-
-MarkToSet = tuple[LedgerId, bool, bool, bytes | None]
 
 
 async def run(
@@ -39,12 +39,12 @@ async def run(
     """Fence and put in limbo, durably, the ledgers that `integrity.ledgers.marks` names.
     Each limbo mark keeps `epoch`."""
     progress.enter("one")
-    waiting: list[MarkToSet] = []
+    waiting: list[Mark] = []
     async for batch in scan(ledgers, retry, concurrency=options.scan_concurrency):
         for found in batch:
-            mark = _mark(found, me, loss, options, progress)
-            if mark is not None:
-                waiting.append(mark)
+            wanted = mark(found, me, loss, options, progress)
+            if wanted is not None:
+                waiting.append(wanted)
         progress.scanned += len(batch)
         progress.total = progress.scanned
         progress.notify()
@@ -64,9 +64,23 @@ async def run(
     )
 
 
-def _mark(
-    found: Scanned, me: BookieId, loss: Loss, options: IntegrityOptions, progress: BootProgress
-) -> MarkToSet | None:
+async def bound(
+    ledgers: LedgerStore, store: EntryStore, retry: MetadataRetry, progress: BootProgress, *, epoch: BootEpoch
+) -> None:
+    """Doubt, durably, every ledger that exists now, instead of looking at each: `examining` makes its marks later.
+
+    A ledger that is made after this read has lost nothing here: this process has claimed the id, and serves nothing
+    yet.
+    """
+    progress.enter("one")
+    found = await SessionReads(ledgers, retry).read(ledgers.bound)
+    await store.doubt_below(found, epoch=epoch)
+    progress.end_phase_one()
+    log.info("phase one done by a bound bound=%d epoch=%d ms=%d", found, epoch, progress.phase_one_ms)
+
+
+def mark(found: Scanned, me: BookieId, loss: Loss, options: IntegrityOptions, progress: BootProgress) -> Mark | None:
+    """Return the marks that one ledger needs, None for none; count them in `progress`."""
     metadata = found.metadata
     if metadata is None:
         wanted, key = rules.unreadable_marks(found.data, me), None

@@ -42,9 +42,10 @@ class BootProgress:
         self.is_done = False
 
     def enter(self, phase: str) -> None:
-        """Enter a phase: "one", "cookie", "two" or "done"."""
+        """Enter a phase: "one", "cookie", "examining", "two" or "done"."""
         if phase == "one":
             self._phase_one_began_ns = self._clock.monotonic_ns()
+        if phase in ("one", "examining"):
             self.scanned = self.total = self.member = self.fenced = self.limbo = 0
         self.phase = phase
         self.is_done = phase == "done"

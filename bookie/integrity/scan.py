@@ -5,7 +5,7 @@ later cannot have lost anything here, since nothing is served yet (spec/bp46.md#
 whose record cannot be read is reported as such and stops nobody else's scan.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -15,6 +15,7 @@ from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.together import together
 from bookie.metadata import serde
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.metadata_store import Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,16 @@ async def scan(ledgers: LedgerStore, retry: MetadataRetry, *, concurrency: int) 
 
 
 async def _read(ledgers: LedgerStore, retry: MetadataRetry, batch: list[LedgerId]) -> list[Scanned]:
-    answers = await together(_read_one(ledgers, retry, ledger_id) for ledger_id in batch)
+    answers = await together(read_one(ledgers, retry.read, ledger_id) for ledger_id in batch)
     return [found for found in answers if found is not None]
 
 
-async def _read_one(ledgers: LedgerStore, retry: MetadataRetry, ledger_id: LedgerId) -> Scanned | None:
+async def read_one(
+    ledgers: LedgerStore, read: Callable[[Callable[[], Awaitable[Stored]]], Awaitable[Stored]], ledger_id: LedgerId
+) -> Scanned | None:
+    """Return the record of one ledger, None when it is deleted. `read` repeats a read until it is answered."""
     try:
-        stored = await retry.read(lambda: ledgers.stored(ledger_id))
+        stored = await read(lambda: ledgers.stored(ledger_id))
     except errors.LedgerMissing:
         return None
     try:

@@ -302,6 +302,7 @@ SETTINGS = (
     Setting("readOnlyModeEnabled", _bool, "true", "must be true: a full disk makes a bookie read-only, never ends it"),
     # ---- repair ----------------------------------------------------------------------------------------------------
     Setting("regeneration", str, "gated", "who allows the repair of lost volumes: gated, manual or local"),
+    Setting("phaseOne", str, "scan", "after lost volumes: scan every ledger first, or bound: doubt all, and serve"),
     Setting(
         "copyRateBytesPerSecond",
         _rate,

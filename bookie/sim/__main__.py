@@ -19,6 +19,7 @@ ASPECTS: dict[str, tuple[dict[str, bool], str]] = {
     "replicate": ({"replicating": True}, "what dead bookies hold is copied as Java does it"),
     "fill": ({"filling": True}, "bookies fill their holes; in the end every replica is there and equal"),
     "twins": ({"doubling": True}, "bookies are made again while their old processes live"),
+    "bound": ({"doubting": True}, "phase one by a bound: bookies doubt every ledger, and examine it later"),
     "no-fence": ({"guard_fence": False}, "take the fence of phase one away (BP-46)"),
     "no-limbo": ({"guard_limbo": False}, "take the limbo marks of phase one away"),
 }

@@ -15,7 +15,7 @@ from bookie.base.units import MIB
 from bookie.client.client import Client
 from bookie.client.cluster import format_cluster
 from bookie.client.options import ClientOptions
-from bookie.integrity.options import LOCAL, NONE, IntegrityOptions
+from bookie.integrity.options import LOCAL, NONE, SCAN, IntegrityOptions
 from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.admin import Grant, State, StorageReport, Verdict
@@ -51,6 +51,7 @@ class SimSettings:
     guard_fence: bool = True
     guard_limbo: bool = True
     regeneration: str = LOCAL
+    phase_one: str = SCAN
     session_timeout_ms: int = 10_000
     answers_under_lease: bool = False
     open_ledger_grace_ms: int = 5_000
@@ -120,6 +121,7 @@ class BookieNode:
                 volume_proof=NONE,
                 open_ledger_grace_ms=settings.open_ledger_grace_ms,
                 fill_after_boot=settings.fill_after_boot,
+                phase_one=settings.phase_one,
                 guard_fence=settings.guard_fence,
                 guard_limbo=settings.guard_limbo,
             ),

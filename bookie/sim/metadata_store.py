@@ -54,6 +54,7 @@ class Keeper:
         self.tree = Tree(self._changed)
         self.history = TreeHistory(self.tree) if faults.lag_ns else None
         self.sessions: dict[int, SimMetadataStore] = {}
+        self.calls = 0  # asked of the service since the beginning, by all sessions
         self.observers: list[Callable[[str], None]] = []  # told of every committed change, at once
         self._next_session = 0x5E55_0000
 
@@ -260,6 +261,7 @@ class SimMetadataStore:
         """Wait for a message to travel one way, behind everything this session sent before. Raises `late` at the
         deadline."""
         self._life.check()
+        self._keeper.calls += lane == "_arrives_ns"
         if self._is_closed:
             raise errors.SessionLost("the session is closed")
         due_ns = max(self._loop.now_ns + self._latency_ns(), getattr(self, lane))

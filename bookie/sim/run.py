@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from bookie.integrity.options import BOUND, SCAN
 from bookie.sim import faults, replicas, replicator, retirement, workload
 from bookie.sim import twins as second_processes
 from bookie.sim.cluster import SimCluster, SimSettings
@@ -62,12 +63,14 @@ def run_seed(
     doubling: bool = False,
     filling: bool = False,
     crowding: bool = False,
+    doubting: bool = False,
 ) -> SeedOutcome:
     """Run one seed to its end. Never raises for a defect of the run: the outcome has it.
 
     `accidents`: a small cluster without journaled data under the faults of BP-46 only: a missing guard shows soon.
     `crowding`: each writer writes many ledgers in step, so that bookies get adds of many ledgers together.
     `demanding`: applications that speak version 2, defer syncs, force, and want confirmed entries.
+    `doubting`: bookies that lost volumes doubt every ledger and examine it beside serving (decisions/0021).
     `doubling`: bookies are made again elsewhere while their old processes live; else in some runs.
     `filling`: bookies fill their holes, and in the end every replica is there and equal; none is spare, and none rots.
     `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
@@ -81,6 +84,7 @@ def run_seed(
     )
     settings = _settings(draws, bookies, accidents=accidents)
     settings = dataclasses.replace(settings, guard_fence=guard_fence, guard_limbo=guard_limbo, fill_after_boot=filling)
+    settings = dataclasses.replace(settings, phase_one=BOUND if doubting else SCAN)
     plan = _plan(seed, draws, bookies, filling=filling, crowding=crowding)
     if demanding:
         demands = random.Random(f"demands {seed}")
@@ -90,13 +94,7 @@ def run_seed(
     simulation = cluster.simulation
     injector = Injector(cluster, swarm, simulation.random("injector"), down_max=max(1, bookies - 3))
     load = workload.Workload(cluster, plan)
-    actors: list[Actor] = []
-    if swarm.has_twins:
-        actors.append(second_processes.Twins(cluster, injector, simulation.random("twins")))
-    if replicating:
-        actors.append(replicator.Replicator(cluster, simulation.random("replicator")))
-    if retiring:
-        actors.append(retirement.Retirements(cluster, injector, simulation.random("retirements")))
+    actors = _actors(cluster, injector, doubling=swarm.has_twins, replicating=replicating, retiring=retiring)
     defect = None
     simulation.event("director", "swarm", f"{settings} {swarm.facts()} {plan}")
     try:
@@ -117,6 +115,20 @@ def run_seed(
         violations=list(simulation.violations),
         trace=simulation.trace.table() if keep_trace else [],
     )
+
+
+def _actors(
+    cluster: SimCluster, injector: Injector, *, doubling: bool, replicating: bool, retiring: bool
+) -> "list[Actor]":
+    """Return who acts beside the workload and the injector in this run."""
+    random_, actors = cluster.simulation.random, list[Actor]()
+    if doubling:
+        actors.append(second_processes.Twins(cluster, injector, random_("twins")))
+    if replicating:
+        actors.append(replicator.Replicator(cluster, random_("replicator")))
+    if retiring:
+        actors.append(retirement.Retirements(cluster, injector, random_("retirements")))
+    return actors
 
 
 def _fitted(

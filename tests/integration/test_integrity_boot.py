@@ -18,6 +18,7 @@ from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId
 from bookie.base.units import NS_PER_MS
 from bookie.client.write.writer import LedgerWriter
 from bookie.integrity import volumes
+from bookie.integrity.options import BOUND, SCAN
 from bookie.metadata import cookie, paths, serde
 from bookie.metadata.ledger import LedgerState
 from bookie.metadata.position import load_position
@@ -33,6 +34,8 @@ from sim_support import on_cluster
 from story_support import story
 
 GATED = "gated"
+# Phase one looks at every ledger before the bookie serves, or doubts all of them and examines them later.
+EITHER_FORM = pytest.mark.parametrize("phase_one", [SCAN, BOUND])
 CUTS = 36
 CUT_MS = 4  # apart: claim, marks, cookie, sentinels and marker take less than CUTS of them here, which is asserted
 
@@ -134,7 +137,8 @@ def grant_for(report: StorageReport) -> Grant:
 # ---- loss and grant --------------------------------------------------------------------------------------------------
 
 
-@story(on_cluster, 1, bookies=4, regeneration=GATED)
+@EITHER_FORM
+@story(on_cluster, 1, bookies=4, regeneration=GATED, given=("phase_one",))
 async def test_a_bookie_with_empty_volumes_waits_alive_and_writes_nothing_until_it_is_granted(
     cluster: SimCluster,
 ) -> None:
@@ -265,7 +269,8 @@ def poison_record(cluster: SimCluster, bookie: BookieNode, epoch: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [ProcessEnd.POWER_CUT, ProcessEnd.KILL])
-@story(on_cluster, 3, bookies=4, regeneration=GATED)
+@EITHER_FORM
+@story(on_cluster, 3, bookies=4, regeneration=GATED, given=("phase_one",))
 async def test_a_regeneration_cut_between_any_two_steps_goes_on_and_heals(
     cluster: SimCluster, *, how: ProcessEnd
 ) -> None:
@@ -506,7 +511,8 @@ async def test_protection_still_runs_when_the_journal_was_switched_on_after_the_
     assert bookie.process.boot.progress.scanned == 0
 
 
-@story(on_cluster, 10, bookies=4, regeneration=GATED)
+@EITHER_FORM
+@story(on_cluster, 10, bookies=4, regeneration=GATED, given=("phase_one",))
 async def test_one_lost_volume_of_three_is_granted_and_what_it_held_comes_back(cluster: SimCluster) -> None:
     """spec/bp46.md#T15: with the entry logs gone and the index kept, Java believes that everything is present."""
     app = await cluster.client("app")
@@ -578,7 +584,8 @@ async def granted_with_what_it_has(cluster: SimCluster, bookie: BookieNode) -> N
 
 
 @pytest.mark.parametrize("volumes", [(LEDGERS,), (INDEX,), (JOURNAL,), VOLUMES], ids=lambda one: "".join(one))
-@story(on_cluster, 17, bookies=4, regeneration=GATED)
+@EITHER_FORM
+@story(on_cluster, 17, bookies=4, regeneration=GATED, given=("phase_one",))
 async def test_volumes_of_an_earlier_boot_are_repaired_under_a_grant_that_gives_up_what_they_lack(
     cluster: SimCluster, *, volumes: tuple[str, ...]
 ) -> None:
@@ -601,7 +608,8 @@ async def test_volumes_of_an_earlier_boot_are_repaired_under_a_grant_that_gives_
     await is_whole(cluster, app, bookie, writers)
 
 
-@story(on_cluster, 18, bookies=4, regeneration=GATED)
+@EITHER_FORM
+@story(on_cluster, 18, bookies=4, regeneration=GATED, given=("phase_one",))
 async def test_what_went_back_in_time_denies_nothing_from_the_first_request_on(cluster: SimCluster) -> None:
     """Nobody else is there to copy from: it says that it does not know."""
     app, asker = await cluster.client("app"), await cluster.client("asker")
@@ -626,7 +634,8 @@ async def test_what_went_back_in_time_denies_nothing_from_the_first_request_on(c
     assert found <= {"UnknownLedgerState", "BookieUnavailable"}, found
 
 
-@story(on_cluster, 19, bookies=4, regeneration=GATED)
+@EITHER_FORM
+@story(on_cluster, 19, bookies=4, regeneration=GATED, given=("phase_one",))
 async def test_a_rollback_repair_cut_between_any_two_steps_goes_on_and_heals(cluster: SimCluster) -> None:
     app = await cluster.client("app")
     bookie = member_of(cluster, await written(app))
@@ -804,7 +813,8 @@ async def test_changed_directories_are_held_with_the_setting_named(cluster: SimC
 # ---- ledgers -------------------------------------------------------------------------------------------------------
 
 
-@story(on_cluster, 17, bookies=4)
+@EITHER_FORM
+@story(on_cluster, 17, bookies=4, given=("phase_one",))
 async def test_a_live_writer_survives_the_loss_and_its_ledger_is_repaired_without_being_closed(
     cluster: SimCluster,
 ) -> None:
@@ -830,7 +840,8 @@ async def test_a_live_writer_survives_the_loss_and_its_ledger_is_repaired_withou
     await read_back(app, writer.id, 30)
 
 
-@story(on_cluster, 18, bookies=3)
+@EITHER_FORM
+@story(on_cluster, 18, bookies=3, given=("phase_one",))
 async def test_a_writer_that_waits_for_the_returning_bookie_is_not_fenced_while_it_writes(cluster: SimCluster) -> None:
     """Three bookies, so that it cannot change its ensemble: its ledger stays in limbo until it closes."""
     app = await cluster.client("app")
@@ -873,7 +884,8 @@ def name_another(cluster: SimCluster, writer: LedgerWriter, bookie: BookieNode) 
 
 
 @pytest.mark.parametrize("gone", [False, True])
-@story(on_cluster, 19, bookies=4)
+@EITHER_FORM
+@story(on_cluster, 19, bookies=4, given=("phase_one",))
 async def test_a_closed_ledger_is_fenced_again_also_where_it_no_longer_names_the_bookie(
     cluster: SimCluster, *, gone: bool
 ) -> None:
@@ -885,9 +897,10 @@ async def test_a_closed_ledger_is_fenced_again_also_where_it_no_longer_names_the
         name_another(cluster, writer, bookie)
     bookie.start()
     await cluster.until_ready(bookie.name)
-    assert facts_of(bookie, writer.id).is_fenced
     with pytest.raises(errors.BookieError):
         await old(writer.append(b"behind the end"))
+    await cluster.until_repaired(bookie.name)
+    assert facts_of(bookie, writer.id).is_fenced
 
 
 @story(on_cluster, 19, bookies=4)
@@ -920,7 +933,8 @@ async def test_an_id_taken_over_from_a_java_bookie_knows_that_it_may_have_fenced
     assert facts_of(bookie, writer.id).is_fenced
 
 
-@story(on_cluster, 20, bookies=4)
+@EITHER_FORM
+@story(on_cluster, 20, bookies=4, given=("phase_one",))
 async def test_a_broken_record_of_another_ledger_stops_nobody(cluster: SimCluster) -> None:
     """spec/bp46.md#T18, R8: Java aborts the whole check."""
     app = await cluster.client("app")
@@ -940,7 +954,8 @@ async def test_a_broken_record_of_another_ledger_stops_nobody(cluster: SimCluste
     await held_entries(cluster, bookie, kept.id, 12)
 
 
-@story(on_cluster, 21, bookies=4, time_limit_s=7200)
+@EITHER_FORM
+@story(on_cluster, 21, bookies=4, time_limit_s=7200, given=("phase_one",))
 async def test_a_ledger_that_nobody_can_end_is_reported_with_its_reason(cluster: SimCluster) -> None:
     """spec/bp46.md#T13: with an ack quorum of one, the lost bookie may have held the only copy; only a person can
     accept that."""
@@ -1005,7 +1020,8 @@ async def test_every_configured_directory_carries_the_cookie_of_the_metadata_sto
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30, 36))
-@story(on_cluster, bookies=4, regeneration=GATED, given=("seed",))
+@EITHER_FORM
+@story(on_cluster, bookies=4, regeneration=GATED, given=("seed", "phase_one"))
 async def test_lost_answers_of_the_metadata_store_are_settled_by_looking(cluster: SimCluster) -> None:
     """Cookie, record, ledger metadata: whatever was asked may have happened; nothing is repeated blindly."""
     app = await cluster.client("app")
@@ -1023,7 +1039,8 @@ async def test_lost_answers_of_the_metadata_store_are_settled_by_looking(cluster
         await held_entries(cluster, bookie, writer.id, 12)
 
 
-@story(on_cluster, 23, bookies=4)
+@EITHER_FORM
+@story(on_cluster, 23, bookies=4, given=("phase_one",))
 async def test_a_bookie_that_a_recovery_brought_in_and_that_lost_what_it_took_gets_it_back(cluster: SimCluster) -> None:
     """A recovery names its replacements in the metadata only when it closes the ledger. One that crashed before, and
     looked at the metadata before, must not think that it holds nothing of the ledger."""
@@ -1169,7 +1186,8 @@ async def answers(asker: ClientNode, bookie: BookieNode, writers: list[LedgerWri
 
 
 @pytest.mark.parametrize("trimmed", [False, True])
-@story(on_cluster, 34, bookies=4, journal_write_data=True, journal_file_bytes_max=4096)
+@EITHER_FORM
+@story(on_cluster, 34, bookies=4, journal_write_data=True, journal_file_bytes_max=4096, given=("phase_one",))
 async def test_a_journal_volume_set_back_alone_is_seen_and_everything_comes_back(
     cluster: SimCluster, *, trimmed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -1197,7 +1215,15 @@ LOGS = pytest.mark.parametrize(
 
 
 @LOGS
-@story(on_cluster, 36, bookies=4, journal_write_data=True, journal_file_bytes_max=4096, given=("entry_log_bytes_max",))
+@EITHER_FORM
+@story(
+    on_cluster,
+    36,
+    bookies=4,
+    journal_write_data=True,
+    journal_file_bytes_max=4096,
+    given=("entry_log_bytes_max", "phase_one"),
+)
 async def test_a_ledger_volume_set_back_alone_is_seen_and_everything_comes_back(
     cluster: SimCluster, *, caplog: pytest.LogCaptureFixture
 ) -> None:

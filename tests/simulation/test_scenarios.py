@@ -13,6 +13,7 @@ from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
 from bookie.client import LedgerWriter
+from bookie.integrity.options import BOUND, SCAN
 from bookie.ports.admin import State
 from bookie.sim.cluster import ClientNode, SimCluster
 from bookie.sim.node import Defect, ProcessEnd
@@ -20,6 +21,7 @@ from sim_support import on_cluster
 from story_support import story
 
 SEEDS = range(3)
+EITHER_FORM = pytest.mark.parametrize("phase_one", [SCAN, BOUND])
 # A writer that tells its LAC would save the entry of spec/bp46.md#T3 by another road; the accidents are about writers
 # that cannot.
 QUIET = {"explicit_lac_ms": 0, "request_timeout_ms": 4_000, "recovery_timeout_ms": 20_000}
@@ -72,8 +74,11 @@ async def a_fenced_writer_comes_back_after_a_bookie_lost_the_fence(cluster: SimC
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("entries", [0, 3])
-def test_t2_a_writer_is_fenced_although_a_bookie_lost_the_fence_with_its_volumes(seed: int, entries: int) -> None:
-    cluster = SimCluster(seed, client=QUIET)
+@EITHER_FORM
+def test_t2_a_writer_is_fenced_although_a_bookie_lost_the_fence_with_its_volumes(
+    seed: int, entries: int, phase_one: str
+) -> None:
+    cluster = SimCluster(seed, client=QUIET, phase_one=phase_one)
 
     outcome = cluster.run(lambda it: a_fenced_writer_comes_back_after_a_bookie_lost_the_fence(it, entries=entries))
     assert outcome in ("LedgerFenced", "LedgerClosed")
@@ -185,7 +190,8 @@ def test_t14_a_live_writer_goes_on_with_another_bookie_when_one_restarts_unclean
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@story(on_cluster, regeneration="gated", given=("seed",))
+@EITHER_FORM
+@story(on_cluster, regeneration="gated", given=("seed", "phase_one"))
 async def test_a_wiped_bookie_waits_for_its_grant_then_copies_everything_back(cluster: SimCluster) -> None:
     c1 = await cluster.client("c1")
     writer = await c1(c1.client.create())
@@ -281,7 +287,8 @@ async def test_a_bookie_that_its_metadata_store_ends_takes_nothing_of_what_it_ac
     assert len(await verify(cluster, writer.id)) == 5
 
 
-@story(on_cluster, 25)
+@EITHER_FORM
+@story(on_cluster, 25, given=("phase_one",))
 async def test_t14_a_living_writer_is_not_taken_for_dead_by_a_bookie_that_cannot_ask_the_others(
     cluster: SimCluster,
 ) -> None:

@@ -93,6 +93,16 @@ def test_fresh_seeds_keep_every_promise_to_writers_of_many_ledgers() -> None:
     raise AssertionError(f"{mixed} adds came together with those of other ledgers")
 
 
+@pytest.mark.parametrize("seed", [BASE + number for number in range(SHORT)])
+@pytest.mark.parametrize("aspect", ["accidents", "doubling"])
+def test_a_fresh_seed_keeps_every_promise_while_bookies_doubt_what_they_have_not_examined(
+    seed: int, aspect: str
+) -> None:
+    """Phase one by a bound (`--bound`)."""
+    flag = {"accidents": "--accidents", "doubling": "--twins"}[aspect]
+    check(run_seed(seed, doubting=True, **{aspect: True}), flags=f"--bound {flag} ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [BASE + SHORT + number for number in range(LONG)])
 @pytest.mark.parametrize("accidents", [False, True], ids=["all faults", "accidents"])
