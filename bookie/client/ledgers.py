@@ -239,7 +239,11 @@ class LedgerStore:
         """Yield the ledgers below `branches`, descending, with their paths."""
         for path, levels in branches:
             if levels == 0:
-                yield paths.parse_ledger_path(self.root, path), path
+                try:
+                    ledger_id = paths.parse_ledger_path(self.root, path)
+                except errors.BadInput:
+                    continue  # no id has this path: no client ever looks there
+                yield ledger_id, path
                 continue
             names = sorted(await find_children(self.store, path), reverse=True)
             if levels == 1:

@@ -25,7 +25,7 @@ WRITE_BACK = "write-back"
 COPY_BEFORE_NAMING = "copy-before-naming"
 REPLICATOR_BY_CAS = "replicator-by-cas"
 REPLICATOR_SEES_LIVES = "replicator-sees-lives"
-# Of decision 21, which is not built.
+# Of decision 21, of which the touches are not built.
 TOUCH = "touch"
 TOUCH_PER_GENERATION = "touch-per-generation"
 TOUCH_RECOVERY = "touch-recovery"

@@ -69,7 +69,7 @@ CASES: dict[str, Space] = {
     guards.REPLICATOR_BY_CAS: Space(bookies=4, copies=1, changes=1),
     guards.REPLICATOR_SEES_LIVES: _COPY_TWICE,
 }
-# Phase one in constant time, which exists on paper alone (decision 21): the same two questions.
+# Phase one in constant time (decision 21): the same two questions.
 _DOUBT = Space(doubts=True)
 _TOUCH = Space(journaled=False, touches=True, kills=1, wipes=0)
 PAPER: dict[str, Space] = {

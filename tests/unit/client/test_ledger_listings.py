@@ -97,6 +97,13 @@ def test_both_trees_of_a_hierarchical_layout_are_looked_at() -> None:
     assert down(ledgers) == [900, 3]
 
 
+def test_what_no_ledger_id_has_as_its_path_is_passed_over() -> None:
+    ledgers, _ = ledgers_of(LayoutKind.HIERARCHICAL, [3, 900], "00/strange/L0001", "999/9999/9999/9999/L9999")
+
+    assert asyncio.run(ledgers.bound()) == 901
+    assert down(ledgers) == [900, 3]
+
+
 def test_branches_that_are_empty_or_vanish_hide_nothing_behind_them() -> None:
     ledgers, tree = ledgers_of(LayoutKind.HIERARCHICAL, [5, 20_000, 70_000], "00/0009", "77")
 
