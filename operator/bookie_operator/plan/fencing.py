@@ -196,6 +196,12 @@ def _stops(one: Assessed) -> bool:
     return one.case.is_desired and one.case.pod is not None and one.stage.serves and one.leaving is None
 
 
+def _may_serve(one: Assessed) -> bool:
+    """Return True where somebody else than the bookie says that it serves: its kubelet, or the metadata store."""
+    pod, member = one.case.pod, one.case.member
+    return (pod is not None and pod.is_ready) or (member is not None and member.is_registered)
+
+
 def _lacks_capability(one: Assessed) -> bool:
     report = one.case.report
     return report is not None and CAPABILITY not in report.capabilities
@@ -206,6 +212,11 @@ def _hindrances(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -
     lack."""
     if one.stage not in _SERVES_NOBODY:
         yield f"{one.case.name} is {one.stage.value} ({one.message or one.reason})"
+    elif one.stage is Stage.UNREACHABLE and _may_serve(one):
+        yield (
+            f"{one.case.name} cannot be asked, and is ready or registered: it may serve, and nothing would stop it now"
+            f" ({one.message or one.reason}): make its admin port answer"
+        )
     if not one.case.is_desired or one.leaving is not None:
         yield f"{one.case.name} leaves, or the spec does not ask for it"
     if _lacks_capability(one):

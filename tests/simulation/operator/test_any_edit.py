@@ -133,6 +133,21 @@ def test_whatever_meets_each_stop_is_safe_and_the_reverse_ends_where_it_began(
     ends_where_it_began(worlds.clone(begun), story, life)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("life", "story"),
+    [
+        # Fenced off behind its back: it did not answer the operator, and served.
+        ("dies", [("silent", 3, 5), ("fenced", 3, 10)]),
+        # The way back for a zone that gave up its bookie.
+        ("two", [("zone out", 3, 11), ("config", 0, 14), ("lose", 0, 6), ("kill", 0, 15)]),
+        ("dies", [("silent", 2, 8), ("pause", 0, 8), ("pause", 0, 10), ("zone out", 2, 11)]),
+    ],
+)
+def test_stories_that_taught_something(begun: World, life: str, story: list[Step]) -> None:
+    ends_where_it_began(worlds.clone(begun), story, life)
+
+
 def ends_where_it_began(world: World, story: list[Step], life: str) -> None:
     began, spec, judge, fleet = shape(world), copy.deepcopy(world.spec()), Judge(world), Fleet(world, life)
 

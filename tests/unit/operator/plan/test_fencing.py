@@ -111,6 +111,41 @@ def test_one_that_serves_nobody_is_kept_out_only_while_nothing_closes(how: dict[
     assert phase(found) is OperationPhase.QUEUED
 
 
+def seen_silent(*, is_ready: bool, is_registered: bool) -> FleetPlan:
+    """FIRST does not answer the operator; what its kubelet and the metadata store say of it."""
+    member = Member("data.ledgers.zone-a.0", has_cookie=True, is_registered=is_registered, is_writable=is_registered)
+    cases = []
+    for one in (case(found) for found in make.fleet()):
+        if one.name == FIRST:
+            assert one.pod is not None
+            one = replace(one, report=None, pod=replace(one.pod, is_ready=is_ready), member=member)
+        cases.append(one)
+    return fleet.decide(
+        make.observation(
+            tuple(cases),
+            status=BookieClusterStatus(observed_generation=1, instance_id="instance"),
+            spec_changes={"rollout": {"strategy": "Manual", "soakSeconds": 10}},
+            children=make.rolled_out(rollout={"strategy": "Manual", "soakSeconds": 10}),
+            operations=(asked(),),
+        )
+    )
+
+
+@pytest.mark.parametrize(("is_ready", "is_registered"), [(True, True), (True, False), (False, True)])
+def test_one_that_cannot_be_asked_and_may_serve_gets_no_order_behind_its_back(
+    is_ready: bool, is_registered: bool
+) -> None:
+    """It would serve on, until some restart that nobody decides takes it out (spec/operator.md#U7)."""
+    found = seen_silent(is_ready=is_ready, is_registered=is_registered)
+
+    assert (given(found), phase(found)) == ([], OperationPhase.QUEUED)
+    assert "it may serve" in next(one.status.message for one in found.operations)
+
+
+def test_one_that_cannot_be_asked_and_is_neither_ready_nor_registered_is_kept_out() -> None:
+    assert given(seen_silent(is_ready=False, is_registered=False)) == [(FIRST, True)]
+
+
 def test_one_of_an_older_release_is_not_stopped_for_nothing() -> None:
     found = plan(asked(), first={"capabilities": ("turn",)})
 
