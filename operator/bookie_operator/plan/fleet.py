@@ -107,10 +107,9 @@ class FleetPlan:
 
 def with_turn(observation: Observation) -> Observation:
     """Return `observation` with the mark of the bookie whose turn it is to begin anew; all else is known by now."""
-    anew = ephemeral.to_begin_anew(observation)
-    # Who is to leave a drained node waits for nobody who waits for a window, or for the pace of an edit.
-    named = (*replacing.named(observation), *ephemeral.of_drained_nodes(observation))
-    return replace(observation, bookies=rebuild.marked(observation.cluster, observation.bookies, named, anew))
+    named, anew = replacing.named(observation), ephemeral.to_begin_anew(observation)
+    drained = ephemeral.of_drained_nodes(observation)
+    return replace(observation, bookies=rebuild.marked(observation.cluster, observation.bookies, named, anew, drained))
 
 
 def assess(observation: Observation) -> tuple[Assessed, ...]:

@@ -30,6 +30,7 @@ from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.status import Departure, LeavingStatus
 from bookie_operator.model.values import parse_duration, parse_time
+from bookie_operator.plan import ephemeral
 from bookie_operator.plan.actions import (
     DeleteChild,
     LeaveStep,
@@ -163,7 +164,8 @@ def _last_of_pools(fleet: tuple[Assessed, ...]) -> frozenset[str]:
 
 
 def _turn(fleet: tuple[Assessed, ...], last: frozenset[str]) -> str:
-    """Return the one bookie that may go on: whoever began, else by the names of pools backwards, as they leave."""
+    """Return the one bookie that may go on: whoever began, else who leaves a drained node, else by the names of pools
+    backwards, as they leave."""
     begun = [
         one for one in fleet if (was := state.stored(one)) is not None and not was.never_lived and state.has_begun(was)
     ]
@@ -171,7 +173,8 @@ def _turn(fleet: tuple[Assessed, ...], last: frozenset[str]) -> str:
         one for one in fleet if one.case.is_leaving and one.case.name in last and not never_lived.never_held_data(one)
     ]
     waiting = sorted(to_leave, key=lambda one: one.case.pool, reverse=True)
-    return next((one.case.name for one in (*begun, *waiting)), "")
+    at_once = [one for one in waiting if one.case.is_rebuilt and one.case.is_ephemeral and ephemeral.drained(one.case)]
+    return next((one.case.name for one in (*begun, *at_once, *waiting)), "")
 
 
 def _next(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, *, is_last: bool, turn: str) -> Next:

@@ -80,16 +80,22 @@ def is_to_be_rebuilt(spec: BookieClusterSpec, case: BookieCase) -> bool:
 
 
 def marked(
-    cluster: Cluster, cases: tuple[BookieCase, ...], named: Sequence[str] = (), anew: Sequence[str] = ()
+    cluster: Cluster,
+    cases: tuple[BookieCase, ...],
+    named: Sequence[str] = (),
+    anew: Sequence[str] = (),
+    drained: Sequence[str] = (),
 ) -> tuple[BookieCase, ...]:
     """Return `cases` in which the one bookie whose turn it is to be rebuilt is to leave. Who began goes on; nobody
     begins while another bookie is to leave for good (spec/operator.md#X7). `named`: whom people asked to replace,
-    oldest first, then who leaves a drained node. `anew`: whose volumes go with pods that are to end
-    (plan/ephemeral.py)."""
+    oldest first. `anew`: whose volumes go with pods that are to end (plan/ephemeral.py); `drained`: those of them that
+    leave a drained node, and wait for nobody who has not begun."""
     to_rebuild = [case for case in cases if _is_named(case, (*named, *anew)) or is_to_be_rebuilt(cluster.spec, case)]
     begun = [case for case in to_rebuild if _has_begun(cluster, case)]
-    is_busy = any(case.is_leaving or _has_begun(cluster, case) for case in cases)
-    first = [] if is_busy else sorted(to_rebuild, key=lambda case: _rank(case, named))
+    is_busy = any(_has_left_service(cluster, case) for case in cases)
+    if any(case.is_leaving for case in cases):
+        to_rebuild = [case for case in to_rebuild if case.name in drained]
+    first = [] if is_busy else sorted(to_rebuild, key=lambda case: _rank(case, (*named, *drained)))
     turn = next((case.name for case in (*begun, *first)), "")
     return tuple(replace(case, is_leaving=True, is_rebuilt=True) if case.name == turn else case for case in cases)
 
@@ -113,6 +119,15 @@ def _has_begun(cluster: Cluster, case: BookieCase) -> bool:
     entry = cluster.status.bookie(case.name)
     stored = entry.leaving if entry is not None else None
     return stored is not None and stored.rebuilds and stored.state is not Departure.LEAVING
+
+
+def _has_left_service(cluster: Cluster, case: BookieCase) -> bool:
+    """Return True while a bookie leaves, for good or to come back, and has begun to."""
+    entry = cluster.status.bookie(case.name)
+    stored = entry.leaving if entry is not None else None
+    if stored is None or stored.state is Departure.LEAVING:
+        return False
+    return stored.rebuilds or (case.is_leaving and not stored.state.is_gone)
 
 
 def progress(seen: Observation, fleet: tuple[Assessed, ...], anew: Sequence[str] = ()) -> Rebuild:

@@ -234,6 +234,34 @@ def test_a_drained_node_does_not_wait_for_an_edit_that_waits(fleet: World) -> No
     assert changed(fleet, had) == {last}
 
 
+def test_a_drained_node_does_not_wait_for_a_scale_down_that_waits(fleet: World) -> None:
+    """The largest zone has the other node to itself; the window of the scale down is closed."""
+    last, operator = FLEET[-1], fleet.operator()
+    fleet.add_node("other")
+    fleet.places = {last: "other"}
+    fleet.kill(last)
+    run(fleet, operator, passes=40)
+    assert fleet.is_quiet(), fleet.status()
+    had = uids(fleet)
+    closed = {"windows": [{"schedule": "0 2 * * *", "duration": "4h"}]}
+    fleet.edit(replicas=3, rollout={"strategy": "Automatic", "soakSeconds": 2} | closed)
+    run(fleet, operator, passes=5)
+    leaver = fleet.status().bookie("ledgers-zone-a-1")
+    assert leaver is not None
+    assert leaver.leaving is not None
+    assert leaver.leaving.state is Departure.LEAVING
+
+    fleet.places = {}
+    fleet.cordon("other")
+    until_quiet(fleet, operator, done={last}, had=had)
+
+    assert changed(fleet, had) == {last}
+    fleet.edit(rollout={"strategy": "Automatic", "soakSeconds": 2})
+    run(fleet, operator, passes=90)
+    assert set(uids(fleet)) == {*FLEET} - {"ledgers-zone-a-1"}, fleet.status()
+    check(fleet)
+
+
 QUICK = ("ledgers-quick-0", "ledgers-quick-1")
 
 
