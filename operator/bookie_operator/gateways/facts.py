@@ -31,6 +31,7 @@ TROUBLES = {
 }
 _MOUNT_EVENTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 _LAST_WORDS_MAX = 300  # of what a container said before it ended: the end of it has the error
+_DIGITS_MAX = 18  # of an incarnation; Python reads no number of thousands of digits
 _WAITING_IS_NORMAL = ("ContainerCreating", "PodInitializing")
 
 
@@ -265,8 +266,9 @@ def _marks(annotations: dict[str, str]) -> ClaimMarks | None:
     incarnation = annotations.get(names.MARK_INCARNATION)
     if incarnation is None:
         return None
+    is_number = incarnation.isascii() and incarnation.isdigit() and len(incarnation) <= _DIGITS_MAX
     return ClaimMarks(
-        incarnation=int(incarnation) if incarnation.isascii() and incarnation.isdigit() else 0,
+        incarnation=int(incarnation) if is_number else 0,
         bookie_id=annotations.get(names.MARK_BOOKIE_ID, ""),
         instance_id=annotations.get(names.MARK_INSTANCE_ID, ""),
         fsid=annotations.get(names.MARK_FSID, ""),

@@ -106,7 +106,7 @@ def test_a_marked_claim_says_of_which_life_it_is() -> None:
     assert (marks.incarnation, marks.fsid) == (2, "f")
 
 
-@pytest.mark.parametrize("mangled", ["", "two", "-1"])
+@pytest.mark.parametrize("mangled", ["", "two", "-1", "9" * 5_000])
 def test_a_mangled_mark_still_says_initialised(mangled: str) -> None:
     marks = facts.claim(claim(incarnation=mangled)).marks
 
