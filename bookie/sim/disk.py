@@ -70,7 +70,7 @@ class SimDisk:
             self.on_crash()
             await self.loop.create_future()  # this life is over; nobody comes back here
         faults = self.faults
-        if faults.stall_per_million and self.random.randrange(1_000_000) < faults.stall_per_million:
+        if faults.stall_per_million and self.random.random() * 1_000_000 < faults.stall_per_million:
             latency_ns = faults.stall_ns
         await self.loop.sleep_ns(int(latency_ns * 2 * self.random.random()))
         self.life.check()

@@ -23,6 +23,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bookie.base.units import NS_PER_S
+from bookie.sim.handles import SimHandle, SimSleep, SimTimer
 
 if TYPE_CHECKING:
     # For the type checker the abstract loop has forty abstract methods; what we leave out raises NotImplementedError.
@@ -71,36 +72,6 @@ class SimProcess:
 LIFE: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("bookie_sim_life", default=None)
 
 
-class SimHandle(asyncio.Handle):
-    """A callback that waits for its turn in the queue of its life. It sets the slots of the stock class by itself: a
-    hot path."""
-
-    __slots__ = ("life",)
-    _callback: Any
-    _context: contextvars.Context
-
-    def __init__(
-        self, callback: Any, args: tuple[Any, ...], loop: "SimLoop", context: contextvars.Context, life: SimProcess
-    ) -> None:
-        self._callback = callback
-        self._args = args
-        self._loop = loop
-        self._context = context
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-        self.life = life
-
-
-class SimTimer(asyncio.TimerHandle):
-    """A callback that waits for its time."""
-
-    __slots__ = ("life",)
-    _callback: Any
-    _context: contextvars.Context
-    life: SimProcess
-
-
 class SimFuture(asyncio.Future[Any]):
     """A future whose hash is its birth number: a set of futures has the same order in every run."""
 
@@ -130,7 +101,7 @@ class SimLoop(_Base):
 
     def __init__(self, seed: int | str) -> None:
         self._random = random.Random(f"loop {seed}")
-        self._now_ns = 0
+        self.now_ns = 0  # true simulated time; nodes with a wrong clock see another one through their Clock port
         self._births = 0
         self._runnable: list[SimProcess] = []
         self._timers: list[tuple[int, int, SimTimer]] = []
@@ -224,23 +195,24 @@ class SimLoop(_Base):
             count = len(runnable)
             index = int(draw() * count) if count > 1 else 0
             life = runnable[index]
-            handle = life.ready.popleft()
-            if not life.ready:
+            ready = life.ready
+            handle = ready.popleft()
+            if not ready:
                 runnable[index] = runnable[-1]
                 runnable.pop()
             self.steps += 1
             if not handle._cancelled:
-                self.fingerprint = (self.fingerprint * 1_000_003 + self._now_ns + count * 31 + index) & 0xFFFFFFFFFFFF
+                self.fingerprint = (self.fingerprint * 1_000_003 + self.now_ns + count * 31 + index) & 0xFFFFFFFFFFFF
                 try:
                     handle._context.run(handle._callback, *handle._args)
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as error:  # noqa: BLE001 - as asyncio's Handle does
                     self.call_exception_handler({"message": f"callback {handle._callback!r}", "exception": error})
+                if until.done():
+                    return
             if self.steps > steps_max:
                 raise SimStuck(f"time stands still at {self.time():.6f} s: {life.name} never stops calling itself")
-            if until.done():
-                return
 
     def _advance(self, limit_ns: int) -> None:
         """Jump to the next timer and make everything that is due at that time ready, in order of birth."""
@@ -249,36 +221,27 @@ class SimLoop(_Base):
             heapq.heappop(timers)
         if not timers:
             raise SimStuck(f"nothing can run after {self.time():.6f} s: {self._describe_waiting()}")
-        now_ns = max(timers[0][0], self._now_ns)
+        now_ns = max(timers[0][0], self.now_ns)
         if now_ns > limit_ns:
             raise SimStuck(f"the story did not end in {limit_ns / NS_PER_S:.0f} s: {self._describe_waiting()}")
-        self._now_ns = now_ns
+        self.now_ns = now_ns
         while timers and timers[0][0] <= now_ns:
             timer = heapq.heappop(timers)[2]
-            if not timer._cancelled:
-                self._make_ready(timer.life, timer)
+            life = timer.life
+            if not (timer._cancelled or life.is_dead):
+                if not (life.ready or life.is_paused):
+                    self._runnable.append(life)
+                life.ready.append(timer)
 
     def _describe_waiting(self) -> str:
         waiting = [f"{life.name}/{task.get_name()}" for life in self._lives for task in life.tasks if not task.done()]
         return f"{len(waiting)} tasks wait: " + ", ".join(waiting[:12])
 
-    def _make_ready(self, life: SimProcess, handle: SimHandle | SimTimer) -> None:
-        if life.is_dead:
-            return
-        if not life.ready and not life.is_paused:
-            self._runnable.append(life)
-        life.ready.append(handle)
-
     # ---- what asyncio asks of a loop --------------------------------------------------------------------------------
 
     def time(self) -> float:
-        """Return seconds of true simulated time; nodes with a wrong clock see another time through their Clock port."""
-        return self._now_ns / NS_PER_S
-
-    @property
-    def now_ns(self) -> int:
-        """Return nanoseconds of true simulated time."""
-        return self._now_ns
+        """Return seconds of true simulated time."""
+        return self.now_ns / NS_PER_S
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -286,9 +249,11 @@ class SimLoop(_Base):
         if context is None:
             context = contextvars.copy_context()
         life = context.get(LIFE) or self.director
-        handle = SimHandle(callback, args, self, context, life)
-        if not self._is_closed:
-            self._make_ready(life, handle)
+        handle = SimHandle(callback, args, context, life)
+        if not (self._is_closed or life.is_dead):
+            if not (life.ready or life.is_paused):
+                self._runnable.append(life)
+            life.ready.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
@@ -296,7 +261,7 @@ class SimLoop(_Base):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> SimTimer:
-        return self.call_at_ns(self._now_ns + max(0, round(delay * NS_PER_S)), callback, *args, context=context)
+        return self.call_at_ns(self.now_ns + max(0, round(delay * NS_PER_S)), callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -310,14 +275,14 @@ class SimLoop(_Base):
         if context is None:
             context = contextvars.copy_context()
         life = context.get(LIFE) or self.director
-        timer = SimTimer(when_ns / NS_PER_S, callback, args, self, context)
-        timer.life = life
+        timer = SimTimer(callback, args, context, life, self)
         if not (self._is_closed or life.is_dead):
             self._births += 1
             heapq.heappush(self._timers, (when_ns, self._births, timer))
         return timer
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+    def timer_was_cancelled(self) -> None:
+        """Count it, and throw cancelled timers away when they are most of all: many time-outs never come."""
         self._timers_cancelled += 1
         if self._timers_cancelled > 64 and self._timers_cancelled * 2 > len(self._timers):
             self._timers = [entry for entry in self._timers if not entry[2]._cancelled]
@@ -348,14 +313,9 @@ class SimLoop(_Base):
             life.sweep_at = 2 * len(tasks) + 64
         return task
 
-    async def sleep_ns(self, delay_ns: int) -> None:
-        """Suspend for `delay_ns` of true time; with zero, all else that is ready runs first."""
-        future = self.create_future()
-        if delay_ns <= 0:
-            self.call_soon(_wake, future)
-        else:
-            self.call_at_ns(self._now_ns + delay_ns, _wake, future)
-        await future
+    def sleep_ns(self, delay_ns: int) -> SimSleep:
+        """Await it to suspend for `delay_ns` of true time; with zero, all else that is ready runs first."""
+        return SimSleep(self, self.now_ns + delay_ns)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Keep an error that nobody handled, as a defect: the caller of `run` reports it."""
@@ -394,11 +354,6 @@ class SimLoop(_Base):
             asyncio.events._set_running_loop(None)
             logging.root.manager.disable = silenced
         self._graveyard.clear()
-
-
-def _wake(future: SimFuture) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _bury(loop: SimLoop, task: SimTask) -> None:

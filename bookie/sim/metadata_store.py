@@ -235,7 +235,7 @@ class SimMetadataStore:
         keeper, faults = self._keeper, self._keeper.faults
         deadline_ns = self._loop.now_ns + self._timeout_ns
         await self._travel("_arrives_ns", deadline_ns, errors.OutcomeUnknown(f"{what}: no answer"))
-        if keeper.random.randrange(1_000_000) < faults.lost_request_per_million:
+        if keeper.random.random() * 1_000_000 < faults.lost_request_per_million:
             keeper.on_event(self._host, "lost request", what)
             raise errors.OutcomeUnknown(f"{what}: no answer")
         if self._session_id not in keeper.sessions:
@@ -249,7 +249,7 @@ class SimMetadataStore:
             if keeper.history is not None and keeper.tree.commits > commits:
                 keeper.history.forget_after(commits)
         self._catch_up()  # its server has seen all that was before this change, whether that was refused or not
-        if keeper.random.randrange(1_000_000) < faults.lost_answer_per_million:
+        if keeper.random.random() * 1_000_000 < faults.lost_answer_per_million:
             keeper.on_event(self._host, "lost answer", what)
             raise errors.OutcomeUnknown(f"{what}: no answer")
         await self._travel("_returns_ns", deadline_ns, errors.OutcomeUnknown(f"{what}: no answer"))

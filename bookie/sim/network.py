@@ -61,14 +61,17 @@ class Fabric:
         self.on_event(source, "hold", f"to={target}")
 
     def release(self, source: str, target: str) -> None:
-        self._held[source, target] = max(0, self._held.get((source, target), 0) - 1)
+        if (left := self._held.pop((source, target), 0) - 1) > 0:
+            self._held[source, target] = left
         self.on_event(source, "release", f"to={target}")
 
     def release_all(self) -> None:
         self._held.clear()
 
     def is_held(self, source: str, target: str) -> bool:
-        return self._held.get((source, target), 0) > 0 or source in self._powerless or target in self._powerless
+        if not (self._held or self._powerless):  # nearly always: a hot path
+            return False
+        return (source, target) in self._held or source in self._powerless or target in self._powerless
 
     def reset(self, host: str) -> None:
         """Break the connections of `host` for both sides."""
@@ -143,10 +146,13 @@ class SimStream:
             finally:
                 self._reader = None
         size, random_ = len(self._inbox), self.fabric.random
-        if size > 1 and random_.randrange(100) < self.fabric.faults.chop_percent:
+        if size > 1 and random_.random() * 100 < self.fabric.faults.chop_percent:
             size = random_.randint(1, size - 1)
-        chunk = bytes(self._inbox[:size])
-        del self._inbox[:size]
+            chunk = bytes(self._inbox[:size])
+            del self._inbox[:size]
+        else:
+            chunk = bytes(self._inbox)
+            self._inbox.clear()
         self.other._queue_shrank(size)
         if self.is_accepted:
             for tap in self.fabric.taps:
@@ -173,7 +179,7 @@ class SimStream:
         if not data:
             return
         faults, random_ = self.fabric.faults, self.fabric.random
-        if faults.reset_per_million and random_.randrange(1_000_000) < faults.reset_per_million:
+        if faults.reset_per_million and random_.random() * 1_000_000 < faults.reset_per_million:
             self.fabric.on_event(self.host, "reset", f"to={self.peer_host}")
             self.break_both()
             return
@@ -235,7 +241,8 @@ class SimStream:
     def _enqueue(self, data: bytes) -> None:
         fabric = self.fabric
         delay_ns = fabric.latency_ns()
-        if fabric.faults.stall_per_million and fabric.random.randrange(1_000_000) < fabric.faults.stall_per_million:
+        stalls = fabric.faults.stall_per_million
+        if stalls and fabric.random.random() * 1_000_000 < stalls:
             delay_ns += fabric.faults.stall_ns
         due_ns = max(fabric.loop.now_ns + delay_ns, self._queue[-1][0] if self._queue else 0)
         self._queue.append((due_ns, data))

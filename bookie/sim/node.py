@@ -108,8 +108,9 @@ class Simulation:
             self.raise_defects()
             return result
         finally:
-            logger.removeHandler(handler)
-            logger.setLevel(level)
+            if self.trace.keep:
+                logger.removeHandler(handler)
+                logger.setLevel(level)
             self.loop.close()
 
     def raise_defects(self) -> None:

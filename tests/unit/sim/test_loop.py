@@ -1,6 +1,7 @@
 """The simulated loop keeps asyncio's promises, repeats itself, and lets dead machines lie."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
@@ -102,6 +103,34 @@ def test_timeouts_events_and_queues_work_in_virtual_time() -> None:
         return loop.time()
 
     assert run(story) == 33.0
+
+
+def test_a_sleep_ends_at_its_time_or_with_a_cancellation_and_leaves_no_garbage() -> None:
+    """During a run nobody collects cycles, so that a sleep that leaves one makes each run slower as it goes on."""
+
+    async def story(loop: SimLoop) -> list[object]:
+        seen: list[object] = []
+
+        async def sleep(delay_ns: int) -> None:
+            try:
+                await loop.sleep_ns(delay_ns)
+                seen.append(loop.now_ns)
+            except asyncio.CancelledError:
+                seen.append(("cancelled", loop.now_ns))
+                raise
+
+        whole, cut, beyond = (loop.create_task(sleep(delay)) for delay in (0, 7_000, 9_000))
+        loop.call_at_ns(9_000, beyond.cancel)  # its time has come then, and its turn has not
+        await loop.sleep_ns(5_000)
+        cut.cancel()
+        assert not (await asyncio.gather(whole, cut, beyond, return_exceptions=True))[0]
+        gc.collect()
+        for _ in range(100):
+            await loop.sleep_ns(1)
+        assert gc.collect() == 0
+        return seen
+
+    assert run(story) == [0, ("cancelled", 5_000), ("cancelled", 9_000)]
 
 
 def test_a_dead_life_runs_nothing_more_not_even_finally_blocks() -> None:

@@ -61,7 +61,10 @@ def test_a_one_way_partition_holds_bytes_back_and_loses_none() -> None:
                 await stream.read()
         machine.fabric.release("server", "client")
         async with asyncio.timeout(1):
-            assert (bytes(await stream.read()) + bytes(await stream.read()))[:4] == b"ping"[:4]
+            received = b""
+            while len(received) < 4:
+                received += bytes(await stream.read())
+            assert received == b"ping"
 
     machine.fabric.faults.chop_percent = 100
     machine.run(story)
