@@ -4,7 +4,7 @@ VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest -q
 SOURCES := bookie operator/bookie_operator spark/pyspark_bookkeeper
 
-.PHONY: help install demo test check format lint types contracts unit simulation model integration interop e2e fuzz soak attack mutants bench bench-against bench-growth bench-operator bench-spark proto crds image cluster cluster-images cluster-down
+.PHONY: help install demo test check format lint types contracts unit simulation model campaign integration interop e2e fuzz soak attack mutants bench bench-against bench-growth bench-operator bench-spark proto crds image cluster cluster-images cluster-down
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -40,6 +40,12 @@ simulation: install  ## a short simulation on fresh seeds
 
 model: install  ## every state of the model of BP-46, in its large spaces too, and the story of a loss for each rule taken away
 	@$(VENV)/python -m bookie.sim.model --large
+
+campaign: install  ## simulated seeds with a record that the next start goes on with; ends with what was never reached (SEED=0 SEEDS=100000 JOBS=2 RECORD=folder)
+	@mkdir -p $(or $(RECORD),campaign)
+	@seq $(or $(JOBS),2) | xargs -P $(or $(JOBS),2) -I '{}' $(VENV)/python -m bookie.sim $(or $(SEED),0) --seeds $(or $(SEEDS),1000) \
+		--campaign $(or $(RECORD),campaign)/'{}'-of-$(or $(JOBS),2) --part '{}'/$(or $(JOBS),2) --commit $$(git rev-parse --short HEAD)
+	@$(VENV)/python -m bookie.sim --report $(or $(RECORD),campaign)/*-of-*
 
 integration: install  ## real sockets, disks, ZooKeeper
 	@$(PYTEST) tests/integration

@@ -5,6 +5,7 @@ theirs. The atlas keeps injected damage within what the replication protocol sur
 run reports is a defect of ours.
 """
 
+import dataclasses
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -54,9 +55,24 @@ class Swarm:
     lag_ms: int = 0  # how old a read of the metadata store may be
     has_twins: bool = False  # bookies are made again elsewhere while their old processes live
 
+    def parts(self) -> list[str]:
+        """Return the names of the faults that exist all the time, and not in single acts of the injector."""
+        return [name for name in WORLDLY if getattr(self, name)]
+
+    def without(self, names: frozenset[str]) -> "Swarm":
+        """Return the swarm without these faults."""
+        return dataclasses.replace(self, **{name: type(getattr(self, name))() for name in WORLDLY if name in names})
+
     def facts(self) -> str:
         """Return the faults that exist, for the first line of a trace."""
         return " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__ if getattr(self, name))
+
+
+# Faults that are not acts of the injector.
+WORLDLY = (
+    *("reset_per_million", "stall_per_million", "lost_answer_per_million", "lost_request_per_million"),
+    *("slow_disk_factor", "disk_stall_per_million", "is_skewed", "chop_percent", "lag_ms", "has_twins"),
+)
 
 
 def draw(random_: random.Random) -> Swarm:

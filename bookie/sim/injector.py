@@ -7,7 +7,8 @@ mends the rest.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from bookie.ports.admin import State
 from bookie.sim.cluster import BookieNode, SimCluster
@@ -22,12 +23,28 @@ HELD_S_MAX = 20.0
 
 
 class Injector:
-    """Injects faults as a task of the director. `down_max`: how many bookies may be down at the same time."""
+    """Injects faults as a task of the director. `down_max`: how many bookies may be down at the same time.
 
-    def __init__(self, cluster: SimCluster, swarm: Swarm, random_: random.Random, *, down_max: int) -> None:
+    `without`: acts that are left out, by their names in `acts`. Every act has draws of its own, so that the others stay
+    what they were.
+    """
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        swarm: Swarm,
+        random_: random.Random,
+        *,
+        down_max: int,
+        without: frozenset[str] = frozenset(),
+    ) -> None:
         self.cluster = cluster
         self.swarm = swarm
-        self.random = random_
+        self.without = without
+        self.acts: list[str] = []  # what was done: the kind and the number of the tick
+        self.random = random.Random(random_.getrandbits(64))  # of the act under way
+        self._pace = random_
+        self._ticks = 0
         self.atlas = Atlas()
         self.down_max = down_max
         self.counts: Counter[str] = Counter()
@@ -46,7 +63,7 @@ class Injector:
         while loop.time() < end:
             self._mend(loop.time())
             self._break(loop.time())
-            await asyncio.sleep(TICK_S * (0.5 + self.random.random()))
+            await asyncio.sleep(TICK_S * (0.5 + self._pace.random()))
         self.heal()
 
     def heal(self) -> None:
@@ -113,42 +130,53 @@ class Injector:
 
     def _break(self, now: float) -> None:
         swarm = self.swarm
-        if self._chance(swarm.power_cut_percent):
-            self._crash(now, ProcessEnd.POWER_CUT)
-        if self._chance(swarm.kill_percent):
-            self._crash(now, ProcessEnd.KILL)
-        if self._chance(swarm.wipe_percent):
-            self._wipe(now)
-        if self._chance(swarm.sync_failure_percent):
-            self._fail_syncs(now)
-        if self._chance(swarm.full_percent):
-            self._fill(now)
-        if self._chance(swarm.rot_percent):
-            self._rot()
-        if self._chance(swarm.partition_percent):
-            one, other = self._two_machines()
-            self._hold(now, one, other)
-            self._hold(now, other, one)
-        if self._chance(swarm.hold_percent):
-            self._hold(now, *self._two_machines())
-        if self._chance(swarm.client_crash_percent) and self.cluster.clients:
-            client = self.cluster.clients[self.random.choice(sorted(self.cluster.clients))]
-            if client.node.life is not None:
-                self.counts["client crash"] += 1
-                client.crash()
-        if self._chance(swarm.session_expiry_percent) and self.cluster.simulation.keeper.sessions:
-            self.counts["session expiry"] += 1
-            sessions = sorted(self.cluster.simulation.keeper.sessions)
-            self.cluster.simulation.keeper.end_session(self.random.choice(sessions))
+        self._ticks += 1
+        acts: tuple[tuple[str, int, Callable[[float], bool]], ...] = (
+            ("power-cut", swarm.power_cut_percent, partial(self._crash, how=ProcessEnd.POWER_CUT)),
+            ("kill", swarm.kill_percent, partial(self._crash, how=ProcessEnd.KILL)),
+            ("wipe", swarm.wipe_percent, self._wipe),
+            ("sync-failure", swarm.sync_failure_percent, self._fail_syncs),
+            ("full", swarm.full_percent, self._fill),
+            ("rot", swarm.rot_percent, self._rot),
+            ("partition", swarm.partition_percent, partial(self._hold, both_ways=True)),
+            ("hold", swarm.hold_percent, self._hold),
+            ("client-crash", swarm.client_crash_percent, self._crash_client),
+            ("session-expiry", swarm.session_expiry_percent, self._expire),
+        )
+        for kind, percent, act in acts:
+            chance, seed, name = self._pace.randrange(100), self._pace.getrandbits(64), f"{kind}-{self._ticks}"
+            if chance < percent and name not in self.without:
+                self.random = random.Random(seed)
+                if act(now):
+                    self.acts.append(name)
 
-    def _crash(self, now: float, how: ProcessEnd, *, among: Sequence[str] = ()) -> None:
+    def _crash_client(self, now: float) -> bool:
+        if not self.cluster.clients:
+            return False
+        client = self.cluster.clients[self.random.choice(sorted(self.cluster.clients))]
+        if client.node.life is None:
+            return False
+        self.counts["client crash"] += 1
+        client.crash()
+        return True
+
+    def _expire(self, now: float) -> bool:
+        keeper = self.cluster.simulation.keeper
+        if not keeper.sessions:
+            return False
+        self.counts["session expiry"] += 1
+        keeper.end_session(self.random.choice(sorted(keeper.sessions)))
+        return True
+
+    def _crash(self, now: float, how: ProcessEnd, *, among: Sequence[str] = ()) -> bool:
         victim = self._victim(loses_data=not self.cluster.settings.journal_write_data, among=among)
         if victim is not None:
             self.counts[how.value] += 1
             victim.crash(how)
             self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
+        return victim is not None
 
-    def _wipe(self, now: float) -> None:
+    def _wipe(self, now: float) -> bool:
         victim = self._victim(loses_data=True)
         if victim is not None:
             self.counts["wipe"] += 1
@@ -157,8 +185,9 @@ class Injector:
             lost = [path for path in victim.volumes if self.random.random() < 0.5] or list(victim.volumes)
             victim.wipe(*lost)
             self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
+        return victim is not None
 
-    def _fail_syncs(self, now: float) -> None:
+    def _fail_syncs(self, now: float) -> bool:
         """Let every sync of one bookie fail for a while: the next one stops the bookie, unclean, and it is restarted
         later."""
         victim = self._victim(loses_data=True)
@@ -166,25 +195,28 @@ class Injector:
             self.counts["sync failure"] += 1
             self._calm_at[victim.name] = now + self.random.random() * DOWN_S_MAX
             victim.node.disk_faults.sync_fails_per_million = 1_000_000
+        return victim is not None
 
-    def _fill(self, now: float) -> None:
+    def _fill(self, now: float) -> bool:
         """Leave a volume room for a few more entries only, for a while. The bookie may turn read-only, or stop."""
         victim = self._victim(loses_data=True)
         if victim is not None:
             volume = victim.node.image.volumes[self.random.choice(victim.volumes)]
             if any(full[1] is volume for full in self._room_at):
-                return
+                return False
             self.counts["full"] += 1
             self._room_at.append((now + self.random.random() * DOWN_S_MAX, volume, volume.total_bytes))
             volume.total_bytes = volume.used_bytes + self.random.randrange(20_000)
+        return victim is not None
 
-    def _rot(self) -> None:
+    def _rot(self, now: float) -> bool:
         """Flip one bit of one entry log. Nobody notices until it is read, so from now on no other bookie may lose
         data."""
         victim = self._victim(loses_data=True)
         if victim is not None and victim.node.image.rot(self.random, ".log") is not None:
             self.counts["rot"] += 1
             self.atlas.lost(victim.name, for_good=True)
+        return victim is not None
 
     def _victim(self, *, loses_data: bool, among: Sequence[str] = ()) -> BookieNode | None:
         """Return a running bookie (`among` these, if any are named) that may be taken down now; None when the atlas
@@ -202,16 +234,13 @@ class Injector:
             self.atlas.lost(victim.name)
         return victim
 
-    def _two_machines(self) -> tuple[str, str]:
+    def _hold(self, now: float, *, both_ways: bool = False) -> bool:
+        """Hold all bytes from one machine to another for a while."""
         bookies = [bookie.machine for bookie in self.cluster.bookies.values()]
         machines = [*bookies, *sorted(self.cluster.clients), KEEPER_HOST]
         one, other = self.random.sample(machines, 2)
-        return one, other
-
-    def _hold(self, now: float, source: str, target: str) -> None:
-        self.counts["hold"] += 1
-        self.cluster.hold(source, target)
-        self._release_at.append((now + self.random.random() * HELD_S_MAX, source, target))
-
-    def _chance(self, percent: int) -> bool:
-        return self.random.randrange(100) < percent
+        for source, target in ((one, other), (other, one))[: 1 + both_ways]:
+            self.counts["hold"] += 1
+            self.cluster.hold(source, target)
+            self._release_at.append((now + self.random.random() * HELD_S_MAX, source, target))
+        return True

@@ -6,17 +6,20 @@ safety under faults ──► heal ──► liveness: all bookies repaired ─�
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from bookie.base.ids import LedgerId
 from bookie.integrity.options import BOUND, SCAN
-from bookie.sim import faults, replicas, replicator, retirement, workload
+from bookie.sim import faults, replicas, replicator, retirement, story, workload
 from bookie.sim import twins as second_processes
 from bookie.sim.cluster import SimCluster, SimSettings
 from bookie.sim.injector import Injector
 from bookie.sim.loop import SimStuck
 from bookie.sim.node import Defect
+from bookie.sim.probes import Probes
 
 FAULTS_S = 30.0
 
@@ -37,6 +40,8 @@ class SeedOutcome:
     broke: Counter[str]
     violations: list[str]
     trace: list[str]
+    reached: Counter[str]  # probes, where the run was asked to count them
+    parts: list[str]  # what the run was made of: faults as they came, faults of the whole world, applications
 
     def line(self) -> str:
         """Return one line for people."""
@@ -48,24 +53,9 @@ class SeedOutcome:
         )
 
 
-def run_seed(
-    seed: int,
-    *,
-    guard_fence: bool = True,
-    guard_limbo: bool = True,
-    keep_trace: bool = False,
-    faults_s: float = FAULTS_S,
-    wiretap: bool = True,
-    accidents: bool = False,
-    demanding: bool = False,
-    retiring: bool = False,
-    replicating: bool = False,
-    doubling: bool = False,
-    filling: bool = False,
-    crowding: bool = False,
-    doubting: bool = False,
-) -> SeedOutcome:
-    """Run one seed to its end. Never raises for a defect of the run: the outcome has it.
+@dataclass(frozen=True, slots=True)
+class Aspects:
+    """What a run is about, beside its seed. The same seed under another aspect is another run.
 
     `accidents`: a small cluster without journaled data under the faults of BP-46 only: a missing guard shows soon.
     `crowding`: each writer writes many ledgers in step, so that bookies get adds of many ledgers together.
@@ -75,32 +65,61 @@ def run_seed(
     `filling`: bookies fill their holes, and in the end every replica is there and equal; none is spare, and none rots.
     `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
     `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
+    `without`: what is left out of the run, by the names in `SeedOutcome.parts` (`sim.shrink`).
     """
-    draws = random.Random(f"draws {seed}")
-    swarm = faults.accidents(draws) if accidents else faults.draw(draws)
-    bookies = 3 if accidents else draws.choice((3, 4, 4, 5))
-    swarm, bookies = _fitted(
-        swarm, bookies, retiring=retiring, replicating=replicating, doubling=doubling, filling=filling
-    )
-    settings = _settings(draws, bookies, accidents=accidents)
-    settings = dataclasses.replace(settings, guard_fence=guard_fence, guard_limbo=guard_limbo, fill_after_boot=filling)
-    settings = dataclasses.replace(settings, phase_one=BOUND if doubting else SCAN)
-    plan = _plan(seed, draws, bookies, filling=filling, crowding=crowding)
-    if demanding:
-        demands = random.Random(f"demands {seed}")
-        plan = workload.demanding(demands, plan)
-        settings = dataclasses.replace(settings, client={**settings.client, **workload.client_options(demands)})
-    cluster = SimCluster(seed, settings, dials=faults.dials(swarm, seed), keep_trace=keep_trace, wiretap=wiretap)
+
+    guard_fence: bool = True
+    guard_limbo: bool = True
+    faults_s: float = FAULTS_S
+    accidents: bool = False
+    demanding: bool = False
+    retiring: bool = False
+    replicating: bool = False
+    doubling: bool = False
+    filling: bool = False
+    crowding: bool = False
+    doubting: bool = False
+    without: frozenset[str] = frozenset()
+
+
+def run_seed(
+    seed: int,
+    *,
+    keep_trace: bool = False,
+    wiretap: bool = True,
+    probing: bool = False,
+    story_of: LedgerId | None = None,
+    **aspects: Any,
+) -> SeedOutcome:
+    """Run one seed to its end. Never raises for a defect of the run: the outcome has it. `aspects`: see `Aspects`.
+
+    `probing`: count the probes (`sim.probes`) that the run reaches. `keep_trace`: the outcome has every event.
+    `story_of`: it has those of one ledger, with what bookies answered. All three leave the run what it is.
+    """
+    about = Aspects(**aspects)
+    swarm, settings, plan = _drawn(seed, about)
+    keeps = keep_trace or story_of is not None
+    cluster = SimCluster(seed, settings, dials=faults.dials(swarm, seed), keep_trace=keeps, wiretap=wiretap)
     simulation = cluster.simulation
-    injector = Injector(cluster, swarm, simulation.random("injector"), down_max=max(1, bookies - 3))
-    load = workload.Workload(cluster, plan)
-    actors = _actors(cluster, injector, doubling=swarm.has_twins, replicating=replicating, retiring=retiring)
-    defect = None
+    injector = Injector(
+        cluster,
+        swarm,
+        simulation.random("injector"),
+        down_max=max(1, settings.bookies - 3),
+        without=about.without,
+    )
+    load = workload.Workload(cluster, plan, without=about.without)
+    actors = _actors(cluster, injector, swarm, about)
+    defect, probes = None, Probes()
     simulation.event("director", "swarm", f"{settings} {swarm.facts()} {plan}")
+    if story_of is not None:
+        cluster.wiretap.listener = story.Teller(simulation, story_of).heard
     try:
-        cluster.run(lambda it: _story(it, load, injector, actors, faults_s), time_limit_s=7_200)
+        with _counting(cluster, probes) if probing else nullcontext():
+            cluster.run(lambda it: _story(it, load, injector, actors, about.faults_s), time_limit_s=7_200)
     except (Defect, SimStuck, TimeoutError) as error:
         defect = "; ".join([f"{type(error).__name__}: {error}", *simulation.violations[:5]])
+    table = simulation.trace.table() if story_of is None else story.table(simulation.trace, story_of)
     return SeedOutcome(
         seed=seed,
         digest=simulation.digest(),
@@ -113,44 +132,68 @@ def run_seed(
         mixed=cluster.wiretap.mixed_adds,
         broke=sum((actor.counts for actor in actors), injector.counts),
         violations=list(simulation.violations),
-        trace=simulation.trace.table() if keep_trace else [],
+        trace=table if keeps else [],
+        reached=probes.reached,
+        parts=[*injector.acts, *swarm.parts(), *load.names],
     )
 
 
-def _actors(
-    cluster: SimCluster, injector: Injector, *, doubling: bool, replicating: bool, retiring: bool
-) -> "list[Actor]":
-    """Return who acts beside the workload and the injector in this run."""
-    random_, actors = cluster.simulation.random, list[Actor]()
-    if doubling:
+def _drawn(seed: int, about: Aspects) -> tuple[faults.Swarm, SimSettings, workload.WorkloadShape]:
+    """Return the faults, the cluster and the workload of a seed."""
+    draws = random.Random(f"draws {seed}")
+    swarm = faults.accidents(draws) if about.accidents else faults.draw(draws)
+    bookies = 3 if about.accidents else draws.choice((3, 4, 4, 5))
+    swarm, bookies = _fitted(swarm, bookies, about)
+    settings = dataclasses.replace(
+        _settings(draws, bookies, accidents=about.accidents),
+        guard_fence=about.guard_fence,
+        guard_limbo=about.guard_limbo,
+        fill_after_boot=about.filling,
+        phase_one=BOUND if about.doubting else SCAN,
+    )
+    plan = workload.draw(draws, bookies=bookies)
+    if about.filling:
+        plan = dataclasses.replace(plan, ensemble_size=3, write_quorum=3, ack_quorum=2)
+    if about.crowding:
+        plan = workload.crowded(random.Random(f"crowd {seed}"), plan)
+    if about.demanding:
+        demands = random.Random(f"demands {seed}")
+        plan = workload.demanding(demands, plan)
+        settings = dataclasses.replace(settings, client={**settings.client, **workload.client_options(demands)})
+    return swarm.without(about.without), settings, plan
+
+
+def _actors(cluster: SimCluster, injector: Injector, swarm: faults.Swarm, about: Aspects) -> "list[Actor]":
+    random_ = cluster.simulation.random
+    actors: list[Actor] = []
+    if swarm.has_twins:
         actors.append(second_processes.Twins(cluster, injector, random_("twins")))
-    if replicating:
+    if about.replicating:
         actors.append(replicator.Replicator(cluster, random_("replicator")))
-    if retiring:
+    if about.retiring:
         actors.append(retirement.Retirements(cluster, injector, random_("retirements")))
     return actors
 
 
-def _fitted(
-    swarm: faults.Swarm, bookies: int, *, retiring: bool, replicating: bool, doubling: bool, filling: bool
-) -> tuple[faults.Swarm, int]:
+@contextmanager
+def _counting(cluster: SimCluster, probes: Probes) -> Iterator[None]:
+    cluster.ledger_observers.append(probes.metadata_changed)
+    with probes.listening():
+        yield
+    probes.answered(cluster.wiretap.refusals)
+
+
+def _fitted(swarm: faults.Swarm, bookies: int, about: Aspects) -> tuple[faults.Swarm, int]:
     """Return faults and bookies without what the aspects of this run cannot stand."""
-    if doubling:
+    if about.doubling:
         swarm = dataclasses.replace(swarm, has_twins=True, rot_percent=0, sync_failure_percent=0, full_percent=0)
-    if retiring:  # somebody must be left to take over; and rot, which nobody notices, may leave nobody to copy from
+    if about.retiring:  # somebody must be left to take over; rot, which nobody notices, may leave nobody to copy from
         bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, has_twins=False)
-    if replicating:
+    if about.replicating:
         bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, wipe_percent=0, has_twins=False, kill_percent=8)
-    if filling:
+    if about.filling:
         bookies, swarm = 3, dataclasses.replace(swarm, rot_percent=0, has_twins=False)  # nobody is spare
     return swarm, bookies
-
-
-def _plan(seed: int, draws: random.Random, bookies: int, *, filling: bool, crowding: bool) -> workload.WorkloadShape:
-    plan = workload.draw(draws, bookies=bookies)
-    if filling:
-        plan = dataclasses.replace(plan, ensemble_size=3, write_quorum=3, ack_quorum=2)
-    return workload.crowded(random.Random(f"crowd {seed}"), plan) if crowding else plan
 
 
 def _settings(draws: random.Random, bookies: int, *, accidents: bool) -> SimSettings:

@@ -4,7 +4,8 @@ Events count towards the digest; notes (log lines of the product) are for people
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from bookie.base.units import NS_PER_S
 
@@ -21,12 +22,16 @@ MARKS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TraceEvent:
+# The mark of a log line.
+NOTE = "·"
+
+
+class TraceEvent(NamedTuple):
     at_ns: int
     node: str
     text: str
     mark: str
+    target: str = ""  # of an arrow: whom the node answered
 
 
 class Trace:
@@ -48,17 +53,36 @@ class Trace:
     def note(self, at_ns: int, node: str, text: str) -> None:
         """Add a note for the reader; it does not count towards the digest."""
         if self.keep:
-            self.events.append(TraceEvent(at_ns, node, text, "·"))
+            self.events.append(TraceEvent(at_ns, node, text, NOTE))
+
+    def arrow(self, at_ns: int, node: str, target: str, text: str) -> None:
+        """Add an answer from `node` to `target` for the reader; it does not count towards the digest."""
+        if self.keep:
+            self.events.append(TraceEvent(at_ns, node, text, "●", target))
 
     def digest(self) -> str:
         return self._hash.hexdigest()
 
-    def table(self) -> list[str]:
-        """Return one line per event: time, node, one lane per node with the event's mark in it, text."""
-        nodes = sorted(dict.fromkeys(event.node for event in self.events))
-        width = max((len(node) for node in nodes), default=4)
+    def table(self, events: Sequence[TraceEvent] | None = None) -> list[str]:
+        """Return one line for each of `events` (all by default): time, node, one lane per node, text.
+
+        A lane has the mark of its node's event, or an arrow goes from one lane to another."""
+        events = self.events if events is None else events
+        nodes = sorted(dict.fromkeys(name for event in events for name in (event.node, event.target) if name))
+        width = max([4, *map(len, nodes)])
         lines = [f"{'seconds':>12}  {'node':<{width}}  lanes: " + " ".join(nodes)]
-        for event in self.events:
-            lanes = "".join(event.mark if node == event.node else "│" for node in nodes)
-            lines.append(f"{event.at_ns / NS_PER_S:12.6f}  {event.node:<{width}}  {lanes}  {event.text}")
+        for event in events:
+            lines.append(f"{event.at_ns / NS_PER_S:12.6f}  {event.node:<{width}}  {_lanes(event, nodes)}  {event.text}")
         return lines
+
+
+def _lanes(event: TraceEvent, nodes: Sequence[str]) -> str:
+    lanes = ["│"] * len(nodes)
+    start = nodes.index(event.node)
+    lanes[start] = event.mark
+    if event.target:
+        end = nodes.index(event.target)
+        for between in range(min(start, end) + 1, max(start, end)):
+            lanes[between] = "─"
+        lanes[end] = "▶" if end > start else "◀"
+    return "".join(lanes)

@@ -7,7 +7,7 @@ ledger is not closed, or the entry lies before its end, and the bookie is in the
 to be on disk so far: on the same connection, hence by the same life.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -29,6 +29,7 @@ from bookie.wire.messages import (
     ReadResponse,
     ReadRun,
     Request,
+    Response,
 )
 from bookie.wire.session import ServerSession
 
@@ -58,6 +59,19 @@ class _Bookie:
     fenced: dict[LedgerId, int] = field(default_factory=dict)  # ledger -> the moment of the answer
 
 
+def _kind(request: Incoming) -> str:
+    match request:
+        case AddRun(is_recovery=True):
+            return "recovery add"
+        case AddRun():
+            return "add"
+        case ReadRequest(is_fencing=True):
+            return "fencing read"
+        case ReadRequest() | ReadRun():
+            return "read"
+    return type(request).__name__
+
+
 class Wiretap(Tap):
     """Watches the data ports of all bookies. `metadata_of(ledger)` is the stored truth, None when deleted."""
 
@@ -69,6 +83,9 @@ class Wiretap(Tap):
         self._moment = 0
         self.messages = 0
         self.mixed_adds = 0  # that a bookie was given together, of many ledgers (`AddMix`)
+        # Told each answer, with its question.
+        self.listener: Callable[[SimStream, Incoming, Response], None] | None = None
+        self.refusals: Counter[str] = Counter()  # kind of request and status, for probes
 
     def received(self, stream: SimStream, data: bytes) -> None:
         conversation = self._conversations[stream]
@@ -101,6 +118,10 @@ class Wiretap(Tap):
             request, arrived = conversation.waiting.pop(response.txn, (None, 0))
             name = stream.host.partition(TWIN)[0]  # what one process said binds every other of its id
             bookie = self._bookies[name]
+            if response.status is not Status.EOK and request is not None:
+                self.refusals[f"{_kind(request)} {response.status.name}"] += 1
+            if self.listener is not None and request is not None:
+                self.listener(stream, request, response)
             if isinstance(request, AddRun) and isinstance(response, AddResponse):
                 self._added(name, bookie, conversation, request, response, arrived)
             elif isinstance(request, ForceRequest) and isinstance(response, ForceResponse):

@@ -94,9 +94,10 @@ def client_options(random_: random.Random) -> dict[str, Any]:
 class Workload:
     """The applications of one run, from `start` until `stop`."""
 
-    def __init__(self, cluster: SimCluster, plan: WorkloadShape) -> None:
+    def __init__(self, cluster: SimCluster, plan: WorkloadShape, *, without: frozenset[str] = frozenset()) -> None:
         self.cluster = cluster
         self.plan = plan
+        self.names = [name for name in self._all_names() if name not in without]
         self.ledgers: list[LedgerId] = []
         self.is_stopping = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -104,16 +105,19 @@ class Workload:
     def start(self) -> None:
         """Start every application; they run as the director's tasks and act in their own processes."""
         loop = self.cluster.simulation.loop
+        for name in self.names:
+            application = Application(self, name, self.cluster.simulation.random(name))
+            self._tasks.append(loop.create_task(application.run(name.partition("-")[0]), name=name))
+
+    def _all_names(self) -> list[str]:
         parts = (("writer", self.plan.writers), ("reader", self.plan.readers), ("recoverer", self.plan.recoverers))
-        for kind, count in parts:
-            for number in range(count):
-                name = f"{kind}-{number}"
-                application = Application(self, name, self.cluster.simulation.random(name))
-                self._tasks.append(loop.create_task(application.run(kind), name=name))
+        return [f"{kind}-{number}" for kind, count in parts for number in range(count)]
 
     async def stop(self, *, timeout_s: float) -> None:
         """Let every application finish what it does now. Raises Defect naming those that cannot."""
         self.is_stopping = True
+        if not self._tasks:  # a run from which all were left out
+            return
         await ended(self._tasks, timeout_s=timeout_s)
 
 

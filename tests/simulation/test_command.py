@@ -1,8 +1,12 @@
 """`python -m bookie.sim`: what it prints, and its exit code."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from bookie.sim.__main__ import main
+from bookie.sim.run import run_seed
 
 
 def test_a_clean_seed_prints_one_line_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,6 +35,72 @@ def test_a_defect_is_named_with_the_command_that_shows_it_again(capsys: pytest.C
     assert "DEFECT" in out
     assert " --accidents --no-limbo --trace" in out
     assert out.splitlines()[-1].startswith("4 seeds, ")
+
+
+def test_a_campaign_is_recorded_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counting probes leaves the run what it was: the digest is that of the same seed alone."""
+    file = tmp_path / "campaign"
+    words = ["1", "--seeds", "2", "--faults-s", "3"]
+    assert main([*words, "--campaign", str(file), "--commit", "c1"]) == 0
+    assert main([*words, "--campaign", str(file), "--commit", "c1"]) == 0
+    assert [line[:11] for line in capsys.readouterr().out.splitlines()] == ["2 seeds run", "0 seeds run"]
+    main(["1", "--accidents", "--faults-s", "3"])
+    digest = capsys.readouterr().out.split("digest=")[1].strip()
+
+    code = main(["--report", str(file)])
+
+    told = capsys.readouterr().out
+    assert code == 1, "so few seeds do not reach everything"
+    assert told.startswith("2 seeds of c1: ")
+    assert "in 2 seeds  phase one ran" in told
+    assert f'"digest": "{digest}"' in file.read_text()
+
+
+@pytest.mark.slow
+def test_a_part_that_is_left_out_leaves_the_others_what_they_were() -> None:
+    """Links are held in any case, whatever else happens; so each of these acts but one is there again."""
+
+    def holds(parts: list[str]) -> list[str]:
+        return [part for part in parts if part.startswith("hold-")]
+
+    runs = (run_seed(seed, accidents=True, faults_s=10) for seed in range(20))
+    whole = next(run for run in runs if len(holds(run.parts)) > 2)
+    first, *rest = holds(whole.parts)
+
+    other = run_seed(whole.seed, accidents=True, faults_s=10, without=frozenset({first}))
+
+    assert holds(other.parts) == rest
+    same = run_seed(whole.seed, accidents=True, faults_s=10, without=frozenset({"nothing of the kind"}))
+    assert same.digest == whole.digest != other.digest
+
+
+@pytest.mark.slow
+def test_a_failing_seed_is_made_small_and_its_story_is_told_and_played_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "scenario"
+    words = ["--accidents", "--no-limbo"]
+    failing = next(seed for seed in range(20) if main([str(seed), *words, "--faults-s", "15"]))
+    capsys.readouterr()
+
+    assert main([str(failing), *words, "--faults-s", "15", "--shrink", "--runs", "60", "--save", str(file)]) == 1
+    told = capsys.readouterr().out
+    left, begun = re.search(r"left of (\d+) parts: (.+) \(", told).group(2, 1)  # type: ignore[union-attr]
+    assert len(left.split()) < int(begun)
+    assert "add 0" in told, "what was acknowledged"
+    assert "▶" in told
+    assert "│!│" in told, "the promise that broke"
+    assert main(["--play", str(file)]) == 1
+    played = capsys.readouterr().out
+    assert "not the run that was saved" not in played
+    assert [line for line in played.splitlines() if "│" in line] == [line for line in told.splitlines() if "│" in line]
+
+
+def test_a_file_that_is_no_scenario_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("{}")
+
+    assert main(["--play", str(tmp_path / "file")]) == 2
+    assert "no scenario" in capsys.readouterr().err
 
 
 def test_a_bad_seed_is_a_usage_error() -> None:

@@ -51,3 +51,10 @@ def test_a_trace_counts_events_in_its_digest_and_notes_not() -> None:
     assert [line.split()[0] for line in with_note.table()] == ["seconds", "0.000000", "0.000000"]
     without.event(2, "bookie-1", "stop")
     assert with_note.digest() != without.digest()
+
+
+def test_faults_of_the_whole_world_can_be_left_out() -> None:
+    swarm = faults.Swarm(lag_ms=7, is_skewed=True, kill_percent=3)
+    assert swarm.parts() == ["is_skewed", "lag_ms"]
+
+    assert swarm.without(frozenset({"lag_ms", "is_skewed", "kill-4", "writer-0"})) == faults.Swarm(kill_percent=3)
