@@ -77,13 +77,13 @@ def _folded(events: Sequence[TraceEvent]) -> list[TraceEvent]:
             told.append(event)
             continue
         what, _, status = event.text.rpartition(": ")
-        kind, _, entry = what.rpartition(" ")
+        kind, _, entry = what.rpartition(" ") if what[-1:].isdigit() else (what, "", "")
         key = (event.node, event.target, f"{kind}: {status}")
-        at = open_at.get(key)
-        if at is None:
-            open_at[key] = len(told)
+        at = open_at.setdefault(key, len(told))
+        if at == len(told):
             told.append(event)
-        else:
+        elif entry:
             first = told[at].text.removeprefix(f"{kind} ").partition(":")[0].partition(" to ")[0]
-            told[at] = event._replace(at_ns=told[at].at_ns, text=f"{kind} {first} to {entry}: {status}")
+            what = f"{kind} {first} to {entry}" if first != entry else f"{kind} {first}"
+            told[at] = told[at]._replace(text=f"{what}: {status}")
     return told

@@ -1,4 +1,5 @@
-"""Decodes the answers of bookies on the wire, and compares them with earlier ones (spec/bp46.md#S7, S8).
+"""Decodes the answers of bookies on the wire, and compares them with earlier ones (spec/bp46.md#S7, S8); and the LACs
+that writers tell (`sim.lac_watch`).
 
 The first: a bookie that answered a fencing request accepts no normal add of that ledger that arrives later, in no later
 life. The second: a bookie that acknowledged an entry never denies having it while that could decide anything: while the
@@ -14,8 +15,9 @@ from dataclasses import dataclass, field
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.sim.lac_watch import LacWatch
 from bookie.sim.network import SimStream, Tap
-from bookie.wire import runs, v3
+from bookie.wire import entry, runs, v3
 from bookie.wire.codes import V3_FIRST_BYTE
 from bookie.wire.framing import FrameSplitter
 from bookie.wire.messages import (
@@ -30,6 +32,7 @@ from bookie.wire.messages import (
     ReadRun,
     Request,
     Response,
+    WriteLacRequest,
 )
 from bookie.wire.session import ServerSession
 
@@ -81,6 +84,7 @@ class Wiretap(Tap):
         self._bookies: defaultdict[str, _Bookie] = defaultdict(_Bookie)
         self._conversations: defaultdict[SimStream, _TappedConnection] = defaultdict(_TappedConnection)
         self._moment = 0
+        self._lacs = LacWatch(report, metadata_of)
         self.messages = 0
         self.mixed_adds = 0  # that a bookie was given together, of many ledgers (`AddMix`)
         # Told each answer, with its question.
@@ -95,6 +99,7 @@ class Wiretap(Tap):
             incoming += session.receive_more()
         for request in self._without_mixes(incoming):
             self._moment += 1
+            self._told(request)
             for txn in request.txns if isinstance(request, AddRun | ReadRun) else (request.txn,):
                 conversation.waiting[txn] = (request, self._moment)
 
@@ -106,6 +111,20 @@ class Wiretap(Tap):
                 yield from runs.take_apart(request, range(len(request.txns)))
             else:
                 yield request
+
+    def _told(self, request: Incoming) -> None:
+        """Look at the LACs that a writer tells.
+
+        Version 2's answers are not decoded here, so its ledgers are let be, also where it writes a LAC in version 3.
+        """
+        if isinstance(request, AddRun) and request.version != v3.VERSION:
+            self._lacs.let_be(request.ledger_id)
+        elif isinstance(request, AddRun) and not request.is_recovery:
+            for entry_id, body in zip(request.entry_ids, request.bodies, strict=True):
+                if len(body) >= entry.HEADER_SIZE:
+                    self._lacs.told(request.ledger_id, entry.unpack_lac(body), f"the header of entry {entry_id}")
+        elif isinstance(request, WriteLacRequest):
+            self._lacs.told(request.ledger_id, request.lac, "a LAC that was written")
 
     def sent(self, stream: SimStream, data: bytes) -> None:
         conversation = self._conversations[stream]
@@ -141,6 +160,7 @@ class Wiretap(Tap):
     ) -> None:
         if response.status is not Status.EOK:
             return
+        self._lacs.acknowledged(name, response.ledger_id, response.entry_id)
         if request.is_deferred and not request.is_recovery:
             conversation.deferred[response.ledger_id, response.entry_id] = self._moment
             if response.last_synced is not None:

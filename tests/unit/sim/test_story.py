@@ -26,6 +26,9 @@ def test_a_story_has_what_happened_to_nodes_and_to_one_ledger_as_lanes() -> None
     trace.note(9 * MS, "c", "writer ended ledger_id=77 reason=x")
     trace.note(9 * MS, "c", "something else")
     trace.arrow(10 * MS, "b", "c", "add 3: EFENCED")
+    for number in range(2):
+        trace.arrow((11 + number) * MS, "b", "c", "Force: ok")
+        trace.arrow((11 + number) * MS, "c", "a", "read 5: ok")
 
     told = story.table(trace, LedgerId(7))
 
@@ -38,6 +41,8 @@ def test_a_story_has_what_happened_to_nodes_and_to_one_ledger_as_lanes() -> None
         "    0.009000  a     ✗││  power cut",
         "    0.009000  c     ││·  writer ended ledger_id=7 reason=x",
         "    0.010000  b     │●▶  add 3: EFENCED",
+        "    0.011000  b     │●▶  Force: ok",
+        "    0.011000  c     ◀─●  read 5: ok",
     ]
 
 

@@ -8,6 +8,7 @@ from bookie.ports.network import Address
 from bookie.sim.network import SimStream
 from bookie.sim.wiretap import Wiretap
 from bookie.wire import v3
+from bookie.wire.entry import HEADER
 from bookie.wire.messages import (
     AddRequest,
     AddResponse,
@@ -17,6 +18,7 @@ from bookie.wire.messages import (
     ReadResponse,
     Request,
     Response,
+    WriteLacRequest,
 )
 from sim_support import Machine
 
@@ -40,6 +42,11 @@ class Wire:
     def connect(self) -> SimStream:
         fabric, life = self.machine.fabric, self.machine.loop.director
         return SimStream(fabric, life, "bookie-1", Address("client", 1), is_accepted=True)
+
+    def streams(self) -> list[SimStream]:
+        """New connections, one to each bookie."""
+        fabric, life = self.machine.fabric, self.machine.loop.director
+        return [SimStream(fabric, life, name, Address("client", 1), is_accepted=True) for name in BOOKIES]
 
     def ask(self, request: Request) -> int:
         self.txn += 1
@@ -146,3 +153,40 @@ def test_a_bookie_that_was_replaced_may_forget() -> None:
     wire.read(5, Status.ENOENTRY)
 
     assert wire.rules == []
+
+
+def told(wire: Wire, entry: int, lac: int) -> None:
+    """A writer sends an entry whose header says `lac`, and every bookie answers."""
+    body = HEADER.pack(ME, entry, lac, 0)
+    for stream in wire.streams():
+        wire.stream = stream
+        request = AddRequest(0, v3.VERSION, ME, EntryId(entry), b"", body)
+        wire.say(AddResponse(wire.ask(request), v3.VERSION, Status.EOK, ME, EntryId(entry)))
+
+
+def test_a_header_that_says_more_than_an_ack_quorum_acknowledged_is_reported() -> None:
+    wire = Wire()
+    told(wire, 0, -1)
+    told(wire, 1, 0)
+    told(wire, 2, 0)  # late is fine
+    assert wire.rules == []
+
+    wire.stream = wire.connect()
+    wire.ask(AddRequest(0, v3.VERSION, ME, EntryId(3), b"", HEADER.pack(ME, 3, 2, 0)))
+    assert wire.rules == []
+    wire.ask(AddRequest(0, v3.VERSION, ME, EntryId(5), b"", HEADER.pack(ME, 5, 4, 0)))
+    assert wire.rules == ["LAC"]
+    assert (
+        "the header of entry 5 of ledger 7 says that 4 is confirmed, and 0 bookies acknowledged entry 3"
+        in wire.reports[0]
+    )
+
+
+def test_a_lac_that_is_written_is_looked_at_as_a_header_is() -> None:
+    wire = Wire()
+    told(wire, 0, -1)
+
+    wire.ask(WriteLacRequest(0, v3.VERSION, ME, 0, b"", b"body"))
+    assert wire.rules == []
+    wire.ask(WriteLacRequest(0, v3.VERSION, ME, 1, b"", b"body"))
+    assert wire.rules == ["LAC"]
