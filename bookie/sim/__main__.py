@@ -28,6 +28,8 @@ ASPECTS: dict[str, tuple[dict[str, bool], str]] = {
     "retire": ({"retiring": True}, "bookies are emptied and retired meanwhile"),
     "replicate": ({"replicating": True}, "what dead bookies hold is copied as Java does it"),
     "fill": ({"filling": True}, "bookies fill their holes; in the end every replica is there and equal"),
+    "gated": ({"gated": True}, "bookies that lost volumes wait for a grant: late, twice, or too old"),
+    "varied": ({"varied": True}, "passwords, tails, deletions, ack quorums of one"),
     "twins": ({"doubling": True}, "bookies are made again while their old processes live"),
     "bound": ({"doubting": True}, "phase one by a bound: bookies doubt every ledger, and examine it later"),
     "no-fence": ({"guard_fence": False}, "take the fence of phase one away (BP-46)"),

@@ -22,10 +22,14 @@ ROTA: tuple[tuple[str, ...], ...] = (
     ("accidents",),
     ("client",),
     (),
+    ("crowd",),
     ("retire",),
     ("fill",),
     ("twins",),
     ("replicate",),
+    ("gated",),
+    ("varied",),
+    ("varied", "gated"),
 )
 
 

@@ -191,9 +191,12 @@ class BookieNode:
         """Play the operator: allow a bookie that waits to take over its identity with empty volumes, or with such that
         went back in time."""
         report = await self.report()
-        assert self.process is not None
         assert report.verdict is Verdict.LOST or accepts_stale, f"{self.name} reports {report.verdict}: {report.reason}"
-        grant = Grant(
+        await self.send(self.grant_for(report, accepts_stale=accepts_stale))
+
+    def grant_for(self, report: StorageReport, *, accepts_stale: bool = False) -> Grant:
+        """Return the grant that an operator who sees this report makes now."""
+        return Grant(
             grant_id=f"grant-{self.name}-{self.simulation.loop.now_ns}",
             bookie_id=report.bookie_id,
             pod_uid=report.pod_uid,
@@ -205,6 +208,11 @@ class BookieNode:
             issued_by="director",
             accepts_stale=accepts_stale,
         )
+
+    async def send(self, grant: Grant) -> None:
+        """Send a grant to the bookie's admin service. Raises NodeCrashed, and what refuses it."""
+        if self.process is None:
+            raise NodeCrashed(self.machine)
         await self.node.do(self.process.admin.grant(grant))
 
 

@@ -18,6 +18,8 @@ LINES: dict[str, str] = {
     "phase one ran": "phase one done loss=",
     "phase two ended": "phase two done ledgers=",
     "phase two could not mend a ledger at once": "ledger not repaired yet ledger_id=",
+    "a grant was accepted": "grant accepted grant_id=",
+    "a grant was dropped": "grant dropped grant_id=",
     "a boot was overtaken by another process": "another process was quicker, looking again",
     "a boot waited for the end of another process": "waiting for the end of another process of this id",
     "a boot without a metadata store": "metadata store does not answer reason=",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bookie.base.ids import LedgerId
-from bookie.integrity.options import BOUND, SCAN
-from bookie.sim import faults, replicas, replicator, retirement, story, workload
+from bookie.integrity.options import BOUND, GATED, LOCAL, SCAN
+from bookie.sim import faults, grants, replicas, replicator, retirement, story, workload
 from bookie.sim import twins as second_processes
 from bookie.sim.cluster import SimCluster, SimSettings
 from bookie.sim.injector import Injector
@@ -62,6 +62,8 @@ class Aspects:
     `demanding`: applications that speak version 2, defer syncs, force, and want confirmed entries.
     `doubting`: bookies that lost volumes doubt every ledger and examine it beside serving (decisions/0021).
     `doubling`: bookies are made again elsewhere while their old processes live; else in some runs.
+    `gated`: bookies that lost volumes wait for a grant, which comes late, twice, or too old.
+    `varied`: passwords, tails, deletions; an ack quorum of one in some runs, in which no bookie loses anything.
     `filling`: bookies fill their holes, and in the end every replica is there and equal; none is spare, and none rots.
     `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
     `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
@@ -79,6 +81,8 @@ class Aspects:
     filling: bool = False
     crowding: bool = False
     doubting: bool = False
+    gated: bool = False
+    varied: bool = False
     without: frozenset[str] = frozenset()
 
 
@@ -130,7 +134,7 @@ def run_seed(
         read=cluster.oracle.entries_read,
         ledgers=len(load.ledgers),
         mixed=cluster.wiretap.mixed_adds,
-        broke=sum((actor.counts for actor in actors), injector.counts),
+        broke=sum((actor.counts for actor in actors), injector.counts + load.counts),
         violations=list(simulation.violations),
         trace=table if keeps else [],
         reached=probes.reached,
@@ -144,14 +148,24 @@ def _drawn(seed: int, about: Aspects) -> tuple[faults.Swarm, SimSettings, worklo
     swarm = faults.accidents(draws) if about.accidents else faults.draw(draws)
     bookies = 3 if about.accidents else draws.choice((3, 4, 4, 5))
     swarm, bookies = _fitted(swarm, bookies, about)
+    varieties = random.Random(f"varieties {seed}")
+    is_lone = about.varied and varieties.random() < 0.3
+    if is_lone:
+        swarm = dataclasses.replace(swarm, wipe_percent=0, sync_failure_percent=0, full_percent=0, rot_percent=0)
+        swarm = dataclasses.replace(swarm, has_twins=False)
     settings = dataclasses.replace(
         _settings(draws, bookies, accidents=about.accidents),
         guard_fence=about.guard_fence,
         guard_limbo=about.guard_limbo,
         fill_after_boot=about.filling,
         phase_one=BOUND if about.doubting else SCAN,
+        regeneration=GATED if about.gated else LOCAL,
     )
     plan = workload.draw(draws, bookies=bookies)
+    if is_lone:
+        settings = dataclasses.replace(settings, journal_write_data=True)
+    if about.varied:
+        plan = workload.varied(varieties, plan, is_lone=is_lone)
     if about.filling:
         plan = dataclasses.replace(plan, ensemble_size=3, write_quorum=3, ack_quorum=2)
     if about.crowding:
@@ -170,6 +184,8 @@ def _actors(cluster: SimCluster, injector: Injector, swarm: faults.Swarm, about:
         actors.append(second_processes.Twins(cluster, injector, random_("twins")))
     if about.replicating:
         actors.append(replicator.Replicator(cluster, random_("replicator")))
+    if about.gated:
+        actors.append(grants.Grants(cluster, random_("grants")))
     if about.retiring:
         actors.append(retirement.Retirements(cluster, injector, random_("retirements")))
     return actors
@@ -191,6 +207,8 @@ def _fitted(swarm: faults.Swarm, bookies: int, about: Aspects) -> tuple[faults.S
         bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, has_twins=False)
     if about.replicating:
         bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, wipe_percent=0, has_twins=False, kill_percent=8)
+    if about.gated:
+        swarm = dataclasses.replace(swarm, wipe_percent=max(4, swarm.wipe_percent))
     if about.filling:
         bookies, swarm = 3, dataclasses.replace(swarm, rot_percent=0, has_twins=False)  # nobody is spare
     return swarm, bookies
@@ -231,15 +249,19 @@ async def _story(
         actor.start()
     await injector.run(faults_s)
     for actor in actors:
-        if not isinstance(actor, retirement.Retirements):
+        if not isinstance(actor, retirement.Retirements | grants.Grants):
             await actor.stop(timeout_s=600)
     await load.stop(timeout_s=600)
     retirements = [actor for actor in actors if isinstance(actor, retirement.Retirements)]
     for leaving in retirements:
         await leaving.stop(timeout_s=600)
     await cluster.until_repaired(timeout_s=900)
+    for actor in actors:
+        if isinstance(actor, grants.Grants):
+            await actor.stop(timeout_s=60)
     for leaving in retirements:
         leaving.replicas.check_all()
-    await workload.verify(cluster, load.ledgers)
+    left = [each for each in load.ledgers if each not in load.deleted or cluster.metadata_of(each) is not None]
+    await workload.verify(cluster, left, password=load.plan.password)
     if cluster.settings.fill_after_boot:
-        await replicas.check_whole(cluster, load.ledgers)
+        await replicas.check_whole(cluster, left)

@@ -168,7 +168,8 @@ class Wiretap(Tap):
         else:
             bookie.acknowledged[response.ledger_id, response.entry_id] = None
         fenced_at = bookie.fenced.get(request.ledger_id)
-        if fenced_at is not None and arrived > fenced_at and not request.is_recovery:
+        is_late = fenced_at is not None and arrived > fenced_at and not request.is_recovery
+        if is_late and self._metadata_of(request.ledger_id) is not None:  # a deleted one is forgotten, fence and all
             self._report(
                 f"S7: {name} answered a fence of ledger {request.ledger_id}, then accepted entry {response.entry_id}"
             )

@@ -5,8 +5,10 @@ application must never see. Writers close some ledgers, leave some open, and are
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +16,7 @@ from typing import Any
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
+from bookie.client.read.reader import LedgerReader
 from bookie.client.write.writer import LedgerWriter
 from bookie.sim.cluster import ClientNode, SimCluster
 from bookie.sim.node import NodeCrashed, ended
@@ -36,6 +39,9 @@ class WorkloadShape:
     close_percent: int = 50
     deferred_percent: int = 0  # of ledgers: with deferred sync, where that is possible
     confirmed_percent: int = 0  # of entries: by add_confirmed_entry
+    password: bytes = b""
+    tail_percent: int = 0  # of reads: by following the tail
+    deleters: int = 0
     ledgers_at_once: int = 1  # which one writer writes in step
 
 
@@ -80,6 +86,20 @@ def crowded(random_: random.Random, plan: WorkloadShape) -> WorkloadShape:
     )
 
 
+def varied(random_: random.Random, plan: WorkloadShape, *, is_lone: bool) -> WorkloadShape:
+    """Return the plan with passwords, tails and deletions. `is_lone`: with an ack quorum of one."""
+    if is_lone:
+        ensemble_size, write_quorum = random_.choice(((3, 3), (3, 2), (2, 2)))
+        plan = dataclasses.replace(plan, ensemble_size=ensemble_size, write_quorum=write_quorum, ack_quorum=1)
+    return dataclasses.replace(
+        plan,
+        password=random_.choice((b"", b"secret")),
+        tail_percent=random_.choice((0, 50)),
+        readers=max(1, plan.readers),
+        deleters=random_.choice((0, 1, 1)),
+    )
+
+
 def client_options(random_: random.Random) -> dict[str, Any]:
     """Draw settings of clients that most applications leave alone."""
     return {
@@ -99,6 +119,8 @@ class Workload:
         self.plan = plan
         self.names = [name for name in self._all_names() if name not in without]
         self.ledgers: list[LedgerId] = []
+        self.counts: Counter[str] = Counter()
+        self.deleted: set[LedgerId] = set()  # that somebody asked for, at least
         self.is_stopping = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -110,8 +132,14 @@ class Workload:
             self._tasks.append(loop.create_task(application.run(name.partition("-")[0]), name=name))
 
     def _all_names(self) -> list[str]:
-        parts = (("writer", self.plan.writers), ("reader", self.plan.readers), ("recoverer", self.plan.recoverers))
-        return [f"{kind}-{number}" for kind, count in parts for number in range(count)]
+        plan = self.plan
+        counts = {
+            "writer": plan.writers,
+            "reader": plan.readers,
+            "recoverer": plan.recoverers,
+            "deleter": plan.deleters,
+        }
+        return [f"{kind}-{number}" for kind, count in counts.items() for number in range(count)]
 
     async def stop(self, *, timeout_s: float) -> None:
         """Let every application finish what it does now. Raises Defect naming those that cannot."""
@@ -135,7 +163,7 @@ class Application:
 
     async def run(self, kind: str) -> None:
         write = self.write if self.workload.plan.ledgers_at_once == 1 else self.write_in_step
-        work = {"writer": write, "reader": self.read, "recoverer": self.recover}[kind]
+        work = {"writer": write, "reader": self.read, "recoverer": self.recover, "deleter": self.delete}[kind]
         while not self.workload.is_stopping:
             try:
                 self.process = await self.cluster.client(self.name)
@@ -187,6 +215,7 @@ class Application:
             write_quorum=plan.write_quorum,
             ack_quorum=plan.ack_quorum,
             deferred_sync=is_deferred,
+            password=plan.password,
         )
         self.workload.ledgers.append(writer.id)
         return writer
@@ -246,8 +275,10 @@ class Application:
             await self.pause()
             return
         ledger_id = self.random.choice(self.workload.ledgers[-6:])
-        reader = await process.client.open_no_recovery(ledger_id)
+        reader = await process.client.open_no_recovery(ledger_id, self.workload.plan.password)
         try:
+            if self.durability.randrange(100) < self.workload.plan.tail_percent:
+                await self.tail(reader)
             confirmed = reader.last_confirmed
             for _ in range(self.random.randint(1, 5)):
                 self.oracle.confirmed(ledger_id, reader.last_confirmed, confirmed)
@@ -261,6 +292,24 @@ class Application:
         finally:
             await reader.close()
 
+    async def tail(self, reader: LedgerReader) -> None:
+        """Read entries as they come, for a while."""
+        first = self.durability.randint(0, max(0, reader.last_confirmed))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.durability.random() * 4):
+                async for entry in reader.tail(first):
+                    self.workload.counts["tailed"] += 1
+                    self.oracle.read(reader.id, entry.entry_id, bytes(entry.payload))
+
+    async def delete(self, process: ClientNode) -> None:
+        """Delete a ledger, whatever state it is in."""
+        await self.pause()
+        if self.workload.ledgers and self.random.random() < 0.3:
+            ledger_id = self.random.choice(self.workload.ledgers)
+            self.workload.deleted.add(ledger_id)
+            await process.client.delete(ledger_id)
+            self.workload.counts["deleted"] += 1
+
     async def recover(self, process: ClientNode) -> None:
         """Recover a ledger, written to or not, and read all of it."""
         if not self.workload.ledgers:
@@ -269,7 +318,7 @@ class Application:
         ledger_id = self.random.choice(self.workload.ledgers[-4:])
         if self.random.random() < 0.5:
             await self.pause()
-        reader = await process.client.open(ledger_id)
+        reader = await process.client.open(ledger_id, self.workload.plan.password)
         if reader.last_entry >= 0:
             async for entry in reader.read_stream(0, reader.last_entry):
                 self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
@@ -285,7 +334,9 @@ async def released(window: asyncio.Semaphore, work: Callable[[], Awaitable[None]
         window.release()
 
 
-async def verify(cluster: SimCluster, ledgers: list[LedgerId], *, timeout_s: float = 300.0) -> None:
+async def verify(
+    cluster: SimCluster, ledgers: list[LedgerId], *, password: bytes = b"", timeout_s: float = 300.0
+) -> None:
     """After the faults, check that every ledger can be opened and read from its first entry to its last
     (spec/bp46.md#S2, S5, L1)."""
     loop = cluster.simulation.loop
@@ -294,7 +345,7 @@ async def verify(cluster: SimCluster, ledgers: list[LedgerId], *, timeout_s: flo
         deadline_ns = loop.now_ns + int(timeout_s * 1e9)
         while True:
             try:
-                entries = await verifier(_read_all(verifier, ledger_id))
+                entries = await verifier(_read_all(verifier, ledger_id, password))
                 cluster.oracle.verified(ledger_id, entries)
                 break
             except BookieError as error:
@@ -304,8 +355,8 @@ async def verify(cluster: SimCluster, ledgers: list[LedgerId], *, timeout_s: flo
                 await asyncio.sleep(1)
 
 
-async def _read_all(verifier: ClientNode, ledger_id: LedgerId) -> dict[EntryId, bytes]:
-    reader = await verifier.client.open(ledger_id)
+async def _read_all(verifier: ClientNode, ledger_id: LedgerId, password: bytes) -> dict[EntryId, bytes]:
+    reader = await verifier.client.open(ledger_id, password)
     if reader.last_entry < 0:
         return {}
     return {entry.entry_id: bytes(entry.payload) for entry in await reader.read(0, reader.last_entry)}

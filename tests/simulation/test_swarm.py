@@ -18,7 +18,7 @@ from bookie.sim.run import SeedOutcome, run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT, LONG = 5, 30
-RETIRING = DOUBLING = REPLICATING = CROWDED = 3
+RETIRING = DOUBLING = REPLICATING = CROWDED = VARIED = 3
 # Without a guard of BP-46 a lost entry showed in every second of these seeds (limbo), in every sixth (fence).
 HUNT = 60
 
@@ -101,6 +101,27 @@ def test_a_fresh_seed_keeps_every_promise_while_bookies_doubt_what_they_have_not
     """Phase one by a bound (`--bound`)."""
     flag = {"accidents": "--accidents", "doubling": "--twins"}[aspect]
     check(run_seed(seed, doubting=True, **{aspect: True}), flags=f"--bound {flag} ")
+
+
+def test_fresh_seeds_keep_every_promise_while_bookies_wait_for_grants() -> None:
+    """They come late, twice, and from what the operator saw too long ago."""
+    until_it_happened({"grant": 0, "wipe": 0}, flags="--gated ", gated=True)
+
+
+def test_fresh_seeds_keep_every_promise_to_users_who_delete_and_tail() -> None:
+    """And who have passwords, or an ack quorum of one in a cluster where nobody loses anything."""
+    until_it_happened({"deleted": 0, "tailed": 0}, flags="--varied ", varied=True)
+
+
+def until_it_happened(happened: dict[str, int], *, flags: str, **aspects: bool) -> None:
+    for count, seed in enumerate(range(BASE, BASE + 10 * VARIED), 1):
+        outcome = run_seed(seed, **aspects)
+        check(outcome, flags=flags)
+        for what in happened:
+            happened[what] += outcome.broke.get(what, 0)
+        if count >= VARIED and all(happened.values()):
+            return
+    raise AssertionError(f"this did not happen: {happened}")
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ def test_the_report_sums_up_files_and_names_defects_and_what_was_not_reached(tmp
     assert (found.reached[other], found.not_reached) == (3, [rare])
     assert list(found.defects) == [4], "seed 1 counts once, as its first file has it"
     assert f"NOT REACHED  {rare}" in told
-    assert "again: python -m bookie.sim 0x4 --retire --trace" in told
+    assert f"again: python -m bookie.sim 0x4 --{campaign.flags_of(4)[0]} --trace" in told
     assert told.endswith("1 defects, 1 probes not reached")
 
 

@@ -84,6 +84,16 @@ def test_a_normal_add_after_a_fence_is_reported_also_on_another_connection() -> 
     assert wire.rules == ["S7"]
 
 
+def test_a_deleted_ledger_is_forgotten_with_its_fence() -> None:
+    wire = Wire()
+    wire.read(-1, Status.EOK, is_fencing=True)
+    wire.metadata = None
+
+    wire.add(0)
+
+    assert wire.rules == []
+
+
 def test_an_add_that_arrived_before_the_fence_may_be_answered_after_it() -> None:
     wire = Wire()
     early = wire.ask(AddRequest(0, v3.VERSION, ME, EntryId(0), b"", b"body"))
