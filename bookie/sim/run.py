@@ -117,7 +117,7 @@ def run_seed(
     defect, probes = None, Probes()
     simulation.event("director", "swarm", f"{settings} {swarm.facts()} {plan}")
     if story_of is not None:
-        cluster.wiretap.listener = story.Teller(simulation, story_of).heard
+        story.follow(cluster, story_of)
     try:
         with _counting(cluster, probes) if probing else nullcontext():
             cluster.run(lambda it: _story(it, load, injector, actors, about.faults_s), time_limit_s=7_200)

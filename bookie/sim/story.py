@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.metadata import paths
-from bookie.sim.cluster import ROOT
+from bookie.sim.cluster import ROOT, SimCluster
 from bookie.sim.network import SimStream
 from bookie.sim.node import Simulation
 from bookie.sim.trace import NOTE, Trace, TraceEvent
 from bookie.wire.messages import AddRun, Incoming, ReadRequest, ReadRun, Response
 
+# Each one counts: it is what a recovery builds on, so it is not joined with others.
+FENCING = "fence and read"
 _LEDGER = re.compile(r"\bledgers? (\d+)|ledger_id=(\d+)")
 
 
@@ -37,6 +39,11 @@ class Teller:
         self._simulation.trace.arrow(self._simulation.loop.now_ns, stream.host, stream.peer_host, text)
 
 
+def follow(cluster: SimCluster, ledger_id: LedgerId) -> None:
+    """Note what bookies answer about one ledger, for `table`. Call before the run; the cluster keeps its trace."""
+    cluster.wiretap.listener = Teller(cluster.simulation, ledger_id).heard
+
+
 def _asked(request: Incoming) -> str:
     match request:
         case AddRun(is_recovery=True):
@@ -44,7 +51,7 @@ def _asked(request: Incoming) -> str:
         case AddRun():
             return "add"
         case ReadRequest(is_fencing=True):
-            return "fence and read"
+            return FENCING
         case ReadRequest() | ReadRun():
             return "read"
     return type(request).__name__.removesuffix("Request")
@@ -79,7 +86,7 @@ def _folded(events: Sequence[TraceEvent]) -> list[TraceEvent]:
         what, _, status = event.text.rpartition(": ")
         kind, _, entry = what.rpartition(" ") if what[-1:].isdigit() else (what, "", "")
         key = (event.node, event.target, f"{kind}: {status}")
-        at = open_at.setdefault(key, len(told))
+        at = len(told) if kind == FENCING else open_at.setdefault(key, len(told))
         if at == len(told):
             told.append(event)
         elif entry:

@@ -26,6 +26,8 @@ def test_a_story_has_what_happened_to_nodes_and_to_one_ledger_as_lanes() -> None
     trace.note(9 * MS, "c", "writer ended ledger_id=77 reason=x")
     trace.note(9 * MS, "c", "something else")
     trace.arrow(10 * MS, "b", "c", "add 3: EFENCED")
+    for number in range(-1, 1):
+        trace.arrow(10 * MS, "b", "c", f"fence and read {number}: ENOENTRY")
     for number in range(2):
         trace.arrow((11 + number) * MS, "b", "c", "Force: ok")
         trace.arrow((11 + number) * MS, "c", "a", "read 5: ok")
@@ -41,6 +43,8 @@ def test_a_story_has_what_happened_to_nodes_and_to_one_ledger_as_lanes() -> None
         "    0.009000  a     ✗││  power cut",
         "    0.009000  c     ││·  writer ended ledger_id=7 reason=x",
         "    0.010000  b     │●▶  add 3: EFENCED",
+        "    0.010000  b     │●▶  fence and read -1: ENOENTRY",
+        "    0.010000  b     │●▶  fence and read 0: ENOENTRY",
         "    0.011000  b     │●▶  Force: ok",
         "    0.011000  c     ◀─●  read 5: ok",
     ]
