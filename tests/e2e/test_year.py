@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 import kube_engine
+import kube_home
 import kube_images
+import kube_kind
 import kube_load
 import kube_tools
 import pages_support
 import proof
+import stage_support
 from fleet_kubernetes import CLUSTER, KubernetesStage
 from kube_setup import NAMESPACE
 from oracle import Oracle
@@ -39,10 +42,12 @@ SETTLED_TIMEOUT_S = 240.0
 class Year:
     """A person's shell over the fleet's namespace, the writers, and what was ever seen that must not be."""
 
-    def __init__(self, stage: KubernetesStage, writers: Oracle, kubeconfig: str) -> None:
+    def __init__(self, stage: KubernetesStage, writers: Oracle, kubeconfig: str, *, kept: str) -> None:
+        """`kept`: the node of ZooKeeper, the operator and the writers, which dies last."""
         self.stage = stage
         self.writers = writers
         self._kubeconfig = kubeconfig
+        self._kept = kept
 
     def does(self, what: Block) -> str:
         """Run a block of the page as printed; return what it prints."""
@@ -69,6 +74,20 @@ class Year:
 
     def condition(self, kind: str) -> dict[str, Any]:
         return next((one for one in self.stage.status()["conditions"] if one["type"] == kind), {})
+
+    def loses_a_machine(self) -> list[str]:
+        """Cut the power of a node with bookies and no other pod of ours; return their names once they are missed."""
+        places = {name: str(pod["spec"]["nodeName"]) for name, pod in self.pods().items()}
+        lost = next(node for node in sorted(set(places.values())) if node != self._kept and "control-plane" not in node)
+        on_it = [name for name, node in places.items() if node == lost]
+        kube_engine.docker("kill", lost)
+
+        def are_missed() -> bool:
+            states = {entry["name"]: entry["state"] for entry in self.stage.status()["bookies"]}
+            return all(states[name] != "Serving" for name in on_it)
+
+        self._wait(f"{lost} to be missed", are_missed)
+        return on_it
 
     def settles(self) -> None:
         """Wait until every bookie serves and the operator has nothing left to do."""
@@ -104,7 +123,11 @@ def year(stage: KubernetesStage, tmp_path_factory: pytest.TempPathFactory) -> It
     path = tmp_path_factory.mktemp("shell") / "config"
     path.write_text(kube_tools.kubectl("config", "view", "--raw", "--minify", "--flatten"))
     kube_tools.kubectl("--kubeconfig", str(path), "config", "set-context", "--current", f"--namespace={NAMESPACE}")
-    oracle = stage.start_workload()
+    kept = stage_support.gather_beside_zookeeper()
+    try:
+        oracle = stage.start_workload()
+    finally:
+        stage_support.uncordon()
     oracle.start()
     try:
         wait_for(
@@ -113,9 +136,10 @@ def year(stage: KubernetesStage, tmp_path_factory: pytest.TempPathFactory) -> It
             timeout_s=120.0,
             look_at="workload",
         )
-        yield Year(stage, oracle, str(path))
+        yield Year(stage, oracle, str(path), kept=kept)
     finally:
         oracle.close()
+        kube_kind.start(kube_home.this().name)
         stage.kubectl("delete", "pod", "workload", "--ignore-not-found", "--wait=false")
 
 
@@ -141,6 +165,16 @@ def test_a_year_under_writers_loses_nothing(year: Year) -> None:
     on_node = {name for name, pod in year.pods().items() if pod["spec"]["nodeName"] == node}
     assert moved <= on_node, "nobody but those of that node"
     assert f"{CLUSTER}-zone-c-0" in moved
+
+    lives, claims = year.stage.incarnations(), year.claims()
+    lost = year.loses_a_machine()
+    told = year.does(pages_support.block("docs/OPERATIONS.md", "August: a machine dies"))
+    assert all(name in told for name in lost), told
+    kube_kind.start(kube_home.this().name)
+    year.does(pages_support.block("docs/OPERATIONS.md", "August: a machine dies", 2))
+    year.settles()
+    assert year.stage.incarnations() == lives, "nobody lost anything"
+    assert year.claims() == claims
 
     stayed = {name: uid for name, uid in year.uids().items() if "zone-c" not in name}
     year.does(pages_support.block("docs/OPERATIONS.md", "September: a zone is given back"))

@@ -13,8 +13,7 @@ import pytest
 
 import kube_home
 import kube_kind
-import kube_setup
-import kube_tools
+import stage_support
 from fleet_kubernetes import KubernetesStage
 from fleet_support import Fleet
 from scenario_support import FAILED, QUICK, under_writers
@@ -47,12 +46,7 @@ def fleet(person: Fleet, request: pytest.FixtureRequest) -> Iterator[Fleet]:
 @pytest.fixture
 def beside_zookeeper(person: Fleet) -> str:
     """Whatever starts next starts on ZooKeeper's node, the operator too; returns that node. The test uncordons."""
-    kept = person.types("kubectl get pod zookeeper-0 -o jsonpath='{.spec.nodeName}'").strip()
-    person.types(f"kubectl cordon --selector kubernetes.io/hostname!={kept}")
-    words = ["--namespace", kube_setup.OPERATOR_NAMESPACE, "rollout"]
-    kube_tools.kubectl(*words, "restart", f"deployment/{kube_setup.OPERATOR_RELEASE}")
-    kube_tools.kubectl(*words, "status", f"deployment/{kube_setup.OPERATOR_RELEASE}", "--timeout=180s")
-    return kept
+    return stage_support.gather_beside_zookeeper()
 
 
 @pytest.fixture
@@ -60,4 +54,4 @@ def nodes_back(person: Fleet) -> Iterator[None]:
     """All nodes are there and take pods, whatever a test did."""
     yield
     kube_kind.start(kube_home.this().name)
-    person.types("kubectl uncordon --selector kubernetes.io/os=linux")
+    stage_support.uncordon()

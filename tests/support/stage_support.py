@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import cluster_support
+import kube_setup
 import kube_tools
 import wait_support
 from fleet_kubernetes import READY_TIMEOUT_S, KubernetesStage
@@ -41,6 +42,24 @@ def stage() -> Iterator[KubernetesStage]:
     finally:
         fleet.diagnose()
         fleet.close(keep=True)
+
+
+def gather_beside_zookeeper() -> str:
+    """Cordon every node but ZooKeeper's and move the operator there; return that node. What starts next starts there,
+    until `uncordon`: so that another node can die without what the scenario is not about."""
+    kept = kube_tools.kubectl(
+        "--namespace", kube_setup.NAMESPACE, "get", "pod", "zookeeper-0", "-o", "jsonpath={.spec.nodeName}"
+    ).strip()
+    kube_tools.kubectl("cordon", "--selector", f"kubernetes.io/hostname!={kept}")
+    words = ["--namespace", kube_setup.OPERATOR_NAMESPACE, "rollout"]
+    kube_tools.kubectl(*words, "restart", f"deployment/{kube_setup.OPERATOR_RELEASE}")
+    kube_tools.kubectl(*words, "status", f"deployment/{kube_setup.OPERATOR_RELEASE}", "--timeout=180s")
+    return kept
+
+
+def uncordon() -> None:
+    """Let every node take pods again."""
+    kube_tools.kubectl("uncordon", "--selector", "kubernetes.io/os=linux")
 
 
 def _all_serve(status: dict[str, Any]) -> bool:
