@@ -13,7 +13,7 @@ out so is told to `on_malformed` and has nothing to say; one that names no ledge
 
 import itertools
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from bookie.base import errors
@@ -274,6 +274,20 @@ class Index:
             for ledger_id in _ledger_ids([(key, value)]):
                 yield ledger_id, value.decode(errors="replace")
 
+    def greatest_ledger(self) -> LedgerId | None:
+        """Return the greatest id of a ledger that any row of entries, facts or quarantine is about."""
+        found: list[LedgerId] = []
+        for table, after in ((b"E", b"F"), (b"L", b"M"), (b"Q", b"R")):
+            end = after
+            while (pair := self.store.last_in(table, end)) is not None:
+                key = end = pair[0]
+                size = _BLOCK_KEY.size if table == b"E" else _LEDGER_KEY.size
+                ledger_id = LedgerId(int.from_bytes(key[1 : _LEDGER_KEY.size]))
+                if len(key) == size and ledger_id <= LEDGER_ID_MAX:  # else it names none
+                    found.append(ledger_id)
+                    break
+        return max(found, default=None)
+
     def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
         """Remove a ledger's entries, and its row unless the ledger was created again since its deletion."""
         self.store.delete_range(block_key(ledger_id, FIRST), _after_entries(ledger_id))
@@ -338,6 +352,10 @@ class Index:
 
     def put_meta(self, name: str, value: bytes) -> None:
         self.store.write([PutRow(_meta_key(name), value)])
+
+    def put_metas(self, values: Mapping[str, bytes]) -> None:
+        """Put some together: all or none."""
+        self.store.write([PutRow(_meta_key(name), value) for name, value in values.items()])
 
     def put_many(self, pairs: Pairs) -> None:
         if pairs:

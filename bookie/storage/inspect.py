@@ -13,7 +13,7 @@ from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import Disk
 from bookie.ports.ordered_store import OrderedStores
-from bookie.storage import dirs, ledgers, replay
+from bookie.storage import dirs, ledgers, replay, shapes
 from bookie.storage import partition as partition_module
 from bookie.storage.entrylog import logs as log_files
 from bookie.storage.entrylog import scan as log_scan
@@ -189,6 +189,10 @@ class IndexView:
         """Return what it was made for:
         (number of this ledger directory from 0, ledger directories, journal directories)."""
         return partition_module.stored_shape(self._index)
+
+    def history(self) -> shapes.History | None:
+        """Return how many ledger directories there were when (`shapes`); None for an index that is new."""
+        return partition_module.stored_history(self._index, "the index")
 
 
 @contextlib.asynccontextmanager

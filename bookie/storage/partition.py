@@ -1,6 +1,6 @@
 """One ledger directory with all that belongs to it: entry logs, index, write cache, ledger table, marks.
 
-A ledger lives in exactly one partition (ledger id modulo their number). The marks are kept in the index of the
+A ledger lives in exactly one partition (`shapes`). The marks are kept in the index of the
 partition whose state they describe, one per journal: a disk that went back in time brings back its own, older mark,
 and the replay from there either finds its journal files or refuses.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
-from bookie.storage import versions
+from bookie.storage import shapes, versions
 from bookie.storage.doubt import Doubt
 from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
 from bookie.storage.entrylog.writer import LogWriter
@@ -21,16 +21,21 @@ from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
 from bookie.storage.location import Location
 from bookie.storage.read_ahead import DiskReadAhead
 from bookie.storage.read_cache import ReadCache
+from bookie.storage.shapes import History
 from bookie.storage.write_cache import CacheGeneration
 
 _MARK = struct.Struct(">QQ")
 _SHAPE = struct.Struct(">III")
 _NUMBER = struct.Struct(">I")
 _MARKS, _SHAPE_NAME, _NEXT_LOG, _FORMAT = "marks", "shape", "next-log", "format"
+_HISTORY = "history"  # of shapes; only where a directory was added since the index began
 # Of the index's rows (`index`, `block`); facts of ledgers have a version of their own in each row.
 FORMAT_VERSION = 2  # 1 had a row for each entry
-# Of an index that is in doubt: a program that knows no doubt would say "no" where this one says "unknown".
-FORMAT_IN_DOUBT = FORMAT_VERSION + 0x100
+GROWN_FORMAT_VERSION = 3  # the same with a history
+# Added to the format of an index that is in doubt: a program that knows no doubt would say "no" where this one says
+# "unknown".
+_IN_DOUBT = 0x100
+FORMAT_IN_DOUBT = FORMAT_VERSION + _IN_DOUBT
 
 
 class Partition:
@@ -160,11 +165,11 @@ class Partition:
 
     def save_marks(self) -> None:
         """Put this checkpoint's marks into the index: the last write before its flush."""
-        self.index.put_meta(_MARKS, b"".join(_MARK.pack(*mark) for mark in self.flushing_marks))
+        put_marks(self.index, self.flushing_marks)
 
     def save_doubt(self, doubt: Doubt) -> None:
         """Put the doubt into the index, with the format that a program must know while it stands."""
-        version = FORMAT_VERSION if doubt.is_over else FORMAT_IN_DOUBT
+        version = _format_of(self.index) + (0 if doubt.is_over else _IN_DOUBT)
         self.index.put_doubt(doubt, (_FORMAT, _NUMBER.pack(version)))
 
     def save_next_log(self) -> None:
@@ -215,34 +220,66 @@ def next_log_id(index: Index, logs: EntryLogs) -> int:
     return max([_stored_number(index, _NEXT_LOG, 0), *(log_id + 1 for log_id in sorted(logs.ids))])
 
 
+def stored_history(index: Index, what: str) -> History | None:
+    """Return how many directories there were when, by what `index` says; None: it is new. Raises CorruptFile."""
+    shape = stored_shape(index)
+    if shape is None:
+        return None
+    data = index.get_meta(_HISTORY)
+    return shapes.plain(shape[1]) if data is None else shapes.load(data, what)
+
+
+def _format_of(index: Index) -> int:
+    """Return the format of an index that is not in doubt."""
+    return FORMAT_VERSION if index.get_meta(_HISTORY) is None else GROWN_FORMAT_VERSION
+
+
 def check_format(index: Index, what: str) -> None:
     """Refuse an index whose rows are not of our format. Raises RefusedToStart, naming `what`."""
     if index.get_meta(_SHAPE_NAME) is not None:
         version = _stored_number(index, _FORMAT, 1)  # the first one did not say
-        if version not in (FORMAT_VERSION, FORMAT_IN_DOUBT):
-            raise versions.refusal(what, version, FORMAT_VERSION)
+        known = _format_of(index)
+        if version not in (known, known + _IN_DOUBT):
+            raise versions.refusal(what, version, known)
 
 
-def check_shape(index: Index, *, number: int, partitions: int, journals: int, must_exist: bool) -> None:
-    """Refuse an index that was written with another number or order of directories: reads would miss ledgers.
+def check_place(index: Index, *, number: int, journals: int, configured: int) -> None:
+    """Refuse an index that was written as another ledger directory, or beside another number of journals.
 
-    `must_exist`: a new one was made in the place of one that is gone. Raises RefusedToStart, CorruptFile.
+    `configured`: ledger directories in the settings. Raises RefusedToStart.
     """
-    expected = (number, partitions, journals)
     found = stored_shape(index)
-    check_format(index, f"the index of ledger directory {number + 1}")
-    if found is None and must_exist:
-        raise errors.CorruptFile(
-            f"the index of ledger directory {number + 1} is empty, though this volume has held one;"
-            " restore it, or treat this volume as lost"
-        )
-    if found is None:
+    if found is not None and (found[0], found[2]) != (number, journals):
+        raise other_shape(found, (number, configured, journals))
+
+
+def other_shape(found: tuple[int, int, int], configured: tuple[int, int, int]) -> errors.RefusedToStart:
+    """Return the error for an index of another shape (`stored_shape`) than is configured: reads would miss ledgers."""
+    (was_number, was_count, was_journals), (number, count, journals) = found, configured
+    return errors.RefusedToStart(
+        f"this was ledger directory {was_number + 1} of {was_count} with {was_journals} journal directories,"
+        f" but is configured as {number + 1} of {count} with {journals}; configure the old directories in"
+        " their old order"
+    )
+
+
+def begin_index(index: Index, *, number: int, history: History, journals: int) -> None:
+    """Put the shape into an index that is new, or that a directory's adding left in an older one. Durable with the next
+    flush, whole or not at all."""
+    if len(history) == 1:
         index.put_meta(_FORMAT, _NUMBER.pack(FORMAT_VERSION))
-        index.put_meta(_SHAPE_NAME, _SHAPE.pack(*expected))
-    elif found != expected:
-        was_number, was_partitions, was_journals = found
-        raise errors.RefusedToStart(
-            f"this was ledger directory {was_number + 1} of {was_partitions} with {was_journals} journal directories,"
-            f" but is configured as {number + 1} of {partitions} with {journals}; configure the old directories in"
-            " their old order"
+        index.put_meta(_SHAPE_NAME, _SHAPE.pack(number, history[0].directories, journals))
+    else:
+        index.put_metas(
+            {
+                # A version that knows no history would look for each ledger by the newest rule: it must refuse.
+                _FORMAT: _NUMBER.pack(GROWN_FORMAT_VERSION + (0 if index.doubt.is_over else _IN_DOUBT)),
+                _HISTORY: shapes.dump(history),
+                _SHAPE_NAME: _SHAPE.pack(number, history[-1].directories, journals),
+            }
         )
+
+
+def put_marks(index: Index, marks: tuple[JournalPosition, ...]) -> None:
+    """Let an index that holds no ledger begin at `marks`: whatever the journals have before them is of others."""
+    index.put_meta(_MARKS, b"".join(_MARK.pack(*mark) for mark in marks))

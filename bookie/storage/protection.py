@@ -17,11 +17,14 @@ from bookie.storage.pause import pause
 # A ledger, whether to fence it, whether it is in limbo, and its master key where that is known.
 Mark = tuple[LedgerId, bool, bool, bytes | None]
 FlushIndex = Callable[[Partition], Awaitable[None]]
+NumberOf = Callable[[LedgerId], int]  # of a ledger's partition
 
 
-async def protect(partitions: Sequence[Partition], wanted: Iterable[Mark], *, epoch: int, flush: FlushIndex) -> None:
+async def protect(
+    partitions: Sequence[Partition], number_of: NumberOf, wanted: Iterable[Mark], *, epoch: int, flush: FlushIndex
+) -> None:
     """Fence and put in limbo (`EntryStore.protect`)."""
-    for partition in await _mark(partitions, wanted, epoch=epoch):
+    for partition in await _mark(partitions, number_of, wanted, epoch=epoch):
         await flush(partition)
 
 
@@ -39,6 +42,7 @@ async def begin_doubt(partitions: Sequence[Partition], bound: int, *, epoch: int
 
 async def settle(
     partitions: Sequence[Partition],
+    number_of: NumberOf,
     wanted: Iterable[Mark],
     examined: Sequence[LedgerId],
     rest: int | None,
@@ -51,10 +55,10 @@ async def settle(
     no ledger is out of doubt without its mark. An index that was flushed later than another has more left to examine.
     """
     doubt = max((partition.table.doubt for partition in partitions), key=lambda doubt: doubt.epoch)
-    await _mark(partitions, wanted, epoch=doubt.epoch)
+    await _mark(partitions, number_of, wanted, epoch=doubt.epoch)
     for partition in partitions:
         found = partition.table.doubt
-        early = [ledger_id for ledger_id in examined if ledger_id % len(partitions) == partition.number]
+        early = [ledger_id for ledger_id in examined if number_of(ledger_id) == partition.number]
         early = [ledger_id for ledger_id in early if found.is_left(ledger_id)]
         left = found if rest is None else found.examined_down_to(rest)
         if left == found and not early:
@@ -67,14 +71,16 @@ async def settle(
         partition.table.examined(left, early)
 
 
-async def _mark(partitions: Sequence[Partition], wanted: Iterable[Mark], *, epoch: int) -> list[Partition]:
+async def _mark(
+    partitions: Sequence[Partition], number_of: NumberOf, wanted: Iterable[Mark], *, epoch: int
+) -> list[Partition]:
     """Set the marks, and put their rows into the indexes, not flushed. Return the partitions concerned, ascending."""
     wanted = list(wanted)
     for ledger_id, _, _, master_key in wanted:
         limits.check_mark(ledger_id, master_key, epoch)
     rows: dict[int, list[tuple[bytes, bytes]]] = {}
     for count, (ledger_id, fence, limbo, master_key) in enumerate(wanted, 1):
-        partition = partitions[ledger_id % len(partitions)]
+        partition = partitions[number_of(ledger_id)]
         ledger = partition.table.find(ledger_id)
         if ledger is None:
             ledger = partition.table.create(ledger_id, master_key or b"")

@@ -19,6 +19,7 @@ from bookie.storage.ledgers import DOUBT, LIMBO, Ledger
 from bookie.storage.location import Location
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
+from bookie.storage.shapes import Routing
 from bookie.storage.stats import StorageStats
 
 # Is given the next runs of a ledger, ascending, not touching those before.
@@ -32,17 +33,18 @@ _SORT_COUNT = 16_384
 class EntryReads:
     """All reads of the store. `is_doubtful`: nothing is proven yet, so every "no" must be "unknown"."""
 
-    def __init__(self, partitions: Sequence[Partition], stats: StorageStats) -> None:
+    def __init__(self, partitions: Sequence[Partition], routing: Routing, stats: StorageStats) -> None:
         self.is_doubtful = False
         self._partitions = partitions
-        self._count = len(partitions)
+        self._number_of, self._first, self._count = routing.number_of, routing.first, routing.count
         self._stats = stats
 
     # ---- entries --------------------------------------------------------------------------------------------------
 
     def read_nowait(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer | None:
         self._stats.reads += 1
-        partition = self._partitions[ledger_id % self._count]
+        is_new = ledger_id >= self._first  # no call for those: one costs more than the look
+        partition = self._partitions[ledger_id % self._count if is_new else self._number_of(ledger_id)]
         if entry_id == LAST_ENTRY:
             entry_id = self._last_entry(partition, ledger_id)
         body = partition.cached(ledger_id, entry_id)
@@ -60,7 +62,7 @@ class EntryReads:
     def read_run_nowait(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | None]:
         """Return for each entry its body if memory or the page cache has it. None proves nothing: ask `read_many`."""
         stats, count = self._stats, len(entry_ids)
-        partition = self._partitions[ledger_id % self._count]
+        partition = self._partition_of(ledger_id)
         written, kept = partition.held(ledger_id), partition.read_cache.entries_of(ledger_id)
         bodies: list[Buffer | None] = [_first_of(written, entry_id) for entry_id in entry_ids]
         missing = bodies.count(None)
@@ -96,7 +98,7 @@ class EntryReads:
         return placed
 
     async def read(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
-        partition = self._partitions[ledger_id % self._count]
+        partition = self._partition_of(ledger_id)
         if entry_id == LAST_ENTRY:
             entry_id = self._last_entry(partition, ledger_id)
         while True:
@@ -121,7 +123,7 @@ class EntryReads:
 
         A batch only ever brings bytes that check: what it does not bring is asked for alone, and `read` says why.
         """
-        partition = self._partitions[ledger_id % self._count]
+        partition = self._partition_of(ledger_id)
         places, count = self._places(partition, ledger_id, entry_ids)
         found: dict[EntryId, bytes | None] = {}
         if places:
@@ -179,7 +181,7 @@ class EntryReads:
                     raise
 
     async def read_lac(self, ledger_id: LedgerId) -> tuple[bytes | None, Buffer | None]:
-        partition = self._partitions[ledger_id % self._count]
+        partition = self._partition_of(ledger_id)
         ledger = self.known(partition, ledger_id)
         explicit = ledger.explicit_lac
         last = partition.last_entry(ledger)
@@ -204,6 +206,9 @@ class EntryReads:
             raise errors.NoSuchEntry(f"ledger {ledger_id} has no entry here")
         return last
 
+    def _partition_of(self, ledger_id: LedgerId) -> Partition:
+        return self._partitions[self._number_of(ledger_id)]
+
     # ---- what a miss means ------------------------------------------------------------------------------------------
 
     def known(self, partition: Partition, ledger_id: LedgerId) -> Ledger:
@@ -220,7 +225,7 @@ class EntryReads:
         """Return True while a "no" may be untrue: nothing is proven yet, the disk that holds the answer has failed, or
         part of the ledger may be lost, or was not examined since a loss. Each path that answers "no", "nothing new" or
         "that is all" must ask this after its look."""
-        partition = self._partitions[ledger_id % self._count]
+        partition = self._partition_of(ledger_id)
         if self.is_doubtful or partition.failure is not None:
             return True
         ledger = partition.table.find(ledger_id) if ledger_id >= 0 else None
@@ -231,21 +236,21 @@ class EntryReads:
     def check_complete(self, ledger_id: LedgerId) -> None:
         """Raise UnknownLedgerState while part of the ledger is in doubt."""
         if self.is_in_doubt(ledger_id):
-            self._partitions[ledger_id % self._count].table.touch(ledger_id)
+            self._partition_of(ledger_id).table.touch(ledger_id)
             raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
 
     def _missing(self, ledger_id: LedgerId, entry_id: EntryId) -> BookieError:
         """Return the error for an entry that is not here:
         a proof of absence only when nothing can be lost (BP-46, "responses")."""
         if self.is_in_doubt(ledger_id):
-            self._partitions[ledger_id % self._count].table.touch(ledger_id)
+            self._partition_of(ledger_id).table.touch(ledger_id)
             return errors.UnknownLedgerState(f"entry {entry_id} of ledger {ledger_id} is not here, or was lost")
         return errors.NoSuchEntry(f"entry {entry_id} of ledger {ledger_id} is not here")
 
     # ---- questions of integrity and auditors ------------------------------------------------------------------------
 
     def has_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
-        partition = self._partitions[ledger_id % self._count]
+        partition = self._partition_of(ledger_id)
         if partition.cached(ledger_id, entry_id) is not None:
             return True
         if partition.table.find(ledger_id) is None:
@@ -257,7 +262,7 @@ class EntryReads:
         if not self.has_entry(ledger_id, entry_id):
             return False
         try:
-            await self._read_disk(self._partitions[ledger_id % self._count], ledger_id, entry_id)
+            await self._read_disk(self._partition_of(ledger_id), ledger_id, entry_id)
         except (errors.CorruptFile, errors.NoSuchEntry, errors.UnknownLedgerState):
             return False
         return True
@@ -276,7 +281,7 @@ class EntryReads:
 
         Ends with what `take` raises. Raises NoSuchLedger also when the ledger goes meanwhile.
         """
-        partition = self._partitions[ledger_id % self._count]
+        partition = self._partition_of(ledger_id)
         self.known(partition, ledger_id)
         # First the caches: what leaves them during the walk is in the index by then, at worst behind where we are.
         cached, start = await _ascending(list(itertools.chain(*partition.held(ledger_id)))), 0

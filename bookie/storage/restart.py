@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.ports import World
-from bookie.storage import dirs, replay
+from bookie.storage import dirs, growth, replay
 from bookie.storage import partition as partition_module
 from bookie.storage.checkpoint import checkpoint
 from bookie.storage.entrylog.logs import EntryLogs
@@ -29,6 +29,7 @@ from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
 from bookie.storage.read_ahead import DiskReadAhead
 from bookie.storage.read_cache import ReadCache
+from bookie.storage.shapes import Routing
 from bookie.storage.stats import StorageStats
 from bookie.storage.store import EntryStore
 
@@ -42,12 +43,15 @@ async def open_store(
     fail: Callable[[BookieError], None],
     accept_loss: bool = False,
     must_exist: bool = False,
+    grow_from: int | None = None,
 ) -> EntryStore:
     """Open or create the store. The store calls `fail` once, when the node must stop.
 
     `accept_loss`: integrity has a grant to go on without a volume that is gone; journal files the marks ask for may be
     missing then (what is there is still checked). `must_exist`: integrity knows that there is a store; an index that is
-    empty is damage then, not a beginning. Raises RefusedToStart, CorruptFile, StorageFailed.
+    empty is damage then, not a beginning. `grow_from`: integrity has proven that only so many of the ledger
+    directories were ever this bookie's; the others are added now, where that is not done (`growth`). Raises
+    RefusedToStart, CorruptFile, StorageFailed.
     """
     disk, clock = world.disk, world.clock
     stats = StorageStats()
@@ -56,12 +60,17 @@ async def open_store(
         await dirs.prepare(disk, options)
         locks = await dirs.lock(disk, options)
         undo.callback(dirs.release, locks)
-        partitions = []
+        every: list[Partition] = []
         for number in range(len(options.ledger_dirs)):
-            partition = await _open_partition(options, world, number, stats, must_exist=must_exist)
+            partition = await _open_partition(options, world, number, stats)
             undo.push_async_callback(partition.index.close)
             undo.push_async_callback(partition.logs.close)
-            partitions.append(partition)
+            every.append(partition)
+        journal_count = len(options.journal_dirs)
+        rules = growth.StartRules(accept_loss=accept_loss, must_exist=must_exist, grow_from=grow_from)
+        history = growth.begin(every, journal_count, rules)
+        routing = Routing(history)
+        partitions = every[: routing.count]  # those to be added have no part in what was before them
         journals = []
         for number, directory in enumerate(options.journal_dirs):
             journal = JournalWriter(
@@ -73,7 +82,7 @@ async def open_store(
                 stats=stats,
             )
             undo.push_async_callback(journal.close)
-            journal_replay = _Replay(options, world, partitions, number, stats, accept_loss=accept_loss)
+            journal_replay = _Replay(options, world, partitions, routing, number, stats, accept_loss=accept_loss)
             last_id, last_end = await journal_replay.run(journal.directory)
             await journal.open(last_id + 1, last_end)
             journals.append(journal)
@@ -81,10 +90,11 @@ async def open_store(
         for partition in partitions:
             # CRASH: without space all stays as it was: in memory, and in the journal from the old mark on.
             await _as_far_as_space_goes(checkpoint(partition, lambda: marks, stats), accept_loss=accept_loss)
+        routing = Routing(await growth.finish(every, history, journal_count))
         for number, journal in enumerate(journals):
-            await journal.trim(min(partition.marks[number] for partition in partitions))
+            await journal.trim(min(partition.marks[number] for partition in every))
         stats.replay_ns = clock.monotonic_ns() - began_ns
-        store = EntryStore(options, world, partitions, journals, stats, locks, fail=fail)
+        store = EntryStore(options, world, every, routing, journals, stats, locks, fail=fail)
         await store.start()
         undo.pop_all()
     return store
@@ -105,9 +115,7 @@ async def _as_far_as_space_goes(work: Awaitable[bool], *, accept_loss: bool) -> 
     return True
 
 
-async def _open_partition(
-    options: StorageOptions, world: World, number: int, stats: StorageStats, *, must_exist: bool
-) -> Partition:
+async def _open_partition(options: StorageOptions, world: World, number: int, stats: StorageStats) -> Partition:
     index_directory = f"{dirs.current(options.index_dirs_used[number])}/{dirs.INDEX}"
     index = Index(await world.ordered_stores.open(index_directory))
     async with contextlib.AsyncExitStack() as undo:
@@ -115,12 +123,9 @@ async def _open_partition(
         # CRASH: the store makes its own directory; without its name all that is flushed into it would be lost, while
         # the journal is trimmed by what it said (found by the simulator).
         await world.disk.sync_dir(dirs.current(options.index_dirs_used[number]))
-        partition_module.check_shape(
-            index,
-            number=number,
-            partitions=len(options.ledger_dirs),
-            journals=len(options.journal_dirs),
-            must_exist=must_exist,
+        partition_module.check_format(index, f"the index of ledger directory {number + 1}")
+        partition_module.check_place(
+            index, number=number, journals=len(options.journal_dirs), configured=len(options.ledger_dirs)
         )
         logs = EntryLogs(world.disk, dirs.current(options.ledger_dirs[number]))
         await logs.load()
@@ -147,6 +152,7 @@ class _Replay:
         options: StorageOptions,
         world: World,
         partitions: list[Partition],
+        routing: Routing,
         number: int,
         stats: StorageStats,
         *,
@@ -155,6 +161,7 @@ class _Replay:
         self._options = options
         self._disk = world.disk
         self._partitions = partitions
+        self._routing = routing
         self._number = number
         self._stats = stats
         self._accept_loss = accept_loss
@@ -214,11 +221,11 @@ class _Replay:
         reason = replay.complaint(record)
         if reason:
             for ledger_id in replay.whose(record, reason, path):
-                partition = self._partitions[ledger_id % len(self._partitions)]
+                partition = self._partitions[self._routing.number_of(ledger_id)]
                 if end > partition.marks[self._number]:
                     partition.table.quarantine(ledger_id, f"its journal holds {reason}")
             return
-        partition = self._partitions[record.ledger_id % len(self._partitions)]
+        partition = self._partitions[self._routing.number_of(record.ledger_id)]
         if end <= partition.marks[self._number]:
             return  # this partition's checkpoint went further than the one that made us begin here
         replay.apply(partition, record)

@@ -64,6 +64,7 @@ class Scrubber:
         self._at = _BEGIN
         self._pass = _Pass()
         self._bad: dict[tuple[LedgerId, EntryId], BadEntry] = {}
+        self._homes: dict[LedgerId, Partition] = {}  # of the ledgers in `_bad`
 
     def set_bytes_per_s(self, rate: int | None) -> None:
         """Check so many bytes a second from now on; None: no limit."""
@@ -172,6 +173,7 @@ class Scrubber:
             raise
         except errors.StorageFailed as error:
             if partition.is_current(place):  # else it was deleted, written anew, or moved by compaction meanwhile
+                self._homes[place.ledger_id] = partition
                 self._found(place, str(error))
 
     def _found(self, place: EntryPlace, reason: str) -> None:
@@ -184,11 +186,13 @@ class Scrubber:
     def _forget_deleted(self) -> None:
         """Remove entries from the list when their ledger was deleted or they were written again."""
         for key in list(self._bad):
-            partition = self._partitions[key[0] % len(self._partitions)]
+            partition = self._homes[key[0]]
             bad = self._bad[key]
             location = partition.index.locate(*key) if partition.table.is_here(key[0]) else None
             if location is None or (location.log_id, location.offset) != (bad.log_id, bad.offset):
                 del self._bad[key]
+        here = {ledger_id for ledger_id, _ in self._bad}
+        self._homes = {ledger_id: home for ledger_id, home in self._homes.items() if ledger_id in here}
         self._stats.scrub_bad = len(self._bad)
 
 

@@ -26,6 +26,7 @@ from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
 from bookie.storage.protection import Mark
 from bookie.storage.reads import EntryReads, TakeRanges
+from bookie.storage.shapes import Routing
 from bookie.storage.stats import StorageStats
 
 _IDS = struct.Struct(">qq")
@@ -42,18 +43,21 @@ class EntryStore:
         options: StorageOptions,
         world: World,
         partitions: Sequence[Partition],
+        routing: Routing,
         journals: Sequence[JournalWriter],
         stats: StorageStats,
         locks: Sequence[Lock],
         *,
         fail: Callable[[BookieError], None],
     ) -> None:
+        assert len(partitions) == routing.count
         self.options = options
         self.stats = stats
         self.partitions = self._partitions = tuple(partitions)  # for collection and scrubbing
+        self._number_of, self._first, self._count = routing.number_of, routing.first, routing.count
         self._journals = tuple(journals)
         self._locks = locks
-        self._reads = EntryReads(self._partitions, stats)
+        self._reads = EntryReads(self._partitions, routing, stats)
         self._health = health = StorageHealth(options, world.disk, self._partitions, self._journals, fail=fail)
         self._journal_data = options.journal_write_data
         self._cache_bytes_max = options.write_cache_bytes_max
@@ -97,7 +101,8 @@ class EntryStore:
         with deferred sync (BP-14) are stored like any other: the server may answer one before `done` only to a
         client that counts that for this life alone (`server/adds.py`; spec/bp46.md#T17).
         """
-        partition = self._partitions[ledger_id % len(self._partitions)]
+        is_new = ledger_id >= self._first  # no call for those: one costs more than the look
+        partition = self._partitions[ledger_id % self._count if is_new else self._number_of(ledger_id)]
         lac = heads.check(ledger_id, entry_ids, bodies)
         size = sum(map(len, bodies))
         limits.check_add(ledger_id, size)
@@ -143,13 +148,14 @@ class EntryStore:
         if self._is_crowded(sum(map(len, bodies))):
             return range(len(bodies))
         tables = [partition.table.known for partition in self._partitions]
-        table_count = len(tables)
+        first, count, number_of = self._first, self._count, self._number_of
         on_the_way: Mapping[LedgerId, bytes] = {} if self._journal_data else self._keys_on_the_way
         ids_of = _IDS.unpack_from
         found: list[int] = []
         adds = zip(ledger_ids, master_keys, entry_ids, bodies, strict=True)
         for place, (ledger_id, key, entry_id, body) in enumerate(adds):
-            ledger = tables[ledger_id % table_count].get(ledger_id)
+            number = ledger_id % count if ledger_id >= first else number_of(ledger_id)
+            ledger = tables[number].get(ledger_id)
             is_open = ledger is not None and not ledger.flags and ledger.master_key == key
             is_whole = entry_id >= 0 and len(body) >= heads.HEAD.size and ids_of(body) == (ledger_id, entry_id)
             if not is_open or not is_whole or ledger_id in on_the_way:
@@ -178,10 +184,10 @@ class EntryStore:
             if partition.active.size_bytes > self._flush_bytes:
                 self._relieve(partition)
         caches = [partition.active for partition in self._partitions]
-        table_count = len(tables)
+        first, count, number_of = self._first, self._count, self._number_of
         head_of = heads.HEAD.unpack_from
         for ledger_id, entry_id, body in zip(ledger_ids, entry_ids, bodies, strict=True):
-            number = ledger_id % table_count
+            number = ledger_id % count if ledger_id >= first else number_of(ledger_id)
             caches[number].put(ledger_id, entry_id, body)
             ledger = tables[number][ledger_id]
             lac = head_of(body)[2]
@@ -426,7 +432,7 @@ class EntryStore:
         Raises BadRequest, before anything is marked, for what no row can hold.
         """
         self._health.check_accepting()
-        await protection.protect(self._partitions, wanted, epoch=epoch, flush=self._flush_index)
+        await protection.protect(self._partitions, self._number_of, wanted, epoch=epoch, flush=self._flush_index)
 
     async def doubt_below(self, bound: int, *, epoch: int) -> None:
         """Doubt every ledger with an id below `bound`: until it is examined (`settle`) what is here of it is served,
@@ -446,7 +452,7 @@ class EntryStore:
         A key that came while a ledger was in doubt gives way to the one in `wanted`.
         """
         self._health.check_accepting()
-        await protection.settle(self._partitions, wanted, examined, rest, flush=self._flush_index)
+        await protection.settle(self._partitions, self._number_of, wanted, examined, rest, flush=self._flush_index)
 
     @property
     def doubt(self) -> Doubt:
@@ -683,7 +689,7 @@ class EntryStore:
     # ---- helpers --------------------------------------------------------------------------------------------------
 
     def _partition(self, ledger_id: LedgerId) -> Partition:
-        return self._partitions[ledger_id % len(self._partitions)]
+        return self._partitions[self._number_of(ledger_id)]
 
     def _journal(self, ledger_id: LedgerId) -> JournalWriter:
         return self._journals[ledger_id % len(self._journals)]

@@ -101,12 +101,21 @@ class Bench:
         *,
         end: ProcessEnd = ProcessEnd.EXIT,
         accept_loss: bool = False,
+        must_exist: bool = False,
+        grow_from: int | None = None,
     ) -> T:
         """Start a process, open the store, await `work(store)`, end the process. Raises NodeCrashed when it died."""
         world = self.node.begin()
 
         async def run() -> T:
-            store = await restart.open_store(self.options, world, fail=self.failures.append, accept_loss=accept_loss)
+            store = await restart.open_store(
+                self.options,
+                world,
+                fail=self.failures.append,
+                accept_loss=accept_loss,
+                must_exist=must_exist,
+                grow_from=grow_from,
+            )
             result = await work(store)
             if end is ProcessEnd.EXIT:
                 self.was_clean = await store.close()
@@ -118,7 +127,9 @@ class Bench:
             if self.node.life is not None:
                 self.node.end(end)
 
-    async def dies(self, work: Callable[[EntryStore], Awaitable[Any]], *, operation: int, how: ProcessEnd) -> bool:
+    async def dies(
+        self, work: Callable[[EntryStore], Awaitable[Any]], *, operation: int, how: ProcessEnd, **rules: Any
+    ) -> bool:
         """A life whose power fails (or that is killed) at its n-th disk operation. False: it came to its end before."""
         begin = self.node.begin
 
@@ -129,7 +140,7 @@ class Bench:
 
         self.node.begin = begin_doomed  # type: ignore[method-assign]
         try:
-            await self.life(work, end=how)
+            await self.life(work, end=how, **rules)
         except NodeCrashed:
             return True
         finally:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from bookie.base.ids import EntryId, IdRange, LedgerId
+from bookie.storage import shapes
 from bookie.storage.ledgers import Ledger
 from bookie.storage.reads import EntryReads
+from bookie.storage.shapes import Routing
 from bookie.storage.stats import StorageStats
 
 LEDGER = LedgerId(7)
@@ -60,7 +62,7 @@ class MovingPartition:
 
 
 def test_what_reaches_the_index_behind_the_walk_is_not_missed() -> None:
-    reads = EntryReads([MovingPartition()], StorageStats())  # type: ignore[list-item]
+    reads = EntryReads([MovingPartition()], Routing(shapes.plain(1)), StorageStats())  # type: ignore[list-item]
 
     assert asyncio.run(reads.entry_ranges(LEDGER)) == [(0, 0), (10, 12)]
 
@@ -76,7 +78,7 @@ def test_the_pieces_of_a_list_are_its_runs_ascending_and_apart(seed: int) -> Non
     pieces: list[list[IdRange]] = []
     partition = StillPartition(slices, cached)
 
-    asyncio.run(EntryReads([partition], StorageStats()).whole_list(LEDGER, pieces.append))  # type: ignore[list-item]
+    asyncio.run(EntryReads([partition], Routing(shapes.plain(1)), StorageStats()).whole_list(LEDGER, pieces.append))  # type: ignore[list-item]
 
     runs = [run for piece in pieces for run in piece]
     assert [entry_id for first, last in runs for entry_id in range(first, last + 1)] == sorted(ids)
