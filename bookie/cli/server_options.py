@@ -158,6 +158,7 @@ def _integrity(settings: Settings) -> IntegrityOptions:
         regeneration=settings.text("regeneration"),
         volume_proof=settings.text("volumeProof"),
         shared_filesystem_ok=settings.names("allowSharedFilesystem"),
+        allow_storage_expansion=settings.is_true("allowStorageExpansion"),
         copy_rate_bytes_per_s=settings.optional("copyRateBytesPerSecond"),
         fill_after_boot=settings.is_true("fillHolesAfterBoot"),
         phase_one=settings.text("phaseOne"),

@@ -3,6 +3,7 @@ The order, and why it is safe:
 
     look ──► may go on ──► CLAIM: record and sign, once no other process has them; look again if we waited
       │        HEALTHY ───────────── open ──────────────── next sentinels ─► record CAS ─► DIRTY ─► serve
+      │           and volumes added: their sentinels ─ open ─ the others' ─► cookie+record CAS ─► cookies, theirs ─► …
       │        UNCLEAN ── note ──── open ── phase one ─── next sentinels ─► record CAS ─► DIRTY ─► serve
       │        BOOTSTRAP ─ sentinels ── open ─ phase one ─ cookie+record CAS ─► cookies, sentinels ─► DIRTY ─► serve
       │        LOST, granted ─ sentinels, note ─ open ─ phase one ─ cookie+record CAS ─► cookies, … DIRTY ─► serve
@@ -21,7 +22,7 @@ before the marks are durable, or write to a volume that the verdict does not all
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -31,7 +32,7 @@ from bookie.client import cluster
 from bookie.client.client import Client
 from bookie.client.ledgers import LedgerStore
 from bookie.client.options import ClientOptions
-from bookie.integrity import asides, members, notes, phase_one, stamps, volumes
+from bookie.integrity import asides, members, notes, phase_one, sentinel, stamps, volumes
 from bookie.integrity import grant as grants
 from bookie.integrity.examining import Examiner
 from bookie.integrity.fill import HoleFiller
@@ -193,7 +194,7 @@ class Boot:
         if is_loss:
             kept = any(volume.contents is not Contents.EMPTY for volume in seen.volumes)
             await self._note(seen, record, verify=kept)
-        async with self._opened(fail, accept_loss=is_loss, must_exist=False) as store:
+        async with self._opened(seen, fail, accept_loss=is_loss, must_exist=False) as store:
             assert self._identities is not None
             # Also where no ledger names us and we are new: this id may have been another's, a Java bookie's too, which
             # leaves no record. No entry can be missed then; but a writer that hangs since before still has it in its
@@ -218,6 +219,9 @@ class Boot:
         is_resumed = seen.decision.verdict is Verdict.RESUME
         is_healthy = seen.decision.verdict is Verdict.HEALTHY
         is_set_back = seen.decision.verdict is Verdict.UNCLEAN and seen.is_set_back
+        # CRASH: the first thing on a volume that is added says that it holds nothing, whatever is beside it by then.
+        pending = stamps.pending(seen)
+        await self._stamp(seen, record, grant_id=sentinel.ADDING, only=pending)
         if is_set_back:
             # CRASH: opening the store begins a journal file that reaches farther than the position: without this mark
             # the next boot, coming before phase one has ended, would find nothing amiss.
@@ -225,7 +229,7 @@ class Boot:
         if not is_healthy:
             await self._note(seen, record, verify=is_set_back)
         has_lost_volumes = is_resumed or is_set_back
-        async with self._opened(fail, accept_loss=has_lost_volumes, must_exist=True) as store:
+        async with self._opened(seen, fail, accept_loss=has_lost_volumes, must_exist=True) as store:
             if not has_lost_volumes and not store.has_doubt_of(await self._noted_doubt()):
                 # An index was lost since without its volume: it would deny what it should not.
                 # CRASH: the note that names the doubt stands until the marks are there in another way.
@@ -236,22 +240,52 @@ class Boot:
                 # CRASH: the marks and the note are durable and outlive the marker; a boot that journals its data may
                 # now say so (spec/bp46.md#T20).
                 await dirs.clear_dirty(self._world.disk, self._storage)
-            if is_resumed:
-                await stamps.write_cookies(self._world.disk, self._volumes, seen)
-            # CRASH: sentinels go first, so a volume is ahead of the store by one boot at most and never behind it; a
-            # volume that is behind went back in time.
-            await self._stamp(seen, record)
-            await self._identities.begin_boot(seen.identity, record)
+            if seen.added:
+                await self._grow(seen, record, pending)
+            else:
+                if is_resumed or pending:
+                    await stamps.write_cookies(self._world.disk, self._volumes, seen)
+                # CRASH: sentinels go first, so a volume is ahead of the store by one boot at most and never behind it;
+                # a volume that is behind went back in time.
+                await self._stamp(seen, record)
+                await self._identities.begin_boot(seen.identity, record)
             await self._served_from_now_on(store, record)
         return store
 
+    async def _grow(self, seen: Inspection, record: IncarnationRecord, pending: Collection[str]) -> None:
+        """Make the added volumes this bookie's, once the store is durable in its new shape."""
+        assert set(seen.added) <= set(pending), "a volume that is added is one that holds nothing"
+        assert self._identities is not None
+        await self._stamp(seen, record, only=[volume.path for volume in self._volumes if volume.path not in pending])
+        # CRASH: before it the next boot finds the added volumes as this one did, or with the sentinel that says so, and
+        # does it all again. After it some directories have the older cookie, and the next boot goes on from here. The
+        # cookies of all directories name the added volumes before those say that they are whole, and so before the
+        # first entry in them: without the metadata store, too, such a volume is known for lost when it is empty.
+        await self._identities.begin_growth(seen.identity, seen.master, record)
+        await stamps.write_cookies(self._world.disk, self._volumes, seen)
+        await self._stamp(seen, record, only=pending)
+        log.info("volumes added paths=%s", ",".join(seen.added))
+
     @contextlib.asynccontextmanager
-    async def _opened(self, fail: Fail, *, accept_loss: bool, must_exist: bool) -> AsyncIterator[EntryStore]:
+    async def _opened(
+        self, seen: Inspection, fail: Fail, *, accept_loss: bool, must_exist: bool
+    ) -> AsyncIterator[EntryStore]:
         """Open the store, which answers "unknown" instead of "no" at first;
         abandon it without a flush when the body fails."""
         self._phase.enter(State.REPLAYING)
+        grow_from: int | None = None
+        if seen.added:
+            assert seen.identity.cookie is not None
+            grow_from = len(seen.identity.cookie.ledger_dirs)
+        elif accept_loss:
+            grow_from = len(self._storage.ledger_dirs)  # all old indexes may be lost, or from before one was added
         store = await restart.open_store(
-            self._storage, self._world, fail=fail, accept_loss=accept_loss, must_exist=must_exist
+            self._storage,
+            self._world,
+            fail=fail,
+            accept_loss=accept_loss,
+            must_exist=must_exist,
+            grow_from=grow_from,
         )
         store.is_doubtful = True
         async with contextlib.AsyncExitStack() as undo:
@@ -288,8 +322,10 @@ class Boot:
             # it.
             await store.doubt_below(0, epoch=epoch)
 
-    async def _stamp(self, seen: Inspection, record: IncarnationRecord, *, grant_id: str = "") -> None:
-        await stamps.write_sentinels(self._world.disk, self._volumes, seen, record, grant_id=grant_id)
+    async def _stamp(
+        self, seen: Inspection, record: IncarnationRecord, *, grant_id: str = "", only: Collection[str] | None = None
+    ) -> None:
+        await stamps.write_sentinels(self._world.disk, self._volumes, seen, record, grant_id=grant_id, only=only)
 
     async def _noted_doubt(self) -> int:
         """Return the epoch of the doubt that the notes name, 0 when there is none."""

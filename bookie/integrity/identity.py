@@ -187,6 +187,13 @@ class IdentityStore:
             if now.cookie != old_cookie or now.record_version != seen.record_version:
                 raise self._overtaken() from error
 
+    async def begin_growth(self, seen: StoredIdentity, new_cookie: Cookie, record: IncarnationRecord) -> None:
+        """Begin the incarnation's next boot with a cookie that has more directories, in one transaction. Raises
+        VersionConflict when somebody else changed the cookie or the record."""
+        change = _change(self._cookie_path, cookie.dump_cookie(new_cookie), seen.cookie_version)
+        boot = _change(self._record_path, cookie.dump_incarnation(record), seen.record_version)
+        await self._commit((change, boot), seen, record)
+
     async def begin_boot(self, seen: StoredIdentity, record: IncarnationRecord) -> None:
         """Begin the incarnation's next boot. Raises VersionConflict when another process of this id was quicker."""
         await self._commit(

@@ -37,6 +37,7 @@ class Inspection:
     evidence_hash: str
     is_dirty: bool
     is_set_back: bool
+    added: tuple[str, ...] = ()  # directories of the settings that the cookie lacks, and that may be added to it
     ledger_count: int = UNCOUNTED
     ledgers_naming_me: int = UNCOUNTED
 
@@ -70,7 +71,10 @@ class BookieInspector:
         """
         identity = await self._identities.read()
         master = self._master(identity.instance_id)
-        expected = VolumeExpectation(self._bookie_id, identity.instance_id, master, identity.record)
+        added = self._added(identity, master)
+        expected = VolumeExpectation(
+            self._bookie_id, identity.instance_id, master, identity.record, stored=identity.cookie, added=added
+        )
         found = await volumes.inspect(self._world, self._storage, self._options, expected)
         is_dirty = await dirs.is_dirty(self._world.disk, self._storage)
         is_set_back = not is_serving and await self._is_set_back(identity)
@@ -80,7 +84,7 @@ class BookieInspector:
             volumes=found,
             cookie_present=identity.cookie is not None or bool(identity.cookie_problem),
             record=identity.record,
-            cookie_problem=_problem(identity, master),
+            cookie_problem="" if added else _problem(identity, master),
             lost_writes=lost_writes and not is_serving,
             set_back=is_set_back,
             set_aside=_set_aside(identity) if not is_serving else "",
@@ -106,6 +110,7 @@ class BookieInspector:
             ),
             is_dirty=is_dirty,
             is_set_back=is_set_back,
+            added=added,
             ledger_count=ledger_count,
             ledgers_naming_me=naming,
         )
@@ -121,6 +126,11 @@ class BookieInspector:
     def _master(self, instance_id: str) -> Cookie:
         storage = self._storage
         return Cookie(self._bookie_id, storage.journal_dirs, storage.ledger_dirs, storage.index_dirs, instance_id)
+
+    def _added(self, identity: StoredIdentity, master: Cookie) -> tuple[str, ...]:
+        if identity.cookie is None or identity.cookie_problem or not self._options.allow_storage_expansion:
+            return ()
+        return cookie.added(identity.cookie, master)
 
     async def _count(self) -> tuple[int, int]:
         """Count all ledgers, and those that name this bookie; unreadable ones that contain its id count too.
@@ -155,4 +165,6 @@ def _problem(identity: StoredIdentity, master: Cookie) -> str:
     if identity.cookie is None:
         return identity.cookie_problem
     reason = identity.cookie_problem or cookie.mismatch(master, identity.cookie)
+    if reason and cookie.added(identity.cookie, master):
+        return f"{reason}; correct the settings, or add directories with allowStorageExpansion=true"
     return f"{reason}; correct the settings" if reason else ""

@@ -25,6 +25,8 @@ class IntegrityOptions:
     volume_proof: str = KUBERNETES
     shared_filesystem_ok: tuple[str, ...] = ()
 
+    # Ledger directories (with their indexes) that the settings have at the end and the cookie has not are added.
+    allow_storage_expansion: bool = False
     # Half of what a 1 Gbit/s link carries: repair must not starve the clients. None: as fast as it goes.
     copy_rate_bytes_per_s: int | None = 64 * MIB
     # How long a writer may stay silent before its ledger is recovered (and the writer fenced). The same figure as the

@@ -17,6 +17,8 @@ from bookie.ports.admin import Sentinel
 
 NAME = "BOOKIE"
 FORMAT = 1
+# In the place of a grant's id, on a volume that is being added and holds nothing yet. No grant has a space in its id.
+ADDING = "no grant: added"
 
 
 def path(directory: str) -> str:

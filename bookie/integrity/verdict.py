@@ -45,6 +45,7 @@ class Decision:
     verdict: Verdict | None
     reason: str
     lost: tuple[str, ...] = ()  # names of the empty volumes, when the verdict is LOST
+    added: tuple[str, ...] = ()  # of those that never held anything and become this bookie's now
     stale: tuple[str, ...] = ()  # of those that went back in time, when a grant may give up what they lack
 
     @property
@@ -121,9 +122,18 @@ def _cookie(facts: Facts) -> Decision | None:
 
 
 def _incarnation(facts: Facts) -> Decision:
-    """Decide when the cookie exists, mounts are proven, and every volume is empty, valid or half regenerated."""
+    """Decide when the cookie exists, mounts are proven, and every volume is empty, added, valid or half regenerated."""
     begun = [volume for volume in facts.volumes if volume.contents is Contents.REGENERATING]
     empty = tuple(volume.name for volume in facts.volumes if volume.contents is Contents.EMPTY)
+    added = tuple(volume.name for volume in facts.volumes if volume.contents is Contents.ADDED)
+    if added and (empty or begun):
+        # Beside a loss it counts as lost too: what that asks for is never less than what an added volume needs.
+        return Decision(
+            Verdict.LOST,
+            f"{', '.join((*empty, *(volume.name for volume in begun)))}: this bookie had data there, and it is gone;"
+            f" {', '.join(added)} cannot be added before that is repaired, so it is counted with them",
+            (*empty, *(volume.name for volume in begun), *added),
+        )
     if empty:
         which = "all volumes are" if len(empty) == len(facts.volumes) else f"{', '.join(empty)} is"
         return Decision(Verdict.LOST, f"{which} empty, but the cookie says that this bookie had data", empty)
@@ -137,10 +147,14 @@ def _incarnation(facts: Facts) -> Decision:
             Verdict.UNCLEAN,
             "the volumes went back in time: the journal ends before the position that this bookie told the metadata"
             " store, so entries, fences and marks may be gone",
+            added=added,
         )
     if facts.lost_writes:
-        return Decision(Verdict.UNCLEAN, "the last stop was not clean and entry data was not in the journal")
-    return Decision(Verdict.HEALTHY, "cookie, volumes and metadata store agree")
+        return Decision(
+            Verdict.UNCLEAN, "the last stop was not clean and entry data was not in the journal", added=added
+        )
+    more = f"; {', '.join(added)} is empty and never was this bookie's: it is added" if added else ""
+    return Decision(Verdict.HEALTHY, f"cookie, volumes and metadata store agree{more}", added=added)
 
 
 def _is_committed(volume: VolumeReport, record: IncarnationRecord | None) -> bool:

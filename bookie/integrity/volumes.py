@@ -4,6 +4,8 @@ What is looked at: the mount, the sentinel, the directory cookie (`current/VERSI
 all. `lost+found` and our own half-written sentinel do not count. What it means together is `verdict`'s business.
 """
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -38,13 +40,15 @@ class ConfiguredVolume:
 
 @dataclass(frozen=True, slots=True)
 class VolumeExpectation:
-    """The facts that a volume of ours must agree with. `record` None:
+    """The facts that a volume of ours must agree with. `master`: the cookie that the settings ask for. `record` None:
     the metadata store knows no incarnation of this bookie."""
 
     bookie_id: BookieId
     instance_id: str
     master: Cookie
     record: IncarnationRecord | None
+    stored: Cookie | None = None  # in the metadata store
+    added: tuple[str, ...] = ()  # directories that the settings add to those in `stored`, where that is allowed
 
 
 def configured(options: StorageOptions) -> tuple[ConfiguredVolume, ...]:
@@ -68,7 +72,28 @@ async def inspect(
         await world.clock.sleep_until(world.clock.monotonic_ns() + options.mount_settle_ms * NS_PER_MS)
         again = [await _mount(world, volume, options) for volume in volumes]
         proofs = [mounts.settled(one, two) for one, two in zip(proofs, again, strict=True)]
-    return tuple([await _look(world, volume, proof, expected) for volume, proof in zip(volumes, proofs, strict=True)])
+    found = [await _look(world, volume, proof, expected) for volume, proof in zip(volumes, proofs, strict=True)]
+    if expected.added:
+        cookies = [await _cookie(world, volume) for volume in volumes]
+        found = [_unless_had(report, cookies, expected) for report in found]
+    return tuple(found)
+
+
+def _unless_had(report: VolumeReport, cookies: Sequence[Cookie | str], expected: VolumeExpectation) -> VolumeReport:
+    """Return the report of an empty volume that is to be added as that of a lost one, when a directory's cookie names
+    it.
+
+    CRASH: the directory cookies name an added volume before it takes an entry. So they prove that it never did, without
+    the metadata store: a cookie there that was set back turns no lost volume into a new one.
+    """
+    if report.contents is not Contents.ADDED or report.sentinel is not None:
+        return report
+    for found in cookies:
+        is_ours = isinstance(found, Cookie) and found.bookie_id == expected.bookie_id
+        if is_ours and isinstance(found, Cookie) and report.path in (*found.ledger_dirs, *found.index_dirs):
+            why = f"{COOKIE_FILE} of another volume names it, so this bookie had it"
+            return dataclasses.replace(report, contents=Contents.EMPTY, reason=why)
+    return report
 
 
 async def told_of_data(
@@ -138,6 +163,8 @@ async def _contents(
 ) -> tuple[Contents, str, Sentinel | None]:
     disk = world.disk
     names = await _names_in(world, volume)
+    if not names and volume.path in expected.added:
+        return Contents.ADDED, "it is empty, and the cookie does not name it: it is added", None
     if not names:
         return Contents.EMPTY, "", None
     found = await _cookie(world, volume)
@@ -183,6 +210,12 @@ def judge_sentinel(
             "volumes are swapped"
         )
     record = expected.record
+    if mark.grant_id == sentinel.ADDING:
+        return _judge_adding(volume, mark, expected)
+    if volume.path in expected.added and not mark.grant_id:
+        return Contents.UNKNOWN, (
+            "it was this bookie's before, but the cookie in the metadata store does not name it: restore the cookie"
+        )
     if mark.grant_id:
         return _judge_regenerating(mark.incarnation, mark.grant_id, record)
     if isinstance(found, str):
@@ -190,7 +223,10 @@ def judge_sentinel(
     if (found.bookie_id, found.instance_id) != (expected.bookie_id, expected.instance_id):
         whose = _foreign(found.bookie_id, found.instance_id, expected)
         return Contents.FOREIGN, f"the sentinel is ours but the cookie is of {whose}"
-    if reason := cookie.mismatch(expected.master, found):
+    reason = cookie.mismatch(expected.master, found)
+    if reason and not _is_from_before(found, expected):
+        if cookie.added(found, expected.master):
+            return Contents.UNKNOWN, f"{reason}; directories are added only with allowStorageExpansion=true"
         return Contents.UNKNOWN, f"{reason}; directories of a bookie with data cannot be changed"
     if record is None:
         return Contents.VALID, "the metadata store knows no incarnation of this bookie"
@@ -208,6 +244,35 @@ def judge_sentinel(
             f"it is of boot {mark.boot_epoch}, the last was {record.boot_epoch}: it went back in time",
         )
     return Contents.VALID, ""
+
+
+def _is_from_before(found: Cookie, expected: VolumeExpectation) -> bool:
+    """Return True when a directory's cookie lacks nothing but directories that were added since, or are added now."""
+    stored = expected.stored
+    if stored is None or not cookie.added(found, expected.master):
+        return False
+    is_like_stored = not cookie.mismatch(stored, found) or bool(cookie.added(found, stored))
+    return is_like_stored and (bool(expected.added) or not cookie.mismatch(expected.master, stored))
+
+
+def _judge_adding(volume: ConfiguredVolume, mark: Sentinel, expected: VolumeExpectation) -> tuple[Contents, str]:
+    """Judge a volume of ours whose adding was begun. It holds no entry yet: its sentinel says otherwise before that."""
+    record, stored = expected.record, expected.stored
+    if record is None or stored is None:
+        return Contents.UNKNOWN, "it was being added to this bookie, which the metadata store does not know"
+    boot, last = (mark.incarnation, mark.boot_epoch), (record.incarnation, record.boot_epoch)
+    if boot > last and boot != (record.incarnation, record.boot_epoch + 1):
+        return Contents.UNKNOWN, f"it was added in {boot}, the metadata store is behind it {last}: was it restored?"
+    if volume.path in expected.added:
+        return Contents.ADDED, "its adding was begun and did not reach the cookie"
+    if volume.path not in (*stored.ledger_dirs, *stored.index_dirs):
+        return (
+            Contents.UNKNOWN,
+            "it was being added; allow that (allowStorageExpansion), or take it out of the settings",
+        )
+    if boot < last:
+        return Contents.STALE, f"its adding reached the cookie, and it is of {boot}, the last was {last}"
+    return Contents.VALID, "its adding reached the cookie and was interrupted"
 
 
 def _foreign(bookie_id: BookieId, instance_id: str, expected: VolumeExpectation) -> str:

@@ -112,6 +112,24 @@ def mismatch(master: Cookie, found: Cookie) -> str | None:
     return None
 
 
+def added(older: Cookie, newer: Cookie) -> tuple[str, ...]:
+    """Return the directories, each once, that `newer` has at the end of its ledger and index lists and `older` has not
+    at all; () when there is any other difference between the two, or none."""
+    count = len(older.ledger_dirs)
+    older_index, newer_index = older.index_dirs or older.ledger_dirs, newer.index_dirs or newer.ledger_dirs
+    alike = (
+        (older.bookie_id, older.instance_id, older.journal_dirs)
+        == (newer.bookie_id, newer.instance_id, newer.journal_dirs)
+        and older.ledger_dirs == newer.ledger_dirs[:count]
+        and older_index == newer_index[: len(older_index)]
+        and len(older_index) == count
+        and len(newer_index) == len(newer.ledger_dirs)
+    )
+    found = dict.fromkeys((*newer.ledger_dirs[count:], *newer_index[count:])) if alike else {}
+    known = {*older.journal_dirs, *older.ledger_dirs, *older_index}
+    return () if known & found.keys() else tuple(found)
+
+
 def dump_incarnation(record: IncarnationRecord) -> bytes:
     """Return the record as JSON with sorted keys: equal records are equal bytes."""
     return json.dumps(asdict(record), sort_keys=True).encode()

@@ -98,6 +98,7 @@ class Contents(enum.Enum):
     FOREIGN = "FOREIGN_CONTENTS"
     UNKNOWN = "UNKNOWN"
     REGENERATING = "REGENERATING"
+    ADDED = "ADDED"
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class Contents(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FOREIGN_CONTENTS: _ClassVar[Contents]
     UNKNOWN: _ClassVar[Contents]
     REGENERATING: _ClassVar[Contents]
+    ADDED: _ClassVar[Contents]
 STATE_UNSPECIFIED: State
 STARTING: State
 WAITING_GRANT: State
@@ -75,6 +76,7 @@ STALE_CONTENTS: Contents
 FOREIGN_CONTENTS: Contents
 UNKNOWN: Contents
 REGENERATING: Contents
+ADDED: Contents
 
 class GetStorageReportRequest(_message.Message):
     __slots__ = ("fresh",)

@@ -22,7 +22,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
 _WITHOUT_MEANING = """
     allocatorExitOnOutOfMemory allocatorLeakDetectionPolicy allocatorOutOfMemoryPolicy allocatorPoolingConcurrency
     allocatorPoolingPolicy allowEphemeralPorts allowMultipleDirsUnderSameDiskPartition
-    allowShadedLedgerManagerFactoryClass allowStorageExpansion
+    allowShadedLedgerManagerFactoryClass
     auditorAcquireConcurrentOpenLedgerOperationsTimeOutMSec auditorLedgerVerificationPercentage
     auditorMaxNumberOfConcurrentOpenLedgerOperations auditorPeriodicBookieCheckInterval auditorPeriodicCheckInterval
     auditorPeriodicPlacementPolicyCheckInterval auditorReplicasCheckInterval autoRecoveryDaemonEnabled
@@ -90,5 +90,4 @@ WITHOUT_MEANING = frozenset(_WITHOUT_MEANING.split())
 HOLDS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("journalSyncData", "false"): "every acknowledged entry is synced here",
     ("autoRecoveryDaemonEnabled", "true"): "auto-recovery does not run inside this bookie; run it beside",
-    ("allowStorageExpansion", "true"): "the directories of a bookie that has data cannot change here",
 }

@@ -187,6 +187,12 @@ SETTINGS = (
         "none",
         "kubernetes: start only when each volume is proven to be mounted; none: do not check",
     ),
+    Setting(
+        "allowStorageExpansion",
+        _bool,
+        "false",
+        "true: add empty directories that are new at the end of ledgerDirectories and indexDirectories",
+    ),
     Setting("allowSharedFilesystem", split_list, "", "directories that may lie on the node's own disk"),
     # ---- journal and storage ---------------------------------------------------------------------------------------
     Setting(

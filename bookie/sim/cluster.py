@@ -83,12 +83,15 @@ class BookieNode:
         self.node: SimNode = simulation.node(self.machine, self.volumes)
         self.name = name
         self.settings = settings
+        self.added = 0  # ledger directories, with their indexes, beyond those of `settings`
+        self.may_add = False  # allowStorageExpansion
         self.process: Bookie | None = None
         self.ended: BaseException | None = None  # why the last process ended by itself, if it did with an error
 
     def options(self) -> ServerOptions:
-        """Return the options with which every process of this bookie starts: they never change."""
+        """Return the options with which every process of this bookie starts: only `add_directory` changes them."""
         settings = self.settings
+        count = settings.directories + self.added
         return ServerOptions(
             bookie_id=BookieId(self.name),
             host=self.machine,
@@ -100,8 +103,8 @@ class BookieNode:
             security=settings.security,
             storage=StorageOptions(
                 journal_dirs=_numbered(JOURNAL, settings.directories),
-                ledger_dirs=_numbered(LEDGERS, settings.directories),
-                index_dirs=_numbered(INDEX, settings.directories),
+                ledger_dirs=_numbered(LEDGERS, count),
+                index_dirs=_numbered(INDEX, count),
                 journal_write_data=settings.journal_write_data,
                 journal_file_bytes_max=settings.journal_file_bytes_max,
                 write_cache_bytes_max=settings.write_cache_bytes_max,
@@ -119,6 +122,7 @@ class BookieNode:
             integrity=IntegrityOptions(
                 regeneration=settings.regeneration,
                 volume_proof=NONE,
+                allow_storage_expansion=self.may_add,
                 open_ledger_grace_ms=settings.open_ledger_grace_ms,
                 fill_after_boot=settings.fill_after_boot,
                 phase_one=settings.phase_one,
@@ -180,6 +184,16 @@ class BookieNode:
         for path in volumes or self.volumes:
             self.node.image.wipe(path)
         self.simulation.event(self.machine, "wipe", " ".join(volumes or self.volumes))
+
+    def add_directory(self) -> None:
+        """Mount an empty volume for one more ledger directory and one for its index, and tell the next process of them,
+        which may take them."""
+        self.added += 1
+        self.may_add = True
+        for role in (LEDGERS, INDEX):
+            path = _numbered(role, self.settings.directories + self.added)[-1]
+            self.node.image.add_volume(path)
+            self.volumes += (path,)
 
     async def report(self) -> StorageReport:
         """Return the report of the bookie's admin service. Raises NodeCrashed when it is down."""

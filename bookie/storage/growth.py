@@ -38,7 +38,7 @@ def begin(partitions: Sequence[Partition], journals: int, rules: StartRules) -> 
     Raises RefusedToStart, CorruptFile for directories that are not this store's, or not as the settings say.
     """
     found = [_stored(partition) for partition in partitions]
-    history = shapes.agreed(found) or shapes.plain(len(partitions))
+    history = shapes.agreed(found, rules.grow_from or 0) or shapes.plain(len(partitions))
     for partition, stored in zip(partitions, found, strict=True):
         _check(partition, stored, history, rules, (partition.number, len(partitions), journals))
     if history[-1].directories != len(partitions) and rules.grow_from is None:

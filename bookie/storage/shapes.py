@@ -65,16 +65,20 @@ def grown(history: History, count: int, first: int) -> History:
     return (*history, Shape(max(first, history[-1].first), count))
 
 
-def agreed(found: Sequence[History | None]) -> History | None:
+def agreed(found: Sequence[History | None], known: int = 0) -> History | None:
     """Return what holds, by what each directory's index says; None: all are new, or were lost.
 
     A shape is written into the index of the directory that it adds first, and before any ledger is put into that. So
     the word of the added directory counts only where no older one is left to ask: the change may never have been done,
     and ledgers been put into the old directories since. The word of one older directory is enough: from then on nobody
-    starts in the old shape. Raises CorruptFile when two contradict each other.
+    starts in the old shape. `known`: so many directories are this bookie's by the metadata store, which is told last;
+    of them each word counts, also where all older directories were set back. Raises CorruptFile when two contradict
+    each other.
     """
     histories = [
-        history[: _trusted(number, history, found)] for number, history in enumerate(found) if history is not None
+        history[: _trusted(number, history, found, known)]
+        for number, history in enumerate(found)
+        if history is not None
     ]
     longest = max(histories, key=len, default=None)
     for history in histories:
@@ -87,10 +91,10 @@ def agreed(found: Sequence[History | None]) -> History | None:
     return longest
 
 
-def _trusted(number: int, history: History, found: Sequence[History | None]) -> int:
+def _trusted(number: int, history: History, found: Sequence[History | None], known: int) -> int:
     """Return how many shapes of the history of directory `number` are sure to have come into force."""
     for count, before in enumerate(history[:-1], 1):
-        if number < before.directories:
+        if number < before.directories or history[count].directories <= known:
             continue
         older = [other for other in found[: before.directories] if other is not None]
         if older and all(other[: count + 1] != history[: count + 1] for other in older):

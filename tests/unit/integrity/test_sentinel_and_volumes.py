@@ -89,6 +89,61 @@ def test_changed_directories_of_a_bookie_with_data_are_not_taken_for_repairable(
     assert judge(dataclasses.replace(MASTER, ledger_dirs=("/data/ledgers", "/data/more"))) is Contents.UNKNOWN
 
 
+LONGER = dataclasses.replace(MASTER, ledger_dirs=("/data/ledgers", "/l2"), index_dirs=("/data/index", "/i2"))
+LEDGERS_2 = ConfiguredVolume("ledgers", "/l2")
+GROWING = VolumeExpectation(build.ME, build.INSTANCE, LONGER, build.RECORD, stored=MASTER, added=("/l2", "/i2"))
+GROWN = VolumeExpectation(build.ME, build.INSTANCE, LONGER, build.RECORD, stored=LONGER)
+REFUSED = VolumeExpectation(build.ME, build.INSTANCE, LONGER, build.RECORD, stored=MASTER)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "contents"),
+    [
+        (MASTER, GROWING, Contents.VALID),
+        (MASTER, GROWN, Contents.VALID),  # a boot was cut after the cookie's change and before the directories'
+        (LONGER, GROWN, Contents.VALID),
+        (MASTER, REFUSED, Contents.UNKNOWN),
+        (LONGER, EXPECTED, Contents.UNKNOWN),
+        (dataclasses.replace(MASTER, journal_dirs=("/data/other",)), GROWING, Contents.UNKNOWN),
+        (dataclasses.replace(LONGER, ledger_dirs=("/l2", "/data/ledgers")), GROWN, Contents.UNKNOWN),
+    ],
+)
+def test_an_older_cookie_on_a_directory_is_right_where_directories_are_added(
+    found: Cookie, expected: VolumeExpectation, contents: Contents
+) -> None:
+    assert judge(found, expected) is contents
+
+
+def test_an_old_volume_from_before_directories_were_added_is_stale() -> None:
+    assert judge(MASTER, GROWN, boot_epoch=BootEpoch(6)) is Contents.STALE
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "contents"),
+    [
+        ({}, GROWING, Contents.ADDED),
+        ({"boot_epoch": BootEpoch(8)}, GROWING, Contents.ADDED),
+        ({"boot_epoch": BootEpoch(2)}, GROWING, Contents.ADDED),  # an attempt of long ago
+        ({"incarnation": Incarnation(2), "boot_epoch": BootEpoch(99)}, GROWING, Contents.ADDED),
+        ({"boot_epoch": BootEpoch(9)}, GROWING, Contents.UNKNOWN),
+        ({"incarnation": Incarnation(4)}, GROWING, Contents.UNKNOWN),
+        ({}, GROWN, Contents.VALID),
+        ({"boot_epoch": BootEpoch(6)}, GROWN, Contents.STALE),
+        ({}, REFUSED, Contents.UNKNOWN),
+        ({}, dataclasses.replace(GROWING, record=None), Contents.UNKNOWN),
+        ({"grant_id": ""}, GROWING, Contents.UNKNOWN),  # it was whole: the cookie was set back
+        ({"grant_id": "grant-4", "incarnation": Incarnation(4)}, GROWING, Contents.REGENERATING),
+        ({"bookie_id": BookieId("b9")}, GROWING, Contents.FOREIGN),
+    ],
+)
+def test_what_the_sentinel_of_an_added_volume_says(
+    changes: dict[str, Any], expected: VolumeExpectation, contents: Contents
+) -> None:
+    mark = build.sentinel_of("l2", **{"role": "ledgers", "grant_id": sentinel.ADDING, **changes})
+
+    assert volumes.judge_sentinel(LEDGERS_2, mark, LONGER, expected)[0] is contents
+
+
 def test_without_a_record_the_sentinel_alone_decides_nothing_worse() -> None:
     assert judge(expected=dataclasses.replace(EXPECTED, record=None)) is Contents.VALID
 

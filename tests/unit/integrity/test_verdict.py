@@ -224,3 +224,41 @@ def test_a_stale_volume_may_be_repaired_only_while_the_store_proves_whose_it_is(
     for worse in (Contents.FOREIGN, Contents.UNKNOWN):
         decision = verdict.decide(build.facts(worse, STALE, VALID))
         assert (decision.is_held, decision.stale) == (True, ())
+
+
+# ---- added volumes ---------------------------------------------------------------------------------------------------
+
+
+def test_an_added_volume_beside_valid_ones_is_taken() -> None:
+    decision = verdict.decide(build.facts(VALID, VALID, Contents.ADDED))
+
+    assert (decision.verdict, decision.added, decision.lost) == (Verdict.HEALTHY, ("index",), ())
+    assert "index is empty and never was this bookie's" in decision.reason
+
+
+@pytest.mark.parametrize("changes", [{"lost_writes": True}, {"set_back": True}])
+def test_an_added_volume_waits_for_no_clean_stop(changes: dict[str, bool]) -> None:
+    decision = verdict.decide(build.facts(VALID, VALID, Contents.ADDED, **changes))
+
+    assert (decision.verdict, decision.added) == (Verdict.UNCLEAN, ("index",))
+
+
+@pytest.mark.parametrize("worse", [EMPTY, REGENERATING])
+def test_beside_a_loss_an_added_volume_counts_as_lost(worse: Contents) -> None:
+    decision = verdict.decide(build.facts(worse, VALID, Contents.ADDED))
+
+    assert (decision.verdict, decision.added, decision.lost) == (Verdict.LOST, (), ("journal", "index"))
+
+
+@pytest.mark.parametrize("worse", [STALE, FOREIGN, UNKNOWN])
+def test_nothing_is_added_to_a_bookie_that_is_held(worse: Contents) -> None:
+    decision = verdict.decide(build.facts(worse, VALID, Contents.ADDED))
+
+    assert decision.is_held
+    assert decision.added == ()
+
+
+def test_an_added_volume_whose_mount_is_not_proven_holds_the_bookie() -> None:
+    volumes = (build.volume("journal"), build.volume("more", Contents.ADDED, proof=MountProof.MISSING))
+
+    assert verdict.decide(build.facts(volumes=volumes)).verdict is Verdict.MOUNT_MISSING

@@ -1,6 +1,7 @@
 """Cookies byte for byte (spec/metadata.md#M28), what a mismatch says, and the record beside the cookie."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -107,3 +108,32 @@ def test_the_incarnation_record_survives_a_round_trip_and_refuses_junk() -> None
     for junk in (b"", b"[]", b"{}", wrong, infinite, b"\xff", b"[" * 100_000):
         with pytest.raises(errors.BadInput):
             cookie.load_incarnation(junk)
+
+
+SHORT = Cookie(BookieId("b1"), ("/j",), ("/l1", "/l2"), ("/i1", "/i2"), "cluster")
+PLAIN = Cookie(BookieId("b1"), ("/j",), ("/l1",), (), "cluster")
+
+
+@pytest.mark.parametrize(
+    ("older", "changes", "added"),
+    [
+        (SHORT, {}, ()),
+        (SHORT, {"ledger_dirs": ("/l1", "/l2", "/l3"), "index_dirs": ("/i1", "/i2", "/i3")}, ("/l3", "/i3")),
+        (SHORT, {"ledger_dirs": ("/l1", "/l2", "/l3"), "index_dirs": ("/i1", "/i2", "/l3")}, ("/l3",)),
+        (PLAIN, {"ledger_dirs": ("/l1", "/l2")}, ("/l2",)),
+        (PLAIN, {"ledger_dirs": ("/l1", "/l2"), "index_dirs": ("/l1", "/l2")}, ("/l2",)),
+        # Anything else is another bookie's cookie, or a change that would lose data.
+        (SHORT, {"ledger_dirs": ("/l1", "/l2", "/l3")}, ()),
+        (SHORT, {"ledger_dirs": ("/l3", "/l1", "/l2"), "index_dirs": ("/i1", "/i2", "/i3")}, ()),
+        (SHORT, {"ledger_dirs": ("/l1", "/l2", "/l3"), "index_dirs": ("/i2", "/i1", "/i3")}, ()),
+        (SHORT, {"ledger_dirs": ("/l1",), "index_dirs": ("/i1",)}, ()),
+        (SHORT, {"ledger_dirs": ("/l1", "/l2", "/j"), "index_dirs": ("/i1", "/i2", "/i3")}, ()),
+        (SHORT, {"ledger_dirs": ("/l1", "/l2", "/l3"), "index_dirs": ("/i1", "/i2", "/l1")}, ()),
+        (PLAIN, {"ledger_dirs": ("/l1", "/l2"), "index_dirs": ("/i1", "/i2")}, ()),
+        (PLAIN, {"ledger_dirs": ("/l1", "/l2"), "journal_dirs": ("/j", "/j2")}, ()),
+        (PLAIN, {"ledger_dirs": ("/l1", "/l2"), "bookie_id": BookieId("b2")}, ()),
+        (PLAIN, {"ledger_dirs": ("/l1", "/l2"), "instance_id": "another"}, ()),
+    ],
+)
+def test_directories_are_added_only_at_the_end(older: Cookie, changes: dict[str, Any], added: tuple[str, ...]) -> None:
+    assert cookie.added(older, dataclasses.replace(older, **changes)) == added

@@ -89,6 +89,16 @@ def test_what_directories_agree_on(found: list[shapes.History | None], agreed: s
     assert shapes.agreed(found) == agreed
 
 
+def test_what_the_metadata_store_knows_is_believed_of_the_added_directory_alone() -> None:
+    """All older directories were set back to before the change."""
+    found = [TWO, TWO, THREE]
+
+    assert shapes.agreed(found, 3) == THREE
+    assert shapes.agreed([*found, FOUR], 3) == THREE
+    assert shapes.agreed([*found, FOUR], 4) == FOUR
+    assert shapes.agreed(found, 2) == TWO
+
+
 def test_two_old_directories_that_contradict_each_other_are_damage() -> None:
     with pytest.raises(errors.CorruptFile, match="contradict each other"):
         shapes.agreed([(*TWO, Shape(50, 3)), THREE, THREE])
