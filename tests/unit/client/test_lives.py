@@ -185,8 +185,10 @@ async def test_a_bookie_that_was_away_while_others_went_on_counts_again_from_the
     async with fleet.client(request_timeout_ms=60_000) as client:
         writer = await client.create(deferred_sync=True)
         await writer.append(b"all have it")
+        await everybody_has(fleet, writer, 1)
         fleet["b0"].script = mute(messages.BookieInfoRequest)
         fleet["b0"].break_connections()
+        await fleet.until(lambda: not is_back(writer)(), "the writer to miss the first bookie")
         await writer.append_many([b"two have it"] * 3)
         assert await writer.force() == 3
 
