@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bookie.base import errors
+from bookie.base.ids import LEDGER_ID_MAX
 from bookie.storage import partition as partition_module
 from bookie.storage import shapes
 from bookie.storage.journal.batch import JournalPosition
@@ -21,6 +22,8 @@ from bookie.storage.partition import Partition
 from bookie.storage.shapes import History
 
 log = logging.getLogger(__name__)
+
+_RARE_FROM = LEDGER_ID_MAX // 2  # ids given in turn never come here; of ids drawn at random few are above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,8 @@ async def finish(partitions: Sequence[Partition], history: History, journals: in
                 )
         history = shapes.grown(history, len(partitions), max(map(_first_free, old)))
         log.info("ledger directories added count=%d first_ledger_id=%d", len(added), history[-1].first)
+        if history[-1].first > _RARE_FROM:
+            log.warning("added directories stay empty: ledgers with ids this great are rare id=%d", history[-1].first)
     unlike = [partition for partition in partitions if _stored(partition) != history]
     fresh = [partition for partition in unlike if partition in added or _stored(partition) is None]
     for partition in fresh:

@@ -7,7 +7,7 @@ import pytest
 
 import volumes_support
 from bookie.base import errors
-from bookie.base.ids import LedgerId
+from bookie.base.ids import LEDGER_ID_MAX, LedgerId
 from bookie.ports.ordered_store import PutRow
 from bookie.sim.disk_image import apply_batch
 from bookie.sim.node import ProcessEnd
@@ -262,6 +262,24 @@ def test_after_the_loss_of_a_directory_the_others_find_their_ledgers(lost: str) 
         await bench.life(marked, must_exist=True)
 
     run(story, GrowthBench(lost))  # type: ignore[arg-type]
+
+
+@story(run, bench=GrowthBench)
+async def test_ids_that_leave_no_room_above_are_said(bench: GrowthBench, *, caplog: pytest.LogCaptureFixture) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, LEDGER_ID_MAX, [0, 1])
+
+    async def grown(store: EntryStore) -> None:
+        await check(bench, store, range(LEDGER_ID_MAX, LEDGER_ID_MAX + 1))
+        await fill(bench, store, range(3))
+
+    await bench.life(work)
+    bench.grow()
+    await bench.life(grown, must_exist=True, grow_from=2)
+    await bench.life(lambda store: check(bench, store, range(3)), must_exist=True)
+
+    assert "added directories stay empty" in caplog.text
+    assert await bench.history("/added") == (Shape(0, 2), Shape(2**63, 3))
 
 
 @story(run, bench=GrowthBench)
