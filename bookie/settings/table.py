@@ -33,6 +33,12 @@ def _level(text: str) -> str:
     return text.upper()
 
 
+def _phase_one(text: str) -> str:
+    if text not in ("scan", "bound"):
+        raise ValueError("scan or bound")
+    return text
+
+
 def _rate(text: str) -> int | None:
     if not text.isdecimal() and text != "none":
         raise ValueError("none or a whole number")
@@ -308,7 +314,9 @@ SETTINGS = (
     Setting("readOnlyModeEnabled", _bool, "true", "must be true: a full disk makes a bookie read-only, never ends it"),
     # ---- repair ----------------------------------------------------------------------------------------------------
     Setting("regeneration", str, "gated", "who allows the repair of lost volumes: gated, manual or local"),
-    Setting("phaseOne", str, "scan", "after lost volumes: scan every ledger first, or bound: doubt all, and serve"),
+    Setting(
+        "phaseOne", _phase_one, "scan", "after lost volumes: scan every ledger first, or bound: doubt all, and serve"
+    ),
     Setting(
         "copyRateBytesPerSecond",
         _rate,

@@ -145,6 +145,7 @@ TEXTS = st.one_of(
 @example({"compactionRateByBytes": "0", "isThrottleByBytes": "true"})
 @example({"logSizeLimit": "4294967296"})
 @example({"readOnlyModeEnabled": "false"})
+@example({"phaseOne": "true"})
 @given(st.dictionaries(st.sampled_from([one.key for one in FREE]), TEXTS, min_size=1, max_size=3))
 def test_the_operator_refuses_exactly_what_the_bookie_would_not_start_with(
     tmp_path: Path, found: dict[str, str]
