@@ -115,7 +115,8 @@ async def finish(partitions: Sequence[Partition], history: History, journals: in
         log.info("ledger directories added count=%d first_ledger_id=%d", len(added), history[-1].first)
         if history[-1].first > _RARE_FROM:
             log.warning("added directories stay empty: ledgers with ids this great are rare id=%d", history[-1].first)
-    unlike = [partition for partition in partitions if _stored(partition) != history]
+    # One may have this very shape from an attempt that was given up: its marks are of that time, too.
+    unlike = [partition for partition in partitions if partition in added or _stored(partition) != history]
     fresh = [partition for partition in unlike if partition in added or _stored(partition) is None]
     for partition in fresh:
         others = [other for other in old if other not in fresh]

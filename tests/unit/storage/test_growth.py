@@ -234,6 +234,24 @@ async def test_where_logs_have_no_space_what_was_replayed_counts(bench: GrowthBe
     await bench.life(work, must_exist=True)
 
 
+@story(run, bench=GrowthBench)
+async def test_marks_of_an_attempt_that_was_given_up_do_not_count(bench: GrowthBench) -> None:
+    """Cut off before an old index had the shape; the bookie went on without it, took no new ledger, and trimmed."""
+    await with_old_ledgers(bench)
+    before = [volumes_support.snapshot(bench.node.image, volume) for volume in ("/ledgers", "/index", "/journal")]
+    bench.grow()
+    await bench.life(nothing, must_exist=True, grow_from=2, end=ProcessEnd.KILL)
+    for volume in before:
+        volumes_support.put_back(bench.node.image, volume)
+    bench.grow(OLD)
+    for _ in range(3):
+        await bench.life(nothing, must_exist=True)
+    bench.grow()
+    await bench.life(nothing, must_exist=True, grow_from=2, end=ProcessEnd.KILL)
+
+    await bench.life(lambda store: check(bench, store, range(6)), must_exist=True)
+
+
 @pytest.mark.parametrize("lost", GROWN)
 def test_after_the_loss_of_a_directory_the_others_find_their_ledgers(lost: str) -> None:
     async def story(bench: GrowthBench) -> None:
