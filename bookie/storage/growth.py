@@ -98,10 +98,12 @@ def _common_marks(others: Sequence[Partition]) -> tuple[JournalPosition, ...]:
     return tuple(min(marks) for marks in zip(*(other.marks for other in others), strict=True))
 
 
-async def finish(partitions: Sequence[Partition], history: History, journals: int) -> History:
+async def finish(partitions: Sequence[Partition], history: History, journals: int, *, beyond: int) -> History:
     """Return the shape with all `partitions`, once it is durable in all of them.
 
-    Raises CorruptFile when one to be added holds something, and what the disk raises.
+    `beyond`: an id above every ledger that the replayed journals name: a deleted one is in no index, and an added
+    directory has older marks than its own may have had, so that the next replay would bring it back there. Raises
+    CorruptFile when one to be added holds something, and what the disk raises.
     """
     old, added = partitions[: history[-1].directories], partitions[history[-1].directories :]
     if added:
@@ -111,7 +113,7 @@ async def finish(partitions: Sequence[Partition], history: History, journals: in
                     f"ledger directory {partition.number + 1} is to be added, but it holds ledgers; take it out of the"
                     " settings, or give an empty one"
                 )
-        history = shapes.grown(history, len(partitions), max(map(_first_free, old)))
+        history = shapes.grown(history, len(partitions), max(beyond, *map(_first_free, old)))
         log.info("ledger directories added count=%d first_ledger_id=%d", len(added), history[-1].first)
         if history[-1].first > _RARE_FROM:
             log.warning("added directories stay empty: ledgers with ids this great are rare id=%d", history[-1].first)
@@ -140,9 +142,7 @@ def _examined(added: Partition, others: Sequence[Partition]) -> None:
 
 
 def _first_free(partition: Partition) -> int:
-    """Return an id above every ledger of this directory, in the index, in memory after a replay, or in doubt: of those
-    the bookie may have lost all, and a directory that never had them would deny that."""
+    """Return an id above every ledger of this directory's index, and above those in doubt: of those the bookie may have
+    lost all, and a directory that never had them would deny that."""
     greatest = partition.index.greatest_ledger()
-    table = partition.table
-    in_memory = max((*table.known, *table.dirty, *table.flushing, *table.quarantined), default=-1)
-    return max(max(-1 if greatest is None else greatest, in_memory) + 1, table.doubt.rest)
+    return max(-1 if greatest is None else greatest, partition.table.doubt.rest - 1) + 1

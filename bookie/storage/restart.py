@@ -72,6 +72,7 @@ async def open_store(
         routing = Routing(history)
         partitions = every[: routing.count]  # those to be added have no part in what was before them
         journals = []
+        beyond = 0
         for number, directory in enumerate(options.journal_dirs):
             journal = JournalWriter(
                 disk,
@@ -84,13 +85,14 @@ async def open_store(
             undo.push_async_callback(journal.close)
             journal_replay = _Replay(options, world, partitions, routing, number, stats, accept_loss=accept_loss)
             last_id, last_end = await journal_replay.run(journal.directory)
+            beyond = max(beyond, journal_replay.beyond)
             await journal.open(last_id + 1, last_end)
             journals.append(journal)
         marks = tuple(journal.synced for journal in journals)
         for partition in partitions:
             # CRASH: without space all stays as it was: in memory, and in the journal from the old mark on.
             await _as_far_as_space_goes(checkpoint(partition, lambda: marks, stats), accept_loss=accept_loss)
-        routing = Routing(await growth.finish(every, history, journal_count))
+        routing = Routing(await growth.finish(every, history, journal_count, beyond=beyond))
         for number, journal in enumerate(journals):
             await journal.trim(min(partition.marks[number] for partition in every))
         stats.replay_ns = clock.monotonic_ns() - began_ns
@@ -166,6 +168,7 @@ class _Replay:
         self._stats = stats
         self._accept_loss = accept_loss
         self._has_space = True
+        self.beyond = 0  # an id above every ledger that a record names, whether it was applied or not
 
     async def run(self, directory: str) -> tuple[int, int]:
         """Replay and cut a torn tail. Return the id and the end of the last file (0, 0 when there is none)."""
@@ -221,10 +224,12 @@ class _Replay:
         reason = replay.complaint(record)
         if reason:
             for ledger_id in replay.whose(record, reason, path):
+                self.beyond = max(self.beyond, ledger_id + 1)
                 partition = self._partitions[self._routing.number_of(ledger_id)]
                 if end > partition.marks[self._number]:
                     partition.table.quarantine(ledger_id, f"its journal holds {reason}")
             return
+        self.beyond = max(self.beyond, record.ledger_id + 1)
         partition = self._partitions[self._routing.number_of(record.ledger_id)]
         if end <= partition.marks[self._number]:
             return  # this partition's checkpoint went further than the one that made us begin here

@@ -252,6 +252,31 @@ async def test_marks_of_an_attempt_that_was_given_up_do_not_count(bench: GrowthB
     await bench.life(lambda store: check(bench, store, range(6)), must_exist=True)
 
 
+@story(run, bench=GrowthBench)
+async def test_what_is_deleted_comes_not_back_in_an_added_directory(bench: GrowthBench) -> None:
+    """The journal has it still, for a directory that is full; its own directory's mark is beyond that."""
+    ledger_dirs, index_dirs = ("/ledgers/a", "/index/ledgers-b"), ("/index/a", "/index/b")
+    bench.change(ledger_dirs=ledger_dirs, index_dirs=index_dirs)
+
+    async def deleted(store: EntryStore) -> None:
+        await fill(bench, store, range(6))
+        await bench.fence(store, 11)
+        store.delete_ledger(LedgerId(11))
+        bench.fill("/ledgers")
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+
+    async def grown(store: EntryStore) -> None:
+        await check(bench, store, range(6))
+        assert store.facts(LedgerId(11)) is None
+
+    await bench.life(nothing)
+    await bench.life(deleted, end=ProcessEnd.KILL)
+    bench.change(ledger_dirs=(*ledger_dirs, "/added/ledgers"), index_dirs=(*index_dirs, "/added/index"))
+    await bench.life(grown, must_exist=True, grow_from=2, end=ProcessEnd.KILL)
+    await bench.life(grown, must_exist=True)
+
+
 @pytest.mark.parametrize("lost", GROWN)
 def test_after_the_loss_of_a_directory_the_others_find_their_ledgers(lost: str) -> None:
     async def story(bench: GrowthBench) -> None:
