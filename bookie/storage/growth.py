@@ -78,6 +78,8 @@ def _check(
                 " restore it, or treat this volume as lost"
             )
         return
+    if _is_added(number, rules) and number >= history[-1].directories:
+        return  # what it says is of an attempt that was given up, perhaps with more directories; it is made anew
     is_allowed = rules.accept_loss or rules.grow_from is not None
     if stored[-1].directories > configured[1] or (stored != history and not is_allowed):
         found = partition_module.stored_shape(partition.index)

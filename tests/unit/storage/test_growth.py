@@ -253,6 +253,26 @@ async def test_marks_of_an_attempt_that_was_given_up_do_not_count(bench: GrowthB
 
 
 @story(run, bench=GrowthBench)
+async def test_after_an_attempt_with_two_directories_one_of_them_is_added(bench: GrowthBench) -> None:
+    await with_old_ledgers(bench)
+    bench.node.image.add_volume("/fourth")
+    before = [volumes_support.snapshot(bench.node.image, volume) for volume in ("/ledgers", "/index", "/journal")]
+    bench.grow((*GROWN, "/fourth"))
+    await bench.life(nothing, must_exist=True, grow_from=2, end=ProcessEnd.KILL)
+    for volume in before:
+        volumes_support.put_back(bench.node.image, volume)
+    bench.grow(OLD)
+    await bench.life(nothing, must_exist=True)
+    bench.grow()
+
+    with pytest.raises(errors.RefusedToStart, match="was ledger directory 3 of 4"):
+        await bench.life(nothing, must_exist=True)
+    await bench.life(lambda store: fill(bench, store, range(6, 9)), must_exist=True, grow_from=2, end=ProcessEnd.KILL)
+    await bench.life(lambda store: check(bench, store, range(9)), must_exist=True)
+    assert await bench.history("/added") == (Shape(0, 2), Shape(6, 3))
+
+
+@story(run, bench=GrowthBench)
 async def test_what_is_deleted_comes_not_back_in_an_added_directory(bench: GrowthBench) -> None:
     """The journal has it still, for a directory that is full; its own directory's mark is beyond that."""
     ledger_dirs, index_dirs = ("/ledgers/a", "/index/ledgers-b"), ("/index/a", "/index/b")
