@@ -72,7 +72,7 @@ def _check(
     """Refuse a directory that does not fit into `history`, unless something allows that."""
     number = partition.number
     if stored is None:
-        if rules.must_exist and not rules.accept_loss and not _is_added(number, rules):
+        if rules.must_exist and not _is_added(number, rules):
             raise errors.CorruptFile(
                 f"the index of ledger directory {number + 1} is empty, though this volume has held one;"
                 " restore it, or treat this volume as lost"

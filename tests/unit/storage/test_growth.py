@@ -159,6 +159,20 @@ async def test_an_old_directory_that_is_empty_is_damage_while_another_is_added(b
         await bench.life(nothing, must_exist=True, grow_from=2)
 
 
+@pytest.mark.parametrize("accept_loss", [False, True])
+def test_where_indexes_must_exist_an_empty_one_is_damage_also_after_another_loss(accept_loss: bool) -> None:
+    """What went back in time, or was being regenerated, is allowed to lack what it lacks; not a whole index besides."""
+
+    async def story(bench: GrowthBench) -> None:
+        await with_old_ledgers(bench)
+        bench.node.image.wipe("/index")
+
+        with pytest.raises(errors.CorruptFile, match="directory 2 is empty, though this volume has held one"):
+            await bench.life(nothing, must_exist=True, accept_loss=accept_loss, grow_from=2 if accept_loss else None)
+
+    run(story, GrowthBench(1))  # type: ignore[arg-type]
+
+
 @story(run, bench=GrowthBench)
 async def test_a_directory_added_earlier_that_is_empty_is_no_new_one(bench: GrowthBench) -> None:
     await with_old_ledgers(bench)
