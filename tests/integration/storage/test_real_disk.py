@@ -1,6 +1,7 @@
 """The engine on the real disk and the real index: one life after the other, and what another process may not do."""
 
 import asyncio
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.runtime.world import open_world
 from bookie.storage import inspect, restart
+from bookie.storage.options import StorageOptions
+from bookie.storage.shapes import Shape
+from bookie.storage.store import EntryStore
 from storage_support import KEY, Outcome, entry, put
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,6 +62,55 @@ def test_entries_facts_and_runs_come_back_from_disk(tmp_path: Path) -> None:
 
     asyncio.run(first())
     asyncio.run(second())
+
+
+def test_a_directory_is_added_in_the_real_index(tmp_path: Path) -> None:
+    def options(count: int) -> StorageOptions:
+        ledger_dirs = tuple(str(tmp_path / f"ledgers-{number}") for number in range(count))
+        plain = storage_child.options_in(str(tmp_path))
+        return dataclasses.replace(plain, ledger_dirs=ledger_dirs, index_dirs=())
+
+    async def put_all(store: EntryStore, ledger_ids: range) -> None:
+        await settled(*(put(store, ledger, number) for number in range(40) for ledger in ledger_ids))
+
+    async def check(store: EntryStore, ledger_ids: range) -> None:
+        for ledger in ledger_ids:
+            assert await store.entry_ranges(LedgerId(ledger)) == [(0, 39)]
+            assert bytes(await store.read(LedgerId(ledger), EntryId(33))) == entry(ledger, 33)
+
+    async def old() -> None:
+        async with open_world() as world:
+            store = await restart.open_store(options(2), world, fail=unexpected)
+            await put_all(store, range(4))
+            await store.doubt_below(20, epoch=3)
+            await store.settle([], rest=0)
+            await store.flush()
+            await put_all(store, range(4, 6))
+            await store.abandon()  # the last two are in the journal alone
+
+    async def grown() -> None:
+        async with open_world() as world:
+            store = await restart.open_store(options(3), world, fail=unexpected, must_exist=True, grow_from=2)
+            await check(store, range(6))
+            await put_all(store, range(6, 9))
+            await store.abandon()
+
+    async def later() -> None:
+        async with open_world() as world:
+            store = await restart.open_store(options(3), world, fail=unexpected, must_exist=True)
+            await check(store, range(9))
+            assert store.has_doubt_of(3)
+            await store.flush()
+            found = [[ledger async for ledger in part.table.walk()] for part in store.partitions]
+            assert found == [[0, 2, 4, 6], [1, 3, 5, 7], [8]]
+            await store.close()
+            for number in range(3):
+                async with inspect.open_index(world.ordered_stores, str(tmp_path / f"ledgers-{number}")) as view:
+                    assert view.history() == (Shape(0, 2), Shape(6, 3))
+
+    asyncio.run(old())
+    asyncio.run(grown())
+    asyncio.run(later())
 
 
 def test_another_process_on_the_same_directories_is_refused(tmp_path: Path) -> None:
