@@ -212,7 +212,8 @@ def judge_sentinel(
     record = expected.record
     if mark.grant_id == sentinel.ADDING:
         return _judge_adding(volume, mark, expected)
-    if volume.path in expected.added and not mark.grant_id:
+    is_told = record is not None and (mark.incarnation, mark.grant_id) == (record.incarnation, record.grant_id)
+    if volume.path in expected.added and (is_told or not mark.grant_id):
         return Contents.UNKNOWN, (
             "it was this bookie's before, but the cookie in the metadata store does not name it: restore the cookie"
         )

@@ -144,6 +144,23 @@ def test_what_the_sentinel_of_an_added_volume_says(
     assert volumes.judge_sentinel(LEDGERS_2, mark, LONGER, expected)[0] is contents
 
 
+@pytest.mark.parametrize(
+    ("incarnation", "grant_id", "contents"),
+    [
+        (3, "grant-3", Contents.UNKNOWN),
+        (3, "grant-2", Contents.STALE),  # of an attempt that another grant's overtook
+        (4, "grant-4", Contents.REGENERATING),
+    ],
+)
+def test_a_cookie_that_was_set_back_in_a_regeneration_adds_no_volume(
+    incarnation: int, grant_id: str, contents: Contents
+) -> None:
+    """Once a regeneration reached the cookie, that named the volume; before, it is one that was added beside a loss."""
+    mark = build.sentinel_of("l2", role="ledgers", grant_id=grant_id, incarnation=Incarnation(incarnation))
+
+    assert volumes.judge_sentinel(LEDGERS_2, mark, LONGER, GROWING)[0] is contents
+
+
 def test_without_a_record_the_sentinel_alone_decides_nothing_worse() -> None:
     assert judge(expected=dataclasses.replace(EXPECTED, record=None)) is Contents.VALID
 
