@@ -27,6 +27,17 @@ class LedgerHistory:
     confirmed: EntryId = EntryId(-1)  # the highest LAC that any reader was told
     closed: tuple[EntryId, int] | None = None  # last entry, length
     metadata: LedgerMetadata | None = None
+    is_deleted: bool = (
+        False  # bookies forget it, fence and all, and take what a writer that lives on sends, as Java's do
+    )
+
+    def is_after_the_end(self, entry_id: EntryId) -> bool:
+        return self.closed is not None and entry_id > self.end and not self.is_deleted
+
+    @property
+    def end(self) -> EntryId:
+        assert self.closed is not None
+        return self.closed[0]
 
     @property
     def last_acknowledged(self) -> EntryId:
@@ -56,10 +67,8 @@ class Oracle:
         if entry_id in history.acknowledged:
             self._report(f"S5: ledger {ledger_id} acknowledged entry {entry_id} twice")
         history.acknowledged[entry_id] = digest(payload)
-        if history.closed is not None and entry_id > history.closed[0]:
-            self._report(
-                f"S1: ledger {ledger_id} ends at {history.closed[0]} and acknowledged entry {entry_id} after it"
-            )
+        if history.is_after_the_end(entry_id):
+            self._report(f"S1: ledger {ledger_id} ends at {history.end} and acknowledged entry {entry_id} after it")
         self._compare(history, entry_id)
 
     def read(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> None:
@@ -70,8 +79,8 @@ class Oracle:
         before = history.read.setdefault(entry_id, found)
         if before != found:
             self._report(f"S3: ledger {ledger_id} entry {entry_id} was read twice with different bytes")
-        if history.closed is not None and entry_id > history.closed[0]:
-            self._report(f"S5: ledger {ledger_id} ends at {history.closed[0]} and entry {entry_id} was read")
+        if history.is_after_the_end(entry_id):
+            self._report(f"S5: ledger {ledger_id} ends at {history.end} and entry {entry_id} was read")
         self._compare(history, entry_id)
 
     def _compare(self, history: LedgerHistory, entry_id: EntryId) -> None:
@@ -85,8 +94,8 @@ class Oracle:
             self._report(f"LAC: a reader of ledger {ledger_id} was told {entry_id} after {previous}")
         history = self.history(ledger_id)
         history.confirmed = max(history.confirmed, entry_id)
-        if history.closed is not None and entry_id > history.closed[0]:
-            self._report(f"S1: ledger {ledger_id} ends at {history.closed[0]} and a reader was told LAC {entry_id}")
+        if history.is_after_the_end(entry_id):
+            self._report(f"S1: ledger {ledger_id} ends at {history.end} and a reader was told LAC {entry_id}")
 
     # ---- what the metadata store holds ------------------------------------------------------------------------------
 
@@ -94,6 +103,7 @@ class Oracle:
         """Check a ledger's metadata, which was just stored; None: deleted."""
         history = self.history(ledger_id)
         if metadata is None:
+            history.is_deleted = True
             return
         before, history.metadata = history.metadata, metadata
         # Earlier segments may change: an evacuation puts others in the places of those who left.

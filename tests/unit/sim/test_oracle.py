@@ -72,6 +72,18 @@ def test_an_acknowledgement_after_the_end_is_reported() -> None:
     assert court.rules == ["S1"]
 
 
+def test_an_acknowledgement_after_the_end_of_a_deleted_ledger_is_nobodys_loss() -> None:
+    court = Court()
+    court.acknowledge(0)
+    court.close(0)
+    court.oracle.metadata_changed(ME, None)
+
+    court.acknowledge(1)
+    court.oracle.confirmed(ME, EntryId(1), EntryId(0))
+
+    assert court.reports == []
+
+
 def test_a_close_before_what_a_reader_was_told_is_reported() -> None:
     court = Court()
     court.oracle.confirmed(ME, EntryId(4), EntryId(-1))
