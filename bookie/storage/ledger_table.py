@@ -46,7 +46,7 @@ class LedgerTable:
     def find(self, ledger_id: LedgerId) -> Ledger | None:
         """Return the ledger, loaded from the index if need be; None when this bookie does not know it."""
         ledger = self.known.get(ledger_id)
-        if ledger is not None or ledger_id in self.deleted or ledger_id in self.deleting:
+        if ledger is not None or not self.is_in_index(ledger_id):
             return ledger
         row = self._index.row(ledger_id)
         if row is None:
@@ -63,15 +63,18 @@ class LedgerTable:
             self._mark_doubted(ledger)
         return ledger
 
+    def is_in_index(self, ledger_id: LedgerId) -> bool:
+        """Return False while the index still has what was deleted of the ledger. It may be here again by now, and all
+        of that is in memory: nothing of it leaves the generations before the checkpoint that ends this."""
+        return ledger_id not in self.deleted and ledger_id not in self.deleting
+
     def is_here(self, ledger_id: LedgerId) -> bool:
         """Return True when this bookie knows the ledger; load nothing into memory."""
-        return ledger_id in self.known or (
-            ledger_id not in self.deleted and ledger_id not in self.deleting and self._index.row(ledger_id) is not None
-        )
+        return ledger_id in self.known or (self.is_in_index(ledger_id) and self._index.row(ledger_id) is not None)
 
     def may_be_here(self, ledger_id: LedgerId) -> bool:
         """Return True when the ledger is here, or a crash would bring it back: its deletion is not durable."""
-        return ledger_id in self.deleted or ledger_id in self.deleting or self.is_here(ledger_id)
+        return not self.is_in_index(ledger_id) or self.is_here(ledger_id)
 
     def create(self, ledger_id: LedgerId, master_key: bytes) -> Ledger:
         """Create a ledger that `find` did not find."""
@@ -101,7 +104,7 @@ class LedgerTable:
         async for ledger_ids in self._index.walk_ledgers():
             for ledger_id in ledger_ids:
                 rowless.pop(ledger_id, None)
-                if ledger_id in self.known or (ledger_id not in self.deleted and ledger_id not in self.deleting):
+                if ledger_id in self.known or self.is_in_index(ledger_id):
                     yield ledger_id
         for ledger_id in rowless:
             if ledger_id in self.known:
@@ -118,7 +121,7 @@ class LedgerTable:
 
         None, and nothing happens, when it is deleted already.
         """
-        if ledger_id not in self.known and (ledger_id in self.deleted or ledger_id in self.deleting):
+        if ledger_id not in self.known and not self.is_in_index(ledger_id):
             return None
         ledger = self.find(ledger_id) or self.create(ledger_id, b"")
         self._note(ledger_id, reason)

@@ -6,7 +6,7 @@ and the replay from there either finds its journal files or refuses.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
@@ -84,10 +84,21 @@ class Partition:
         flushing = self.flushing.ledgers.get(ledger_id) if self.flushing is not None else None
         return [entries for entries in (self.active.ledgers.get(ledger_id), flushing) if entries]
 
+    def locate(self, ledger_id: LedgerId, entry_id: EntryId) -> Location | None:
+        """Return where the index has the entry; None for what was there before the ledger was deleted."""
+        return self.index.locate(ledger_id, entry_id) if self.table.is_in_index(ledger_id) else None
+
+    def locate_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> Sequence[Location | None]:
+        """Return what `locate` does of each."""
+        if not self.table.is_in_index(ledger_id):
+            return [None] * len(entry_ids)
+        return self.index.locate_many(ledger_id, entry_ids)
+
     def last_entry(self, ledger: Ledger) -> EntryId:
         """Return the highest entry of a ledger here, -1 when there is none."""
         if ledger.last == UNKNOWN_LAST:
-            indexed = self.index.last_entry(ledger.ledger_id)
+            is_in_index = self.table.is_in_index(ledger.ledger_id)
+            indexed = self.index.last_entry(ledger.ledger_id) if is_in_index else None
             highest = [max(entries) for entries in self.held(ledger.ledger_id)]
             ledger.last = max([EntryId(-1) if indexed is None else indexed, *highest])
         return ledger.last
@@ -158,7 +169,7 @@ class Partition:
         return (
             self.table.is_here(ledger_id)
             and self.cached(ledger_id, entry_id) is None
-            and self.index.locate(ledger_id, entry_id) == location
+            and self.locate(ledger_id, entry_id) == location
         )
 
     # ---- marks and shape ------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ class EntryReads:
         placed: list[tuple[EntryId, Location]] = []
         wanted = [entry_id for entry_id in entry_ids if entry_id != LAST_ENTRY]
         size_bytes = 0
-        for entry_id, location in zip(wanted, partition.index.locate_many(ledger_id, wanted), strict=True):
+        for entry_id, location in zip(wanted, partition.locate_many(ledger_id, wanted), strict=True):
             if location is not None:
                 size_bytes += location.size
                 if size_bytes > BATCH_BYTES_MAX and placed:
@@ -167,7 +167,7 @@ class EntryReads:
     def _has_moved(self, partition: Partition, place: EntryPlace) -> bool:
         """Return True when an entry's log may be gone since we began to wait for it (compaction):
         ask the index again."""
-        return partition.index.locate(place.ledger_id, place.entry_id) != place.location
+        return partition.locate(place.ledger_id, place.entry_id) != place.location
 
     async def _read_disk(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> None:
         """Check the entry's bytes on the disk, even when a cache holds the entry. Raises as `read`."""
@@ -193,7 +193,7 @@ class EntryReads:
 
     def _locate(self, partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> EntryPlace:
         self.known(partition, ledger_id)
-        location = partition.index.locate(ledger_id, entry_id)
+        location = partition.locate(ledger_id, entry_id)
         if location is None:
             raise self._missing(ledger_id, entry_id)
         return EntryPlace(ledger_id, entry_id, location)
@@ -255,7 +255,7 @@ class EntryReads:
             return True
         if partition.table.find(ledger_id) is None:
             return False
-        location = partition.index.locate(ledger_id, entry_id)
+        location = partition.locate(ledger_id, entry_id)
         return location is not None and partition.has_log_of(location)
 
     async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
@@ -286,11 +286,12 @@ class EntryReads:
         # First the caches: what leaves them during the walk is in the index by then, at worst behind where we are.
         cached, start = await _ascending(list(itertools.chain(*partition.held(ledger_id)))), 0
         runs: list[IdRange] = []
-        async for found in partition.index.walk_locations(ledger_id):
-            indexed = [entry for entry, place in found if partition.has_log_of(place)]
-            end = bisect_right(cached, found[-1][0], start) if found else start
-            await _take_all(runs, indexed, cached[start:end], take)
-            start = end
+        if partition.table.is_in_index(ledger_id):
+            async for found in partition.index.walk_locations(ledger_id):
+                indexed = [entry for entry, place in found if partition.has_log_of(place)]
+                end = bisect_right(cached, found[-1][0], start) if found else start
+                await _take_all(runs, indexed, cached[start:end], take)
+                start = end
         await _take_all(runs, [], cached[start:], take)
         self.known(partition, ledger_id)
         take(runs)

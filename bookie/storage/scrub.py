@@ -188,7 +188,7 @@ class Scrubber:
         for key in list(self._bad):
             partition = self._homes[key[0]]
             bad = self._bad[key]
-            location = partition.index.locate(*key) if partition.table.is_here(key[0]) else None
+            location = partition.locate(*key) if partition.table.is_here(key[0]) else None
             if location is None or (location.log_id, location.offset) != (bad.log_id, bad.offset):
                 del self._bad[key]
         here = {ledger_id for ledger_id, _ in self._bad}

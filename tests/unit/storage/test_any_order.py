@@ -5,7 +5,7 @@ checkpoint that began after the change, leave one possibility. What is seen afte
 
 What the store does not promise, and the model leaves open: a deletion is no journal record, so what was on its way to
 the journal when it came is there again after a crash, until the checkpoint after the next (it holds no promise that
-anybody relies on: the collector deletes it once more); and `LedgerModel.is_haunted` and `is_orphaned`.
+anybody relies on: the collector deletes it once more); and `LedgerModel.is_orphaned`.
 """
 
 from collections.abc import Coroutine, Iterable, Sequence
@@ -67,16 +67,14 @@ class Fact(Generic[T]):
 class LedgerModel:
     """All that is promised of one ledger. `generation`: how often it was deleted; each has bytes of its own.
 
-    `is_haunted`: from its deletion to the next checkpoint. An id that is used again before that may still show what was
-    there: nothing is promised of it but what was added since. `is_orphaned`: a crash in a checkpoint may leave entries
-    of a ledger that nobody was told of, without the ledger. They are seen from when somebody makes it again, with a
-    fence at the latest, and stay.
+    `is_orphaned`: a crash in a checkpoint may leave entries of a ledger
+    that nobody was told of, without the ledger. They are seen from when somebody makes it again, with a fence at the
+    latest, and stay.
     """
 
     def __init__(self, ledger_id: int) -> None:
         self.ledger_id = ledger_id
         self.generation = 0
-        self.is_haunted = False
         self.is_orphaned = False
         self.known = Fact(False)
         self.guard = Fact(PLAIN)
@@ -174,7 +172,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.open(operation=operation, how=how)
 
     def look_after_start(self, ledger: LedgerModel) -> None:
-        ledger.is_haunted = False
         facts = self.store.facts(LedgerId(ledger.ledger_id))
         name = f"ledger {ledger.ledger_id}"
         guard = PLAIN
@@ -375,7 +372,6 @@ class StoreMachine(RuleBasedStateMachine):
         for fact in ledger.facts:
             fact.change(fact.blank)
         ledger.generation += 1
-        ledger.is_haunted = True
 
     # ---- checkpoints and ends ---------------------------------------------------------------------------------------
 
@@ -387,7 +383,6 @@ class StoreMachine(RuleBasedStateMachine):
 
     def all_is_durable(self, on_its_way: Sequence[tuple[Fact[Any], Any]] = ()) -> None:
         for ledger in self.ledgers.values():
-            ledger.is_haunted = False
             for fact in ledger.facts if not ledger.is_orphaned else [ledger.known, ledger.guard, ledger.limbo]:
                 fact.is_durable(*(value for each, value in on_its_way if each is fact))
 
@@ -448,10 +443,6 @@ class StoreMachine(RuleBasedStateMachine):
             if ledger.is_orphaned and ledger.known.now:
                 await self.look_at_entries(ledger)
                 present = ledger.present()
-            if ledger.is_haunted and ledger.known.now:
-                bodies = [ledger.bodies[entry_id].now for entry_id in present]
-                assert await self.read(ledger, present) == bodies, f"ledger {ledger_id}"
-                continue
             expected = [ledger.absence() if fact.now is None else fact.now for fact in ledger.bodies.values()]
             is_told = bool(present) and not ledger.limbo.now
             expected.append(ledger.bodies[max(present)].now if is_told else ledger.absence())

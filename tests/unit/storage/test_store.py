@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bookie.base import errors
-from bookie.base.ids import EntryId, LedgerId
+from bookie.base.ids import LAST_ENTRY, EntryId, LedgerId
 from bookie.sim.node import ProcessEnd
 from bookie.storage.journal import writer
 from bookie.storage.store import EntryStore
@@ -522,6 +522,27 @@ async def test_a_deleted_ledger_is_gone_now_and_after_restarts(bench: Bench) -> 
     await bench.life(first, end=ProcessEnd.POWER_CUT)
     await bench.life(gone)
     await bench.life(gone)
+
+
+@story(run)
+async def test_an_id_that_is_used_again_at_once_shows_nothing_of_what_was_deleted(bench: Bench) -> None:
+    """A copier skips what is here: what the next checkpoint removes must not be here."""
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 2, range(4))
+        await store.flush()
+        store.delete_ledger(LedgerId(2))
+        store.add_copied(LedgerId(2), EntryId(5), entry(2, 5), KEY)
+
+        assert await store.entry_ranges(LedgerId(2)) == [(5, 5)]
+        assert [store.has_entry(LedgerId(2), EntryId(number)) for number in range(6)] == [False] * 5 + [True]
+        assert bytes(await store.read(LedgerId(2), LAST_ENTRY)) == entry(2, 5)
+        with pytest.raises(errors.NoSuchEntry):
+            await store.read(LedgerId(2), EntryId(0))
+        await store.flush()
+        assert await store.entry_ranges(LedgerId(2)) == [(5, 5)]
+
+    await bench.life(work)
 
 
 @story(run)

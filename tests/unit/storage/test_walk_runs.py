@@ -28,6 +28,9 @@ class StillPartition:
     def find(self, ledger_id: LedgerId) -> Ledger:
         return Ledger(ledger_id, b"key")
 
+    def is_in_index(self, ledger_id: LedgerId) -> bool:
+        return True
+
     def held(self, ledger_id: LedgerId) -> list[list[EntryId]]:
         return [[EntryId(entry_id) for entry_id in self.cached]]
 
@@ -48,6 +51,9 @@ class MovingPartition:
 
     def find(self, ledger_id: LedgerId) -> Ledger:
         return Ledger(ledger_id, b"key")
+
+    def is_in_index(self, ledger_id: LedgerId) -> bool:
+        return True
 
     def held(self, ledger_id: LedgerId) -> list[list[EntryId]]:
         return [self.cached]
