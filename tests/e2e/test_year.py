@@ -86,7 +86,12 @@ class Year:
             states = {entry["name"]: entry["state"] for entry in self.stage.status()["bookies"]}
             return all(states[name] != "Serving" for name in on_it)
 
+        def is_known() -> bool:
+            answer = kube_tools.kubectl("get", "node", lost, "--no-headers")
+            return "NotReady" in answer
+
         self._wait(f"{lost} to be missed", are_missed)
+        self._wait("Kubernetes to know", is_known)
         return on_it
 
     def settles(self) -> None:
@@ -169,7 +174,10 @@ def test_a_year_under_writers_loses_nothing(year: Year) -> None:
     lives, claims = year.stage.incarnations(), year.claims()
     lost = year.loses_a_machine()
     told = year.does(pages_support.block("docs/OPERATIONS.md", "August: a machine dies"))
-    assert all(name in told for name in lost), told
+    said = [line for line in told.splitlines() if line.split() and line.split()[0] in lost]
+    assert len(said) == len(lost), told
+    assert not [line for line in said if "Serving" in line], told
+    assert "NotReady" in told
     kube_kind.start(kube_home.this().name)
     year.does(pages_support.block("docs/OPERATIONS.md", "August: a machine dies", 2))
     year.settles()
