@@ -165,8 +165,8 @@ class LedgerStore:
         """
         names = await self._root_names()
         if self.kind is LayoutKind.FLAT:
-            for number in sorted(int(name[1:]) for name in names if name.startswith("L") and name[1:].isdigit()):
-                yield LedgerId(number)
+            for ledger_id in _flat_ids(names):
+                yield ledger_id
             return
         # Two-digit branches hold the smaller ids, so they come first.
         for name in sorted(names, key=lambda name: (len(name), name)):
@@ -227,8 +227,7 @@ class LedgerStore:
         their levels of directories."""
         names = await self._root_names()
         if self.kind is LayoutKind.FLAT:
-            ids = sorted((int(name[1:]) for name in names if name.startswith("L") and name[1:].isdigit()), reverse=True)
-            return [[(self.path(LedgerId(ledger_id)), 0) for ledger_id in ids]]
+            return [[(self.path(ledger_id), 0) for ledger_id in reversed(_flat_ids(names))]]
         trees: dict[int, list[tuple[str, int]]] = {}
         for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
             if depth := paths.tree_depth(self.kind, name):
@@ -247,7 +246,7 @@ class LedgerStore:
                 continue
             names = sorted(await find_children(self.store, path), reverse=True)
             if levels == 1:
-                names = [name for name in names if name.startswith("L") and name[1:].isdigit()]
+                names = [name for name in names if _is_ledger(name)]
             async for found in self._walk_down([(f"{path}/{name}", levels - 1) for name in names]):
                 yield found
 
@@ -256,7 +255,7 @@ class LedgerStore:
             if levels > 0:
                 async for ledger_id in self._walk(f"{path}/{name}", levels - 1):
                     yield ledger_id
-            elif name.startswith("L") and name[1:].isdigit():
+            elif _is_ledger(name):
                 yield paths.parse_ledger_path(self.root, f"{path}/{name}")
 
     async def _uses_long_ids(self) -> bool:
@@ -290,3 +289,13 @@ class LedgerStore:
                 await self.store.delete(path)
             return int(path[len(prefix) :])
         raise errors.OutcomeUnknown(f"making {prefix}: the metadata store gave no answer: look, then try again")
+
+
+def _is_ledger(name: str) -> bool:
+    """Return True for the last part of a ledger's path, in every layout."""
+    return name.startswith("L") and name[1:].isdigit()
+
+
+def _flat_ids(names: Sequence[str]) -> list[LedgerId]:
+    """Return the ids of the ledgers among the children of a flat root, ascending."""
+    return sorted(LedgerId(int(name[1:])) for name in names if _is_ledger(name))
