@@ -43,6 +43,12 @@ class Names(Protocol):
     def name_of(self, certificate: bytes) -> str | None: ...
 
 
+def _only_looks(call: str, request: Any) -> bool:
+    """True for a call that changes nothing. The operator makes some each second, and they would bury the others."""
+    looks = {"Drain": proto.DrainRequest.LOOK, "FillHoles": proto.FillHolesRequest.LOOK}
+    return call in LOOKING or (call in looks and request.action == looks[call])
+
+
 class Refused(Exception):
     """The bookie does not know this caller; the status and the sentence go to the caller."""
 
@@ -151,6 +157,6 @@ class Interceptor(grpc.aio.ServerInterceptor):
             await context.abort(refused.code, str(refused))
             raise
         CALLER.set(name)
-        if call not in LOOKING and not (call == "Drain" and request.action == proto.DrainRequest.LOOK):
+        if not _only_looks(call, request):
             log.info("admin call=%s by=%s with=%s", call, name, plain(" ".join(str(request).split())))
         yield

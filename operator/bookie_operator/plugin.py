@@ -156,7 +156,8 @@ def waits(status: BookieClusterStatus) -> Iterator[str]:
         for gate in entry.gates:
             yield f"{entry.name} waits at {gate.name}: {gate.message}"
         if entry.progress is not None and entry.progress.blocked_ledgers:
-            yield f"{entry.name}: {entry.progress.blocked_ledgers} ledgers block its repair"
+            number = entry.progress.blocked_ledgers
+            yield f"{entry.name}: {number} of its ledgers are blocked (`bookie integrity status` in its pod names them)"
     rollout = status.rollout
     if rollout is not None and rollout.waiting_for:
         yield f"the roll-out ({rollout.updated} of {rollout.desired} done) waits: {rollout.waiting_for}"

@@ -194,8 +194,10 @@ def test_whoever_changes_something_is_told_in_the_log(caplog: pytest.LogCaptureF
             with admin_access.client(address) as bookie:
                 bookie.ask(calls.storage_report(fresh=True))
                 bookie.ask(calls.drain(port.DrainAction.LOOK))
+                bookie.ask(calls.fill_holes(port.FillAction.LOOK))
                 bookie.ask(calls.set_read_only(True))
                 bookie.ask(calls.drain(port.DrainAction.CANCEL))
+                bookie.ask(calls.fill_holes(port.FillAction.START))
 
         await asyncio.to_thread(change)
 
@@ -206,6 +208,7 @@ def test_whoever_changes_something_is_told_in_the_log(caplog: pytest.LogCaptureF
     assert told == [
         "admin call=SetMode by=local with=mode: READ_ONLY_MODE",
         "admin call=Drain by=local with=action: CANCEL",
+        "admin call=FillHoles by=local with=action: START",
     ]
 
 

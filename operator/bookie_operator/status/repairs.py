@@ -10,6 +10,9 @@ from bookie_operator.model.values import format_time, parse_time
 from bookie_operator.plan.stages import Assessed, Stage
 
 STILL_MS = 15 * 60_000
+BLOCKED_MS = (
+    3 * 60_000
+)  # where every ledger that is left was tried and is blocked: no copy is under way that may be slow
 _SHOWN_MAX = 3
 _UNDER_WAY = (Stage.FENCING, Stage.STAMPING, Stage.REPAIRING, Stage.LIMBO)
 
@@ -35,7 +38,8 @@ def standstill(one: Assessed, now_ms: int) -> str:
     if repair is None or repair.done or not repair.phase or one.stage not in _UNDER_WAY:
         return ""
     since = moved_at(before, repair, now_ms)
-    if now_ms - parse_time(since) < STILL_MS:
+    all_are_blocked = len(repair.blocked) >= repair.ledgers_pending > 0
+    if now_ms - parse_time(since) < (BLOCKED_MS if all_are_blocked else STILL_MS):
         return ""
     told = [f"ledger {each.ledger_id}: {each.reason}" for each in repair.blocked[:_SHOWN_MAX]]
     more = f"; and {len(repair.blocked) - len(told)} more" if len(repair.blocked) > len(told) else ""
@@ -43,6 +47,6 @@ def standstill(one: Assessed, now_ms: int) -> str:
     return (
         f"the repair of {one.case.name} has not moved since {since}, {repair.ledgers_pending} ledgers are left{waits}:"
         " bring back the bookies that have their entries; until then it denies none of them. Where their disks are gone"
-        " for good, `bookie ledger accept-loss` closes a ledger whose end nobody can decide any more. `bookie integrity"
-        " status` in its pod names every ledger"
+        " for good, or what they had not flushed went with a crash, `bookie ledger accept-loss` closes a ledger whose"
+        " end nobody can decide any more. `bookie integrity status` in its pod names every ledger"
     )

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie.ports.admin import State, Verdict
+from bookie.base.ids import LedgerId
+from bookie.ports.admin import BlockedLedger, RepairStatus, State, Verdict
 from bookie_operator import plugin
 from bookie_operator.plugin import KubectlFailed
 
@@ -66,6 +67,19 @@ def test_why_names_what_stalls_and_nothing_when_nothing_waits(capsys: pytest.Cap
     assert capsys.readouterr().out.startswith("stalled, BookieHeld: ")
     assert plugin.main(["why"], answers(make.stored())) == 0
     assert capsys.readouterr().out == "nothing waits\n"
+
+
+def test_why_counts_the_ledgers_that_block_a_repair(capsys: pytest.CaptureFixture[str]) -> None:
+    repair = RepairStatus(
+        state=State.REPAIRING,
+        phase="two",
+        ledgers_pending=1,
+        blocked=(BlockedLedger(LedgerId(45), "2 of 3 cannot say what they have"),),
+    )
+    case = make.bookie_case(report=make.report(state=State.REPAIRING), repair=repair)
+
+    assert plugin.main(["why"], answers(make.stored(make.fleet(case)))) == 3
+    assert f"{case.name}: 1 of its ledgers are blocked (`bookie integrity status`" in capsys.readouterr().out
 
 
 def test_of_several_clusters_one_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:

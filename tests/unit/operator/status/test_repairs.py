@@ -42,15 +42,16 @@ def condition(found: BookieClusterStatus, kind: str) -> Condition:
 
 
 def test_a_repair_that_does_not_move_is_told_after_a_quarter_of_an_hour_with_its_ledgers() -> None:
-    began = later(None, 0)
-    not_yet, still = later(later(began, 8), 14), later(later(began, 8), 15)
+    slow = {"ledgers_pending": 6}  # five are blocked: a copy of the sixth may take its time
+    began = later(None, 0, **slow)
+    not_yet, still = later(later(began, 8, **slow), 14, **slow), later(later(began, 8, **slow), 15, **slow)
 
     assert condition(not_yet, "RepairInProgress").reason == "Repairing"
     told = condition(still, "RepairInProgress")
     assert (told.status, told.reason) == ("True", "RepairNoProgress")
     for word in (
         "ledgers-zone-a-0",
-        "5 ledgers are left",
+        "6 ledgers are left",
         "ledger 0: nobody who serves",
         "and 2 more",
         "bring back",
@@ -61,6 +62,13 @@ def test_a_repair_that_does_not_move_is_told_after_a_quarter_of_an_hour_with_its
     assert [one.is_warning for one in events if one.reason == "RepairNoProgress"] == [True]
     assert condition(still, "DataAtRisk").status == "True"
     assert condition(still, "Stalled").status == "False", "it goes on by itself as soon as a peer is back"
+
+
+def test_a_repair_of_which_only_blocked_ledgers_are_left_is_told_after_three_minutes() -> None:
+    began = later(None, 0)
+
+    assert condition(later(began, 2), "RepairInProgress").reason == "Repairing"
+    assert condition(later(began, 3), "RepairInProgress").reason == "RepairNoProgress"
 
 
 @pytest.mark.parametrize(
