@@ -31,6 +31,8 @@ class Life(NamedTuple):
 INVALID_ENTRY_ID = EntryId(-1)  # BookieProtocol.INVALID_ENTRY_ID: "nothing yet"
 LAST_ENTRY = EntryId(-1)  # BookieProtocol.LAST_ADD_CONFIRMED: "the highest entry you have"
 LEDGER_ID_MAX = LedgerId(2**63 - 1)
+_DIGITS_MAX = len(str(LEDGER_ID_MAX))
+_SHOWN_MAX = 40
 
 # BookieId.java allows the ASCII range ':'..'_' as well; ids that we *make* stay within the readable part.
 _BOOKIE_ID = re.compile(r"[a-zA-Z0-9:-_.\-]+")
@@ -47,6 +49,15 @@ def parse_bookie_id(text: str) -> BookieId:
 
 def parse_ledger_id(text: str) -> LedgerId:
     """Return the decimal ledger id in `text`. Raises BadInput outside 0..2^63-1."""
-    if not text.isascii() or not text.isdigit() or int(text) > LEDGER_ID_MAX:
-        raise errors.BadInput(f"ledger id {text!r} is not a number between 0 and 2^63-1")
-    return LedgerId(int(text))
+    number = decimal(text.lstrip("0") or text[:1])
+    if number is None or number > LEDGER_ID_MAX:
+        raise errors.BadInput(f"ledger id {text[:_SHOWN_MAX]!r} is not a number between 0 and 2^63-1")
+    return LedgerId(number)
+
+
+def decimal(text: str) -> int | None:
+    """Return the whole number in `text`, which others wrote; None unless it is 1 to 19 digits of ASCII.
+
+    `str.isdigit` takes more than `int` does ("²"), and `int` raises an error of its own for thousands of digits.
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None

@@ -78,9 +78,10 @@ def _options(arguments: argparse.Namespace) -> Any:
 
 def _address(text: str) -> Address:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > PORT_MAX:
+    number = ids.decimal(port)
+    if not host or number is None or number > PORT_MAX:
         raise errors.BadInput(f"--metrics {text!r} is not HOST:PORT, e.g. 0.0.0.0:9090")
-    return Address(host.strip("[]"), int(port))
+    return Address(host.strip("[]"), number)
 
 
 async def _run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ such ledger" for a store that could not be read. Rules: spec/metadata.md#M7, M8,
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 
-from bookie.base import errors
+from bookie.base import errors, ids
 from bookie.base.ids import LEDGER_ID_MAX, LedgerId
 from bookie.client import arguments
 from bookie.metadata import paths, serde
@@ -246,7 +246,7 @@ class LedgerStore:
                 continue
             names = sorted(await find_children(self.store, path), reverse=True)
             if levels == 1:
-                names = [name for name in names if _is_ledger(name)]
+                names = [name for name in names if paths.is_ledger_name(name)]
             async for found in self._walk_down([(f"{path}/{name}", levels - 1) for name in names]):
                 yield found
 
@@ -255,7 +255,7 @@ class LedgerStore:
             if levels > 0:
                 async for ledger_id in self._walk(f"{path}/{name}", levels - 1):
                     yield ledger_id
-            elif _is_ledger(name):
+            elif paths.is_ledger_name(name):
                 yield paths.parse_ledger_path(self.root, f"{path}/{name}")
 
     async def _uses_long_ids(self) -> bool:
@@ -267,7 +267,7 @@ class LedgerStore:
         """Return high << 32 | counter, where `high` is the greatest HOB node (LongZkLedgerIdGenerator)."""
         base = paths.idgen_long(self.root)
         for _ in range(_CREATE_ATTEMPTS):
-            names = [name for name in await self.store.children(base) if name[4:].isdigit()]
+            names = [name for name in await self.store.children(base) if ids.decimal(name[4:]) is not None]
             high = max((int(name[4:]) for name in names), default=0)
             if high:
                 counter = await self._count(f"{base}/HOB-{high:010d}/ID-")
@@ -291,11 +291,6 @@ class LedgerStore:
         raise errors.OutcomeUnknown(f"making {prefix}: the metadata store gave no answer: look, then try again")
 
 
-def _is_ledger(name: str) -> bool:
-    """Return True for the last part of a ledger's path, in every layout."""
-    return name.startswith("L") and name[1:].isdigit()
-
-
 def _flat_ids(names: Sequence[str]) -> list[LedgerId]:
     """Return the ids of the ledgers among the children of a flat root, ascending."""
-    return sorted(LedgerId(int(name[1:])) for name in names if _is_ledger(name))
+    return sorted(LedgerId(int(name[1:])) for name in names if paths.is_ledger_name(name))

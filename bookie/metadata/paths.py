@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bookie.base import errors
+from bookie.base import errors, ids
 from bookie.base.ids import LEDGER_ID_MAX, BookieId, LedgerId
 
 SHORT_ID_END = 2**31 - 1  # ids from here on live in the long tree (HierarchicalLedgerManager)
@@ -114,9 +114,9 @@ def parse_ledger_path(root: str, path: str) -> LedgerId:
     """Return the ledger id of `path`. Raises BadInput when no ledger has such a path. Rule: spec/metadata.md#M9."""
     parts = path.removeprefix(root + "/").split("/")
     digits = "".join(parts[:-1]) + parts[-1].removeprefix("L")
-    if len(parts) not in (1, 3, 5) or not parts[-1].startswith("L") or not digits.isdigit():
+    ledger_id = ids.decimal(digits)
+    if len(parts) not in (1, 3, 5) or not parts[-1].startswith("L") or ledger_id is None:
         raise errors.BadInput(f"{path!r} is not the path of a ledger")
-    ledger_id = int(digits)
     if ledger_id > LEDGER_ID_MAX:
         raise errors.BadInput(f"{path!r} is not the path of a ledger: the id is too large")
     return LedgerId(ledger_id)
@@ -124,9 +124,12 @@ def parse_ledger_path(root: str, path: str) -> LedgerId:
 
 def holds_ledgers(names: Iterable[str]) -> bool:
     """Return True when one of `names`, the root's children, belongs to the ledger tree of any layout."""
-    return any(
-        tree_depth(kind, name) or (name[:1] == "L" and name[1:].isdigit()) for name in names for kind in LayoutKind
-    )
+    return any(tree_depth(kind, name) or is_ledger_name(name) for name in names for kind in LayoutKind)
+
+
+def is_ledger_name(name: str) -> bool:
+    """Return True for the last part of a ledger's path, in every layout."""
+    return name[:1] == "L" and ids.decimal(name[1:]) is not None
 
 
 def ledger_paths(root: str, ledger_id: LedgerId) -> list[str]:
@@ -257,10 +260,11 @@ def replication_layout(root: str) -> str:
 
 def parse_underreplicated(path: str) -> LedgerId:
     """Return the ledger of a record below `underreplicated_ledgers`, or of a lock. Raises BadInput."""
-    match = re.search(r"/urL(\d+)$", path, re.ASCII)
-    if match is None or int(match.group(1)) > LEDGER_ID_MAX:
+    name = path.rpartition("/")[2]
+    number = ids.decimal(name.removeprefix("urL"))
+    if not name.startswith("urL") or number is None or number > LEDGER_ID_MAX:
         raise errors.BadInput(f"{path!r} does not end in urL and a ledger id")
-    return LedgerId(int(match.group(1)))
+    return LedgerId(number)
 
 
 def recovery_disabled(root: str) -> str:

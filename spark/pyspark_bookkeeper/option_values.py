@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Collection
 
 from bookie.base import errors
-from bookie.base.ids import parse_ledger_id
+from bookie.base.ids import decimal, parse_ledger_id
 from pyspark_bookkeeper.ranges import Range
 
 
@@ -45,8 +45,8 @@ def pairs(text: str) -> tuple[tuple[str, bytes], ...]:
 
 def time_ms(text: str) -> int:
     """Parse milliseconds since the epoch, or ISO 8601 (UTC unless it says otherwise)."""
-    if text.strip().isdigit():
-        return int(text)
+    if (since_1970 := decimal(text.strip())) is not None:
+        return since_1970
     try:
         when = dt.datetime.fromisoformat(text.strip())
     except ValueError:
@@ -55,16 +55,16 @@ def time_ms(text: str) -> int:
 
 
 def positive(text: str) -> int:
-    if not text.strip().isdigit() or int(text) < 1:
+    if not (found := decimal(text.strip())):
         raise ValueError(f"{text!r} is not a positive number")
-    return int(text)
+    return found
 
 
 def number(text: str) -> int:
     """Parse a whole number, zero or more."""
-    if not text.strip().isdigit():
+    if (found := decimal(text.strip())) is None:
         raise ValueError(f"{text!r} is not a number")
-    return int(text)
+    return found
 
 
 def flag(text: str) -> bool:

@@ -5,15 +5,19 @@ Java's forms. Rule: spec/metadata.md#M30. Never: a mark or a lock of its own.
 """
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
+from bookie.client.repair import election
 from bookie.client.repair.progress_reports import ProgressReports
 from bookie.metadata import paths, repair
 from bookie.metadata.repair import Underreplicated
 from bookie.ports.metadata_store import MetadataStore, find_children, find_data
+
+log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
 
@@ -46,7 +50,10 @@ class AutoRecovery:
     async def ledgers(self) -> AsyncIterator[LedgerId]:
         """The ids of the ledgers that are marked, ascending; marks are not read."""
         async for path in self._walk(paths.underreplicated_ledgers(self._root)):
-            yield paths.parse_underreplicated(path)
+            try:
+                yield paths.parse_underreplicated(path)
+            except errors.BadInput as error:  # a stranger's: it must not keep the marks of all others from being seen
+                log.warning("no mark of a ledger, and left alone: %s", error)
 
     async def locks(self) -> dict[LedgerId, str]:
         """Return the ledgers under repair, each with the worker that repairs it."""
@@ -54,14 +61,17 @@ class AutoRecovery:
         found: dict[LedgerId, str] = {}
         for name in await find_children(self._store, parent):
             data = await find_data(self._store, f"{parent}/{name}")
-            if data is not None:
-                found[paths.parse_underreplicated(f"{parent}/{name}")] = repair.load_lock(data)
+            try:
+                if data is not None:
+                    found[paths.parse_underreplicated(f"{parent}/{name}")] = repair.load_lock(data)
+            except errors.BadInput as error:
+                log.warning("no lock on a ledger, and left alone: %s", error)
         return found
 
     async def auditor(self) -> BookieId | None:
         """Return the bookie whose process is the auditor: it has the lowest vote."""
         parent = paths.auditor_votes(self._root)
-        for name in sorted(await find_children(self._store, parent), key=lambda name: int(name.rpartition("_")[2])):
+        for name in sorted(await find_children(self._store, parent), key=election.order):
             data = await find_data(self._store, f"{parent}/{name}")
             if data is not None:
                 return repair.load_vote(data)

@@ -5,7 +5,7 @@ session: then it stands behind all others. Never: an order that trusts the vote 
 when two do it, since marks are hints.
 """
 
-from bookie.base import errors
+from bookie.base import errors, ids
 from bookie.base.ids import BookieId
 from bookie.metadata import paths, repair
 from bookie.ports.metadata_store import MetadataStore, find, find_children
@@ -23,7 +23,7 @@ class Election:
         """Vote if our vote does not stand; return True when it is the lowest. Raises MetadataError."""
         for _ in range(2):
             first, has_voted = None, False
-            for name in sorted(await find_children(self._store, self._parent), key=_number):
+            for name in sorted(await find_children(self._store, self._parent), key=order):
                 vote = await find(self._store, f"{self._parent}/{name}")
                 if vote is None:
                     continue
@@ -56,6 +56,7 @@ class Election:
             return
 
 
-def _number(name: str) -> int:
-    digits = name.rpartition("_")[2]
-    return int(digits) if digits.isdigit() else 1 << 62
+def order(name: str) -> int:
+    """Return the place of the vote of that name; what is no vote comes last."""
+    number = ids.decimal(name.rpartition("_")[2])
+    return number if number is not None else 1 << 63

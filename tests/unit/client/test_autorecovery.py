@@ -68,6 +68,24 @@ async def test_the_lowest_vote_is_the_auditor_by_number_not_by_text(
 
 
 @story(tell)
+async def test_what_a_stranger_left_among_the_records_hides_none_of_them(
+    recovery: AutoRecovery, store: MetadataStore
+) -> None:
+    for name in ("urL²", "urLx", "urL" + "9" * 5000):
+        await store.create(f"{AT}/ledgers/0000/0000/0000/0007/{name}", b"", parents=True)
+        await store.create(f"{AT}/locks/{name}", b'bookieId: "b:1"\n', parents=True)
+    await store.create(f"{AT}/locks/urL0000000008", b"\xff", parents=True)
+    for name in ("V_²", "lost+found", "V_" + "9" * 5000):
+        await store.create(f"{AT}/auditorelection/{name}", b'bookieId: "stranger:1"\n', parents=True)
+    await store.create(underreplicated_support.path(ROOT, LedgerId(7)), b"", parents=True)
+    await store.create(f"{AT}/locks/urL0000000007", b'bookieId: "b:1"\n', parents=True)
+    await store.create(f"{AT}/auditorelection/V_0000000009", b'bookieId: "ours:1"\n', parents=True)
+
+    assert [(marked.ledger_id, marked.holder) async for marked in recovery.marked()] == [(7, "b:1")]
+    assert await recovery.auditor() == "ours:1"
+
+
+@story(tell)
 async def test_the_switch_is_a_node_that_stands_while_it_is_off(recovery: AutoRecovery, store: MetadataStore) -> None:
     assert await recovery.set_enabled(enabled=False) is True
     assert (await store.get(f"{AT}/disable")).data == b""

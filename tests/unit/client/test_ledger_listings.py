@@ -146,3 +146,11 @@ def test_a_listing_may_be_left_early() -> None:
 
     assert asyncio.run(first()) == 90_000
     assert len(tree.listed) <= 3
+
+
+@pytest.mark.parametrize("kind", LayoutKind)
+def test_names_that_only_look_like_numbers_are_no_ledgers(kind: LayoutKind) -> None:
+    strange = ("L²", "L", "L" + "9" * 5000, "²²/0000/L0007", "00/0000/L²")
+    ledgers, _ = ledgers_of(kind, [7], *strange)
+
+    assert down(ledgers) == [7]
