@@ -30,6 +30,10 @@ ROTA: tuple[tuple[str, ...], ...] = (
     ("gated",),
     ("varied",),
     ("varied", "gated"),
+    ("bound",),
+    ("bound", "accidents"),
+    ("bound", "twins"),
+    ("bound", "varied"),
 )
 
 
