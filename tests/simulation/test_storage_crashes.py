@@ -26,7 +26,9 @@ from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.options import StorageOptions
 from bookie.storage.store import Completion, EntryStore
 
-LEDGERS = 5  # that stay; besides them others come and go, one at a time
+LEDGERS = 5  # at first; more are made all the time, so that any crash may meet a ledger's first entry
+LEDGERS_MAX = 200
+SHORT = 1_000  # from here on they come and go, one at a time
 LIVES = 4
 KEY = b"k" * 20
 
@@ -49,12 +51,13 @@ class Model:
     lacs: dict[int, int] = field(default_factory=dict)
     keyed: dict[int, None] = field(default_factory=dict)  # with an entry that was acknowledged, durable or not
     next_entry: dict[int, int] = field(default_factory=dict)
-    short: int = LEDGERS  # the ledger that goes next
+    ledgers: int = LEDGERS  # that stay
+    short: int = SHORT  # the ledger that goes next
     together: int = 0  # entries of many ledgers that the store took as one
 
     def stays(self, ledger_id: int) -> bool:
         """False for a ledger that was let go: an answer about it may have been on its way."""
-        return ledger_id < LEDGERS or ledger_id == self.short
+        return ledger_id < SHORT or ledger_id == self.short
 
 
 class Client:
@@ -81,7 +84,7 @@ class Client:
         gone, self.model.short = self.model.short, self.model.short + 1
 
         async def is_absent(ledger_id: LedgerId) -> bool:
-            return LEDGERS <= ledger_id < self.model.short
+            return SHORT <= ledger_id < self.model.short
 
         for key in [key for key in self.model.given if key[0] == gone]:
             del self.model.given[key]
@@ -90,7 +93,7 @@ class Client:
         await Compactor(self.store, options, self.node.world.clock).compact(Kind.MAJOR)
 
     def step(self) -> None:
-        ledger_id = LedgerId(self.random.choice((*range(LEDGERS), self.model.short)))
+        ledger_id = self.drawn()
         draw = self.random.random()
         try:
             if draw < 0.45:
@@ -106,6 +109,14 @@ class Client:
         except (errors.LedgerFenced, errors.TooManyRequests):
             pass
 
+    def drawn(self) -> LedgerId:
+        """Return one of the newest ledgers, a new one, or the one that goes next."""
+        model = self.model
+        if self.random.random() < 0.04 and model.ledgers < LEDGERS_MAX:
+            model.ledgers += 1
+            return LedgerId(model.ledgers - 1)
+        return LedgerId(self.random.choice((*range(model.ledgers - LEDGERS, model.ledgers), model.short)))
+
     def add(self, ledger_id: LedgerId) -> None:
         first = self.model.next_entry.get(ledger_id, 0)
         entry_ids = [EntryId(first + number) for number in range(self.random.choice((1, 1, 2, 7)))]
@@ -117,7 +128,7 @@ class Client:
 
     def add_together(self) -> None:
         """Add to many ledgers as the server does: together what is plain, the others one by one."""
-        ledger_ids = [LedgerId(self.random.choice((*range(LEDGERS), self.model.short))) for _ in range(8)]
+        ledger_ids = [self.drawn() for _ in range(8)]
         entry_ids = [
             EntryId(self.model.next_entry.get(ledger_id, 0) + ledger_ids[:place].count(ledger_id))
             for place, ledger_id in enumerate(ledger_ids)
@@ -198,7 +209,7 @@ async def check(node: SimNode, store: EntryStore, model: Model, *, may_have_lost
         if model.stays(ledger_id) and store.last_confirmed(LedgerId(ledger_id)) < lac:
             violation(f"ledger {ledger_id} had explicit LAC {lac} and has {store.last_confirmed(LedgerId(ledger_id))}")
     # Entries that were lost unacknowledged may be given again under the same id.
-    for ledger_id in (*range(LEDGERS), model.short):
+    for ledger_id in (*range(model.ledgers), model.short):
         known = [entry for ledger, entry in model.given if ledger == ledger_id]
         model.next_entry[ledger_id] = max(known, default=-1) + 1
     if model.lost and not may_have_lost:

@@ -11,7 +11,7 @@ from bookie.client import LedgerWriter
 from bookie.metadata.ledger import LedgerState
 from bookie.wire import entry, messages
 from bookie.wire.messages import Request
-from client_support import MUTE, Fleet, tell
+from client_support import MUTE, Fleet, tell, tell_each
 from story_support import story
 
 
@@ -83,7 +83,7 @@ async def test_force_covers_what_is_still_on_its_way(fleet: Fleet) -> None:
         assert all(future.done() for future in pending)
 
 
-@story(tell)
+@story(tell_each, seeds=24)
 async def test_force_is_done_at_the_ack_quorum_and_entries_up_to_it_survive_a_power_cut_everywhere(
     fleet: Fleet,
 ) -> None:

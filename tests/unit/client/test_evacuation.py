@@ -285,10 +285,12 @@ async def test_a_new_bookie_whose_life_ends_at_the_last_moment_is_given_everythi
 
     async with fleet.client() as client:
         writer, new, move = await half_moved(fleet, client)
+        fleet.machine.fabric.hold("app", "zk")
         lives_told = len(new.asked(messages.BookieInfoRequest))
         await fleet.until(lambda: len(new.asked(messages.BookieInfoRequest)) > lives_told, "its life to be asked")
-        await asyncio.sleep(0.001)  # of simulated time: it answered, and the change is not on its way yet
+        await asyncio.sleep(0.01)  # of simulated time: it answered, and the change is on its way
         await lose_disks_and_return(new)
+        fleet.machine.fabric.release("app", "zk")
 
         await move
 

@@ -12,7 +12,7 @@ from bookie.metadata.ledger import LedgerState
 from bookie.wire import entry, messages
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import Request
-from client_support import BREAK, MUTE, FakeBookie, Fleet, obey, tell
+from client_support import BREAK, MUTE, FakeBookie, Fleet, obey, tell, tell_each
 from story_support import story
 
 
@@ -53,7 +53,7 @@ async def test_everything_acknowledged_is_within_the_end_and_the_length_is_the_w
         assert [item.payload for item in await reader.read(0, 11)] == [b"entry %d" % n for n in range(12)]
 
 
-@story(tell)
+@story(tell_each, seeds=8)
 async def test_a_ledger_whose_lac_is_its_end_takes_its_length_from_that_entry(fleet: Fleet) -> None:
     """Where Java takes it from an entry beyond the end (spec/wire.md#W57)."""
 

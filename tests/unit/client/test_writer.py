@@ -12,7 +12,7 @@ from bookie.client import LedgerWriter
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.wire import entry, messages
 from bookie.wire.messages import Request
-from client_support import BREAK, MUTE, Fleet, obey, tell
+from client_support import BREAK, MUTE, Fleet, obey, tell, tell_each
 from story_support import story
 
 
@@ -34,7 +34,7 @@ async def test_entries_are_confirmed_in_order_and_stored_on_the_whole_write_set(
         assert (stored.state, stored.last_entry, stored.length) == (LedgerState.CLOSED, 4, 35)
 
 
-@story(tell)
+@story(tell_each, seeds=12)
 async def test_many_appends_at_once_keep_their_order_within_the_bounds_on_what_is_in_flight(fleet: Fleet) -> None:
     async with fleet.client(in_flight_entries_max=7) as client:
         writer = await client.create()
