@@ -4,7 +4,7 @@ VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest -q
 SOURCES := bookie operator/bookie_operator spark/pyspark_bookkeeper
 
-.PHONY: help install demo test check format lint types contracts unit simulation model campaign integration interop e2e fuzz soak attack mutants bench bench-against bench-growth bench-operator bench-spark proto crds image cluster cluster-images cluster-down
+.PHONY: help install demo test check format lint types contracts unit simulation model campaign integration interop e2e fuzz soak attack mutants bench bench-against bench-growth bench-operator bench-recovery bench-spark proto crds image cluster cluster-images cluster-down
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -77,6 +77,9 @@ bench-against: install  ## our bookie beside our bookie of another commit, in on
 
 bench-growth: install  ## how cost grows with connections, ledgers, entry size, index size (WRITE_DOCS=1)
 	@$(VENV)/python tests/bench/bench.py growth $(if $(WRITE_DOCS),--write-docs)
+
+bench-recovery: install  ## a lost bookie's copies, by our auto-recovery beside the official one (LEDGERS=2000 ENTRIES=3 SIZE=1024 ROUNDS=2)
+	@$(VENV)/python tests/bench/bench_recovery.py --ledgers $(or $(LEDGERS),2000) --entries $(or $(ENTRIES),3) --size $(or $(SIZE),1024) --rounds $(or $(ROUNDS),2)
 
 bench-spark: install  ## Spark beside a plain loop of our client, the audit beside an anti-join, each in one run
 	@$(VENV)/python tests/bench/bench_spark.py && $(VENV)/python tests/bench/bench_audit.py

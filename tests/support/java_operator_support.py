@@ -36,6 +36,10 @@ class JavaOperator:
         told: str = self._process.ask("shell", words=list(words))["told"]
         return told
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def start_recovery(self) -> None:
         """Be an auditor and a replication worker from now on."""
         self._process.ask("recovery_start")

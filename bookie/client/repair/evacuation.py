@@ -25,6 +25,7 @@ import contextlib
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -50,6 +51,17 @@ LEDGERS_AT_ONCE = 16
 # How often a fragment is begun again because another client or a new bookie changed meanwhile.
 _ATTEMPTS = 20
 _TOKEN_BYTES = 8
+
+
+# A ledger's record and its version.
+StoredLedger = tuple[LedgerMetadata, int]
+
+
+class _Lived(NamedTuple):
+    """A bookie's life, and what holds while it lasts; None for a bookie that tells of none."""
+
+    life: Life | None
+    check: CheckOp | None
 
 
 class LedgerStillOpen(BookieError):
@@ -135,35 +147,38 @@ class Evacuation:
             async with locked(ledgers.store, ledgers.root, ledger_id, holder) as lock:
                 await self.move_under(lock)
 
-    async def move_under(self, lock: ReplicationLock) -> None:
-        """As `move`, for a caller that holds the ledger's lock. Raises LedgerMissing too."""
+    async def move_under(self, lock: ReplicationLock, known: StoredLedger | None = None) -> StoredLedger:
+        """As `move`, for a caller that holds the ledger's lock; return the record in which nobody leaving is named.
+        `known`: the record, where the caller has just read it. Raises LedgerMissing too."""
         ledger_id, failures = lock.ledger_id, 0
         while failures < _ATTEMPTS:
-            metadata = await self._ended(ledger_id)
-            fragment = next(rules.fragments(metadata, self._leaving), None)
+            found = await self._ended(ledger_id, known)
+            fragment = next(rules.fragments(found[0], self._leaving), None)
             if fragment is None:
-                return
-            if await self._move_fragment(lock, metadata, fragment):
+                return found
+            known = await self._move_fragment(lock, found, fragment)
+            if known is not None:
                 failures = 0
                 continue
             failures += 1
             log.warning("evacuation begins again: metadata or a new bookie changed ledger_id=%d", ledger_id)
         raise errors.MetadataError(f"ledger {ledger_id}: the metadata changed {_ATTEMPTS} times in a row: try again")
 
-    async def _ended(self, ledger_id: LedgerId) -> LedgerMetadata:
-        """Return the metadata in which every segment of a leaving bookie has an end; recovers the ledger for that."""
-        metadata, _ = await self._shared.ledgers.get(ledger_id)
+    async def _ended(self, ledger_id: LedgerId, known: StoredLedger | None) -> StoredLedger:
+        """Return the record in which every segment of a leaving bookie has an end; recovers the ledger for that."""
+        metadata, version = known or await self._shared.ledgers.get(ledger_id)
         if not rules.must_end_first(metadata, self._leaving):
-            return metadata
+            return metadata, version
         if not self._may_end:
             raise LedgerStillOpen(f"ledger {ledger_id} is {metadata.state.name}, not closed: it was left as it is")
-        metadata, _ = await recovery.recover(self._shared, ledger_id)
-        return metadata
+        return await recovery.recover(self._shared, ledger_id)
 
-    async def _move_fragment(self, lock: ReplicationLock, metadata: LedgerMetadata, fragment: Fragment) -> bool:
-        """Copy the fragment and name the new bookies in the metadata. Return False when the caller must begin again:
-        another client changed the ensemble meanwhile, or a new bookie restarted."""
-        ledger_id = lock.ledger_id
+    async def _move_fragment(
+        self, lock: ReplicationLock, known: StoredLedger, fragment: Fragment
+    ) -> StoredLedger | None:
+        """Copy the fragment and name the new bookies in the metadata; return the new record. Return None when the
+        caller must begin again: another client changed the ensemble meanwhile, or a new bookie restarted."""
+        ledger_id, metadata = lock.ledger_id, known[0]
         schedule = schedule_of(metadata)
         replacements = self._shared.replacements(schedule, fragment.bookies, fragment.slots, without=self._leaving)
         if len(replacements) < len(fragment.slots):
@@ -184,24 +199,29 @@ class Evacuation:
         for bookie_id in takers:
             with self.copier.blaming(bookie_id):
                 await self._bookies.force(bookie_id, ledger_id)
-        if await self._lives(takers) != lives:
-            # A life that began meanwhile answers the force with EOK, but does not know what the earlier one lost, since
-            # no ledger names it yet (spec/bp46.md#T17).
-            return False
-        return await self._publish(lock, fragment, replacements, lives)
+        for bookie_id in takers:
+            with self.copier.blaming(bookie_id):
+                if await self._bookies.life(bookie_id) != lives[bookie_id].life:
+                    # A life that began meanwhile answers the force with EOK, but does not know what the earlier one
+                    # lost, since no ledger names it yet (spec/bp46.md#T17). One that is about to answer moves the
+                    # record that the transaction checks.
+                    return None
+        checks = [each.check for each in lives.values() if each.check is not None]
+        return await self._publish(lock, known, fragment, replacements, checks)
 
-    async def _lives(self, bookies: Sequence[BookieId]) -> tuple[CheckOp, ...]:
-        """Return checks that hold while each bookie is in the life that answers now. Java's bookies need none: they
-        have no such record.
+    async def _lives(self, bookies: Sequence[BookieId]) -> dict[BookieId, _Lived]:
+        """Return the life of each bookie that answers now, with a check that holds while it lasts. Java's bookies need
+        none: they have no such record.
 
         Raises BookieUnavailable when an earlier life answers: the registration will name the address of the new one.
         """
         ledgers = self._shared.ledgers
-        checks = []
+        found: dict[BookieId, _Lived] = {}
         for bookie_id in bookies:
             with self.copier.blaming(bookie_id):
                 life = await self._bookies.life(bookie_id)
             if life is None:
+                found[bookie_id] = _Lived(None, None)
                 continue
             path = paths.incarnation(ledgers.root, bookie_id)
             stored = await ledgers.store.get(path)
@@ -210,28 +230,31 @@ class Evacuation:
                 raise errors.BookieUnavailable(
                     f"bookie {bookie_id} has restarted, but its earlier process still answers: try again"
                 )
-            checks.append(CheckOp(path, stored.version))
-        return tuple(checks)
+            found[bookie_id] = _Lived(life, CheckOp(path, stored.version))
+        return found
 
     async def _publish(
         self,
         lock: ReplicationLock,
+        known: StoredLedger,
         fragment: Fragment,
         replacements: Mapping[int, BookieId],
         lives: Sequence[CheckOp],
-    ) -> bool:
+    ) -> StoredLedger | None:
+        """Name the new bookies in the record, beginning with the one that was copied from: the CAS says whether it
+        still stands."""
         ledgers, ledger_id = self._shared.ledgers, lock.ledger_id
-        refused = -1
+        (metadata, version), refused = known, -1
         for _ in range(_ATTEMPTS):
-            metadata, version = await ledgers.get(ledger_id)
             changed = rules.replaced(metadata, fragment, replacements)
             if changed is None or version == refused:  # it is not the ledger that changed: a new bookie's life is over
-                return False
+                return None
             try:
-                await ledgers.put(ledger_id, changed, version, provided=(*lock.held, *lives))
+                new_version = await ledgers.put(ledger_id, changed, version, provided=(*lock.held, *lives))
             except (errors.VersionConflict, errors.SessionLost):
                 await lock.confirm()
                 refused = version
+                metadata, version = await ledgers.get(ledger_id)
                 continue
             log.info(
                 "replicas moved ledger_id=%d from_entry=%d slots=%s bookies=%s",
@@ -240,5 +263,5 @@ class Evacuation:
                 ",".join(map(str, fragment.slots)),
                 ",".join(replacements[slot] for slot in fragment.slots),
             )
-            return True
-        return False
+            return changed, new_version
+        return None

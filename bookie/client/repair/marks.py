@@ -52,8 +52,8 @@ class Marks:
         """Note that the ledger lacks the replicas of these bookies. Return False when the mark says so already: then it
         is left as it is. Raises MetadataError."""
         path = paths.underreplicated(self._root, ledger_id)
-        for _ in range(_ATTEMPTS):
-            found = await find(self._store, path)
+        for attempt in range(_ATTEMPTS):
+            found = await find(self._store, path) if attempt else None  # after a loss of a bookie, most are new
             try:
                 if found is None:
                     data = repair.dump_underreplicated(Underreplicated(tuple(sorted(missing)), now_ms))

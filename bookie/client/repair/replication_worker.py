@@ -29,13 +29,13 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
 from bookie.base.throttle import Throttle
-from bookie.base.units import NS_PER_MS
+from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client.net.bookies import BookieClient
 from bookie.client.read import lac
 from bookie.client.repair import recovery
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
-from bookie.client.repair.evacuation import Evacuation
+from bookie.client.repair.evacuation import Evacuation, StoredLedger
 from bookie.client.repair.holdings import Holdings
 from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
@@ -58,6 +58,7 @@ _UNREADABLE_MAX = 64
 _LOOKS_MAX = 20
 _TOKEN_BYTES = 8
 _WRITER_POLL_MS = 1_000
+_ASKED_AGAIN_NS = NS_PER_S
 
 
 class LedgerBlocked(BookieError):
@@ -112,6 +113,8 @@ class ReplicationWorker:
         self._busy: dict[LedgerId, None] = {}  # those that we work on
         self._queue = QueueProgress()
         self._lost: frozenset[BookieId] = frozenset()
+        self._asked_of: frozenset[BookieId] = frozenset()
+        self._asked_ns = 0
         self._changed = asyncio.Event()
 
     @property
@@ -280,9 +283,12 @@ class ReplicationWorker:
 
     async def _make_whole(self, lock: ReplicationLock, attempts: _Attempts) -> None:
         ledgers, ledger_id = self._shared.ledgers, lock.ledger_id
+        moved: StoredLedger | None = None
         for _ in range(_LOOKS_MAX):
-            await ledgers.store.sync(ledgers.path(ledger_id))
-            metadata, version = await ledgers.get(ledger_id)
+            if moved is None:
+                await ledgers.store.sync(ledgers.path(ledger_id))
+            metadata, version = moved or await ledgers.get(ledger_id)
+            moved = None
             found = await self._judge(ledger_id, metadata)
             self._queue.judged(ledger_id, metadata, found)
             if found.is_whole:
@@ -290,7 +296,7 @@ class ReplicationWorker:
             troubles = await self._fill_all(ledger_id, metadata, found, attempts)
             if found.lost:
                 try:
-                    await self._replace(lock, metadata, version, found, attempts)
+                    moved = await self._replace(lock, metadata, version, found, attempts)
                 except WriterWaitedFor:
                     if not troubles:
                         raise
@@ -397,14 +403,15 @@ class ReplicationWorker:
         version: int,
         found: Mending,
         attempts: _Attempts,
-    ) -> None:
-        """Bring the share of lost bookies to others. Raises WriterWaitedFor, NotEnoughBookies, QuorumNotReached, ..."""
-        gone = await self._shared.watcher.look(found.lost)
-        await self._members.look_at_leases()  # one turn may last for hours
-        if len(gone) < len(found.lost) or not self._members.leased.isdisjoint(found.lost):
-            return  # back at this very moment, or away on purpose: the next look says what follows
+    ) -> StoredLedger | None:
+        """Bring the share of lost bookies to others; return the record after it, where it was changed here. Raises
+        WriterWaitedFor, NotEnoughBookies, QuorumNotReached, ..."""
+        if not await self._are_still_lost(found.lost):
+            return None  # back at this very moment, or away on purpose: the next look says what follows
+        known: StoredLedger | None = (metadata, version)
         if found.must_end:
             await self._end(lock.ledger_id, metadata, version, attempts)
+            known = None
         options = self._options
         evacuation = Evacuation(
             self._shared,
@@ -415,11 +422,22 @@ class ReplicationWorker:
             on_copied=self._copied,
         )
         try:
-            await evacuation.move_under(lock)
+            return await evacuation.move_under(lock, known)
         except errors.NotEnoughBookies as error:
             raise errors.NotEnoughBookies(
                 f"{error}; or bring {', '.join(found.lost)} back, even with empty disks: its holes are filled in place"
             ) from None
+
+    async def _are_still_lost(self, bookies: Sequence[BookieId]) -> bool:
+        """Ask the store whether these bookies are away, and not on purpose; once a second at most, since it costs as
+        much as the rest of a small ledger. To move what a bookie holds that came back meanwhile is only needless."""
+        now_ns, watcher = self._shared.pool.now_ns(), self._shared.watcher
+        asked = frozenset(bookies)
+        if asked != self._asked_of or now_ns - self._asked_ns > _ASKED_AGAIN_NS:
+            await watcher.look(bookies)
+            await self._members.look_at_leases()  # one turn may last for hours
+            self._asked_of, self._asked_ns = asked, now_ns
+        return asked.isdisjoint(watcher.records) and asked.isdisjoint(self._members.leased)
 
     async def _end(self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int, attempts: _Attempts) -> None:
         """Close the ledger at its true end, unless a writer may still write to it (spec/bp46.md#T14)."""
