@@ -173,6 +173,18 @@ class BookieNode:
         self.process = None
         self.node.end(how)
 
+    def crash_at_operation(self, operation: int, how: ProcessEnd, on_crash: Callable[[], None]) -> None:
+        """End the process in the middle of its `operation`-th disk operation from now; 0: not any more."""
+        self.node.crash_at_operation(operation, how)
+        if not operation:
+            self.node.disk.crash_at_operation = 0
+
+        def crash() -> None:
+            self.crash(how)
+            on_crash()
+
+        self.node.disk.on_crash = crash
+
     def stop(self) -> None:
         """Ask the process to stop in order; to wait for it, `SimCluster.until` it `is_running` no more."""
         assert self.process is not None

@@ -17,9 +17,11 @@ from bookie.sim.faults import Atlas, Swarm
 from bookie.sim.metadata_store import KEEPER_HOST
 from bookie.sim.node import ProcessEnd
 
+KILL, POWER_CUT = ProcessEnd.KILL, ProcessEnd.POWER_CUT
 TICK_S = 0.5
 DOWN_S_MAX = 20.0
 HELD_S_MAX = 20.0
+ARMED_S_MAX = 10.0
 
 
 class Injector:
@@ -54,6 +56,7 @@ class Injector:
         self._release_at: list[tuple[float, str, str]] = []
         self._room_at: list[tuple[float, VolumeImage, int]] = []
         self._calm_at: dict[str, float] = {}  # until when every sync of a bookie fails
+        self._disarm_at: dict[str, float] = {}  # until when a bookie may crash in the middle of a disk operation
 
     async def run(self, duration_s: float) -> None:
         """Break and mend for `duration_s`, then mend everything."""
@@ -79,6 +82,7 @@ class Injector:
         for bookie in self.cluster.bookies.values():
             bookie.node.disk_faults.stall_per_million = 0
             self._calm(bookie)
+            self._disarm(bookie)
             if not bookie.is_running and bookie.name not in self.left_alone:
                 bookie.start()
         self._restart_at.clear()
@@ -86,7 +90,12 @@ class Injector:
     def kill(self, name: str) -> None:
         """Kill one bookie now if the atlas allows it and `run` runs; it comes back as after any other fault."""
         if self._is_breaking:
-            self._crash(self.cluster.simulation.loop.time(), ProcessEnd.KILL, among=(name,))
+            self._crash(self.cluster.simulation.loop.time(), KILL, among=(name,))
+
+    def leave_alone(self, bookie: BookieNode) -> None:
+        """From now on somebody else stops and starts this bookie."""
+        self.left_alone.append(bookie.name)
+        self._disarm(bookie)
 
     # ---- mending --------------------------------------------------------------------------------------------------
 
@@ -97,6 +106,11 @@ class Injector:
             self._calm(self.cluster.bookies[name])
             if name not in self.left_alone and not self.cluster.bookies[name].is_running:
                 self.cluster.bookies[name].start()
+                loses_data = not self.cluster.settings.journal_write_data
+                if self.random.random() < 0.2 and (not loses_data or self.atlas.may_lose(name)):
+                    if loses_data:
+                        self.atlas.lost(name)
+                    self._arm(now, self.cluster.bookies[name], self.random.choice((KILL, POWER_CUT)))
         for held in [held for held in self._release_at if held[0] <= now]:
             self._release_at.remove(held)
             self.cluster.release(held[1], held[2])
@@ -105,6 +119,8 @@ class Injector:
                 self._restart_at[bookie.name] = now + self.random.random() * DOWN_S_MAX  # it gave up by itself
             if self._calm_at.get(bookie.name, now) < now:
                 self._calm(bookie)
+            if self._disarm_at.get(bookie.name, now) < now:
+                self._disarm(bookie)
             is_well = bookie.state in (State.SERVING, State.READ_ONLY) and bookie.name not in self.left_alone
             if is_well and not self._is_threatened(bookie):
                 self.atlas.repaired(bookie.name)
@@ -117,7 +133,8 @@ class Injector:
     def _is_threatened(self, bookie: BookieNode) -> bool:
         """True while a fault of this bookie's disks may still cost it its data."""
         volumes = list(bookie.node.image.volumes.values())
-        return bookie.name in self._calm_at or any(full[1] in volumes for full in self._room_at)
+        is_armed = bookie.name in self._disarm_at
+        return is_armed or bookie.name in self._calm_at or any(full[1] in volumes for full in self._room_at)
 
     def make_room(self, now: float = float("inf")) -> None:
         """Give the volumes whose fill ends by `now`, by default all filled ones, their size back. Called before a
@@ -132,8 +149,8 @@ class Injector:
         swarm = self.swarm
         self._ticks += 1
         acts: tuple[tuple[str, int, Callable[[float], bool]], ...] = (
-            ("power-cut", swarm.power_cut_percent, partial(self._crash, how=ProcessEnd.POWER_CUT)),
-            ("kill", swarm.kill_percent, partial(self._crash, how=ProcessEnd.KILL)),
+            ("power-cut", swarm.power_cut_percent, partial(self._crash, how=POWER_CUT)),
+            ("kill", swarm.kill_percent, partial(self._crash, how=KILL)),
             ("wipe", swarm.wipe_percent, self._wipe),
             ("sync-failure", swarm.sync_failure_percent, self._fail_syncs),
             ("full", swarm.full_percent, self._fill),
@@ -171,16 +188,33 @@ class Injector:
     def _crash(self, now: float, how: ProcessEnd, *, among: Sequence[str] = ()) -> bool:
         victim = self._victim(loses_data=not self.cluster.settings.journal_write_data, among=among)
         if victim is not None:
+            if self.random.random() < 0.5:
+                self._arm(now, victim, how)
+                return True
             self.counts[how.value] += 1
             victim.crash(how)
             self._restart_at[victim.name] = now + self.random.random() * DOWN_S_MAX
         return victim is not None
 
+    def _arm(self, now: float, bookie: BookieNode, how: ProcessEnd) -> None:
+        """Let a bookie crash in the middle of one of its next disk operations, if it does so many soon."""
+
+        def note() -> None:
+            self._disarm_at.pop(bookie.name, None)
+            self.counts[f"{how.value} in a disk operation"] += 1
+
+        self._disarm_at[bookie.name] = now + ARMED_S_MAX
+        bookie.crash_at_operation(1 + self.random.randrange(self.random.choice((3, 30, 300))), how, note)
+
+    def _disarm(self, bookie: BookieNode) -> None:
+        if self._disarm_at.pop(bookie.name, None) is not None and bookie.is_running:
+            bookie.crash_at_operation(0, KILL, lambda: None)
+
     def _wipe(self, now: float) -> bool:
         victim = self._victim(loses_data=True)
         if victim is not None:
             self.counts["wipe"] += 1
-            victim.crash(ProcessEnd.POWER_CUT)
+            victim.crash(POWER_CUT)
             self.make_room()
             lost = [path for path in victim.volumes if self.random.random() < 0.5] or list(victim.volumes)
             victim.wipe(*lost)

@@ -92,7 +92,7 @@ class Retirements:
 
     async def _retire(self, bookie: BookieNode) -> bool:
         """Retire one bookie; return True when it was wiped. It is up again in any case."""
-        self._injector.left_alone.append(bookie.name)
+        self._injector.leave_alone(bookie)
         try:
             if bookie.process is not None:
                 bookie.stop()
@@ -140,7 +140,7 @@ class Retirements:
     async def _is_forgotten(self, bookie: BookieNode) -> bool:
         """Stop an empty bookie, and have others forget it; return True when it was wiped. It is up again in any
         case."""
-        self._injector.left_alone.append(bookie.name)
+        self._injector.leave_alone(bookie)
         bookie_id, loop = BookieId(bookie.name), self._cluster.simulation.loop
         try:
             if bookie.process is not None:

@@ -45,7 +45,7 @@ class Twins:
             await self._rest(_PAUSE_S_MAX)
             old = self._victim()
             if old is not None and not self._is_stopping.is_set():
-                self._injector.left_alone.append(old.name)
+                self._injector.leave_alone(old)
                 try:
                     await self._episode(old)
                 finally:
