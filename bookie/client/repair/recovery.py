@@ -17,7 +17,7 @@ from bookie.base.units import NS_PER_MS
 from bookie.client.read.entry_read import Entry, EntryRead
 from bookie.client.repair import remains
 from bookie.client.shared import Shared, digest_of, schedule_of
-from bookie.client.write.acks_confirm import AcksConfirm
+from bookie.client.write.acks_confirm import WriteBack
 from bookie.client.write.appender import Appender
 from bookie.client.write.ensemble_change import EnsembleChange
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
@@ -334,7 +334,7 @@ class _Attempt:
                 self._digest,
                 self._schedule,
                 self.metadata.last_segment.bookies,
-                AcksConfirm,
+                WriteBack,
                 start=self.machine.start,
                 length=0,
                 is_recovery=True,

@@ -34,6 +34,10 @@ class AcksConfirm:
     def lac(self) -> EntryId:
         return self._adds.lac
 
+    @property
+    def told_lac(self) -> EntryId:
+        return self._adds.lac
+
     def may_send(self, seat: Seat) -> bool:
         return True
 
@@ -91,3 +95,20 @@ class AcksConfirm:
 
     def give_up(self) -> None:
         """Do nothing: no entry is kept."""
+
+
+class WriteBack(AcksConfirm):
+    """The same for what a recovery writes back, of which nobody is told before the ledger is closed.
+
+    Another recovery may have found an entry absent before this one wrote it back, and close the ledger before it. A
+    reader that had been told of it by the header of the next one would have read what then never was (spec/bp46.md#S5;
+    the simulator found it). So each header tells the LAC that the recovery began with (spec/wire.md#W55).
+    """
+
+    def __init__(self, appender: Appender) -> None:
+        super().__init__(appender)
+        self._start = appender.adds.lac
+
+    @property
+    def told_lac(self) -> EntryId:
+        return self._start

@@ -29,7 +29,8 @@ BATCH_BYTES = 128 * KIB
 
 
 class Durability(Protocol):
-    """Decides what acknowledgements prove, and what follows when a bookie fails: `AcksConfirm` or `SyncsConfirm`."""
+    """Decides what acknowledgements prove, and what follows when a bookie fails: `AcksConfirm`, `SyncsConfirm` or
+    `WriteBack`."""
 
     @property
     def is_deferred(self) -> bool:
@@ -38,6 +39,10 @@ class Durability(Protocol):
     @property
     def lac(self) -> EntryId:
         """Return the highest entry that stays readable for ever."""
+
+    @property
+    def told_lac(self) -> EntryId:
+        """Return the LAC that the next entry's header tells everybody: `lac`, or less."""
 
     @property
     def has_unforced(self) -> bool:
@@ -140,7 +145,7 @@ class Appender:
         payload_size = len(payload)
         entry_id: EntryId = adds.last_pushed + 1  # type: ignore[assignment]  # a call of EntryId costs 60 ns
         # Pack, then push: an entry that has its id and no frame would never be confirmed, nor any after it.
-        frame, done = self._pack(entry_id, self.durability.lac, adds.length + payload_size, payload)
+        frame, done = self._pack(entry_id, self.durability.told_lac, adds.length + payload_size, payload)
         add = Add(self, confirmed)
         adds.push(add, payload_size)
         assert add.entry_id == entry_id

@@ -48,6 +48,10 @@ class SyncsConfirm:
         return self._syncing.lac
 
     @property
+    def told_lac(self) -> EntryId:
+        return self._syncing.lac
+
+    @property
     def has_unforced(self) -> bool:
         return self.lac < self._appender.adds.last_pushed
 

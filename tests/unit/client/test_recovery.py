@@ -9,6 +9,7 @@ from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client import Client, LedgerReader, LedgerWriter
 from bookie.metadata.ledger import LedgerState
+from bookie.quorum.recovery import READ_AHEAD_MAX
 from bookie.wire import entry, messages
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import Request
@@ -86,6 +87,24 @@ async def test_an_entry_on_a_single_bookie_is_written_back_to_all_before_it_coun
         assert all(3 in bookie.ids(writer.id) for bookie in fleet.bookies)
         stored = entry.unpack_header(fleet["b2"].entries[writer.id, EntryId(3)])
         assert stored.length == reader.metadata.length == 1003
+
+
+@story(tell)
+async def test_what_is_written_back_is_told_to_nobody_before_the_ledger_is_closed(fleet: Fleet) -> None:
+    """Another recovery may close the ledger before it (spec/wire.md#W55; spec/bp46.md#S5)."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        count = 5 * READ_AHEAD_MAX
+        for number in range(3, count):
+            plant(fleet["b1"], writer.id, number, lac=1)
+            plant(fleet["b2"], writer.id, number, lac=1)
+
+        assert (await client.open(writer.id)).last_entry == count - 1
+
+        held = fleet["b0"]
+        told = [entry.unpack_header(held.entries[writer.id, EntryId(number)]).lac for number in range(3, count)]
+        assert set(told) <= {1, 2}, "what the writer had confirmed, or less"
 
 
 @story(tell)
