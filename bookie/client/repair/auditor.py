@@ -191,7 +191,8 @@ class Auditor:
         try:
             metadata, _ = await self._shared.ledgers.get(ledger_id)
             found = await self._judge(ledger_id, metadata, audit, gone)
-            if found.missing:
+            # What only the record says is as new as the audit's beginning, and the worker looks again.
+            if found.missing and (audit.compares_all or audit.compared):
                 await self._shared.ledgers.store.sync(self._shared.ledgers.path(ledger_id))
                 metadata, _ = await self._shared.ledgers.get(ledger_id)
                 found = await self._judge(ledger_id, metadata, audit, gone)

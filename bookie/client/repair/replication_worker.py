@@ -115,6 +115,7 @@ class ReplicationWorker:
         self._lost: frozenset[BookieId] = frozenset()
         self._asked_of: frozenset[BookieId] = frozenset()
         self._asked_ns = 0
+        self._enabled_ns = -_ASKED_AGAIN_NS  # when auto-recovery was last seen switched on
         self._changed = asyncio.Event()
 
     @property
@@ -216,8 +217,13 @@ class ReplicationWorker:
     async def _may_go_on(self) -> bool:
         """Return False when auto-recovery was switched off, or nobody can tell: then the next turn asks. Never raises
         what is not fatal: it would leave a task group as a group, which `run` does not wait out."""
+        now_ns = self._shared.pool.now_ns()
+        if now_ns - self._enabled_ns < _ASKED_AGAIN_NS:
+            return True
         try:
-            return await self._recovery.is_enabled()
+            is_enabled = await self._recovery.is_enabled()
+            self._enabled_ns = now_ns if is_enabled else -_ASKED_AGAIN_NS
+            return is_enabled
         except BookieError as error:
             if error.fatal:
                 raise
