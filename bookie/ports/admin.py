@@ -435,6 +435,25 @@ class References:
     age_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A bookie, and ledgers that auto-recovery has marked and that might be undecidable if it were away too. `first`:
+    some of them, each with why."""
+
+    bookie_id: str
+    first: tuple[BlockedLedger, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedLedgers:
+    """What auto-recovery's marks say of bookies that somebody asked about. `held`: those that had better not be
+    stopped. `marks`: how many marks were looked at. `age_ms`: since the look began."""
+
+    held: tuple[HeldBack, ...] = ()
+    marks: int = 0
+    age_ms: int = 0
+
+
 class Health(enum.Enum):
     """The three questions a probe may ask. Value: the name in the gRPC health protocol."""
 
@@ -545,6 +564,11 @@ class Admin(Protocol):
     async def find_dependents(self, bookies: tuple[BookieId, ...]) -> References:
         """Look, after a sync, of which ledgers an acknowledged entry may be on `bookies` (two or more) alone; as
         `find_references` (spec/metadata.md#M54). Raises BadInput, MetadataError."""
+        ...
+
+    async def find_marked(self, bookies: tuple[BookieId, ...]) -> MarkedLedgers:
+        """Look, after a sync, which ledgers that auto-recovery has marked might be undecidable while one of `bookies`
+        is away too, for each of them alone (spec/metadata.md#M55). Raises MetadataError."""
         ...
 
     async def forget_bookie(self, bookie_id: BookieId, *, cookie_version: int, operator_epoch: int = 0) -> str:

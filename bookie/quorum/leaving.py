@@ -81,11 +81,30 @@ def depends_on(metadata: LedgerMetadata, bookies: Collection[BookieId]) -> bool:
     """
     if metadata.state is LedgerState.IN_RECOVERY:
         return True
+    return any(sum(one in bookies for one in members) >= metadata.ack_quorum for members in _write_sets(metadata))
+
+
+def is_undecidable_without(metadata: LedgerMetadata, bookie_id: BookieId, missing: Collection[BookieId]) -> bool:
+    """Return True when a read or a recovery of the ledger might be undecidable while `bookie_id` is away too: some
+    write set that holds entries has it and one of the `missing`, and of both together as many as the ack quorum
+    (spec/metadata.md#M55). As `depends_on`, a ledger IN_RECOVERY always counts."""
+    others = [one for one in missing if one != bookie_id]
+    if not others:
+        return False
+    if metadata.state is LedgerState.IN_RECOVERY:
+        return True
+    away = (bookie_id, *others)
+    for members in _write_sets(metadata):
+        out = sum(one in away for one in members)
+        if bookie_id in members and out > 1 and out >= metadata.ack_quorum:
+            return True
+    return False
+
+
+def _write_sets(metadata: LedgerMetadata) -> Iterator[list[BookieId]]:
+    """Yield the bookies of each write set that holds entries, or may, some of them twice."""
     schedule = Schedule(metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum)
     for segment, first, last in metadata.segment_ranges():
         end = first + schedule.ensemble_size if last is None else min(last + 1, first + schedule.ensemble_size)
         for number in range(first, end):
-            members = [segment.bookies[slot] for slot in schedule.write_set(EntryId(number))]
-            if sum(one in bookies for one in members) >= schedule.ack_quorum:
-                return True
-    return False
+            yield [segment.bookies[slot] for slot in schedule.write_set(EntryId(number))]

@@ -592,6 +592,30 @@ class References(_message.Message):
     age_ms: int
     def __init__(self, bookie_id: _Optional[str] = ..., count: _Optional[int] = ..., first: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., unreadable: _Optional[int] = ..., age_ms: _Optional[int] = ...) -> None: ...
 
+class FindMarkedRequest(_message.Message):
+    __slots__ = ("bookie_ids",)
+    BOOKIE_IDS_FIELD_NUMBER: _ClassVar[int]
+    bookie_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, bookie_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class HeldBack(_message.Message):
+    __slots__ = ("bookie_id", "first")
+    BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    bookie_id: str
+    first: _containers.RepeatedCompositeFieldContainer[BlockedLedger]
+    def __init__(self, bookie_id: _Optional[str] = ..., first: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ...) -> None: ...
+
+class MarkedLedgers(_message.Message):
+    __slots__ = ("held", "marks", "age_ms")
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    MARKS_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    held: _containers.RepeatedCompositeFieldContainer[HeldBack]
+    marks: int
+    age_ms: int
+    def __init__(self, held: _Optional[_Iterable[_Union[HeldBack, _Mapping]]] = ..., marks: _Optional[int] = ..., age_ms: _Optional[int] = ...) -> None: ...
+
 class ForgetBookieRequest(_message.Message):
     __slots__ = ("bookie_id", "cookie_version", "operator_epoch")
     BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]

@@ -114,6 +114,11 @@ class AdminStub:
                 request_serializer=bookie_dot_rpc_dot_admin__pb2.FindDependentsRequest.SerializeToString,
                 response_deserializer=bookie_dot_rpc_dot_admin__pb2.References.FromString,
                 _registered_method=True)
+        self.FindMarked = channel.unary_unary(
+                '/bookie.admin.v1.Admin/FindMarked',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.FindMarkedRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.MarkedLedgers.FromString,
+                _registered_method=True)
         self.ChangeSettings = channel.unary_unary(
                 '/bookie.admin.v1.Admin/ChangeSettings',
                 request_serializer=bookie_dot_rpc_dot_admin__pb2.ChangeSettingsRequest.SerializeToString,
@@ -236,6 +241,14 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindMarked(self, request, context):
+        """Which ledgers that auto-recovery has marked might be undecidable while one of these bookies is away too, looked for now,
+        after a sync.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ChangeSettings(self, request, context):
         """Run with other values of settings that need no restart (StorageReport.live_settings), all or none. Idempotent; a restart
         forgets it.
@@ -326,6 +339,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.FindDependents,
                     request_deserializer=bookie_dot_rpc_dot_admin__pb2.FindDependentsRequest.FromString,
                     response_serializer=bookie_dot_rpc_dot_admin__pb2.References.SerializeToString,
+            ),
+            'FindMarked': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindMarked,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.FindMarkedRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.MarkedLedgers.SerializeToString,
             ),
             'ChangeSettings': grpc.unary_unary_rpc_method_handler(
                     servicer.ChangeSettings,
@@ -765,6 +783,33 @@ class Admin:
             '/bookie.admin.v1.Admin/FindDependents',
             bookie_dot_rpc_dot_admin__pb2.FindDependentsRequest.SerializeToString,
             bookie_dot_rpc_dot_admin__pb2.References.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindMarked(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/FindMarked',
+            bookie_dot_rpc_dot_admin__pb2.FindMarkedRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.MarkedLedgers.FromString,
             options,
             channel_credentials,
             insecure,

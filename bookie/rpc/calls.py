@@ -20,6 +20,7 @@ from bookie.ports.admin import (
     FillStatus,
     GarbageReport,
     Grant,
+    MarkedLedgers,
     Member,
     OpenLedgers,
     References,
@@ -177,6 +178,12 @@ def find_dependents(bookie_ids: tuple[str, ...]) -> AdminCall[References]:
     """Ask the bookie to look, now, of which ledgers an acknowledged entry may be on these bookies alone."""
     request = proto.FindDependentsRequest(bookie_ids=bookie_ids)
     return AdminCall("FindDependents", request, partial(encoding.decode, References), LONG_DEADLINE_S)
+
+
+def find_marked(bookie_ids: tuple[str, ...]) -> AdminCall[MarkedLedgers]:
+    """Ask the bookie to look, now, which ledgers that auto-recovery has marked want one of these not to be stopped."""
+    request = proto.FindMarkedRequest(bookie_ids=bookie_ids)
+    return AdminCall("FindMarked", request, partial(encoding.decode, MarkedLedgers), LONG_DEADLINE_S)
 
 
 def forget_bookie(bookie_id: str, *, cookie_version: int, operator_epoch: int = 0) -> AdminCall[ForgetAnswer]:

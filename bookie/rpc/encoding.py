@@ -36,6 +36,8 @@ MESSAGES: Mapping[type, type[Message]] = {
     port.BadEntry: proto.BadEntry,
     port.DrainStatus: proto.DrainStatus,
     port.References: proto.References,
+    port.HeldBack: proto.HeldBack,
+    port.MarkedLedgers: proto.MarkedLedgers,
     port.Aside: proto.Aside,
 }
 ENUMERATIONS: Mapping[type[enum.Enum], Any] = {

@@ -228,6 +228,13 @@ class _Admin(admin_pb2_grpc.AdminServicer):
         answer: proto.References = encoding.encode(await self._node.find_dependents(bookies))
         return answer
 
+    async def FindMarked(self, request: proto.FindMarkedRequest, context: _Context) -> proto.MarkedLedgers:
+        bookies = tuple(ids.parse_bookie_id(one) for one in request.bookie_ids)
+        if not bookies:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "bookie_ids: name one bookie at least")
+        answer: proto.MarkedLedgers = encoding.encode(await self._node.find_marked(bookies))
+        return answer
+
     async def ForgetBookie(self, request: proto.ForgetBookieRequest, context: _Context) -> proto.ForgetBookieReply:
         try:
             text = await self._node.forget_bookie(

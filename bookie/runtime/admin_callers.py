@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 # Who makes the call that is being answered; set before each call of the admin service.
 CALLER: contextvars.ContextVar[str] = contextvars.ContextVar("CALLER", default="nobody")
 
-LOOKING = ("GetStorageReport", "GetRepairStatus", "ListMembers", "FindReferences", "FindDependents")
+LOOKING = ("GetStorageReport", "GetRepairStatus", "ListMembers", "FindReferences", "FindDependents", "FindMarked")
 _SERVICE = "/bookie.admin.v1.Admin/"
 _BEARER = "Bearer "
 _TEXT_MAX = 200

@@ -10,6 +10,7 @@ import bookie
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_MS
+from bookie.client.repair import marked
 from bookie.client.repair.forgetting import Forgetting, Surveys
 from bookie.integrity.boot import Boot
 from bookie.integrity.progress import BLOCKED_SHOWN_MAX
@@ -25,6 +26,7 @@ from bookie.ports.admin import (
     GarbageReport,
     Grant,
     Health,
+    MarkedLedgers,
     Member,
     OpenLedgers,
     References,
@@ -289,6 +291,9 @@ class NodeAdmin:
 
     async def find_dependents(self, bookies: tuple[BookieId, ...]) -> References:
         return await self._surveys.find_dependents(self._boot.ledgers, bookies)
+
+    async def find_marked(self, bookies: tuple[BookieId, ...]) -> MarkedLedgers:
+        return await marked.look(self._boot.ledgers, bookies, self._world.clock)
 
     async def forget_bookie(self, bookie_id: BookieId, *, cookie_version: int, operator_epoch: int = 0) -> str:
         self._heed(operator_epoch)

@@ -26,8 +26,9 @@ from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.operation import BookieOperation
 from bookie_operator.plan import doors, epoch, leaving, replacing
+from bookie_operator.plan import marks as plan_marks
 from bookie_operator.plan.dependents import Question
-from bookie_operator.plan.observation import DependentsLook, Observation, Term
+from bookie_operator.plan.observation import DependentsLook, MarksLook, Observation, Term
 
 _CHILD_KINDS = ("ServiceAccount", "ConfigMap", "Service", "PodDisruptionBudget", "Job", "StatefulSet", "Deployment")
 _MEMBERS_ATTEMPTS = 3
@@ -285,6 +286,20 @@ async def dependents(
             problem = str(error)
         found.append(DependentsLook(one.bookies, one.marks, began_ms, now_ms, count, first, problem))
     return tuple(found)
+
+
+async def marks(bookies: BookieReader, cluster: Cluster, question: plan_marks.MarksQuestion, now_ms: int) -> MarksLook:
+    """Return what a bookie found that was asked now which ledgers auto-recovery has marked."""
+    assert question.reader.pod is not None
+    try:
+        told = await bookies.find_marked(doors.of(cluster, question.reader.pod), question.ids)
+    except BookieUnreachable as error:
+        return MarksLook(question.ids, now_ms, now_ms, problem=str(error))
+    held = {
+        one.bookie_id: "; ".join(f"ledger {each.ledger_id}: {each.reason}" for each in one.first[:_LEDGERS_SHOWN_MAX])
+        for one in told.held
+    }
+    return MarksLook(question.ids, now_ms - told.age_ms, now_ms, held)
 
 
 async def _complete(bookies: BookieReader, volumes: "_Volumes", cluster: Cluster, case: BookieCase) -> BookieCase:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bookie.base.errors import BadInput
-from bookie.ports.admin import DrainStatus, FillStatus, Member, References, RepairStatus, StorageReport
+from bookie.ports.admin import DrainStatus, FillStatus, MarkedLedgers, Member, References, RepairStatus, StorageReport
 from bookie.rpc import encoding
 from bookie_operator import observe
 from bookie_operator.evidence.facts import Door
@@ -77,6 +77,9 @@ class Recording:
         raise BookieUnreachable("a recording has no drain status")
 
     async def find_dependents(self, door: Door, bookie_ids: tuple[str, ...]) -> References:
+        raise BookieUnreachable("a recording has no metadata")
+
+    async def find_marked(self, door: Door, bookie_ids: tuple[str, ...]) -> MarkedLedgers:
         raise BookieUnreachable("a recording has no metadata")
 
     async def find_references(self, door: Door, bookie_id: str) -> References:

@@ -15,9 +15,9 @@ from bookie_operator.identities import Identities
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import collisions, names
 from bookie_operator.model.cluster import Cluster, SpecInvalid
-from bookie_operator.plan import fleet, operations, ownership, rollback, security_steps, staggering
+from bookie_operator.plan import fleet, marks, operations, ownership, rollback, security_steps, staggering
 from bookie_operator.plan.fleet import FleetPlan
-from bookie_operator.plan.observation import DependentsLook, Observation, Term
+from bookie_operator.plan.observation import DependentsLook, MarksLook, Observation, Term
 from bookie_operator.resources import record
 from bookie_operator.rests import GlancedNodes, Rests
 from bookie_operator.status import render
@@ -76,6 +76,7 @@ class Reconciler:
         self._selector = selector
         self._refused = refused
         self._looks: dict[Key, tuple[DependentsLook, ...]] = {}
+        self._marks: dict[Key, MarksLook] = {}
         self._told: dict[Key, str] = {}  # why clusters are left alone, as the log says already
 
     async def reconcile(self, key: Key) -> int | None:
@@ -133,6 +134,7 @@ class Reconciler:
         if manifest is None:
             self._rests.forget((key.namespace, key.name))
             self._looks.pop(key, None)
+            self._marks.pop(key, None)
             await self._identities.forget(key.namespace, key.name)
             # Children go by their owner reference; claims stay.
             return await self._without_cluster(key, f"there is no BookieCluster {key.name} in {key.namespace}")
@@ -181,7 +183,8 @@ class Reconciler:
             await self._executor.say(cluster.ref, blind, self._wall_ms(), is_stored=is_stored)
             return REFUSED_MS
         seen = await self._with_memory(self._kube, observation)
-        plan = fleet.decide(await self._with_dependents(key, await self._with_others(seen)))
+        known = await self._with_dependents(key, await self._with_others(seen))
+        plan = fleet.decide(await self._with_marks(key, known))
         await self._executor.run(plan)
         return plan
 
@@ -212,6 +215,15 @@ class Reconciler:
         if looks:
             self._looks[key] = looks
         return replace(seen, dependents=looks)
+
+    async def _with_marks(self, key: Key, seen: Observation) -> Observation:
+        """Return `seen` with the last look at auto-recovery's marks (plan/marks.py), made now where it is due."""
+        known = self._marks.get(key)
+        question = marks.to_ask(replace(seen, marks=known))
+        if question is not None:
+            found = await observe.marks(self._bookies, seen.cluster, question, seen.now_ms)
+            known = self._marks[key] = marks.following(known, found)
+        return replace(seen, marks=known)
 
     async def _is_selected(self, key: Key) -> bool:
         found = await self._kube.list(names.KIND, key.namespace, self._selector, fields=f"metadata.name={key.name}")

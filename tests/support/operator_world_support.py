@@ -22,6 +22,8 @@ from bookie.ports.admin import (
     Contents,
     DrainStatus,
     FillStatus,
+    HeldBack,
+    MarkedLedgers,
     Member,
     MountProof,
     MountReport,
@@ -57,7 +59,7 @@ from bookie_operator.recorder import Recorder
 from bookie_operator.rests import FULL_LOOK_MS, FleetKey, GlancedNodes, Rest, Rests
 
 KEY = Key("data", "ledgers")
-CAPABILITIES = ("limbo", "regeneration", "turn", "stale-volume", "aside", "cookie")
+CAPABILITIES = ("limbo", "regeneration", "turn", "stale-volume", "aside", "cookie", "marks")
 BROKEN_IMAGE = "bookie:broken"  # its Jobs fail, and no kubelet can pull it
 BAD_SETTING = "diskUsageThreshold=0.11"  # a bookie that reads this ends at once
 
@@ -293,6 +295,9 @@ class World:
     abandoned: int = 0  # open ledgers of dead writers, on every bookie
     drain_rate: int = 60  # entries that a bookie moves away in a second
     is_scheduling: bool = True  # False: new pods stay Pending
+    marks: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by entry: the ids that an auditor misses
+    marks_problem: str = ""  # why no bookie can look at marks
+    marks_asked: list[int] = field(default_factory=list)  # when
     no_dependents: str = ""  # why no bookie can look for dependents (a release before)
     unreadable: int = 0  # records of ledgers that nobody can read
     asked: "list[tuple[str, str, int]]" = field(default_factory=list)  # who looked for references, to whom, and when
@@ -1135,6 +1140,21 @@ class World:
         found = [entry for entry, write_set in enumerate(self.entries) if len(set(write_set) & set(bookie_ids)) >= 2]
         first = tuple(BlockedLedger(LedgerId(entry), "on them alone") for entry in found[:20])
         return References(" ".join(bookie_ids), len(found) + self.unreadable, first, self.unreadable, self.look_age_ms)
+
+    async def find_marked(self, door: Door, bookie_ids: tuple[str, ...]) -> MarkedLedgers:
+        self._at(door)
+        self.marks_asked.append(self.now_ms)
+        if self.marks_problem:
+            raise BookieUnreachable(self.marks_problem)
+        held = []
+        for one in bookie_ids:
+            found = tuple(
+                BlockedLedger(LedgerId(entry), "replicas are missing")
+                for entry, missing in self.marks.items()
+                if one in self.entries[entry] and len(set(self.entries[entry]) & {one, *missing}) >= 2
+            )
+            held += [HeldBack(one, found)] if found else []
+        return MarkedLedgers(tuple(held), len(self.marks))
 
     async def forget_bookie(
         self, door: Door, bookie_id: str, *, cookie_version: int, operator_epoch: int

@@ -17,6 +17,7 @@ from bookie.ports.admin import (
     DrainStatus,
     FillAction,
     FillStatus,
+    MarkedLedgers,
     Member,
     OpenLedgers,
     References,
@@ -38,6 +39,8 @@ CALL_DEADLINE_S = 5.0
 FLUSH_DEADLINE_S = 30.0
 # All ledgers of a cluster are read. Three such looks for each bookie that leaves; a pass waits meanwhile.
 SCAN_DEADLINE_S = 120.0
+# The marks of auto-recovery alone: none where all is well, and the look ends early where much is not.
+MARKS_DEADLINE_S = 30.0
 
 
 class BookieUnreachable(BookieError):
@@ -66,6 +69,11 @@ class BookieReader(Protocol):
     async def find_dependents(self, door: Door, bookie_ids: tuple[str, ...]) -> References:
         """Return of which ledgers an acknowledged entry may be on these bookies alone, as the bookie behind `door`
         reads the metadata now."""
+        ...
+
+    async def find_marked(self, door: Door, bookie_ids: tuple[str, ...]) -> MarkedLedgers:
+        """Return which ledgers that auto-recovery has marked want one of these bookies not to be stopped, as the bookie
+        behind `door` reads the metadata now."""
         ...
 
     async def find_references(self, door: Door, bookie_id: str) -> References:
@@ -198,6 +206,9 @@ class AdminPorts:
 
     async def find_dependents(self, door: Door, bookie_ids: tuple[str, ...]) -> References:
         return await self._ask(door, replace(calls.find_dependents(bookie_ids), deadline_s=SCAN_DEADLINE_S))
+
+    async def find_marked(self, door: Door, bookie_ids: tuple[str, ...]) -> MarkedLedgers:
+        return await self._ask(door, replace(calls.find_marked(bookie_ids), deadline_s=MARKS_DEADLINE_S))
 
     async def find_references(self, door: Door, bookie_id: str) -> References:
         return await self._ask(door, replace(calls.find_references(bookie_id), deadline_s=SCAN_DEADLINE_S))

@@ -34,6 +34,7 @@ keeps the order: budget, status, grant. A bookie fences and marks before it repl
     stages      where one bookie stands, by its evidence and its past           claims: the marks on its claims
     gates       what must be open before a grant                                repair: the grants of this pass
     dependents  who may be out together: bookies of one node (spec.pools[].perNode)
+    marks       whether ledgers that auto-recovery has marked speak against a stop
     rollout     whose pod is ended next so that it comes back as the spec says  revisions: which pods are older
     fleet       all of it, in the order of concerns: protect, build, remember, heal
 

@@ -73,6 +73,21 @@ class DependentsLook:
 
 
 @dataclass(frozen=True, slots=True)
+class MarksLook:
+    """What a bookie found that was asked which ledgers auto-recovery has marked (spec/metadata.md#M55). `held`: by the
+    id of a bookie that had better not be stopped, words about some of these ledgers. `began_ms`, `ended_ms`: wall
+    clock. `since_ms`: when the first of the looks ended that, one after the other up to this one, found such ledgers or
+    had no answer; None when this one found none. `problem`: why there is no answer; "" = there is."""
+
+    asked: tuple[str, ...]  # ids
+    began_ms: int
+    ended_ms: int
+    held: Mapping[str, str] = field(default_factory=dict)
+    since_ms: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     cluster: Cluster
     now_ms: int  # wall clock
@@ -103,4 +118,5 @@ class Observation:
     rolling_max: int = 0  # how many clusters of this operator roll out at a time; 0: any number
     others: tuple[Contender, ...] = ()  # who has a turn or asks for one; not read while this cluster asks for none
     dependents: tuple[DependentsLook, ...] = ()  # looks that this process had made, old ones too
+    marks: MarksLook | None = None  # the last look of this process
     others_problem: str = ""  # why they could not be read; "" = they were, or nobody asked

@@ -19,7 +19,19 @@ from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
 from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model.status import CHANGED_MAX, RolloutStatus, RolloutStep
 from bookie_operator.model.values import format_time, parse_duration, parse_time
-from bookie_operator.plan import doors, ephemeral, filling, gates, leaving, pace, revisions, staggering, turns, windows
+from bookie_operator.plan import (
+    doors,
+    ephemeral,
+    filling,
+    gates,
+    leaving,
+    marks,
+    pace,
+    revisions,
+    staggering,
+    turns,
+    windows,
+)
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed, Stage
@@ -130,7 +142,7 @@ def closed_gates(
     seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed, asks: Work = Work.ROLLOUT
 ) -> tuple[str, ...]:
     """Return why `asks` must not stop `candidate`, which serves; () = it may (spec/operator.md#Y1, Q1 to Q7, Q9,
-    J9)."""
+    Q20, J9)."""
     peers = [one for one in fleet if one.case.name != candidate.case.name]
     checks = (
         _leader(seen, candidate),
@@ -140,6 +152,7 @@ def closed_gates(
         _candidate(candidate),
         (why for one in peers if (why := _missed(seen, one))),
         (why for one in peers if (why := filling.lacks(one))),
+        (why for why in (marks.why_not(seen, candidate),) if why),
         _brake(seen),
         pace.soak(seen, peers),
     )

@@ -69,3 +69,39 @@ def test_a_ledger_in_recovery_counts_whoever_it_names(away: Collection[BookieId]
     recovering = replace(ledger(BOOKIES[:3], 3, 2), state=LedgerState.IN_RECOVERY)
 
     assert leaving.depends_on(recovering, away)
+
+
+def is_worse_without(metadata: LedgerMetadata, one: BookieId, missing: Collection[BookieId]) -> bool:
+    """The plain version: some entry has an ack quorum away that has `one` in it, and another one missing before."""
+    return any(
+        set(ackers) <= {one, *missing} and one in members and set(members) & (set(missing) - {one})
+        for segment, first, last in metadata.segment_ranges()
+        for number in range(first, (first + 40 if last is None else last) + 1)
+        for members in [[segment.bookies[(number + k) % len(segment.bookies)] for k in range(metadata.write_quorum)]]
+        for ackers in itertools.combinations(members, metadata.ack_quorum)
+    )
+
+
+def test_a_stop_makes_a_ledger_undecidable_exactly_when_it_completes_an_ack_quorum_that_is_away() -> None:
+    draw, found = random.Random(38), {True: 0, False: 0}
+    for _ in range(1500):
+        ack_quorum = draw.randint(1, 3)
+        write_quorum = draw.randint(ack_quorum, 4)
+        size = draw.randint(write_quorum, 5)
+        later = draw.sample(BOOKIES, size) if draw.random() < 0.5 else ()
+        last = draw.choice((-2, -1, 0, 2, 9, 11, 30)) if not later else draw.choice((-2, 9, 11, 30))
+        metadata = ledger(draw.sample(BOOKIES, size), write_quorum, ack_quorum, later=later, last=last)
+        one, missing = draw.choice(BOOKIES), draw.sample(BOOKIES, draw.randint(0, 4))
+
+        is_worse = leaving.is_undecidable_without(metadata, one, missing)
+
+        assert is_worse == is_worse_without(metadata, one, missing), (metadata, one, missing)
+        found[is_worse] += 1
+    assert min(found.values()) > 200, found
+
+
+def test_in_a_ledger_in_recovery_anybody_may_be_the_one_too_many_but_beside_himself() -> None:
+    recovering = replace(ledger(BOOKIES[:3], 3, 2), state=LedgerState.IN_RECOVERY)
+
+    assert leaving.is_undecidable_without(recovering, BOOKIES[7], BOOKIES[:1])
+    assert not leaving.is_undecidable_without(recovering, BOOKIES[0], BOOKIES[:1])
