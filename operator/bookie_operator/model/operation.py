@@ -30,6 +30,7 @@ class OperationType(Enum):
     REPLACE = "Replace"
     RETIRE = "Retire"
     REPLACE_VOLUME = "ReplaceVolume"
+    CONFIRM_LOSS = "ConfirmLoss"
 
 
 # What a person must explain, in a sentence.
@@ -83,13 +84,14 @@ class OperationSpec(Model):
         " the zone of this bookie becomes smaller first: the bookie leaves for good if it has the highest number there;"
         " otherwise, and where the spec asks for as many as before, it is replaced. ReplaceVolume: the bookie stops"
         " once, behind the gates of Restart and of a lost disk; the claim of this one volume goes, and it comes back"
-        " with an empty one and copies what that had."
+        " with an empty one and copies what that had. ConfirmLoss: the bookie, with this evidence, is held because"
+        " volumes are empty that held data; their claims go, and its pod, so that it comes back as one that lost them."
     )
     target: OperationTarget = Field(default=OperationTarget(), description="What the operation is about.")
     evidence: Evidence | None = Field(
         default=None,
-        description="ApproveRegeneration, RestoreCookie: the evidence of the bookie, as status.bookies[].evidence of"
-        " the cluster has it. It fits this case only: it changes with every fact.",
+        description="ApproveRegeneration, RestoreCookie, ConfirmLoss: the evidence of the bookie, as"
+        " status.bookies[].evidence of the cluster has it. It fits this case only: it changes with every fact.",
     )
     reason: str = Field(
         default="",
@@ -132,7 +134,7 @@ class OperationStatus(Model):
         default=(),
         max_length=64,
         description="Replace, Retire: the uids of the claims that the bookie had when this was first looked at."
-        " ReplaceVolume: of the claim of that volume.",
+        " ReplaceVolume: of the claim of that volume. ConfirmLoss: of those of its empty volumes.",
     )
     started_at: str | None = None
     finished_at: str | None = None

@@ -743,9 +743,10 @@ TYPES_OF_A_BOOKIE = (
     "Replace",
     "Retire",
     "ReplaceVolume",
+    "ConfirmLoss",
 )
-TYPES_OF_EVIDENCE = ("ApproveRegeneration", "RestoreCookie")
-EXPLAINED_TYPES = ("ApproveRegeneration", "AcceptLoss", "RestoreCookie")
+TYPES_OF_EVIDENCE = ("ApproveRegeneration", "RestoreCookie", "ConfirmLoss")
+EXPLAINED_TYPES = ("ApproveRegeneration", "AcceptLoss", "RestoreCookie", "ConfirmLoss")
 REASON_MIN = 20
 
 OPERATION = (

@@ -6,6 +6,7 @@ from bookie_operator.model.status import ClosedGate, HibernationState
 from bookie_operator.plan import (
     children,
     claims,
+    confirmed_loss,
     cookies,
     deletion,
     dependents,
@@ -86,7 +87,7 @@ class FleetPlan:
     actions: tuple[Action, ...]  # before the status is written
     sends: tuple[SendGrant, ...]  # after it was written
     expansion: Expansion  # its actions after those
-    lost_nodes: LostNodes  # their actions after those
+    lost_nodes: LostNodes  # their actions after those, and what people gave up (plan/confirmed_loss.py)
     eviction: Eviction  # its action after those
     rollout: Rollout  # its action after those
     asides: tuple[SetAside, ...]  # after all of that
@@ -154,6 +155,8 @@ def decide(observation: Observation) -> FleetPlan:
     doomed = deletion.decide(observation, fleet)
     fleet, closed, sends = repair.decide(observation, fleet)
     fleet, lost = lost_node.decide(observation, fleet) if not asleep.has_the_turn else (fleet, LostNodes({}))
+    if not asleep.has_the_turn:
+        lost = replace(lost, actions=(*lost.actions, *confirmed_loss.deletions(observation, fleet)))
     grown = expansion.decide(observation, fleet)
     if asleep.has_the_turn:
         grown = replace(grown, actions=())

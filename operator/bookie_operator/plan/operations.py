@@ -11,6 +11,9 @@ fleet shows it (spec/operator.md#U1):
                operation
     RestoreCookie
                fits one evidence, and a bookie that has a cookie makes none
+    ConfirmLoss
+               fits one evidence, which the pod that comes back has no more; is done when the claims of the first look
+               are gone
     Replace, Retire
                is done when every claim of the bookie is younger than the operation, or another than at the first look,
                and the bookie in service; Retire also when the spec does not ask for the bookie any more
@@ -33,7 +36,16 @@ from bookie_operator.model.operation import (
 )
 from bookie_operator.model.status import ClosedGate
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import approvals, cookies, fencing, operation_queue, replacing, rollout, volume_replacement
+from bookie_operator.plan import (
+    approvals,
+    confirmed_loss,
+    cookies,
+    fencing,
+    operation_queue,
+    replacing,
+    rollout,
+    volume_replacement,
+)
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.operation_queue import Said
 from bookie_operator.plan.rollout import Rollout
@@ -119,6 +131,8 @@ def _claims_of(operation: BookieOperation, one: Assessed | None) -> tuple[str, .
     if operation.spec.type is OperationType.REPLACE_VOLUME:
         volume = volume_replacement.volume_of(operation, one)
         return (volume.claim.uid,) if volume is not None and volume.claim is not None else ()
+    if operation.spec.type is OperationType.CONFIRM_LOSS:
+        return confirmed_loss.claims_of(one) if one.evidence.digest == operation.spec.evidence else ()
     if operation.spec.type not in replacing.TYPES:
         return ()
     return tuple(claim.uid for claim in replacing.claims_of(one.case))
@@ -233,6 +247,10 @@ def _tell_cookie(looked: Pass, operation: BookieOperation, one: Assessed) -> Sai
     return cookies.tell(looked.seen, looked.fleet, one, operation)
 
 
+def _tell_confirmed(looked: Pass, operation: BookieOperation, one: Assessed) -> Said:
+    return confirmed_loss.tell(looked.seen, operation, one)
+
+
 def _is_to_stop(operation: BookieOperation, one: Assessed) -> bool:
     pod = one.case.pod
     if not one.case.is_desired or pod is None or pod.is_terminating or operation.status.pod_uid not in (None, pod.uid):
@@ -297,5 +315,6 @@ _TYPES: dict[OperationType, _Tell] = {
     OperationType.REPLACE: _of_desired(_tell_replace),
     OperationType.RETIRE: _tell_retire,
     OperationType.REPLACE_VOLUME: _of_desired(_tell_volume),
+    OperationType.CONFIRM_LOSS: _of_desired(_tell_confirmed),
 }
 assert set(_TYPES) == set(OperationType), "every type has its handler"

@@ -1,0 +1,109 @@
+"""ConfirmLoss: a bookie is held because volumes are empty that held data, and a person says that this is lost. Pure.
+
+Nobody but a person can say that: somebody wiped the volume, formatted it, or put another device behind its claim, and
+what was there may be somewhere (spec/operator.md#V6, V7). The operation does what he would do by hand: the empty claims
+go, each as it was seen, and then the pod, so that the bookie comes back on new claims. That proves the loss, and no
+more: evidence, gates and grant of a lost volume are the usual ones, and G4 stays closed where too much is lost.
+
+It fits one evidence, hence these very claims, pod and contents: a volume that is back is none of it. First the claims,
+and the pod in a later pass, when each of them is on its way: Kubernetes keeps a claim while a pod uses it. Never here:
+a claim whose volume is not seen to be empty now, or anything of a bookie that serves, or of which an older process may
+run.
+"""
+
+from collections.abc import Iterator
+
+from bookie_operator.evidence import processes
+from bookie_operator.evidence.facts import VolumeCase
+from bookie_operator.evidence.reasons import Conclusion
+from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationSpec, OperationType
+from bookie_operator.plan import fencing, operation_queue
+from bookie_operator.plan.actions import DeleteChild
+from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.operation_queue import Said
+from bookie_operator.plan.stages import Assessed, Stage
+
+# For these a bookie is held, and by these alone.
+REASONS = ("WipedInPlace", "EmptyButInitialized", "ResetLocalDisk", "ClaimTerminating")
+_IN_THE_WAY = (Conclusion.HELD, Conclusion.MOUNT_MISSING, Conclusion.UNKNOWN)
+
+
+def emptied(one: Assessed) -> tuple[VolumeCase, ...]:
+    """Return the volumes that hold the bookie because they are empty; () for a bookie that nothing is known of now."""
+    if not one.evidence.volumes:
+        return ()
+    found = zip(one.case.volumes, one.evidence.volumes, strict=True)
+    return tuple(volume for volume, finding in found if finding.reason in REASONS and volume.claim is not None)
+
+
+def claims_of(one: Assessed) -> tuple[str, ...]:
+    """Return the uids of the claims that are to go, to be noted when the operation is first looked at."""
+    return tuple(volume.claim.uid for volume in emptied(one) if volume.claim is not None)
+
+
+def deletions(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[DeleteChild, ...]:
+    """Return what is to be deleted in this pass."""
+    found: list[DeleteChild] = []
+    for operation, spec in operation_queue.of_type(seen, OperationType.CONFIRM_LOSS):
+        one = next((one for one in fleet if one.case.name == spec.target.bookie), None)
+        if one is not None and _is_noted(operation, one) and not any(hindrances(seen, one, spec)):
+            found += _of_bookie(operation, one)
+    return tuple(found)
+
+
+def hindrances(seen: Observation, one: Assessed, spec: OperationSpec) -> Iterator[str]:
+    """Yield why the claims must not go now (spec/operator.md#U14)."""
+    name, report = one.case.name, one.case.report
+    if not seen.leadership.is_held or seen.members_problem:
+        yield seen.members_problem or "this operator does not hold the lease"
+    if not one.case.is_desired or one.leaving is not None:
+        yield f"{name} leaves, or comes back from it"
+    if one.stage is not Stage.HELD or report is None or not emptied(one):
+        yield f"{name} is {one.stage.value} ({one.message or one.reason}), and not held for an empty volume"
+        return
+    if one.evidence.digest != spec.evidence:
+        yield f"the evidence of {name} is {one.evidence.digest}, and not {spec.evidence}"
+    for finding in one.evidence.volumes:
+        if finding.conclusion in _IN_THE_WAY and finding.reason not in REASONS:
+            yield f"it is not only that: {finding.reason}: {finding.message}"
+    if report.verdict is not None and report.verdict.is_held:
+        yield f"the bookie holds itself: {report.reason or report.verdict.name}"
+    if why := fencing.why_out(seen, one):
+        yield f"a person fenced {name} off ({why}): create a BookieOperation Unfence first"
+    if report.data_port_open or (one.case.member is not None and one.case.member.is_registered):
+        yield f"a process of {name} serves, or is registered in the metadata store"
+    if one.processes is None:
+        yield f"nothing is known of the older processes of {name}"
+    yield from processes.doubts(one.case, one.processes)
+
+
+def tell(seen: Observation, operation: BookieOperation, one: Assessed) -> Said:
+    """Return how far a ConfirmLoss is."""
+    assert operation.spec is not None
+    left = [volume for volume in one.case.volumes if volume.claim and volume.claim.uid in operation.status.claims]
+    if operation.status.claims and not left:
+        text = f"the empty claims of {one.case.name} are gone: what comes back waits for the gates of a lost volume"
+        return OperationPhase.COMPLETE, f"{text} (status.bookies[].gates)"
+    if why := "; ".join(hindrances(seen, one, operation.spec)):
+        return OperationPhase.QUEUED, f"not in force: {why}"
+    names = (one.case.name, *(volume.claim_name for volume in emptied(one)))
+    refused = [seen.hindrances[name].text for name in names if name in seen.hindrances]
+    return OperationPhase.RUNNING, "; ".join(refused) or "the empty claims go, and then the pod"
+
+
+def _is_noted(operation: BookieOperation, one: Assessed) -> bool:
+    # CRASH: what is to go is stored before the first of it goes.
+    noted = claims_of(one)
+    return bool(noted) and set(noted) <= set(operation.status.claims)
+
+
+def _of_bookie(operation: BookieOperation, one: Assessed) -> Iterator[DeleteChild]:
+    why = f"BookieOperation {operation.name} confirms that its data is lost"
+    claims = [volume.claim for volume in emptied(one) if volume.claim is not None and not volume.is_ephemeral]
+    there = [claim for claim in claims if not claim.is_terminating]
+    for claim in there:
+        yield DeleteChild("PersistentVolumeClaim", claim.name, claim.uid, claim.resource_version, why)
+    pod = one.case.pod
+    # CRASH: claims that are on their way go when the pod does; until then the volumes are what they were.
+    if pod is not None and not pod.is_terminating and not there:
+        yield DeleteChild("Pod", pod.name, pod.uid, pod.resource_version, why)
