@@ -3,7 +3,8 @@
 Nobody but a person can say that: somebody wiped the volume, formatted it, or put another device behind its claim, and
 what was there may be somewhere (spec/operator.md#V6, V7). The operation does what he would do by hand: the empty claims
 go, each as it was seen, and then the pod, so that the bookie comes back on new claims. That proves the loss, and no
-more: evidence, gates and grant of a lost volume are the usual ones, and G4 stays closed where too much is lost.
+more: evidence, gates and grant of a lost volume are the usual ones, so that nothing is granted where too much is lost
+(spec/operator.md#G4).
 
 It fits one evidence, hence these very claims, pod and contents: a volume that is back is none of it. First the claims,
 and the pod in a later pass, when each of them is on its way: Kubernetes keeps a claim while a pod uses it. Never here:

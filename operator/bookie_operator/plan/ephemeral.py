@@ -29,6 +29,14 @@ def of_drained_nodes(seen: Observation) -> tuple[str, ...]:
     return tuple(case.name for case in seen.bookies if case.name in waiting and drained(case))
 
 
+def rolled(seen: Observation) -> tuple[str, ...]:
+    """Return those of `to_begin_anew` that an edit of the spec asks for, and that have not ended yet."""
+    waiting = to_begin_anew(seen)
+    return tuple(
+        case.name for case in seen.bookies if case.name in waiting and case.pod is not None and _is_rolled(seen, case)
+    )
+
+
 def holds_data(one: Assessed) -> str:
     """Return why the pod of this bookie must not end; "" when nothing goes with it. Of a bookie that has lived it may,
     unless we know that what we recorded was in another pod (spec/operator.md#X9)."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from bookie_operator.model.status import ClosedGate, HibernationState
+from bookie_operator.model.status import ClosedGate, Departure, HibernationState, RolloutStatus
 from bookie_operator.plan import (
     children,
     claims,
@@ -30,6 +30,7 @@ from bookie_operator.plan import (
     staggering,
     turns,
     volume_replacement,
+    windows,
 )
 from bookie_operator.plan.actions import (
     Action,
@@ -175,8 +176,7 @@ def decide(observation: Observation) -> FleetPlan:
     turns.at_most_one((evicted.stopped, rolled.stopped, *departures.stopped))
     rolled = volume_replacement.with_claim(observation, fleet, rolled)
     rolled = fencing.with_order(observation, fleet, rollback.after(observation, fleet, rolled))
-    turn = staggering.remembered(observation, rolled.status, is_going_on=rolled.is_going_on)
-    rolled = replace(rolled, status=turn)
+    rolled = replace(rolled, status=_with_turn(observation, fleet, rolled, departures))
     told = operations.tell(observation, fleet, rolled, closed)
     rebuilt = rebuild.progress(observation, fleet, ephemeral.to_begin_anew(observation))
     is_going_on = _is_going_on(rolled, grown, evicted, departures, rebuilt)
@@ -208,6 +208,35 @@ def decide(observation: Observation) -> FleetPlan:
         metadata=children.metadata_step(observation),
         max_unavailable=evicted.max_unavailable,
         requeue_ms=_requeue_ms(fleet, rolled, asleep, is_busy=is_busy),
+    )
+
+
+def _with_turn(
+    observation: Observation, fleet: tuple[Assessed, ...], rolled: Rollout, departures: LeavingPlan
+) -> RolloutStatus:
+    """Return the roll-out's status with this cluster's turn among those of its operator. An edit that begins bookies
+    anew, because their volumes go with their pods, is a roll-out here."""
+    known = observation.cluster.status.rollout
+    had = known is not None and known.turn_since is not None
+    behind = ephemeral.rolled(observation)
+    at_once = (*replacing.named(observation), *ephemeral.of_drained_nodes(observation))
+    is_begun = (had or bool(behind)) and any(
+        one.case.is_ephemeral
+        and one.leaving is not None
+        and one.leaving.rebuilds
+        and one.leaving.state is not Departure.LEAVING
+        and one.case.name not in at_once
+        for one in fleet
+    )
+    status = rolled.status
+    if departures.asks_for_turn:
+        status = status.model_copy(update={"asks_for_turn": True})
+    return staggering.remembered(
+        observation,
+        status,
+        is_going_on=rolled.is_going_on or is_begun,
+        is_begun=is_begun,
+        is_waiting=bool(behind) and not is_begun and bool(windows.of(observation).closed),
     )
 
 

@@ -60,6 +60,7 @@ class LeavingPlan:
     away: frozenset[str] = frozenset()  # pools whose StatefulSet must not be there now
     is_near_its_end: bool = False  # somebody is between proof and end
     is_going_on: bool = False
+    asks_for_turn: bool = False  # somebody could begin if no other cluster came first (plan/staggering.py)
 
     @property
     def stopped(self) -> tuple[str, ...]:
@@ -88,6 +89,7 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[tuple[Assess
         away=kept | {one.case.pool for one in fleet if stateful_sets.needs_no_set(fleet, one)},
         is_near_its_end=near_end,
         is_going_on=any(one.leaving is not None and not one.leaving.state.is_gone for one in fleet),
+        asks_for_turn=any(step.asks_for_turn for step in found.values()),
     )
     if seen.cluster.spec.lifecycle.paused:
         plan = replace(plan, actions=(), steps=())

@@ -63,16 +63,19 @@ def closed(seen: Observation) -> str:
     return f"{seen.rolling_max} clusters at a time roll out, and others come first: {told}"
 
 
-def remembered(seen: Observation, status: RolloutStatus, *, is_going_on: bool) -> RolloutStatus:
+def remembered(
+    seen: Observation, status: RolloutStatus, *, is_going_on: bool, is_begun: bool = False, is_waiting: bool = False
+) -> RolloutStatus:
     """Return `status` with this cluster's turn: from its first step on, until nobody is left to be stopped or a person
     paused it. One that waits for a window gives it on; one that went back to what worked before does not, or the same
-    edit would fail in the next cluster."""
+    edit would fail in the next cluster. `is_begun`: a bookie is being drained by an edit, which is a step as well;
+    `is_waiting`: one that is to be waits for a window."""
     spec = seen.cluster.spec
-    is_resting = spec.rollout.paused or spec.lifecycle.paused or status.window_opens_at is not None
+    is_resting = spec.rollout.paused or spec.lifecycle.paused or status.window_opens_at is not None or is_waiting
     known = seen.cluster.status.rollout
     had = known.turn_since if known is not None else None
     is_unfinished = is_going_on or status.failed is not None
-    has_turn = status.step is not None or (bool(had) and is_unfinished and not is_resting)
+    has_turn = status.step is not None or is_begun or (bool(had) and is_unfinished and not is_resting)
     since = (had or format_time(seen.now_ms)) if seen.rolling_max and has_turn else None
     return status.model_copy(update={"turn_since": since})
 

@@ -4,7 +4,7 @@
 from bookie.ports.admin import DrainStatus, OpenLedgers, References
 from bookie_operator.model.status import Departure, LeavingStatus
 from bookie_operator.model.values import format_time, parse_quantity, parse_time
-from bookie_operator.plan import doors, ephemeral, pace, replacing, room, windows
+from bookie_operator.plan import doors, ephemeral, pace, replacing, room, staggering, windows
 from bookie_operator.plan.actions import (
     CancelDrain,
     StartDrain,
@@ -28,6 +28,8 @@ def begin(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored:
     is_at_once = one.case.name in replacing.named(seen) or (one.case.is_ephemeral and ephemeral.drained(one.case))
     if not is_at_once and (why := windows.of(seen).closed or _too_soon(seen, fleet, one)):
         return Next(state.waits(stored, why))
+    if not is_at_once and _is_rolled(one) and (why := staggering.closed(seen)):
+        return Next(state.waits(stored, why), asks_for_turn=True)
     # CRASH: the state is stored before the bookie hears of it, so that whoever cancels knows that it may be read-only.
     return Next(state.now(seen, Departure.DRAINING), steps=(_start(seen, one),))
 
@@ -35,10 +37,16 @@ def begin(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored:
 def _too_soon(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> str:
     """Return why an edit must not reach this bookie yet, which is drained because a stop would lose what it has: the
     pace is that of a roll-out (spec/operator.md#X10)."""
-    if not (one.case.is_ephemeral and one.case.is_rebuilt):
+    if not _is_rolled(one):
         return ""
     peers = [other for other in fleet if other.case.name != one.case.name]
     return "; ".join((*pace.soak(seen, peers), *pace.canary(seen, fleet, one)))
+
+
+def _is_rolled(one: Assessed) -> bool:
+    """Return True for a bookie that is begun anew where another would be restarted: by an edit of the spec, unless a
+    person named it or its node is drained."""
+    return one.case.is_ephemeral and one.case.is_rebuilt
 
 
 def go_on(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored: LeavingStatus) -> Next:

@@ -25,6 +25,7 @@ class Next:
     status: LeavingStatus | None
     actions: tuple[MarkClaim | DeleteChild, ...] = ()
     steps: tuple[LeaveStep, ...] = ()
+    asks_for_turn: bool = False  # nothing but the turn of another cluster keeps it from beginning
 
 
 def has_begun(stored: LeavingStatus) -> bool:
