@@ -146,7 +146,7 @@ def _unproven_reset(case: VolumeCase, volume: VolumeReport, report: StorageRepor
     """
     was = case.recorded
     if not case.may_be_reset:
-        return "if its data is really lost, delete the claim and the pod, or set spec.repair.localDiskReset to Auto"
+        return "if its data is lost, create a BookieOperation ConfirmLoss, or set spec.repair.localDiskReset to Auto"
     if case.claim is None or case.claim.is_terminating:
         return "somebody is deleting its claim"
     if not report.metadata_reachable or not report.cookie_present:
