@@ -390,7 +390,13 @@ class Bookie:
         compactor = Compactor(store, self.options.storage.compaction, self.world.clock)
         counts = DailyCounts(store.partitions, self.world.clock)
         collection = Collection(
-            store, ledgers, compactor, counts, self.boot.record.instance_id, interval_ms=self.options.gc_interval_ms
+            store,
+            ledgers,
+            compactor,
+            counts,
+            self.boot.record.instance_id,
+            me=self.options.bookie_id,
+            interval_ms=self.options.gc_interval_ms,
         )
         self.admin.collection = collection
         try:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import LedgerId
+from bookie.base.ids import BookieId, LedgerId
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
 from bookie.metadata import paths
 from bookie.ports.admin import BlockedLedger, Compaction, GarbageReport
 from bookie.ports.metadata_store import find
 from bookie.ports.metrics import Sample
+from bookie.server.surplus import Surplus, is_surplus
 from bookie.storage.collect import collector
 from bookie.storage.collect.brake import Amount
 from bookie.storage.collect.compactor import Compacted, Compactor
@@ -57,6 +58,7 @@ class Collection:
         counts: DailyCounts,
         instance_id: str,
         *,
+        me: BookieId,
         interval_ms: int,
     ) -> None:
         self._store = store
@@ -64,6 +66,8 @@ class Collection:
         self._compactor = compactor
         self._counts = counts
         self._undecided = Undecided()
+        self._surplus = Surplus()
+        self._me = me
         self._last: collector.Collected | None = None
         self._instance_id = instance_id
         self._interval_s = interval_ms / 1000
@@ -82,6 +86,7 @@ class Collection:
             yield Sample(f"bookie_{name}", "gauge", f"{what} collected within a day (24 hours of running).", value)
         text = "Ledgers of which the metadata store cannot say whether they may go; kept, asked about again."
         yield Sample("bookie_gc_undecided_ledgers", "gauge", text, len(self._undecided))
+        yield from self._surplus.samples()
         held = self.held
         if held is not None:  # nobody has looked yet: no number is better than a zero
             text = "that the metadata store no longer has and the brake keeps: a person must look."
@@ -150,6 +155,7 @@ class Collection:
             _tell_of_the_end(answer)
 
     async def _collect(self, *, released: int = 0, looks_only: bool = False) -> collector.Collected:
+        self._surplus.begin()
         found = await collector.collect(
             self._store, self._is_absent, self._counts, self._undecided, released=released, looks_only=looks_only
         )
@@ -157,13 +163,18 @@ class Collection:
             log.warning("garbage held ledgers=%d bytes=%d reason=%s", *found.held, found.held_reason)
         elif self.held and not found.held_reason:
             log.info("garbage no longer held")
+        if self._surplus.end():
+            log.info("surplus kept ledgers=%d", self._surplus.ledgers)
         self._last = found
         return found
 
     async def _is_absent(self, ledger_id: LedgerId) -> bool:
         """Return True only when our own cluster's store, after a sync, has no such ledger. Raises MetadataError."""
         path = self._ledgers.path(ledger_id)
-        if await find(self._ledgers.store, path) is not None:
+        stored = await find(self._ledgers.store, path)
+        if stored is not None:
+            if is_surplus(stored.data, self._me) and self._store.has_entries(ledger_id):
+                self._surplus.found()
             return False
         # Rare from here on: one deleted ledger costs a few more questions.
         found = await cluster.instance_id(self._ledgers.store, self._ledgers.root)

@@ -249,6 +249,11 @@ class EntryReads:
 
     # ---- questions of integrity and auditors ------------------------------------------------------------------------
 
+    def has_entries(self, ledger_id: LedgerId) -> bool:
+        partition = self._partition_of(ledger_id)
+        ledger = partition.table.find(ledger_id)
+        return ledger is not None and partition.last_entry(ledger) >= 0
+
     def has_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
         partition = self._partition_of(ledger_id)
         if partition.cached(ledger_id, entry_id) is not None:

@@ -379,6 +379,10 @@ class EntryStore:
         """Return True when caches or index have the entry and its log exists. Does not look at the entry's bytes."""
         return self._reads.has_entry(ledger_id, entry_id)
 
+    def has_entries(self, ledger_id: LedgerId) -> bool:
+        """Return True when any entry of the ledger is here, False when none was found: that is no proof of absence."""
+        return self._reads.has_entries(ledger_id)
+
     async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
         """Return True when the entry is here and its bytes pass their check.
         Raises StorageFailed when the disk fails."""

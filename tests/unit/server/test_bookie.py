@@ -14,7 +14,8 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import MIB
 from bookie.client import cluster
 from bookie.integrity.options import IntegrityOptions
-from bookie.metadata import paths, registration
+from bookie.metadata import paths, registration, serde
+from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
 from bookie.metadata.paths import LayoutKind
 from bookie.ports import World
 from bookie.ports.admin import Compaction, Health, Member, State, StopTurn
@@ -671,6 +672,34 @@ async def test_ledger_records_that_a_stranger_deleted_cost_not_one_ledger(fleet:
     released = await fleet.node.do(bookie.admin.collect_garbage(Compaction.NONE, released=20))
     assert released.ledgers_deleted == 20
     assert bookie.admin.garbage_held == (0, 0)
+
+
+@story(run)
+async def test_closed_ledgers_that_name_others_are_counted_and_kept(fleet: Fleet) -> None:
+    fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
+    await fleet.ready()
+    bookie, wire = fleet.bookie, await fleet.dial()
+    other = Segment(EntryId(0), (BookieId("other:3181"),))
+    ours = Segment(EntryId(0), (OPTIONS.bookie_id,))
+    closed = LedgerMetadata(1, 1, 1, (other,), LedgerState.CLOSED, EntryId(0), 7)
+    records = {
+        7: closed,
+        8: dataclasses.replace(closed, segments=(ours,)),
+        9: dataclasses.replace(closed, state=LedgerState.IN_RECOVERY, last_entry=EntryId(-1), length=0),
+    }
+    for ledger_id, record in records.items():
+        add = server_support.add(0)
+        add.ledger_id, add.body = LedgerId(ledger_id), server_support.body(0, ledger_id=ledger_id)
+        await wire.ask(add)
+        path = paths.ledger_path("/ledgers", LedgerId(ledger_id))
+        await fleet.observer.do(fleet.metadata.create(path, serde.dump_ledger(record), parents=True))
+
+    await fleet.simulation.loop.sleep_ns(12_000_000_000)
+    (kept,) = await wire.ask(server_support.read(0))
+
+    assert kept.status is Status.EOK
+    samples = {sample.name: sample.value for sample in bookie.telemetry() if isinstance(sample, Sample)}
+    assert samples["bookie_gc_surplus_ledgers"] == 1
 
 
 UNJOURNALED = dataclasses.replace(OPTIONS, storage=dataclasses.replace(OPTIONS.storage, journal_write_data=False))
