@@ -88,6 +88,10 @@ def _losses(state: ModelState, index: int, space: Space, *, may: bool) -> Iterat
         )
     if state.kills and (bookie.soft or ((bookie.memory or bookie.flushing) and may)):
         yield _kill(state, index, space)
+    if space.upgrades and not (bookie.memory or bookie.flushing or bookie.soft):
+        other = bookie._replace(plain=1 - bookie.plain, touch=0, part=_new_life(bookie))
+        said = f"b{index} stops in good order, and its next life makes {'touches' if bookie.plain else 'no touches'}"
+        yield said, state._replace(bookies=with_bookie(state, index, other))
     if bookie.memory and not bookie.flushing:
         begun = bookie._replace(flushing=bookie.memory, memory=0, touch_flushing=bookie.touch, touch=0)
         yield f"b{index} begins a checkpoint", state._replace(bookies=with_bookie(state, index, begun))
@@ -123,7 +127,9 @@ def _boot(state: ModelState, index: int, space: Space) -> Iterator[Step]:
         return f"b{index} {said}", state._replace(bookies=with_bookie(state, index, changed))
 
     if bookie.stage == MARKED:
-        yield step("serves", bookie._replace(stage=UP))
+        yield step("serves", bookie._replace(stage=UP, plain=0))
+        if space.upgrades:
+            yield step("serves, and makes no touches", bookie._replace(stage=UP, plain=1))
         return
     if guards.BOUND_AFTER_CLAIM in space.off and bookie.stage == LOST and state.phase == ABSENT and not bookie.seen:
         yield step("reads its bound before its claim", bookie._replace(seen=BOUND_TOO_EARLY))
@@ -136,7 +142,7 @@ def _boot(state: ModelState, index: int, space: Space) -> Iterator[Step]:
     if (
         state.phase == ABSENT
         or (space.doubts and bookie.stage != UNCLEAN)
-        or (space.touches and bookie.stage == UNCLEAN)
+        or (space.touches and bookie.stage == UNCLEAN and believes_touches(bookie, space))
     ):
         yield from (step(said, changed._replace(stage=MARKED)) for said, changed in doubts.boots(state, bookie, space))
         return
@@ -149,6 +155,11 @@ def _boot(state: ModelState, index: int, space: Space) -> Iterator[Step]:
         what = f"{'fence' if marked.fenced else 'no fence'}, {'limbo' if marked.limbo else 'no limbo'}"
         state_word = ("OPEN", "IN_RECOVERY", "CLOSED")[phase]
         yield step(f"reads {state_word}{'' if names else ', which does not name it'}, and marks: {what}", marked)
+
+
+def believes_touches(bookie: ModelBookie, space: Space) -> bool:
+    """Return True when what has no touch lost nothing: the marker says that the life which crashed made touches."""
+    return not bookie.plain or guards.TOUCH_MARKER in space.off
 
 
 def _marked(bookie: ModelBookie, phase: int, names: int, space: Space) -> ModelBookie:

@@ -31,6 +31,7 @@ TOUCH_PER_GENERATION = "touch-per-generation"
 TOUCH_RECOVERY = "touch-recovery"
 TOUCH_OUTLIVES_FAILURE = "touch-outlives-failure"
 TOUCH_OUTLIVES_REPLAY = "touch-outlives-replay"
+TOUCH_MARKER = "touch-marker"
 BOUND_AFTER_CLAIM = "bound-after-claim"
 DOUBT_DURABLE = "doubt-durable"
 EXAMINE_AFTER_CLAIM = "examine-after-claim"
@@ -82,4 +83,5 @@ ON_PAPER: dict[str, tuple[str, str]] = {
     TOUCH_RECOVERY: ("4", "a recovery's adds are durable, or touch as well"),
     TOUCH_OUTLIVES_FAILURE: ("4", "a checkpoint that fails keeps its touches"),
     TOUCH_OUTLIVES_REPLAY: ("4", "limbo is durable before the touch goes"),
+    TOUCH_MARKER: ("4", "touches are believed only of a life whose marker says that it made them"),
 }

@@ -82,6 +82,7 @@ PAPER: dict[str, Space] = {
     "doubt: a loss, a new ledger": Space(doubts=True, bookies=4, creates=True),
     "touch: a crash": _TOUCH,
     "touch: two crashes": _TOUCH._replace(kills=2),
+    "touch: lives with and without": _TOUCH._replace(kills=2, upgrades=True),
     "touch and doubt": _TOUCH._replace(wipes=1, doubts=True),
 }
 PAPER_CASES: dict[str, Space] = {
@@ -98,6 +99,7 @@ PAPER_CASES: dict[str, Space] = {
     guards.TOUCH_RECOVERY: _TOUCH,
     guards.TOUCH_OUTLIVES_FAILURE: _TOUCH,
     guards.TOUCH_OUTLIVES_REPLAY: _TOUCH._replace(kills=2),
+    guards.TOUCH_MARKER: _TOUCH._replace(upgrades=True),
 }
 # Guards that the model does not need, because another one does the same work in all of its spaces.
 SECOND_LINES: dict[str, tuple[Space, str]] = {

@@ -37,6 +37,7 @@ class ModelBookie(NamedTuple):
     flushing: int = 0  # the same, of the checkpoint that runs
     touch: int = 0  # journaled: entries of this ledger are in memory
     touch_flushing: int = 0  # the same, of the checkpoint that runs
+    plain: int = 0  # this life makes no touches: the setting is off, or the program is older; its marker says so
     fenced: int = 0
     limbo: int = 0
     soft: int = 0  # which marks a crash takes away
@@ -101,6 +102,7 @@ class Space(NamedTuple):
     creates: bool = False  # the ledger is not there yet
     doubts: bool = False  # boots doubt in place of scanning (docs/decisions/0021-phase-one-in-constant-time.md)
     touches: bool = False  # without a journal of entries, a touch tells what was in memory
+    upgrades: bool = False  # the first lives make no touches, and each later one may or may not
     off: frozenset[str] = frozenset()
 
     @property
@@ -111,10 +113,11 @@ class Space(NamedTuple):
     def initial(self) -> ModelState:
         """A new ledger on the first bookies."""
         everything = (2 << self.entries) - 1
-        member = ModelBookie() if self.creates else ModelBookie(names=everything, writes=everything)
+        spare = ModelBookie(plain=int(self.upgrades))
+        member = spare if self.creates else spare._replace(names=everything, writes=everything)
         rest = self.bookies - self.write_quorum
         return ModelState(
-            (member,) * self.write_quorum + (ModelBookie(),) * rest,
+            (member,) * self.write_quorum + (spare,) * rest,
             phase=ABSENT if self.creates else OPEN,
             is_writing=int(not self.creates),
             wipes=self.wipes,

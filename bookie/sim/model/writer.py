@@ -81,7 +81,7 @@ def _adds(state: ModelState, space: Space) -> Iterator[Step]:
 
 def touched(bookie: ModelBookie, space: Space) -> ModelBookie:
     """Return the bookie with the touch that precedes an answer from memory. Rule 4 of decision 21."""
-    if not space.touches or guards.TOUCH in space.off:
+    if not space.touches or bookie.plain or guards.TOUCH in space.off:
         return bookie
     if bookie.touch_flushing and guards.TOUCH_PER_GENERATION in space.off:
         return bookie  # it was told once; the end of the checkpoint forgets that
