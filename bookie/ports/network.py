@@ -27,6 +27,9 @@ class ByteStream(Protocol):
     peer: str
     # Called by this stream, if set, whenever its outgoing queue is below its bound again, and when it is over.
     on_room: "Callable[[], None] | None"
+    # Called by this stream, if set, with bytes that come while `read` waits; not from within a call of the owner's.
+    # True: the owner has taken them, and `read` waits on. False: `read` returns them. Raises nothing.
+    on_chunk: "Callable[[Buffer], bool] | None"
 
     @property
     def is_over(self) -> bool:

@@ -80,6 +80,7 @@ class _Stream(asyncio.Protocol):
         self._reader: asyncio.Future[None] | None = None
         self._can_write = True
         self.on_room: Callable[[], None] | None = None
+        self.on_chunk: Callable[[Buffer], bool] | None = None
         self._writers: deque[asyncio.Future[None]] = deque()
 
     # ---- what the owner calls
@@ -214,6 +215,8 @@ class _Stream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:
+            return
+        if self.on_chunk is not None and self._reader is not None and not self._chunks and self.on_chunk(data):
             return
         size, live = len(data), self._live
         self._chunks.append(data)

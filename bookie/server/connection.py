@@ -36,6 +36,9 @@ _JOIN_BYTES_MAX = 256 * KIB
 _UNSENT_BYTES_MAX = 4096 * KIB
 # Writes of less than this count as one with the write before: small answers cost no record each.
 _WRITE_BYTES_MIN = 64 * KIB
+# A chunk of at most this is handled in the call that brings it, before anything else that waits for the loop.
+_AT_ONCE_BYTES_MAX = 64 * KIB
+_PLAIN = (AddRun, AddMix, ReadRun)
 # Reads that wait for the disk, per connection: each may come back with an entry of any size.
 _SLOW_READS_MAX = 256
 # What one connection may do in one turn of the loop, some milliseconds: with a hundred connections that are never done
@@ -142,7 +145,10 @@ class ServerConnection:
         self._slow_reads = 0
         self._turn_weight = 0  # of the requests since the other connections had their turn
         self._caught_up = asyncio.Event()
+        self._rest: Sequence[Incoming] | None = None  # of the chunk that `_take_at_once` left to the task
+        self._failure: Exception | None = None  # of that chunk
         stream.on_room = self._on_room
+        stream.on_chunk = self._take_at_once
 
     async def run(self) -> None:
         """Serve until the client closes, the stream breaks or the client sends something that is no request."""
@@ -172,7 +178,7 @@ class ServerConnection:
                 self._proof_timer.cancel()
             self._connections.leave(self)
             self._processor.forget(self)
-            self._stream.on_room = None  # or the two would hold each other
+            self._stream.on_room = self._stream.on_chunk = None  # or the two would hold each other
             # What is still to leave gets a moment for that, unless others need its memory.
             if self._all_unsent.is_full:
                 self._stream.abort()
@@ -184,7 +190,7 @@ class ServerConnection:
         while chunk := await stream.read():
             if self._backpressure.is_closed:  # others were faster
                 await self._backpressure.wait()
-            incoming = self._session.receive(chunk)
+            incoming = self._begin(chunk)
             await self._take(incoming)
             while self._session.has_more:
                 await self._take(self._session.receive_more())
@@ -200,6 +206,54 @@ class ServerConnection:
             while self._all_unsent.is_full and stream.unsent_bytes > SMALL_DEBT_BYTES:
                 await self._processor.clock.sleep_until(self._processor.clock.monotonic_ns() + LOOK_NS)
             await self._backpressure.wait()
+
+    def _take_at_once(self, chunk: Buffer) -> bool:
+        """See ByteStream.on_chunk. Handle a small chunk of plain requests, and send the answers that are there already,
+        while the task waits in `read`: a read beside a load of adds waits for what runs, not for the task's turn behind
+        it and for a third one to be answered in (docs/SPEED.md). Where anything must wait, the task goes on."""
+        if (
+            len(chunk) > _AT_ONCE_BYTES_MAX
+            or not self.has_spoken  # it has, so it is known who it is
+            or self._claimed_bytes
+            or self._slow_reads > _SLOW_READS_MAX
+            or not self.takes_answers
+            or self._backpressure.is_closed
+            or self._all_unsent.is_full
+        ):
+            return False
+        self._is_flush_due = True  # below
+        try:
+            self._rest = self._take_plain(self._session.receive(chunk))
+        except Exception as error:
+            self._failure = error
+        self._flush_soon()
+        if self._failure is not None or self._rest or not self._session.is_between_frames:
+            return False
+        self._rest = None
+        return True
+
+    def _take_plain(self, incoming: Sequence[Incoming]) -> Sequence[Incoming]:
+        """Handle requests up to the first that may have to wait; return the others. The poll of the sockets is a turn
+        for everybody, so the weight begins anew."""
+        self._turn_weight = 0
+        for place, request in enumerate(incoming):
+            is_heavy = self._turn_weight >= _TURN_WEIGHT_MAX or self._unsent_bytes > _UNSENT_BYTES_MAX
+            if type(request) not in _PLAIN or is_heavy or self._slow_reads > _SLOW_READS_MAX:
+                return incoming[place:]
+            self._turn_weight += _weight(request)
+            left = self._handle(request, self)
+            if left:
+                return [*left, *incoming[place + 1 :]]
+        return ()
+
+    def _begin(self, chunk: Buffer) -> Sequence[Incoming]:
+        """Return the first part of the requests of `chunk`, or what `_take_at_once` has left of it."""
+        if self._failure is not None:
+            raise self._failure
+        if self._rest is None:
+            return self._session.receive(chunk)
+        rest, self._rest = self._rest, None
+        return rest
 
     async def _take(self, incoming: Sequence[Incoming]) -> None:
         """Handle one part of a chunk. A chunk of tiny requests can take a second: let other connections run in between,

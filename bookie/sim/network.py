@@ -124,6 +124,8 @@ class SimStream:
         self._queued_bytes = 0
         self._is_delivering = False
         self.on_room: Callable[[], None] | None = None
+        self.on_chunk: Callable[[Buffer], bool] | None = None
+        self._refused = b""  # by `on_chunk`: what `read` returns next
         self._is_closed = False
         self._is_broken = False
         self._is_at_end = False
@@ -135,7 +137,7 @@ class SimStream:
     async def read(self) -> Buffer:
         self.life.check()
         assert self._reader is None, "two readers of one stream"
-        while not self._inbox:
+        while not self._inbox and not self._refused:
             if self._is_broken:
                 raise errors.BookieUnavailable(f"connection to {self.peer} broke")
             if self._is_at_end or self._is_closed:
@@ -145,6 +147,10 @@ class SimStream:
                 await self._reader
             finally:
                 self._reader = None
+        chunk, self._refused = self._refused or self._take(), b""
+        return chunk
+
+    def _take(self) -> bytes:
         size, random_ = len(self._inbox), self.fabric.random
         if size > 1 and random_.random() * 100 < self.fabric.faults.chop_percent:
             size = random_.randint(1, size - 1)
@@ -282,8 +288,20 @@ class SimStream:
             if was_stuffed and self.on_room is not None:
                 self.fabric.loop.call_soon(self.on_room, context=self.life.context)
 
+    def _offer(self) -> None:
+        """Hand bytes to the owner where `read` waits for them; wake it with those that are not taken."""
+        while self._inbox and self.on_chunk is not None and self._reader is not None and not self._reader.done():
+            chunk = self._take()
+            if not self.on_chunk(chunk):
+                self._refused = chunk
+                self._reader.set_result(None)
+        if self._is_at_end and self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
     def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
+        if self._inbox and self.on_chunk is not None and not self.is_over:
+            self.fabric.loop.call_soon(self._offer, context=self.life.context)
+        elif self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
         if self.is_over:
             self._wake_drainers()

@@ -17,6 +17,7 @@ from bookie.base import errors
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.ports import World
 from bookie.ports import disk as disk_port
+from bookie.ports.disk import Buffer
 from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, PutOp, Session
 from bookie.ports.network import Address, ByteStream
 from bookie.ports.ordered_store import DeleteRow, PutRow
@@ -440,6 +441,37 @@ async def bytes_come_back_in_order_and_unchanged(bench: Bench) -> None:
     await listener.close()
 
 
+async def bytes_that_come_while_a_read_waits_are_offered_first(bench: Bench) -> None:
+    taken, returned, ended = bytearray(), bytearray(), asyncio.Event()
+
+    async def serve(stream: ByteStream) -> None:
+        def take(data: Buffer) -> bool:
+            is_wanted = b"?" not in bytes(data) and not returned
+            if is_wanted:
+                taken.extend(data)
+            return is_wanted
+
+        stream.on_chunk = take
+        while data := await stream.read():
+            returned.extend(data)
+        ended.set()
+
+    network = bench.world.network
+    listener = await network.listen(Address(bench.host, 0), serve)
+    stream = await network.dial(Address(bench.host, listener.port), soon(bench))
+    stream.write([b"wanted"])
+    await bench.eventually(lambda: taken == b"wanted")
+    assert not returned
+    stream.write([b"?not wanted"])
+    await bench.eventually(lambda: returned == b"?not wanted")
+    stream.write([b", nor this"])
+    stream.close()
+
+    await bench.eventually(ended.is_set)
+    assert (taken, returned) == (b"wanted", b"?not wanted, nor this")
+    await listener.close()
+
+
 async def more_than_any_buffer_passes_when_both_sides_drain(bench: Bench) -> None:
     network = bench.world.network
     listener = await network.listen(Address(bench.host, 0), echo)
@@ -518,6 +550,7 @@ async def closing_a_listener_closes_what_it_accepted(bench: Bench) -> None:
 
 NETWORK: list[Examination] = [
     bytes_come_back_in_order_and_unchanged,
+    bytes_that_come_while_a_read_waits_are_offered_first,
     more_than_any_buffer_passes_when_both_sides_drain,
     the_other_side_reads_to_the_end_after_a_close,
     a_local_close_ends_a_read_that_waits,

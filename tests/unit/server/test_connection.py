@@ -21,14 +21,17 @@ from bookie.server import wrong_passwords
 from bookie.server.connection import Backpressure, ServerConnection
 from bookie.server.connections import Connections
 from bookie.server.metrics import ServerMetrics
+from bookie.server.reads import Replier
 from bookie.server.security import ByCertificate, ByPassword, Security
 from bookie.storage.store import EntryStore
 from bookie.wire import sasl, session, v3
 from bookie.wire.framing import FRAME_LIMIT_BYTES, FrameSplitter
 from bookie.wire.messages import (
+    AddRun,
     AuthRequest,
     AuthResponse,
     BookieInfoRequest,
+    Incoming,
     ReadLacRequest,
     ReadResponse,
     Request,
@@ -61,6 +64,7 @@ class ScriptedStream:
     waits: bool = False
     certificate: Certificate | None = None
     on_room: Callable[[], None] | None = None
+    on_chunk: Callable[[Buffer], bool] | None = None
     unsent_bytes: int = 0
     shook_hands: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -330,6 +334,199 @@ async def test_whatever_a_connection_raises_ends_that_connection_and_nothing_els
 
     assert stream.is_closed
     assert [(door, type(seen)) for door, seen in met.met] == [("connection", error)]
+
+
+# ---- chunks handled in the call that brings them
+
+
+@dataclass
+class LiveStream(ScriptedStream):
+    """Gives chunks when they come, as a socket does: first to whoever takes them at once."""
+
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+    is_waiting: bool = False
+
+    async def read(self) -> Buffer:
+        while not self.chunks:
+            self.came.clear()
+            self.is_waiting = True
+            await self.came.wait()
+        self.is_waiting = False
+        return self.chunks.pop(0)
+
+    def comes(self, data: bytes) -> bool:
+        """Return True when the chunk was taken at once."""
+        assert self.on_chunk is not None
+        if self.is_waiting and not self.chunks and self.on_chunk(data):
+            return True
+        self.chunks.append(data)
+        self.came.set()
+        return False
+
+
+async def live_stream(
+    asker: Asker, store: EntryStore, doors: Doors | None = None, budgets: Budgets = BUDGETS
+) -> tuple[LiveStream, ServerConnection]:
+    """A connection whose client has asked something, been answered, and is waited for."""
+    stream = LiveStream([chunk(BookieInfoRequest(99, 3, 2))])
+    connection = connection_of(asker, store, stream, doors=doors, budgets=budgets)
+    asker.node.spawn(connection.run(), "connection")
+    await asker.node.simulation.until(lambda: bool(stream.writes) and stream.is_waiting, "the first answer")
+    stream.writes.clear()
+    return stream, connection
+
+
+def sent(client: ClientSession[int], *requests: Request) -> bytes:
+    """Return frames of one client, which numbers its requests from 1 on."""
+    return b"".join(b"".join(client.send(request, 0)) for request in requests)
+
+
+def txns_in(writes: Sequence[bytes]) -> list[int]:
+    return [v3.unpack_response(frame).txn for data in writes for frame in FrameSplitter().feed(data)]
+
+
+def add_of(entry_id: int, ledger_id: int = server_support.LEDGER) -> Request:
+    body = server_support.body(entry_id, ledger_id=ledger_id)
+    return server_support.add(entry_id, ledger_id=LedgerId(ledger_id), body=body)
+
+
+@story(server_support.run)
+async def test_a_read_is_answered_in_the_call_that_brings_it(asker: Asker, store: EntryStore) -> None:
+    """It waited for three turns of the loop, each as long as what all adds of a load need: the task's, one for the
+    answer, and the one it came in."""
+    await asker.add(0)
+    stream, _ = await live_stream(asker, store)
+
+    assert stream.comes(chunk(server_support.read(0)))
+
+    assert [statuses_in(data) for data in stream.writes] == [[Status.EOK]]
+
+
+@story(server_support.run)
+async def test_adds_that_are_taken_at_once_are_answered_after_their_sync(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0, ledger_id=LedgerId(7), body=server_support.body(0, ledger_id=7))
+    await asker.add(0, ledger_id=LedgerId(8), body=server_support.body(0, ledger_id=8))
+    stream, _ = await live_stream(asker, store)
+    groups, added = store.stats.journal_groups, store.stats.adds
+
+    assert stream.comes(chunk(add_of(1, 7), add_of(1, 8)))
+
+    assert (stream.writes, store.stats.adds, store.stats.journal_groups) == ([], added + 2, groups)
+    await asker.node.simulation.until(lambda: sum(map(answers_in, stream.writes)) == 2, "the answers")
+    assert store.stats.journal_groups > groups
+
+
+@story(server_support.run, in_flight_bytes_max=100)
+async def test_nothing_is_taken_at_once_while_too_much_is_in_flight(asker: Asker, store: EntryStore) -> None:
+    other, _ = await live_stream(asker, store)
+    stream, _ = await live_stream(asker, store)
+    added = store.stats.adds
+    other.comes(chunk(add_of(0)))
+    assert asker.admission.is_full
+
+    assert not stream.comes(chunk(add_of(1)))
+    await asyncio.sleep(0)
+
+    assert store.stats.adds == added + 1
+    await asker.node.simulation.until(lambda: bool(stream.writes), "the answer, when there is room")
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+@story(server_support.run)
+async def test_what_cannot_be_taken_at_once_is_answered_by_the_task_each_once_and_in_order(
+    asker: Asker, store: EntryStore, *, is_begun: bool
+) -> None:
+    await asker.add(0)
+    stream, _ = await live_stream(asker, store)
+    client: ClientSession[int] = ClientSession()
+    info = BookieInfoRequest(0, 3, 2)
+    first = sent(client, server_support.read(0), info, add_of(0, 7), add_of(0, 8), info)
+    last = sent(client, add_of(0, 9))
+    size = len(last) // 2 if is_begun else len(last)
+
+    assert not stream.comes(first + last[:size])
+    assert txns_in(stream.writes) == [1]
+    count = 5 if is_begun else 6
+    await asker.node.simulation.until(lambda: len(txns_in(stream.writes)) == count, "answers to those that came")
+    stream.comes(last[size:] + sent(client, info))
+
+    await asker.node.simulation.until(lambda: len(txns_in(stream.writes)) == 7, "the other answers")
+    assert sorted(txns_in(stream.writes)) == [1, 2, 3, 4, 5, 6, 7]
+    assert [txn for txn in txns_in(stream.writes) if txn in (1, 2, 5, 7)] == [1, 2, 5, 7]
+    assert store.stats.adds == 4
+
+
+@story(server_support.run)
+async def test_a_frame_that_has_begun_is_counted_however_its_chunk_came(asker: Asker, store: EntryStore) -> None:
+    stream, connection = await live_stream(asker, store)
+    connections = connection._connections
+    frame = chunk(add_of(0))
+
+    stream.comes(frame[:20])
+    await asker.node.simulation.until(lambda: connections.unfinished.used_bytes == len(frame), "it is counted")
+    stream.comes(frame[20:])
+    await asker.node.simulation.until(lambda: bool(stream.writes), "the answer")
+
+    assert (connections.unfinished.used_bytes, sum(map(answers_in, stream.writes))) == (0, 1)
+
+
+@story(server_support.run)
+async def test_nonsense_that_is_taken_at_once_ends_the_connection_as_elsewhere(asker: Asker, store: EntryStore) -> None:
+    met = server_support.MetDoors()
+    stream, _ = await live_stream(asker, store, met)
+
+    assert not stream.comes(bytes(4))
+    await asker.node.simulation.until(lambda: stream.is_closed, "the end")
+
+    assert (met.met, stream.writes) == ([], [])
+
+
+@story(server_support.run)
+async def test_an_error_of_ours_at_once_ends_that_connection_alone(asker: Asker, store: EntryStore) -> None:
+    met = server_support.MetDoors()
+    stream, connection = await live_stream(asker, store, met)
+
+    def fail(request: Incoming, to: Replier) -> Sequence[AddRun] | None:
+        raise IndexError("ours")
+
+    connection._handle = fail
+
+    assert not stream.comes(chunk(server_support.read(0)))
+    await asker.node.simulation.until(lambda: stream.is_closed, "the end")
+
+    assert [(door, type(seen)) for door, seen in met.met] == [("connection", IndexError)]
+
+
+@story(server_support.run)
+async def test_what_is_taken_at_once_is_no_more_than_a_turn_s_work(asker: Asker, store: EntryStore) -> None:
+    stream, _ = await live_stream(asker, store)
+    count = 300
+    adds = chunk(
+        *(
+            server_support.add(
+                0, ledger_id=LedgerId(number), body=server_support.body(0, ledger_id=number), is_deferred=True
+            )
+            for number in range(count)
+        )
+    )
+    assert len(adds) <= of_client._AT_ONCE_BYTES_MAX
+
+    assert not stream.comes(adds)
+
+    assert 0 < store.stats.adds <= of_client._TURN_WEIGHT_MAX
+    await asker.node.simulation.until(lambda: sum(map(answers_in, stream.writes)) == count, "all answers")
+
+
+@story(server_support.run)
+async def test_of_a_client_that_has_said_nothing_yet_nothing_is_taken_at_once(asker: Asker, store: EntryStore) -> None:
+    await asker.add(0)
+    stream = LiveStream([])
+    asker.node.spawn(connection_of(asker, store, stream).run(), "connection")
+    await asker.node.simulation.until(lambda: stream.is_waiting, "it is waited for")
+
+    assert not stream.comes(chunk(server_support.read(0)))
+
+    await asker.node.simulation.until(lambda: bool(stream.writes), "the answer")
 
 
 # ---- START_TLS and authentication
