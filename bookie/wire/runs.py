@@ -48,8 +48,8 @@ _ADDS_OF_A_RUN: Final = 4
 class Runs:
     """Gathers runs, of adds or of reads, one per ledger, in the order in which they began; and a mix, behind them.
 
-    The first plain add begins a run, which takes all adds of its ledger; plain adds of other ledgers join the mix,
-    which becomes runs when it turns out to be of few ledgers.
+    The first plain add begins a run, which takes all adds of its ledger; plain adds of other ledgers join the mix. In
+    the end a run that has stayed short joins it too, and a mix becomes runs when it turns out to be of few ledgers.
     Adds of different ledgers may pass each other, and so may reads, since clients match answers by id and not by order.
     A read never passes an add, nor an add a read: the caller takes the runs of the other kind first.
     """
@@ -70,6 +70,8 @@ class Runs:
         adds, self._adds = self._adds, {}
         mix, self._mix = self._mix, None
         reads, self._reads = self._reads, {}
+        if mix is not None:
+            adds = {ledger_id: run for ledger_id, run in adds.items() if not _join(run, mix)}
         yield from adds.values()
         if mix is not None:
             count = len(mix.txns)
@@ -313,6 +315,24 @@ def split(run: AddRun) -> Iterator[AddRun]:
     flags = run.is_recovery, run.is_deferred, run.is_high_priority
     for txn, entry_id, body in zip(run.txns, run.entry_ids, run.bodies, strict=True):
         yield AddRun(run.version, run.ledger_id, run.master_key, *flags, [txn], [entry_id], [body])
+
+
+def _join(run: AddRun, mix: AddMix) -> bool:
+    """Put a short plain run in front of the mix that began after it; return False for one that stays a run.
+
+    Each of a thousand connections sends a few adds at a time: for the first of them the way of a run was as long as
+    that of the mix for all others."""
+    count = len(run.txns)
+    if count >= _ADDS_OF_A_RUN or count + len(mix.txns) > ADDS_MAX or run.version != mix.version:
+        return False
+    if run.is_recovery or run.is_deferred or run.is_high_priority:
+        return False
+    mix.ledger_ids[:0] = [run.ledger_id] * count
+    mix.master_keys[:0] = [run.master_key] * count
+    mix.txns[:0] = run.txns
+    mix.entry_ids[:0] = run.entry_ids
+    mix.bodies[:0] = run.bodies
+    return True
 
 
 def take_apart(mix: AddMix, places: Sequence[int]) -> list[AddRun]:

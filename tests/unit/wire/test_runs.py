@@ -181,10 +181,11 @@ def test_an_add_that_is_not_plain_comes_behind_the_mix() -> None:
         one.bodies.append(b"")
         if isinstance(one, AddMix):
             one.ledger_ids.append(LedgerId(ledger_id))
+            one.master_keys.append(KEYS[0])
 
     before = list(gathered.put_add(AddRequest(3, 3, LedgerId(2), EntryId(1), KEYS[0], b"", is_recovery=True)))
 
-    assert [one.txns for one in before if isinstance(one, AddRun | AddMix)] == [[1], [2]]
+    assert [one.txns for one in before if isinstance(one, AddRun | AddMix)] == [[1, 2]]
     assert [one.txns for one in gathered.take() if isinstance(one, AddRun | AddMix)] == [[3]]
 
 
@@ -261,23 +262,59 @@ def test_a_run_of_reads_is_bounded() -> None:
     assert wire_support.one_by_one(incoming) == requests
 
 
+def add_to(version: int, ledger_id: int, entry_id: int) -> AddRequest:
+    body = entry(ledger_id, entry_id, b"")
+    return AddRequest(0, version, LedgerId(ledger_id), EntryId(entry_id), KEYS[0], body)
+
+
 @pytest.mark.parametrize("version", [2, 3])
-def test_adds_to_many_ledgers_in_turn_are_a_run_and_a_mix(version: int) -> None:
-    requests: list[Request] = [
-        AddRequest(
-            0, version, LedgerId(number % 10), EntryId(number // 10), KEYS[0], entry(number % 10, number // 10, b"")
-        )
-        for number in range(30)
-    ]
+def test_adds_to_many_ledgers_in_turn_are_a_mix(version: int) -> None:
+    """The first of them began a run, which had a way of its own for its three adds."""
+    requests: list[Request] = [add_to(version, number % 10, number // 10) for number in range(30)]
 
-    incoming = session.ServerSession().receive(pack(requests, version))
+    (mix,) = session.ServerSession().receive(pack(requests, version))
 
-    run, mix = incoming
+    assert isinstance(mix, AddMix)
+    assert mix.ledger_ids == [0, 0, 0, *[*range(1, 10)] * 3]
+    assert mix.entry_ids == [0, 1, 2, *(number // 9 for number in range(27))]
+    assert by_ledger(wire_support.one_by_one([mix])) == by_ledger(requests)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_run_that_is_not_short_stays_one_beside_a_mix(version: int) -> None:
+    requests: list[Request] = [add_to(version, number % 10, number // 10) for number in range(30)]
+    requests.append(add_to(version, 0, 3))
+
+    run, mix = session.ServerSession().receive(pack(requests, version))
+
     assert isinstance(run, AddRun)
     assert isinstance(mix, AddMix)
-    assert (run.ledger_id, run.entry_ids) == (0, [0, 1, 2])
+    assert (run.ledger_id, run.entry_ids) == (0, [0, 1, 2, 3])
     assert mix.ledger_ids == [*range(1, 10)] * 3
     assert mix.entry_ids == [number // 9 for number in range(27)]
+
+
+@pytest.mark.parametrize("flag", ["is_recovery", "is_deferred", "is_high_priority", "version"])
+def test_a_run_that_is_not_plain_never_joins_a_mix(flag: str) -> None:
+    gathered = runs.Runs()
+    first = add_to(3, 1, 0)
+    setattr(first, flag, 2 if flag == "version" else True)
+    list(gathered.put_add(first))
+    mix = gathered.mix_of(3, LedgerId(2))
+    assert mix is not None
+    for column, value in (
+        (mix.ledger_ids, 2),
+        (mix.master_keys, KEYS[0]),
+        (mix.txns, 1),
+        (mix.entry_ids, 0),
+        (mix.bodies, b""),
+    ):
+        column.append(value)  # type: ignore[attr-defined]
+
+    assert [(type(one), len(one.txns)) for one in gathered.take() if isinstance(one, AddRun | AddMix)] == [
+        (AddRun, 1),
+        (AddMix, 1),
+    ]
 
 
 def test_adds_to_few_ledgers_are_runs() -> None:
