@@ -37,7 +37,7 @@ _UNSENT_BYTES_MAX = 4096 * KIB
 # Writes of less than this count as one with the write before: small answers cost no record each.
 _WRITE_BYTES_MIN = 64 * KIB
 # A chunk of at most this is handled in the call that brings it, before anything else that waits for the loop.
-_AT_ONCE_BYTES_MAX = 64 * KIB
+_AT_ONCE_BYTES_MAX = 16 * KIB
 _PLAIN = (AddRun, AddMix, ReadRun)
 # Reads that wait for the disk, per connection: each may come back with an entry of any size.
 _SLOW_READS_MAX = 256

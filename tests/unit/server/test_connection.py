@@ -500,7 +500,7 @@ async def test_an_error_of_ours_at_once_ends_that_connection_alone(asker: Asker,
 @story(server_support.run)
 async def test_what_is_taken_at_once_is_no_more_than_a_turn_s_work(asker: Asker, store: EntryStore) -> None:
     stream, _ = await live_stream(asker, store)
-    count = 300
+    count = 2 * of_client._TURN_WEIGHT_MAX  # each weighs 1
     adds = chunk(
         *(
             server_support.add(
