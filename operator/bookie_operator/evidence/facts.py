@@ -174,6 +174,18 @@ class VolumeCase:
         return ""
 
     @property
+    def is_going(self) -> str:
+        """Return why only the pod keeps this volume; "" when something else does. The words wait for "with the pod"."""
+        goes = f"and volume {self.name} goes"
+        if self.claim is not None and self.claim.is_terminating:
+            return f"claim {self.claim_name} is being deleted, {goes}"
+        if self.claim is not None and self.claim.is_lost:
+            return f"claim {self.claim_name} has lost its PersistentVolume, {goes}"
+        if self.pv is not None and self.pv.is_terminating:
+            return f"PersistentVolume {self.pv.name} is being deleted, {goes}"
+        return ""
+
+    @property
     def is_replaced(self) -> bool:
         """Return True when our record names another claim, or the claim is gone: the old data cannot be behind it."""
         if self.recorded is None or self.recorded.incarnation == 0:
@@ -213,15 +225,8 @@ class BookieCase:
     def loses_with_its_pod(self) -> str:
         """Return which volume the bookie has for as long as its pod lives, and no longer; "" when none. Such a volume
         serves until then, so that nothing else tells (spec/operator.md#Q19)."""
-        for volume in self.volumes if self.pod is not None else ():
-            goes = f"and volume {volume.name} goes with pod {self.name}"
-            if volume.claim is not None and volume.claim.is_terminating:
-                return f"claim {volume.claim_name} is being deleted, {goes}"
-            if volume.claim is not None and volume.claim.is_lost:
-                return f"claim {volume.claim_name} has lost its PersistentVolume, {goes}"
-            if volume.pv is not None and volume.pv.is_terminating:
-                return f"PersistentVolume {volume.pv.name} is being deleted, {goes}"
-        return ""
+        found = (volume.is_going for volume in self.volumes if self.pod is not None)
+        return next((f"{why} with pod {self.name}" for why in found if why), "")
 
     @property
     def is_ephemeral(self) -> bool:

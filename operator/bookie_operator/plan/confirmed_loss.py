@@ -69,6 +69,7 @@ def hindrances(seen: Observation, one: Assessed, spec: OperationSpec) -> Iterato
             yield f"it is not only that: {finding.reason}: {finding.message}"
     if report.verdict is not None and report.verdict.is_held:
         yield f"the bookie holds itself: {report.reason or report.verdict.name}"
+    yield from _also_lost(one)
     if why := fencing.why_out(seen, one):
         yield f"a person fenced {name} off ({why}): create a BookieOperation Unfence first"
     if report.data_port_open or (one.case.member is not None and one.case.member.is_registered):
@@ -76,6 +77,18 @@ def hindrances(seen: Observation, one: Assessed, spec: OperationSpec) -> Iterato
     if one.processes is None:
         yield f"nothing is known of the older processes of {name}"
     yield from processes.doubts(one.case, one.processes)
+
+
+def _also_lost(one: Assessed) -> Iterator[str]:
+    """Yield what else would go with the pod: volumes that hold data, and that nobody confirmed to be lost."""
+    given_up = {volume.name for volume in emptied(one)}
+    for volume in one.case.volumes:
+        if volume.name in given_up:
+            continue
+        if volume.is_ephemeral:
+            yield f"volume {volume.name} is not empty, and goes with the pod (kind Ephemeral)"
+        elif volume.is_going:
+            yield f"{volume.is_going} with the pod, and it is not empty"
 
 
 def tell(seen: Observation, operation: BookieOperation, one: Assessed) -> Said:

@@ -146,3 +146,46 @@ def test_it_is_done_when_the_claims_of_the_first_look_are_gone() -> None:
 
     assert plan(make.lost_case(), noted=False).operations[0].status.claims == ()
     assert said(found)[0] is OperationPhase.QUEUED, "these are not the ones that were noted"
+
+
+def test_a_full_volume_that_only_the_pod_keeps_keeps_the_pod_and_the_empty_claim_too() -> None:
+    """Somebody deleted the claim of the wrong volume: the kubelet holds it until the pod ends."""
+    going = with_volume(held(), 0, claim={"is_terminating": True})
+    first = going.volumes[0]
+    assert first.pv is not None
+    other = with_volume(held(), claim={"is_terminating": True})
+    pv_going = replace(
+        other,
+        volumes=(
+            replace(first, claim=other.volumes[0].claim, pv=replace(first.pv, is_terminating=True)),
+            *other.volumes[1:],
+        ),
+    )
+
+    for case in (going, with_volume(going, claim={"is_terminating": True}), pv_going):
+        found = plan(case)
+        assert deleted(found) == []
+        assert "goes with the pod, and it is not empty" in said(found)[1]
+
+
+def test_a_bookie_whose_other_volumes_go_with_its_pod_keeps_it() -> None:
+    case = held()
+    assert case.pod is not None
+    assert case.report is not None
+    uid, volumes = case.pod.uid, []
+    for one in case.volumes:
+        assert one.claim is not None
+        assert one.report is not None
+        assert one.report.mount is not None
+        assert one.recorded is not None
+        root = f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/{one.name}"
+        report = replace(one.report, mount=replace(one.report.mount, root=root))
+        recorded = one.recorded.model_copy(update={"pvc_uid": uid})
+        claim = replace(one.claim, uid=uid, name="")
+        volumes.append(replace(one, report=report, claim=claim, recorded=recorded, is_ephemeral=True))
+    said_volumes = tuple(one.report for one in volumes if one.report is not None)
+
+    found = plan(replace(case, volumes=tuple(volumes), report=replace(case.report, volumes=said_volumes)))
+
+    assert deleted(found) == []
+    assert "goes with the pod (kind Ephemeral)" in said(found)[1]
