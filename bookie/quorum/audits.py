@@ -20,6 +20,11 @@ class Audit:
     compares_all: bool = False
     compared: frozenset[BookieId] = frozenset()
 
+    @property
+    def asks_bookies(self) -> bool:
+        """Return True when bookies are asked for lists, False when the records alone are looked at."""
+        return self.compares_all or bool(self.compared)
+
     def compares(self, bookie_id: BookieId) -> bool:
         return self.compares_all or bookie_id in self.compared
 

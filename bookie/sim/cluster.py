@@ -176,8 +176,6 @@ class BookieNode:
     def crash_at_operation(self, operation: int, how: ProcessEnd, on_crash: Callable[[], None]) -> None:
         """End the process in the middle of its `operation`-th disk operation from now; 0: not any more."""
         self.node.crash_at_operation(operation, how)
-        if not operation:
-            self.node.disk.crash_at_operation = 0
 
         def crash() -> None:
             self.crash(how)

@@ -162,15 +162,14 @@ async def _wait_until_moved(uri: str, lost: BookieId, ledgers: list[LedgerId], t
     """Wait until no record names the bookie. Each record is read once, and again while it is the one waited for."""
     async with connect.connect(uri) as client, asyncio.timeout(timeout_s):
         for ledger_id in ledgers:
-            while lost in (await _segments(client, ledger_id)):  # noqa: ASYNC110 - another process changes it
+            while await _names(client, ledger_id, lost):  # noqa: ASYNC110 - another process changes it
                 await asyncio.sleep(0.1)
 
 
-async def _segments(client: Client, ledger_id: LedgerId) -> set[BookieId]:
+async def _names(client: Client, ledger_id: LedgerId, lost: BookieId) -> bool:
     with contextlib.suppress(errors.MetadataError):
-        metadata = await client.metadata(ledger_id)
-        return {bookie for segment in metadata.segments for bookie in segment.bookies}
-    return set()
+        return (await client.metadata(ledger_id)).names(lost)
+    return False
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ class Auditor:
             marked += sum(each is not None and each.is_marked for each in found)
             misplaced += sum(each is not None and each.is_misplaced for each in found)
             unreadable += sum(each is None for each in found)
-            if audit.compares_all or audit.compared:
+            if audit.asks_bookies:
                 clock = self._shared.world.clock
                 await clock.sleep_until(self._pace.take(len(batch), clock.monotonic_ns()))
         self.counts.audits += 1
@@ -192,7 +192,7 @@ class Auditor:
             metadata, _ = await self._shared.ledgers.get(ledger_id)
             found = await self._judge(ledger_id, metadata, audit, gone)
             # What only the record says is as new as the audit's beginning, and the worker looks again.
-            if found.missing and (audit.compares_all or audit.compared):
+            if found.missing and audit.asks_bookies:
                 await self._shared.ledgers.store.sync(self._shared.ledgers.path(ledger_id))
                 metadata, _ = await self._shared.ledgers.get(ledger_id)
                 found = await self._judge(ledger_id, metadata, audit, gone)

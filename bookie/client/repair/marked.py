@@ -20,6 +20,7 @@ from bookie.ports.admin import BlockedLedger, HeldBack, MarkedLedgers
 from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import find_data
 from bookie.quorum import leaving as rules
+from bookie.quorum import mending
 
 # Few at once, and a rest as long as each batch took: the bookie serves clients beside it.
 _BATCH = 64
@@ -70,11 +71,10 @@ async def _look_at(ledgers: LedgerStore, ledger_id: LedgerId, bookies: Collectio
         return _Marked(ledger_id, dict.fromkeys(bookies, f"its record cannot be read: {error}"))
     try:
         missing = repair.load_underreplicated(data).missing
-        words = f"replicas of {', '.join(missing)} are missing"
+        said = f"replicas of {', '.join(missing)} are missing"
+        words = said if missing else "its mark does not say whose replicas are missing"
     except errors.BadInput as error:
         missing, words = (), f"its mark cannot be read: {error}"
-    if not missing:
-        missing = tuple({one for segment in metadata.segments for one in segment.bookies})
-        words = words if "cannot" in words else "its mark does not say whose replicas are missing"
-    held = [one for one in bookies if rules.is_undecidable_without(metadata, one, missing)]
+    away = missing or mending.named(metadata)
+    held = [one for one in bookies if rules.is_undecidable_without(metadata, one, away)]
     return _Marked(ledger_id, dict.fromkeys(held, words))

@@ -11,7 +11,7 @@ after the other, as for bookies of others that are away. A look, and since when,
 process alone: whoever comes next waits anew.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.values import format_time, parse_duration
@@ -73,14 +73,7 @@ def following(before: MarksLook | None, found: MarksLook) -> MarksLook:
     if not found.held and not found.problem:
         return found
     since_ms = before.since_ms if before is not None else None
-    return MarksLook(
-        found.asked,
-        found.began_ms,
-        found.ended_ms,
-        found.held,
-        found.ended_ms if since_ms is None else since_ms,
-        found.problem,
-    )
+    return replace(found, since_ms=found.ended_ms if since_ms is None else since_ms)
 
 
 def _reader(seen: Observation) -> BookieCase | None:

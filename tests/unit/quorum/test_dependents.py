@@ -46,15 +46,20 @@ def may_be_alone(metadata: LedgerMetadata, away: Collection[BookieId]) -> bool:
     )
 
 
+def drawn(draw: random.Random) -> LedgerMetadata:
+    """A ledger of any shape, of one segment or two."""
+    ack_quorum = draw.randint(1, 3)
+    write_quorum = draw.randint(ack_quorum, 4)
+    size = draw.randint(write_quorum, 5)
+    later = draw.sample(BOOKIES, size) if draw.random() < 0.5 else ()
+    last = draw.choice((-2, -1, 0, 2, 9, 11, 30)) if not later else draw.choice((-2, 9, 11, 30))
+    return ledger(draw.sample(BOOKIES, size), write_quorum, ack_quorum, later=later, last=last)
+
+
 def test_a_ledger_depends_on_bookies_exactly_when_an_ack_quorum_of_some_entry_may_be_on_them_alone() -> None:
     draw, found = random.Random(44), {True: 0, False: 0}
     for _ in range(1500):
-        ack_quorum = draw.randint(1, 3)
-        write_quorum = draw.randint(ack_quorum, 4)
-        size = draw.randint(write_quorum, 5)
-        later = draw.sample(BOOKIES, size) if draw.random() < 0.5 else ()
-        last = draw.choice((-2, -1, 0, 2, 9, 11, 30)) if not later else draw.choice((-2, 9, 11, 30))
-        metadata = ledger(draw.sample(BOOKIES, size), write_quorum, ack_quorum, later=later, last=last)
+        metadata = drawn(draw)
         away = draw.sample(BOOKIES, draw.randint(1, 4))
 
         depends = leaving.depends_on(metadata, away)
@@ -85,12 +90,7 @@ def is_worse_without(metadata: LedgerMetadata, one: BookieId, missing: Collectio
 def test_a_stop_makes_a_ledger_undecidable_exactly_when_it_completes_an_ack_quorum_that_is_away() -> None:
     draw, found = random.Random(38), {True: 0, False: 0}
     for _ in range(1500):
-        ack_quorum = draw.randint(1, 3)
-        write_quorum = draw.randint(ack_quorum, 4)
-        size = draw.randint(write_quorum, 5)
-        later = draw.sample(BOOKIES, size) if draw.random() < 0.5 else ()
-        last = draw.choice((-2, -1, 0, 2, 9, 11, 30)) if not later else draw.choice((-2, 9, 11, 30))
-        metadata = ledger(draw.sample(BOOKIES, size), write_quorum, ack_quorum, later=later, last=last)
+        metadata = drawn(draw)
         one, missing = draw.choice(BOOKIES), draw.sample(BOOKIES, draw.randint(0, 4))
 
         is_worse = leaving.is_undecidable_without(metadata, one, missing)
