@@ -238,11 +238,8 @@ class LedgerStore:
         """Yield the ledgers below `branches`, descending, with their paths."""
         for path, levels in branches:
             if levels == 0:
-                try:
-                    ledger_id = paths.parse_ledger_path(self.root, path)
-                except errors.BadInput:
-                    continue  # no id has this path: no client ever looks there
-                yield ledger_id, path
+                if (ledger_id := self._ledger_at(path)) is not None:
+                    yield ledger_id, path
                 continue
             names = sorted(await find_children(self.store, path), reverse=True)
             if levels == 1:
@@ -255,8 +252,15 @@ class LedgerStore:
             if levels > 0:
                 async for ledger_id in self._walk(f"{path}/{name}", levels - 1):
                     yield ledger_id
-            elif paths.is_ledger_name(name):
-                yield paths.parse_ledger_path(self.root, f"{path}/{name}")
+            elif (found := self._ledger_at(f"{path}/{name}")) is not None:
+                yield found
+
+    def _ledger_at(self, path: str) -> LedgerId | None:
+        """Return the ledger whose record is at `path`; None when no id has this path: no client ever looks there."""
+        try:
+            return paths.parse_ledger_path(self.root, path)
+        except errors.BadInput:
+            return None
 
     async def _uses_long_ids(self) -> bool:
         if self.kind not in (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL):

@@ -129,7 +129,8 @@ def holds_ledgers(names: Iterable[str]) -> bool:
 
 def is_ledger_name(name: str) -> bool:
     """Return True for the last part of a ledger's path, in every layout."""
-    return name[:1] == "L" and ids.decimal(name[1:]) is not None
+    number = ids.decimal(name[1:])
+    return name[:1] == "L" and number is not None and number <= LEDGER_ID_MAX
 
 
 def ledger_paths(root: str, ledger_id: LedgerId) -> list[str]:

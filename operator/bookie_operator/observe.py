@@ -290,16 +290,14 @@ async def dependents(
 
 async def marks(bookies: BookieReader, cluster: Cluster, question: plan_marks.MarksQuestion, now_ms: int) -> MarksLook:
     """Return what a bookie found that was asked now which ledgers auto-recovery has marked."""
-    assert question.reader.pod is not None
+    reader = question.reader
+    assert reader.pod is not None
     try:
-        told = await bookies.find_marked(doors.of(cluster, question.reader.pod), question.ids)
+        told = await bookies.find_marked(doors.of(cluster, reader.pod), question.ids)
     except BookieUnreachable as error:
-        return MarksLook(question.ids, now_ms, now_ms, problem=str(error))
-    held = {
-        one.bookie_id: "; ".join(f"ledger {each.ledger_id}: {each.reason}" for each in one.first[:_LEDGERS_SHOWN_MAX])
-        for one in told.held
-    }
-    return MarksLook(question.ids, now_ms - told.age_ms, now_ms, held)
+        return MarksLook(question.ids, now_ms, now_ms, reader=reader.name, problem=str(error))
+    held = {one.bookie_id: {int(each.ledger_id): each.reason for each in one.first} for one in told.held}
+    return MarksLook(question.ids, now_ms - told.age_ms, now_ms, held, reader.name)
 
 
 async def _complete(bookies: BookieReader, volumes: "_Volumes", cluster: Cluster, case: BookieCase) -> BookieCase:

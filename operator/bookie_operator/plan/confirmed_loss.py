@@ -18,7 +18,7 @@ from bookie_operator.evidence import processes
 from bookie_operator.evidence.facts import VolumeCase
 from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationSpec, OperationType
-from bookie_operator.plan import fencing, operation_queue
+from bookie_operator.plan import fencing, hibernation, operation_queue
 from bookie_operator.plan.actions import DeleteChild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.operation_queue import Said
@@ -57,6 +57,8 @@ def hindrances(seen: Observation, one: Assessed, spec: OperationSpec) -> Iterato
     name, report = one.case.name, one.case.report
     if not seen.leadership.is_held or seen.members_problem:
         yield seen.members_problem or "this operator does not hold the lease"
+    if hibernation.has_begun(seen.cluster.status):
+        yield hibernation.WHY_HELD_UP
     if not one.case.is_desired or one.leaving is not None:
         yield f"{name} leaves, or comes back from it"
     if one.stage is not Stage.HELD or report is None or not emptied(one):

@@ -163,7 +163,7 @@ def decide(observation: Observation) -> FleetPlan:
         grown = replace(grown, actions=())
         fleet = tuple(_off(one) if one.case.name in asleep.off else one for one in fleet)
     unsettled = _unsettled(observation, changes, obstacles)
-    unsettled = "the fleet hibernates, or wakes up" if asleep.has_the_turn else unsettled
+    unsettled = hibernation.WHY_HELD_UP if asleep.has_the_turn else unsettled
     knowing = _with_eviction(observation, evicted)
     rolled = rollout.decide(
         knowing,

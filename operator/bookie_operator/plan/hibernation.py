@@ -30,6 +30,7 @@ from bookie_operator.plan.stages import Assessed
 from bookie_operator.resources.common import Manifest
 
 _MESSAGE_MAX = 512
+WHY_HELD_UP = "the fleet hibernates, or wakes up"
 WHY_OFF = "its pod is off, because spec.lifecycle.hibernate is true; its claims and its cookie are kept"
 
 
@@ -61,6 +62,11 @@ class Hibernation:
         else:
             kind, name = change.kind, change.name
         return kind != "StatefulSet" or not self.has_the_turn or (isinstance(change, Apply) and name in self.anew)
+
+
+def has_begun(status: BookieClusterStatus) -> bool:
+    """Return True while, by the stored status, the sleep or the waking of the fleet has the turn of all bookies."""
+    return status.hibernation is not None and status.hibernation.state is not HibernationState.WAITING
 
 
 def is_asleep(status: BookieClusterStatus) -> bool:

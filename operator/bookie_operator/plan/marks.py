@@ -6,9 +6,10 @@ bookie reads them for us (spec/operator.md#Q20, spec/metadata.md#M55). A fleet w
 is not asked.
 
 A mark goes when a worker has looked at its ledger. That may be never: nobody runs a worker, or the replica is lost for
-good. So the gate has an end, which is told: `repair.peerGrace` after the first of the looks that found such marks one
-after the other, as for bookies of others that are away. A look, and since when, are kept in the memory of this operator
-process alone: whoever comes next waits anew.
+good. So the gate has an end, which is told: each bookie waits for each ledger `repair.peerGrace` long, as for bookies
+of others that are away, and as long again for an answer where none comes. Only time that looks saw counts: of the
+time between two looks no more than a look is good for. A look, and how long was waited, are kept in the memory of this
+operator process alone: whoever comes next waits anew.
 """
 
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from bookie_operator.plan.stages import Assessed
 CAPABILITY = "marks"  # of bookies: they can be asked
 # A look is made anew after this time, and says nothing after that.
 _AGAIN_MS, _VALID_MS = 60_000, 180_000
+_LEDGERS_SHOWN_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,55 +35,68 @@ class MarksQuestion:
 
 def to_ask(seen: Observation) -> MarksQuestion | None:
     """Return what to ask now; None when the last look is young enough, or nobody can say."""
-    reader = _reader(seen)
+    readers = _readers(seen)
     ids = tuple(sorted(case.bookie_id for case in seen.bookies if case.is_ours))
-    if reader is None or not seen.leadership.is_held:
+    if not readers or not seen.leadership.is_held:
         return None
-    if seen.marks is not None and seen.marks.asked == ids and seen.now_ms - seen.marks.ended_ms < _AGAIN_MS:
+    look = seen.marks
+    # A look from after now: the clock was set back, and how old it is nobody knows.
+    if look is not None and look.asked == ids and 0 <= seen.now_ms - look.ended_ms < _AGAIN_MS:
         return None
-    return MarksQuestion(reader, ids)
+    before = look.reader if look is not None and look.problem else ""
+    return MarksQuestion(next((one for one in readers if one.name > before), readers[0]), ids)
 
 
 def why_not(seen: Observation, one: Assessed) -> str:
     """Return why marks speak against a stop of `one`; "" when none does (spec/operator.md#Q20)."""
-    if _reader(seen) is None:
+    if not _readers(seen):
         return ""  # an older release; and who cannot reach the store is no candidate (spec/operator.md#Q2)
-    look = seen.marks
-    is_valid = look is not None and seen.now_ms - look.began_ms <= _VALID_MS and one.case.bookie_id in look.asked
-    if look is None or not is_valid:
+    look, bookie_id = seen.marks, one.case.bookie_id
+    if look is None or not 0 <= seen.now_ms - look.began_ms <= _VALID_MS or bookie_id not in look.asked:
         why = "nobody has looked lately which ledgers auto-recovery has marked"
         return why if seen.cluster.spec.autorecovery.enabled else ""
-    end_ms = (look.since_ms or look.ended_ms) + parse_duration(seen.cluster.spec.repair.peer_grace)
-    if is_over(seen, look):
+    if look.problem:
+        until = _until(seen, look, look.unanswered_ms) if seen.cluster.spec.autorecovery.enabled else ""
+        why = f"no bookie could look which ledgers auto-recovery has marked: {look.problem}"
+        return f"{why}; {until}" if until else ""
+    ends = {
+        ledger_id: until
+        for ledger_id in look.held.get(bookie_id, ())
+        if (until := _until(seen, look, look.waited_ms.get((bookie_id, ledger_id), 0)))
+    }
+    if not ends:
         return ""
-    until = f"the stop waits until they are mended, or until {format_time(end_ms)} (spec.repair.peerGrace)"
-    if look.problem and seen.cluster.spec.autorecovery.enabled:
-        return f"no bookie could look which ledgers auto-recovery has marked: {look.problem}; {until}"
-    if found := look.held.get(one.case.bookie_id, ""):
-        return f"auto-recovery has marked ledgers that might be undecidable without {one.case.name}: {found}; {until}"
-    return ""
-
-
-def is_over(seen: Observation, look: MarksLook) -> bool:
-    """Return True when marks have been waited for long enough."""
-    grace_ms = parse_duration(seen.cluster.spec.repair.peer_grace)
-    return look.since_ms is not None and seen.now_ms >= look.since_ms + grace_ms
+    shown = sorted(ends)[:_LEDGERS_SHOWN_MAX]
+    found = "; ".join(f"ledger {ledger_id}: {look.held[bookie_id][ledger_id]}" for ledger_id in shown)
+    why = f"auto-recovery has marked ledgers that might be undecidable without {one.case.name}: {found}"
+    return f"{why}; {max(ends.values())}"
 
 
 def following(before: MarksLook | None, found: MarksLook) -> MarksLook:
-    """Return `found` with since when the looks up to it were not clear: it comes after `before`."""
-    if not found.held and not found.problem:
-        return found
-    since_ms = before.since_ms if before is not None else None
-    return replace(found, since_ms=found.ended_ms if since_ms is None else since_ms)
+    """Return `found`, which comes after `before`, with how long has been waited for what it found."""
+    passed_ms = min(max(found.ended_ms - before.ended_ms, 0), _VALID_MS) if before is not None else 0
+    known = before.waited_ms if before is not None else {}
+    if found.problem:
+        unanswered_ms = before.unanswered_ms + passed_ms if before is not None and before.problem else 0
+        return replace(found, waited_ms=known, unanswered_ms=unanswered_ms)
+    each = [(bookie_id, ledger_id) for bookie_id, ledgers in found.held.items() for ledger_id in ledgers]
+    return replace(found, waited_ms={one: known[one] + passed_ms if one in known else 0 for one in each})
 
 
-def _reader(seen: Observation) -> BookieCase | None:
-    """Return a bookie that can look into the pinned metadata store, and knows the question."""
+def _until(seen: Observation, look: MarksLook, waited_ms: int) -> str:
+    """Return until when the gate is closed, with `waited_ms` of its time over when `look` ended; "" when it is open."""
+    end_ms = look.ended_ms + parse_duration(seen.cluster.spec.repair.peer_grace) - waited_ms
+    if seen.now_ms >= end_ms:
+        return ""
+    return f"the stop waits until they are mended, or until {format_time(end_ms)} (spec.repair.peerGrace)"
+
+
+def _readers(seen: Observation) -> list[BookieCase]:
+    """Return the bookies that can look into the pinned metadata store, and know the question, by name."""
     expected = seen.cluster.spec.metadata_service.expected_instance_id or seen.cluster.status.instance_id
     able = [
         case
         for case in seen.bookies
         if case.can_look_into(expected) and case.report is not None and CAPABILITY in case.report.capabilities
     ]
-    return min(able, key=lambda case: case.name, default=None)
+    return sorted(able, key=lambda case: case.name)

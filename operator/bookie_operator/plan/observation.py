@@ -74,17 +74,19 @@ class DependentsLook:
 
 @dataclass(frozen=True, slots=True)
 class MarksLook:
-    """What a bookie found that was asked which ledgers auto-recovery has marked (spec/metadata.md#M55). `held`: by the
-    id of a bookie that had better not be stopped, words about some of these ledgers. `began_ms`, `ended_ms`: wall
-    clock. `since_ms`: when the first of the looks ended that, one after the other up to this one, found such ledgers or
-    had no answer; None when this one found none. `problem`: why there is no answer; "" = there is."""
+    """What a bookie, `reader`, found that was asked which ledgers auto-recovery has marked (spec/metadata.md#M55).
+    `held`: by the id of a bookie that had better not be stopped, some of these ledgers, each with why. `began_ms`,
+    `ended_ms`: wall clock. `waited_ms`: how long each of them has been waited for, as the looks up to this one saw it.
+    `problem`: why there is no answer; "" = there is. `unanswered_ms`: how long there has been none."""
 
     asked: tuple[str, ...]  # ids
     began_ms: int
     ended_ms: int
-    held: Mapping[str, str] = field(default_factory=dict)
-    since_ms: int | None = None
+    held: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    reader: str = ""  # a pod's name
     problem: str = ""
+    waited_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)  # by bookie id and ledger
+    unanswered_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

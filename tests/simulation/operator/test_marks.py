@@ -59,6 +59,25 @@ def test_a_mark_that_nobody_works_off_holds_the_fleet_for_one_grace_and_no_longe
     assert world.now_ms - began_ms > 60_000
 
 
+def test_a_new_mark_is_waited_for_although_an_old_one_was_long_enough(rolling: tuple[World, list[str]]) -> None:
+    world, stops = rolling
+    world.edit(rollout={"strategy": "Manual"}, repair={"peerGrace": "120s"})
+    operator = world.operator()
+    run(world, operator, passes=200)
+    assert stops == [], "nothing is to be done: the old mark was looked at all the while"
+
+    world.entries.append((world.bookie(PODS[0]).bookie_id, world.bookie(PODS[2]).bookie_id, "stranger:3181"))
+    new = len(world.entries) - 1
+    world.marks[new] = ("stranger:3181",)
+    run(world, operator, passes=70)  # until a look has found it
+    world.edit(rollout={"strategy": "Automatic", "soakSeconds": 3})
+    run(world, operator, passes=20)
+
+    assert stops == []
+    assert f"ledger {new}: " in waiting_for(world)
+    assert f"ledger {new - 1}: " not in waiting_for(world)
+
+
 def test_no_fleet_asks_more_than_once_a_minute(world: World) -> None:
     operator = world.operator()
     run(world, operator, passes=20)  # it is built

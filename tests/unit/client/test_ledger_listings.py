@@ -44,6 +44,13 @@ def ledgers_of(kind: LayoutKind, ids: Iterable[int], *more: str) -> tuple[Ledger
     return LedgerStore(store, ROOT, kind), tree
 
 
+def up(ledgers: LedgerStore) -> list[LedgerId]:
+    async def look() -> list[LedgerId]:
+        return [ledger_id async for ledger_id in ledgers.iterate()]
+
+    return asyncio.run(look())
+
+
 def down(ledgers: LedgerStore) -> list[LedgerId]:
     async def listed() -> list[LedgerId]:
         return [ledger_id async for ledger_id in ledgers.iterate_down()]
@@ -73,10 +80,7 @@ def test_every_ledger_is_below_the_bound_and_is_listed_once_from_the_newest_down
 def test_listed_down_is_listed_up_turned_round(ids: set[int]) -> None:
     ledgers, _ = ledgers_of(LayoutKind.HIERARCHICAL, ids)
 
-    async def up() -> list[LedgerId]:
-        return [ledger_id async for ledger_id in ledgers.iterate()]
-
-    assert down(ledgers) == asyncio.run(up())[::-1] == sorted(ids, reverse=True)
+    assert down(ledgers) == up(ledgers)[::-1] == sorted(ids, reverse=True)
 
 
 @pytest.mark.parametrize("kind", [LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL, LayoutKind.LEGACY])
@@ -102,6 +106,14 @@ def test_what_no_ledger_id_has_as_its_path_is_passed_over() -> None:
 
     assert asyncio.run(ledgers.bound()) == 901
     assert down(ledgers) == [900, 3]
+    assert up(ledgers) == [3, 900]
+
+
+def test_no_name_of_a_flat_layout_is_a_ledger_beyond_the_greatest_id() -> None:
+    ledgers, _ = ledgers_of(LayoutKind.FLAT, [3, LEDGER_ID_MAX], "L9999999999999999999", "L²", "Lx")
+
+    assert asyncio.run(ledgers.bound()) == LEDGER_ID_MAX + 1
+    assert up(ledgers) == down(ledgers)[::-1] == [3, LEDGER_ID_MAX]
 
 
 def test_branches_that_are_empty_or_vanish_hide_nothing_behind_them() -> None:

@@ -9,7 +9,7 @@ import operator_support as make
 from bookie.ports.admin import Aside, Contents, Member, State, Verdict
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.operation import OperationPhase, OperationStatus
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus
+from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HibernationState, HibernationStatus
 from bookie_operator.plan import fleet
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.observation import Leadership
@@ -42,7 +42,14 @@ def with_volume(case: BookieCase, index: int = 1, claim: dict[str, Any] | None =
     return replace(case, volumes=volumes, report=replace(case.report, volumes=reports))
 
 
-def plan(case: BookieCase, *, evidence: str = "", noted: bool = True, **how: Any) -> FleetPlan:
+def plan(
+    case: BookieCase,
+    *,
+    evidence: str = "",
+    noted: bool = True,
+    asleep: HibernationStatus | None = None,
+    **how: Any,
+) -> FleetPlan:
     others = make.fleet()[1:]
     known_bookie = BookieStatus(
         name=FIRST,
@@ -54,7 +61,9 @@ def plan(case: BookieCase, *, evidence: str = "", noted: bool = True, **how: Any
         since="2027-01-15T08:00:00Z",
         processes=(),
     )
-    status = BookieClusterStatus(observed_generation=1, instance_id="instance", bookies=(known_bookie,))
+    status = BookieClusterStatus(
+        observed_generation=1, instance_id="instance", bookies=(known_bookie,), hibernation=asleep
+    )
     bare = fleet.decide(make.observation((case, *others), status=status))
     digest = evidence or bare.fleet[0].evidence.digest or "0" * 32
     uids = tuple(one.claim.uid for one in case.volumes if one.claim is not None)
@@ -139,6 +148,17 @@ def test_while_the_cluster_is_paused_nothing_goes() -> None:
 
     assert deleted(found) == []
     assert "paused" in said(found)[1]
+
+
+@pytest.mark.parametrize("state", [HibernationState.STOPPING, HibernationState.HIBERNATED, HibernationState.WAKING])
+def test_a_fleet_that_sleeps_says_that_it_is_waited_for(state: HibernationState) -> None:
+    asleep = HibernationStatus(state=state, since="2027-01-15T08:00:00Z")
+    spec = {"lifecycle": {"hibernate": state is not HibernationState.WAKING, "terminationGrace": "2m"}}
+    found = plan(held(), asleep=asleep, spec_changes=spec)
+
+    assert deleted(found) == []
+    assert said(found)[0] is OperationPhase.QUEUED
+    assert "hibernates" in said(found)[1]
 
 
 def test_it_is_done_when_the_claims_of_the_first_look_are_gone() -> None:
