@@ -13,7 +13,7 @@ import pytest
 import kube_images
 import kube_load
 from fleet_support import Fleet
-from kube_setup import NAMESPACE
+from kube_setup import NAMESPACE, OPERATOR_NAMESPACE, OPERATOR_RELEASE
 
 pytestmark = pytest.mark.cluster
 
@@ -80,6 +80,27 @@ def test_a_second_operator_minds_its_own_namespace(namespaces: None, fleet: Flee
     }
     assert leaders[NAMESPACE] != leaders[ELSEWHERE]
     assert fleet.uids() == before
+
+
+@pytest.mark.operator_lives
+def test_the_second_of_two_operators_goes_on_when_the_one_that_leads_is_killed(fleet: Fleet) -> None:
+    here, pod = f"--namespace {OPERATOR_NAMESPACE}", "ledgers-zone-b-0"
+    scales = f"helm upgrade {OPERATOR_RELEASE} charts/bookie-operator {here} --reuse-values --wait --set replicas="
+    lives = fleet.incarnations()
+    fleet.types(f"{scales}2")
+    try:
+        leader = fleet.status()["operator"]["leader"]
+        names = fleet.types(f"kubectl get pods {here} -o jsonpath='{{.items[*].metadata.name}}'").split()
+        (leading,) = [one for one in names if one in leader]
+        fleet.loses(pod)
+        fleet.types(f"kubectl delete pod {leading} {here} --grace-period=0 --force")
+        fleet.sees("another one to lead", lambda: leading not in fleet.status()["operator"]["leader"],
+                   detail=lambda: str(fleet.status()["operator"]))  # fmt: skip
+        fleet.sees("the bookie to begin its next life", lambda: fleet.incarnations()[pod] == lives[pod] + 1)
+        fleet.settled()
+    finally:
+        fleet.types(f"{scales}1")
+    assert fleet.incarnations() == lives | {pod: lives[pod] + 1}
 
 
 def test_a_resource_that_is_deleted_and_applied_again_finds_its_volumes(fleet: Fleet, tmp_path: Path) -> None:

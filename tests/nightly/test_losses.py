@@ -8,7 +8,9 @@ import json
 
 import pytest
 
+import kube_engine
 from fleet_support import Fleet
+from scenario_support import is_complete
 
 pytestmark = pytest.mark.cluster
 
@@ -94,6 +96,42 @@ def test_a_person_approves_one_case_by_its_evidence(fleet: Fleet) -> None:
     serves_again(fleet, POD, incarnation_min=life + 1)
     assert fleet.status()["history"][-1]["approval"]["operation"] == operation
     fleet.edits(repair={"regeneration": "Gated"})
+
+
+def test_a_volume_that_somebody_wiped_is_lost_when_a_person_says_so(fleet: Fleet) -> None:
+    life, grants = incarnation(fleet, POD), len(fleet.status().get("history", ()))
+    node = str(fleet.pods()[POD]["spec"]["nodeName"])
+    volume = next(one["pvName"] for one in fleet.bookie(POD)["volumes"] if one["name"] == "ledgers")
+    path = fleet.types(f"kubectl get pv {volume} -o jsonpath='{{.spec.hostPath.path}}{{.spec.local.path}}'").strip()
+    fleet.types(f"kubectl cordon {node}; kubectl delete pod {POD}")
+    try:
+        fleet.sees("its successor to wait for the node", lambda: not fleet.pods()[POD]["spec"].get("nodeName"))
+        kube_engine.docker("exec", node, "find", path, "-mindepth", "1", "-delete")
+    finally:
+        fleet.types(f"kubectl uncordon {node}")
+
+    def held() -> bool:
+        entry = fleet.bookie(POD)
+        return (entry.get("state"), entry.get("podUID")) == ("Held", fleet.uids()[POD])
+
+    fleet.sees("it to be held", held, detail=lambda: str(fleet.bookie(POD)))
+    entry, claims = fleet.bookie(POD), fleet.claim_uids()
+    assert entry["reason"] in ("WipedInPlace", "EmptyButInitialized"), entry
+    assert (entry["incarnation"], len(fleet.status().get("history", ()))) == (life, grants)
+
+    other = fleet.orders(
+        type="ConfirmLoss", target={"bookie": POD}, evidence="0" * 32, reason="somebody formatted the disk on Tuesday"
+    )
+    fleet.sees("other evidence to be refused", lambda: "and not 0000" in fleet.phase(other))
+    assert fleet.claim_uids() == claims
+    fleet.types(f"kubectl delete bookieoperation {other}")
+    is_complete(fleet, fleet.orders(
+        type="ConfirmLoss", target={"bookie": POD}, evidence=fleet.bookie(POD)["evidence"],
+        reason="somebody formatted the disk on Tuesday",
+    ))  # fmt: skip
+    serves_again(fleet, POD, incarnation_min=life + 1)
+    gone = {name for name, uid in fleet.claim_uids().items() if claims[name] != uid}
+    assert gone == {f"ledgers-{POD}"}, "exactly the claim that was empty"
 
 
 def test_two_bookies_at_once_wait_until_a_person_gives_up_what_only_they_had(fleet: Fleet) -> None:

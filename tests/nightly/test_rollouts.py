@@ -7,6 +7,24 @@ from short_lives_support import dying_after_every_write
 
 pytestmark = pytest.mark.cluster
 
+# As an auditor would that knows not whose replicas are missing; or away with the marks, as a worker does.
+MARKS = """
+import sys
+from kazoo.client import KazooClient
+client = KazooClient(hosts="zookeeper:2181", timeout=20.0)
+client.start(30)
+for ledger in map(int, sys.argv[2:]):
+    digits = f"{ledger:016x}"
+    levels = "/".join(digits[start : start + 4] for start in range(0, 16, 4))
+    path = f"/ledgers/underreplication/ledgers/{levels}/urL{ledger:010d}"
+    if sys.argv[1] == "mark":
+        client.create(path, b"", makepath=True)
+    else:
+        client.delete(path)
+client.stop()
+"""
+MARKED_MAX = 20
+
 
 def others(fleet: Fleet, before: dict[str, str]) -> set[str]:
     """Names of the pods that are not those of `before`."""
@@ -42,6 +60,7 @@ def test_one_bookie_soaks_before_the_others_follow(fleet: Fleet) -> None:
     fleet.edits(rollout={"canary": None})
 
 
+@pytest.mark.operator_lives
 def test_a_setting_reaches_every_bookie_while_the_operator_dies_after_every_write(fleet: Fleet) -> None:
     before = fleet.uids()
     with dying_after_every_write() as deaths:
@@ -49,6 +68,31 @@ def test_a_setting_reaches_every_bookie_while_the_operator_dies_after_every_writ
         fleet.sees("all to be others", lambda: len(others(fleet, before)) == len(before), timeout_s=900.0)
         died = deaths()
     assert died >= len(before), "at least one death a bookie"
+
+
+def test_a_ledger_that_an_auditor_marked_holds_a_roll_out_until_a_worker_has_looked_at_it(fleet: Fleet) -> None:
+    before, first = fleet.uids(), min(fleet.names())
+    config = "--config /etc/bookie/bookie.properties"
+    listed = fleet.types(
+        f"kubectl exec {first} -- bookie ledger list --naming {fleet.bookie(first)['bookieId']} {config}"
+    )
+    marked = " ".join(listed.split()[:MARKED_MAX])
+
+    def marks(verb: str) -> None:
+        fleet.types(f"kubectl exec -i {first} -- python - {verb} {marked} <<'END'\n{MARKS}\nEND")
+
+    def waits() -> bool:
+        return "auto-recovery has marked ledgers" in str((fleet.status().get("rollout") or {}).get("waitingFor"))
+
+    marks("mark")
+    try:
+        fleet.edits(config={"flushInterval": "7300"})
+        fleet.sees("the roll-out to wait for them", waits, detail=lambda: str(fleet.status().get("rollout")))
+        assert fleet.uids() == before
+    finally:
+        marks("away with")
+    fleet.edits(config={"flushInterval": None})
+    fleet.settled()
 
 
 def taken_live(fleet: Fleet) -> dict[str, set[str]]:

@@ -78,6 +78,7 @@ def test_forty_instead_of_four_leaves_nothing_behind(fleet: Fleet) -> None:
     assert not fleet.status().get("orphans")
 
 
+@pytest.mark.operator_lives
 def test_a_zone_comes_and_goes_while_the_operator_dies_after_every_write(fleet: Fleet) -> None:
     before, claims = fleet.uids(), set(fleet.claims())
     spec = fleet.resource()["spec"]
@@ -160,6 +161,7 @@ def expander(person: Fleet) -> Iterator[None]:
     kube_tools.kubectl("patch", "storageclass", "standard", "--patch", '{"allowVolumeExpansion": false}')
 
 
+@pytest.mark.operator_lives
 def test_volumes_grow_while_the_operator_dies_after_every_write(fleet: Fleet, expander: None) -> None:
     before = fleet.uids()
     sets = fleet.types("kubectl get statefulset -l bookie.dev/cluster=$NAME -o jsonpath='{.items[*].metadata.uid}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import kube_setup
 from fleet_kubernetes import KubernetesStage
 from fleet_support import Fleet
 from kube_setup import KIND
+from short_lives_support import dying_after_every_write
 
 # Short, because these fleets are for playing. None of it reaches a pod.
 QUICK = {"rollout": {"soakSeconds": 2}, "scaleDown": {"proofInterval": "10s", "openLedgers": "Recover"}}
@@ -26,12 +28,19 @@ def under_writers(fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Flee
     """The fleet under writers; the verdict after the scenario. For a fixture to yield from."""
     fleet.settled()
     spec = fleet.resource()["spec"]
-    with fleet.writing():
+    with _operator(request), fleet.writing():
         yield fleet
         if request.node.stash.get(FAILED, True):
             fleet.puts_back(spec)  # or the scenarios to come would fail because of this one
         else:
             fleet.settled()
+
+
+def _operator(request: pytest.FixtureRequest) -> contextlib.AbstractContextManager[object]:
+    """The operator of a scenario: as it is, or (`DIES=1`) one that dies after every write of the scenario, unless that
+    needs one that lives, or one that stays on its node."""
+    lives = request.node.get_closest_marker("operator_lives") or "beside_zookeeper" in request.fixturenames
+    return dying_after_every_write() if os.environ.get("DIES") and not lives else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
