@@ -385,6 +385,11 @@ class RolloutStatus(Model):
         default=None, description="When the next maintenance window opens; absent while none is waited for."
     )
     step: RolloutStep | None = None
+    begun_anew: str | None = Field(
+        default=None,
+        description="The bookie of kind Ephemeral that began anew in another pod, until it serves: with onFailure:"
+        " Rollback it decides as one does whose turn it was.",
+    )
     last_good: LastGood | None = None
     failed: FailedRollout | None = None  # the bookies go back, or are back, to lastGood (rollout.onFailure: Rollback)
 

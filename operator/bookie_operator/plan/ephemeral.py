@@ -37,6 +37,18 @@ def rolled(seen: Observation) -> tuple[str, ...]:
     )
 
 
+def begun_anew(seen: Observation, fleet: tuple[Assessed, ...]) -> str | None:
+    """Return the bookie that the operator last began anew in another pod, until that is in service (to be stored: what
+    it was taken for is known of it while it leaves, and no longer)."""
+    for one in fleet:
+        is_anew = one.case.is_ephemeral and one.leaving is not None and one.leaving.rebuilds
+        if is_anew and one.leaving is not None and one.leaving.state in _WITHOUT_ITS_POD:
+            return one.case.name
+    known = seen.cluster.status.rollout
+    name = known.begun_anew if known is not None else None
+    return next((name for one in fleet if one.case.name == name and not one.stage.serves), None)
+
+
 def holds_data(one: Assessed) -> str:
     """Return why the pod of this bookie must not end; "" when nothing goes with it. Of a bookie that has lived it may,
     unless we know that what we recorded was in another pod (spec/operator.md#X9)."""

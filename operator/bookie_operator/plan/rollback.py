@@ -17,7 +17,7 @@ from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import CHANGED_MAX, FailedRollout, LastGood
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import revisions, rollout
+from bookie_operator.plan import ephemeral, revisions, rollout
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.rollout import Rollout
 from bookie_operator.plan.stages import Assessed
@@ -66,6 +66,8 @@ def after(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout) -> Ro
     """Return `rolled` with both records as they are after this pass."""
     known = seen.cluster.status.rollout
     good = known.last_good if known is not None else None
+    anew = ephemeral.begun_anew(seen, fleet)
+    rolled = replace(rolled, status=rolled.status.model_copy(update={"begun_anew": anew}))
     if seen.cluster.said is not None:
         assert known is not None
         return replace(rolled, status=rolled.status.model_copy(update={"last_good": good, "failed": known.failed}))
@@ -102,16 +104,20 @@ def _has_failed(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout)
     whose pod cannot be deleted or made, or that waits for data that it lost, is no proof against the spec; neither is
     another bookie that does not serve."""
     step, spec = rolled.status.step, seen.cluster.spec
-    if not rolled.halted or step is None or step.pod_uid in seen.hindrances or not seen.leadership.is_held:
+    if not rolled.halted or not seen.leadership.is_held:
+        return False
+    # Whose pod would have taken its data with it has no turn: it left, and began anew (plan/ephemeral.py).
+    turn, before = (step.bookie, step.pod_uid) if step is not None else (rolled.status.begun_anew, "")
+    if turn is None or before in seen.hindrances:
         return False
     if spec.rollout.strategy == "Manual" or spec.rollout.paused or spec.lifecycle.paused:
         return False
-    culprit = next((one for one in fleet if one.case.name == step.bookie), None)
-    if culprit is None or rolled.halted_by != step.bookie or rollout.waits_for_data(culprit):
+    culprit = next((one for one in fleet if one.case.name == turn), None)
+    if culprit is None or rolled.halted_by != turn or rollout.waits_for_data(culprit):
         return False
     if culprit.case.pod is None or culprit in revisions.older(seen, fleet):
         return False
-    return culprit.case.pod.uid != step.pod_uid and _is_of(seen, culprit)
+    return culprit.case.pod.uid != before and _is_of(seen, culprit)
 
 
 def _why_not(spec: BookieClusterSpec, good: LastGood | None) -> str:

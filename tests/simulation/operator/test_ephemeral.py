@@ -128,6 +128,69 @@ def test_an_image_that_does_not_start_takes_one_bookie_and_correcting_it_is_enou
     until_quiet(fleet, operator, done={*FLEET}, had=had)
 
 
+ROLLBACK = {"strategy": "Automatic", "soakSeconds": 2, "onFailure": "Rollback"}
+
+
+def goes_back(world: World, operator: Reconciler, *, passes: int = PASSES) -> dict[str, str]:
+    """Which pods are others when an image that does not start has gone back, each with its image."""
+    had, images = uids(world), {one["spec"]["containers"][0]["image"] for one in world.of_kind("Pod")}
+    world.edit(rollout=ROLLBACK)
+    run(world, operator, passes=8)
+    world.edit(image=BROKEN_IMAGE)
+    run(world, operator, passes=passes)
+    conditions = {one.type: one.reason for one in world.status().conditions}
+    assert (conditions["Stalled"], conditions["UpToDate"]) == ("RolledBack", "RolledBack"), world.status()
+    assert world.spec()["image"] == BROKEN_IMAGE, "the spec is the user's"
+    found = {one["metadata"]["name"]: one["spec"]["containers"][0]["image"] for one in world.of_kind("Pod")}
+    assert set(found.values()) == images
+    return {name: found[name] for name, uid in uids(world).items() if had[name] != uid}
+
+
+def test_an_image_that_does_not_start_goes_back_by_itself(fleet: World) -> None:
+    operator = fleet.operator()
+    assert list(goes_back(fleet, operator)) == [FIRST], "nobody but the first was tried"
+    check(fleet)
+    had = uids(fleet)
+
+    fleet.edit(image="bookie:2")
+    until_quiet(fleet, operator, done={*FLEET}, had=had)
+    assert fleet.status().rollout.failed is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_whichever_write_was_the_operators_last_it_goes_back(fleet: World, first: int) -> None:
+    fleet.step_ms = 10_000
+    had, crash = uids(fleet), DeathAtEveryThird(first)
+    fleet.edit(rollout=ROLLBACK)
+    run(fleet, fleet.operator(), passes=8)
+    fleet.edit(image=BROKEN_IMAGE)
+
+    async def story() -> int:
+        return await fleet.run(fleet.operator(crash), passes=PASSES, crash=crash)
+
+    assert asyncio.run(story()) > 5
+    run(fleet, fleet.operator(), passes=60)
+    assert {one.type: one.reason for one in fleet.status().conditions}["UpToDate"] == "RolledBack", fleet.status()
+    assert {name for name in FLEET if uids(fleet)[name] != had[name]} == {FIRST}
+    check(fleet)
+
+
+def test_a_bookie_of_a_fleet_that_grows_takes_nothing_back(fleet: World) -> None:
+    """It is nobody's turn: a bookie that there never was may lack a node, or a disk."""
+    had, operator = uids(fleet), fleet.operator()
+    fleet.edit(rollout=ROLLBACK)
+    run(fleet, operator, passes=8)
+    fleet.edit(image=BROKEN_IMAGE, replicas=5)
+    run(fleet, operator, passes=60)
+
+    rolled = fleet.status().rollout
+    assert {name: uid for name, uid in uids(fleet).items() if name in had} == had
+    assert {one.type: one.reason for one in fleet.status().conditions}["Stalled"] == "RolloutHalted"
+    assert rolled is not None
+    assert rolled.failed is None
+
+
 def test_a_pod_that_ends_is_a_lost_bookie_that_heals(fleet: World) -> None:
     had, operator = uids(fleet), fleet.operator()
     fleet.kill(FIRST)
