@@ -1,5 +1,5 @@
-"""An API server that answers 409, 410, 429, 5xx and nothing at all, before or after it did what it was asked: the fleet
-is as safe as with a good one, and as whole afterwards."""
+"""An API server that answers 409, 410, 429, 5xx and nothing at all, before or after it did what it was asked, or that
+answers with what was a while ago: the fleet is as safe as with a good one, and as whole afterwards."""
 
 import asyncio
 import copy
@@ -61,6 +61,34 @@ class Faulty:
             return done
         call.close()
         raise error
+
+
+class Lagging(Faulty):
+    """An API server of which one read in `odds` is answered by what one of the last such reads found, as the cache of
+    another one that lags would. Ours asks for the newest state each time, and must not lean on it."""
+
+    def __init__(self, world: World, rng: random.Random, odds: int) -> None:
+        super().__init__(world, rng, 0)
+        self.lag_odds, self.stale = odds, 0
+        self._known: dict[tuple[str, ...], list[Any]] = {}
+
+    async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
+        return self._lags((kind, name), await super().get(kind, namespace, name))  # type: ignore[no-any-return]
+
+    async def list(self, kind: str, namespace: str, selector: str = "", *, fields: str = "") -> list[Manifest]:
+        found = await super().list(kind, namespace, selector, fields=fields)
+        return self._lags((kind, selector, fields), found)  # type: ignore[no-any-return]
+
+    def _lags(self, what: tuple[str, ...], found: Any) -> Any:
+        before = self._known.setdefault(what, [])
+        old = self.rng.choice(before) if before and self.lag_odds and not self.rng.randrange(self.lag_odds) else found
+        self.stale += old != found
+        before.append(copy.deepcopy(found))
+        del before[:-LAG_MAX]
+        return copy.deepcopy(old)
+
+
+LAG_MAX = 8  # reads of the same
 
 
 @pytest.mark.slow
@@ -131,27 +159,50 @@ STORIES: dict[str, Story] = {
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("story", STORIES)
 def test_what_was_asked_for_is_done_behind_an_api_server_that_fails(world: World, story: str, seed: int) -> None:
+    api = Faulty(world, random.Random(seed), odds=0)
+
+    def fails(count: int) -> bool:
+        api.odds = 40 if count < 120 else 0
+        return bool(api.failed)
+
+    told(world, story, api, fails)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("story", STORIES)
+def test_what_was_asked_for_is_done_behind_an_api_server_that_lags(world: World, story: str, seed: int) -> None:
+    api = Lagging(world, random.Random(seed), odds=0)
+
+    def lags(count: int) -> bool:
+        api.lag_odds = 4 if count < 120 else 0
+        return bool(api.stale)
+
+    told(world, story, api, lags)
+
+
+def told(world: World, story: str, api: Faulty, misbehaves: Callable[[int], bool]) -> None:
+    """Tell the story: before each pass `misbehaves` sets how bad the API server is, and returns whether it was."""
     ask, is_done = STORIES[story]
     world.edit(rollout=AUTOMATIC, scaleDown={"proofInterval": "5s"})
-    rng = random.Random(seed)
-    api = Faulty(world, rng, odds=0)
     operator = world.operator(kube=api, owner="system/bookie-operator")
-    world.write(60, rng)
+    world.write(60, api.rng)
     asyncio.run(passes(world, operator, 6))
 
     world.now_ms += 60_000
     ask(world)
-    for count in range(300):
-        api.odds = 40 if count < 120 else 0
+    for count in range(700):  # whoever was taken for gone comes back when no order to forget it can be on its way
+        was_bad = misbehaves(count)
         asyncio.run(passes(world, operator, 1))
         serving = sum(one.state.serves for one in world.bookies.values())
         assert serving >= 3 or story == "it sleeps", f"{serving} serve: never two away"
-        if api.failed and is_done(world):
+        assert (world.wrong, world.past_tolerance) == ([], [])
+        if was_bad and is_done(world):
             break
 
     assert is_done(world), (api.failed, world.status())
     assert (world.wrong, world.lost_entries(), world.past_tolerance) == ([], [], [])
-    api.odds = 0
+    misbehaves(700)
     if story == "it sleeps":
         world.edit(lifecycle={"terminationGrace": "2m"})
     asyncio.run(passes(world, operator, 20))
