@@ -28,7 +28,7 @@ from bookie.storage.options import StorageOptions
 log = logging.getLogger(__name__)
 
 _LOSSES = ("limbo", "regeneration", "partial-loss", "stale-volume", "cookie")
-CAPABILITIES = (*_LOSSES, "live-writers", "turn", "drain", "aside", "marks")
+CAPABILITIES = (*_LOSSES, "live-writers", "turn", "drain", "aside", "marks", "ledger-loss")
 
 
 class BootPhase:

@@ -598,6 +598,17 @@ class Admin(Protocol):
         """
         ...
 
+    async def accept_ledger_loss(
+        self, ledger_id: LedgerId, bookies: tuple[BookieId, ...], *, by: str, reason: str, operator_epoch: int = 0
+    ) -> str:
+        """Give up what `bookies` held of a ledger whose end nobody can decide any more, and close it; `by` and `reason`
+        stand in its record (spec/metadata.md#M49). Return a sentence; a ledger that is closed already is left as it is.
+
+        Raises GrantRefused (a stable reason: may_answer, tail, old_epoch), LedgerMissing, BadInput, StorageFailed
+        before this bookie serves, and the errors of a recovery.
+        """
+        ...
+
     async def change_settings(self, wanted: Mapping[str, str], *, operator_epoch: int = 0) -> None:
         """Run with other values of these settings, all or none, until the process ends; "" = the default.
 

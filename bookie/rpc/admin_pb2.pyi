@@ -732,6 +732,30 @@ class RestoreCookieReply(_message.Message):
     text: str
     def __init__(self, done: _Optional[bool] = ..., refused_reason: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
+class AcceptLedgerLossRequest(_message.Message):
+    __slots__ = ("ledger_id", "bookie_ids", "by", "reason", "operator_epoch")
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    BOOKIE_IDS_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ledger_id: int
+    bookie_ids: _containers.RepeatedScalarFieldContainer[str]
+    by: str
+    reason: str
+    operator_epoch: int
+    def __init__(self, ledger_id: _Optional[int] = ..., bookie_ids: _Optional[_Iterable[str]] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., operator_epoch: _Optional[int] = ...) -> None: ...
+
+class AcceptLedgerLossReply(_message.Message):
+    __slots__ = ("done", "refused_reason", "text")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    done: bool
+    refused_reason: str
+    text: str
+    def __init__(self, done: _Optional[bool] = ..., refused_reason: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
 class ChangeSettingsRequest(_message.Message):
     __slots__ = ("settings", "operator_epoch")
     class SettingsEntry(_message.Message):

@@ -109,6 +109,11 @@ class AdminStub:
                 request_serializer=bookie_dot_rpc_dot_admin__pb2.RestoreCookieRequest.SerializeToString,
                 response_deserializer=bookie_dot_rpc_dot_admin__pb2.RestoreCookieReply.FromString,
                 _registered_method=True)
+        self.AcceptLedgerLoss = channel.unary_unary(
+                '/bookie.admin.v1.Admin/AcceptLedgerLoss',
+                request_serializer=bookie_dot_rpc_dot_admin__pb2.AcceptLedgerLossRequest.SerializeToString,
+                response_deserializer=bookie_dot_rpc_dot_admin__pb2.AcceptLedgerLossReply.FromString,
+                _registered_method=True)
         self.FindDependents = channel.unary_unary(
                 '/bookie.admin.v1.Admin/FindDependents',
                 request_serializer=bookie_dot_rpc_dot_admin__pb2.FindDependentsRequest.SerializeToString,
@@ -234,6 +239,14 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AcceptLedgerLoss(self, request, context):
+        """Gives up what these bookies held of a ledger whose end nobody can decide any more, and closes it; who and why stand in
+        its record. A ledger that is closed already is done.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def FindDependents(self, request, context):
         """Every ledger of which an acknowledged entry may be on these bookies alone, looked for now, after a sync.
         """
@@ -334,6 +347,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RestoreCookie,
                     request_deserializer=bookie_dot_rpc_dot_admin__pb2.RestoreCookieRequest.FromString,
                     response_serializer=bookie_dot_rpc_dot_admin__pb2.RestoreCookieReply.SerializeToString,
+            ),
+            'AcceptLedgerLoss': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptLedgerLoss,
+                    request_deserializer=bookie_dot_rpc_dot_admin__pb2.AcceptLedgerLossRequest.FromString,
+                    response_serializer=bookie_dot_rpc_dot_admin__pb2.AcceptLedgerLossReply.SerializeToString,
             ),
             'FindDependents': grpc.unary_unary_rpc_method_handler(
                     servicer.FindDependents,
@@ -756,6 +774,33 @@ class Admin:
             '/bookie.admin.v1.Admin/RestoreCookie',
             bookie_dot_rpc_dot_admin__pb2.RestoreCookieRequest.SerializeToString,
             bookie_dot_rpc_dot_admin__pb2.RestoreCookieReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcceptLedgerLoss(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.admin.v1.Admin/AcceptLedgerLoss',
+            bookie_dot_rpc_dot_admin__pb2.AcceptLedgerLossRequest.SerializeToString,
+            bookie_dot_rpc_dot_admin__pb2.AcceptLedgerLossReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -74,8 +74,8 @@ class ForgetAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OrderAnswer:
-    """How a bookie answers the order to take one out of service, or back, or to make its cookie again.
-    `refused_reason`: a stable word (admin.proto, SetAsideReply, RestoreCookieReply)."""
+    """How a bookie answers the order to take one out of service, or back, to make its cookie again, or to end a ledger.
+    `refused_reason`: a stable word (admin.proto, SetAsideReply, RestoreCookieReply, AcceptLedgerLossReply)."""
 
     is_done: bool
     refused_reason: str = ""
@@ -204,6 +204,16 @@ def restore_cookie(evidence_hash: str, *, operator_epoch: int = 0) -> AdminCall[
     """Ask the bookie to make its own cookie again, as its disks have it."""
     request = proto.RestoreCookieRequest(evidence_hash=evidence_hash, operator_epoch=operator_epoch)
     return AdminCall("RestoreCookie", request, _ordered)
+
+
+def accept_ledger_loss(
+    ledger_id: int, bookie_ids: tuple[str, ...], *, by: str, reason: str, operator_epoch: int = 0
+) -> AdminCall[OrderAnswer]:
+    """Ask the bookie to give up what `bookie_ids` held of a ledger that nobody can end otherwise, and to close it."""
+    request = proto.AcceptLedgerLossRequest(
+        ledger_id=ledger_id, bookie_ids=bookie_ids, by=by, reason=reason, operator_epoch=operator_epoch
+    )
+    return AdminCall("AcceptLedgerLoss", request, _ordered, LONG_DEADLINE_S)
 
 
 def change_settings(wanted: Mapping[str, str], *, operator_epoch: int = 0) -> AdminCall[OrderAnswer]:

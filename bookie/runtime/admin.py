@@ -273,6 +273,27 @@ class _Admin(admin_pb2_grpc.AdminServicer):
             return proto.RestoreCookieReply(done=False, refused_reason=error.reason, text=str(error))
         return proto.RestoreCookieReply(done=True, text=text)
 
+    async def AcceptLedgerLoss(
+        self, request: proto.AcceptLedgerLossRequest, context: _Context
+    ) -> proto.AcceptLedgerLossReply:
+        ledger_id = ids.parse_ledger_id(str(request.ledger_id))
+        bookies = tuple(ids.parse_bookie_id(one) for one in request.bookie_ids)
+        if not bookies:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "bookie_ids: name one bookie at least")
+        try:
+            text = await self._node.accept_ledger_loss(
+                ledger_id,
+                bookies,
+                by=request.by,
+                reason=request.reason,
+                operator_epoch=request.operator_epoch,
+            )
+        except errors.GrantRefused as error:
+            return proto.AcceptLedgerLossReply(done=False, refused_reason=error.reason, text=str(error))
+        except errors.LedgerMissing as error:
+            return proto.AcceptLedgerLossReply(done=False, refused_reason="missing", text=str(error))
+        return proto.AcceptLedgerLossReply(done=True, text=text)
+
     async def ChangeSettings(
         self, request: proto.ChangeSettingsRequest, context: _Context
     ) -> proto.ChangeSettingsReply:

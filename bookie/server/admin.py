@@ -2,15 +2,17 @@
 
 import asyncio
 import dataclasses
+import json
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import assert_never
 
 import bookie
 from bookie.base import errors
-from bookie.base.ids import BookieId
+from bookie.base.ids import BookieId, LedgerId
 from bookie.base.units import NS_PER_MS
-from bookie.client.repair import marked
+from bookie.client.client import Client
+from bookie.client.repair import accepting_loss, marked
 from bookie.client.repair.forgetting import Forgetting, Surveys
 from bookie.integrity.boot import Boot
 from bookie.integrity.progress import BLOCKED_SHOWN_MAX
@@ -72,6 +74,7 @@ class NodeAdmin:
         self.scrubber: Scrubber | None = None
         self.drains: tuple[Drain, Drain] | None = None  # of this bookie itself; of a dead one
         self.filling: Filling | None = None
+        self._make_client: Callable[[], Client] | None = None
         self.registered = asyncio.Event()
         self._turn = Turn()
         self.lease = OwnLease(boot, world.clock)
@@ -114,10 +117,12 @@ class NodeAdmin:
         drains: tuple[Drain, Drain],
         filling: Filling,
         registered: asyncio.Event,
+        make_client: Callable[[], Client],
     ) -> None:
-        """Answer for these parts while the data port is open, until `store` is None again."""
+        """Answer for these parts while the data port is open, until `store` is None again. `make_client`: for what this
+        bookie does to ledgers as a client would."""
         self.store, self.scrubber, self.drains, self.registered = store, scrubber, drains, registered
-        self.filling = filling
+        self.filling, self._make_client = filling, make_client
 
     def enter(self, phase: State) -> None:
         """Note that boot or stop has entered the next phase."""
@@ -313,6 +318,20 @@ class NodeAdmin:
         self._heed(operator_epoch)
         text = await self._boot.restore_cookie(evidence_hash=evidence_hash)
         log.warning("cookie restored said=%s", text)
+        return text
+
+    async def accept_ledger_loss(
+        self, ledger_id: LedgerId, bookies: tuple[BookieId, ...], *, by: str, reason: str, operator_epoch: int = 0
+    ) -> str:
+        self._heed(operator_epoch)
+        self._open_store()
+        assert self._make_client is not None, "the store is open, and nobody can make a client"
+        async with self._make_client() as client:
+            metadata = await accepting_loss.end(client.shared, ledger_id, bookies, by=by, reason=reason)
+        record = accepting_loss.record_of(metadata)
+        given_up = f"given up: {json.dumps(record, sort_keys=True)}" if record else "nothing was given up"
+        text = f"ledger {ledger_id} is closed at entry {metadata.last_entry}; {given_up}"
+        log.warning("accepted a loss said=%s", text)
         return text
 
     async def change_settings(self, wanted: Mapping[str, str], *, operator_epoch: int = 0) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -248,8 +249,8 @@ class Bookie:
         self.port = listener.port
         registrar = await self._make_registration(store, metadata, listener.port)
         scrubber = self._make_scrubber(store)
-        drains = self._make_drains(store, metadata, registrar)
-        filling = self._make_filling(store)
+        make_client = partial(Client, options.client_options(), self.world, store=metadata)  # under our session
+        drains, filling = self._make_drains(store, metadata, registrar, make_client), self._make_filling(store)
         parts: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
             ("readers", readers.run),
             ("listers", listers.run),
@@ -265,7 +266,7 @@ class Bookie:
             ("scrub", scrubber.run),
             *(("drain", drain.run) for drain in drains),
         )
-        self.admin.serve(store, scrubber, drains, filling, registrar.registered)
+        self.admin.serve(store, scrubber, drains, filling, registrar.registered, make_client)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._supervise(part), name=name) for name, part in parts]
@@ -321,18 +322,20 @@ class Bookie:
         self.live.take_with("localScrubRateLimit", lambda value: scrubber.set_entries_per_s(rate(value)))
         return scrubber
 
-    def _make_drains(self, store: EntryStore, metadata: MetadataStore, registrar: Registration) -> tuple[Drain, Drain]:
-        """Return the parts that empty this bookie when it is to leave, and dead ones. They work under our session."""
+    def _make_drains(
+        self,
+        store: EntryStore,
+        metadata: MetadataStore,
+        registrar: Registration,
+        make_client: Callable[[], Client],
+    ) -> tuple[Drain, Drain]:
+        """Return the parts that empty this bookie when it is to leave, and dead ones."""
 
         def on_mode() -> None:
             registrar.set_read_only(store.is_read_only)  # at once: each new ledger that chooses us is one more to move
             self.boot.progress.notify()
 
         root, clock = paths.parse_uri(self.options.metadata_uri).root, self.world.clock
-
-        def make_client() -> Client:
-            return Client(self.options.client_options(), self.world, store=metadata)
-
         own = OwnSide(store, on_mode)
         return Drain(root, metadata, clock, make_client, own), Drain(root, metadata, clock, make_client, None)
 

@@ -7,7 +7,7 @@ may be repeated: a crash between any two of them is repaired by the next pass (t
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bookie.base.errors import BookieError
@@ -50,7 +50,7 @@ from bookie_operator.plan.actions import (
 )
 from bookie_operator.plan.children import Obstacle
 from bookie_operator.plan.fleet import FleetPlan
-from bookie_operator.plan.observation import Hindrance, Observation
+from bookie_operator.plan.observation import Hindrance, LedgerAnswer, Observation
 from bookie_operator.plan.operations import Told
 from bookie_operator.plan.ownership import Refusal
 from bookie_operator.recorder import Recorder
@@ -97,6 +97,7 @@ class Executor:
         self._loop_s = loop_s
         self._refused: dict[tuple[str, str], dict[str, RefusedSize]] = {}  # by namespace and cluster, by claim
         self._hindrances: dict[tuple[str, str], dict[str, Hindrance]] = {}  # by namespace and cluster
+        self._answers: dict[tuple[str, str], dict[tuple[str, str], LedgerAnswer]] = {}  # the same
         self._flushed: dict[tuple[str, str], str] = {}  # the same: uid of the pod that flushed for its eviction
 
     async def run(self, plan: FleetPlan) -> None:
@@ -110,23 +111,7 @@ class Executor:
             refused = await self._act(plan.observation, action)
             failures += [refused] if refused is not None else []
         if failures:
-            # CRASH: the operator sends no grant and stops nobody until the whole protection is in place; the next pass
-            # tries again.
-            plan = replace(
-                plan,
-                obstacles=(*plan.obstacles, *failures),
-                sends=(),
-                lost_nodes=replace(plan.lost_nodes, actions=()),
-                eviction=replace(plan.eviction, action=None),
-                rollout=replace(plan.rollout, action=None),
-                hibernation=replace(plan.hibernation, action=None),
-                leaving=replace(plan.leaving, steps=()),
-                expansion=replace(plan.expansion, actions=()),
-                asides=(),
-                cookies=(),
-                fills=(),
-                settings=(),
-            )
+            plan = _held_back(plan, failures)
         status = render.render(plan)
         self._told(cluster.ref, status)
         if status != cluster.status or cluster.is_recalled:
@@ -200,6 +185,10 @@ class Executor:
     def hindrances(self, cluster: Cluster) -> Mapping[str, Hindrance]:
         """Return, by pod uid, why the last stop of a bookie, or its resumption, did not succeed."""
         return self._hindrances.get((cluster.namespace, cluster.name), {})
+
+    def ledger_answers(self, cluster: Cluster) -> Mapping[tuple[str, str], LedgerAnswer]:
+        """Return, by the uid of an operation and a ledger, what bookies said of ending it."""
+        return self._answers.get((cluster.namespace, cluster.name), {})
 
     async def _resize(self, plan: FleetPlan) -> None:
         """Ask for the sizes of one bookie's claims. A refusal that no repetition changes soon is remembered: the next
@@ -476,6 +465,7 @@ class Executor:
         for ask in plan.cookies:
             if told := await self._restore_cookie(namespace, ask):
                 found[ask.bookie] = Hindrance(told)
+        await self._end_ledgers(plan)
         return found
 
     async def _set_aside(self, namespace: str, action: SetAside) -> str:
@@ -547,6 +537,33 @@ class Executor:
         logger.info("done namespace=%s action=%s", namespace, action)
         self._crash.after_write(str(action))
         return ""
+
+    async def _end_ledgers(self, plan: FleetPlan) -> None:
+        """Have ledgers closed whose loss a person accepted; what was said is told, and stored, by the next pass.
+
+        CRASH: an answer that is lost is asked for again, and a ledger that is closed is done.
+        """
+        cluster, now_ms = plan.observation.cluster, plan.observation.now_ms
+        live = {one.operation.uid for one in plan.operations}
+        known = {key: answer for key, answer in self.ledger_answers(cluster).items() if key[0] in live}
+        self._answers[cluster.namespace, cluster.name] = known
+        for order in plan.losses:
+            self._check_lease()
+            try:
+                answer = await self._bookies.accept_ledger_loss(
+                    order.door,
+                    order.ledger,
+                    order.bookie_ids,
+                    by=order.by,
+                    reason=order.reason,
+                    operator_epoch=order.epoch,
+                )
+            except BookieUnreachable as error:
+                answer = OrderAnswer(False, "unreachable", str(error))
+            is_done = answer.is_done or answer.refused_reason == "missing"
+            logger.warning("namespace=%s action=%s done=%s said=%s", cluster.namespace, order, is_done, answer.text)
+            known[order.operation_uid, order.ledger] = LedgerAnswer(is_done, answer.text, now_ms)
+            self._crash.after_write(str(order))
 
     async def _fill(self, namespace: str, ask: FillHoles) -> None:
         """Ask a bookie to fill its holes. An answer that is lost is no matter: the next pass sees whether it does."""
@@ -735,4 +752,26 @@ def _protection(action: Action, stored: Manifest | None) -> Obstacle | None:
         "ApplyRefused",
         f"{action} did not last: an admission policy or another controller changes it. Exempt it there, or set"
         " spec.disruption.pdb to false and protect the pods yourself",
+    )
+
+
+def _held_back(plan: FleetPlan, failures: Sequence[Obstacle]) -> FleetPlan:
+    """Return `plan` without all that needs what could not be done."""
+    # CRASH: the operator sends no grant and stops nobody until the whole protection is in place; the next pass tries
+    # again.
+    return replace(
+        plan,
+        obstacles=(*plan.obstacles, *failures),
+        sends=(),
+        lost_nodes=replace(plan.lost_nodes, actions=()),
+        eviction=replace(plan.eviction, action=None),
+        rollout=replace(plan.rollout, action=None),
+        hibernation=replace(plan.hibernation, action=None),
+        leaving=replace(plan.leaving, steps=()),
+        expansion=replace(plan.expansion, actions=()),
+        asides=(),
+        cookies=(),
+        losses=(),
+        fills=(),
+        settings=(),
     )

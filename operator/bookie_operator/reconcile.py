@@ -124,6 +124,7 @@ class Reconciler:
             hindrances=self._executor.hindrances(cluster),
             refused_sizes=self._executor.refused_sizes(cluster),
             flushed=self._executor.flushed(cluster),
+            ledger_answers=self._executor.ledger_answers(cluster),
         )
         return fleet.with_turn(known)
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = "bookie-operation-rules"
 REASON = "tried by a test, long enough"
 EVIDENCE = "0123456789abcdef0123456789abcdef"
+OF_LEDGERS = {"ledgers": ["7", "1048577"], "givenUp": ["ledgers-zone-a-0"]}
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,11 @@ def answer(kubeconfig: str, verb: str, name: str, body: Manifest, *, is_tried: b
         ({"type": "AcceptLoss", "reason": REASON, "target": {"bookies": []}}, "spec.target.bookies is empty"),
         ({"type": "AcceptLoss", "reason": REASON, "target": None}, "spec.target.bookies is empty"),
         ({"expiresAfter": "tomorrow"}, "spec.expiresAfter"),
+        ({"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS}, ""),
+        ({"type": "AcceptLedgerLoss", "target": OF_LEDGERS}, "spec.reason is shorter"),
+        ({"type": "AcceptLedgerLoss", "reason": REASON, "target": {"ledgers": ["7"]}}, "which needs both"),
+        ({"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS | {"ledgers": ["L7"]}}, "ledgers"),
+        ({"target": OF_LEDGERS | {"bookie": "ledgers-zone-a-0"}}, "belong to AcceptLedgerLoss"),
     ],
 )
 def test_a_bad_operation_is_refused_with_a_sentence_and_a_good_one_taken(

@@ -29,6 +29,7 @@ _SAID = {
     "ForgetBookie": b"\x0a\x01b",
     "FillHoles": b"\x08\x01",
     "SetAside": b"\x0a\x01b",
+    "AcceptLedgerLoss": b"\x12\x01b",
 }
 RAISED = [AssertionError, RecursionError, ValueError, OverflowError, UnicodeError]
 
@@ -137,6 +138,9 @@ def test_a_message_that_is_none_reaches_nobody(call: str, message: bytes) -> Non
         ("FindMarked", b"\x0a\x02a/"),
         ("ForgetBookie", b"\x0a\x02a/"),
         ("SetAside", b"\x0a\x02a/"),
+        ("AcceptLedgerLoss", b""),
+        ("AcceptLedgerLoss", b"\x12\x02a/"),
+        ("AcceptLedgerLoss", b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\x01b"),
     ],
 )
 def test_a_value_that_no_enum_has_changes_nothing(call: str, message: bytes) -> None:

@@ -8,6 +8,7 @@ import yaml
 
 import kube_shell
 import kube_tools
+from bookie_operator.model.rules import EXPLAINED_TYPES
 from kube_errors import CommandFailed
 from monitoring_support import ALERTS
 from pages_support import ROOT
@@ -104,6 +105,7 @@ def test_who_may_give_data_up_is_said_by_groups_and_only_where_groups_are_named(
         (rule,) = spec["validations"]
         assert rule["expression"].endswith('request.userInfo.groups.exists(group, group in ["a","b"])')
         assert spec["failurePolicy"] == "Fail"
+        assert all(f'"{kind}"' in rule["expression"] for kind in EXPLAINED_TYPES), "and nobody else may create these"
 
 
 def test_roles_for_people_are_made_when_asked_for_and_bound_to_nobody() -> None:

@@ -157,7 +157,8 @@ def test_two_bookies_at_once_wait_until_a_person_gives_up_what_only_they_had(fle
         fleet.sees(f"{pod} to begin life {life + 1}", functools.partial(has_begun, fleet, pod, life + 1))
 
     # Of a ledger that was open only the third bookie still knows the end, and nobody may believe one alone.
-    fleet.sees("nothing to wait for a person any more", lambda: not ends_what_nobody_can(fleet, tuple(lives)))
+    asked = set[str]()
+    fleet.sees("nothing to wait for a person any more", lambda: not ends_what_nobody_can(fleet, tuple(lives), asked))
     for pod, life in lives.items():
         serves_again(fleet, pod, incarnation_min=life + 1)
 
@@ -166,17 +167,16 @@ def has_begun(fleet: Fleet, pod: str, life: int) -> bool:
     return incarnation(fleet, pod) == life and fleet.bookie(pod)["state"] in ("Repairing", "Serving")
 
 
-def ends_what_nobody_can(fleet: Fleet, pods: tuple[str, ...]) -> bool:
-    """Close each ledger that blocks the repair of one of these, as a person does whom its bookie told of it. Return
-    True while a repair goes on."""
+def ends_what_nobody_can(fleet: Fleet, pods: tuple[str, ...], asked: set[str]) -> bool:
+    """Have each ledger closed that blocks the repair of one of these, as a person does whom its bookie told of it.
+    Return True while a repair goes on. `asked`: for which ledgers that was done."""
     repairs = [
         json.loads(fleet.types(f"kubectl exec {pod} -- bookie integrity status --json 2>/dev/null || true"))
         for pod in pods
     ]
-    given_up = " ".join(f"--bookie {fleet.bookie(pod)['bookieId']}" for pod in pods)
-    for ledger in sorted({one["ledgerId"] for repair in repairs for one in repair["blocked"]}):
-        fleet.types(
-            f"kubectl exec {pods[0]} -- bookie ledger accept-loss {ledger} {given_up} --yes"
-            " --reason 'two disks are given up on purpose' --config /etc/bookie/bookie.properties || true"
-        )
+    ledgers = sorted({str(one["ledgerId"]) for repair in repairs for one in repair["blocked"]} - asked)[:64]
+    if ledgers:
+        asked |= set(ledgers)
+        target = {"ledgers": ledgers, "givenUp": list(pods)}
+        fleet.orders(type="AcceptLedgerLoss", target=target, reason="two disks are given up on purpose")
     return not all(repair["done"] for repair in repairs)

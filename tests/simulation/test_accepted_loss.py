@@ -79,6 +79,33 @@ async def test_a_ledger_in_limbo_for_ever_is_closed_at_what_is_left_and_its_book
         await planning(client, ledger_id, "bookie-1")
 
 
+@story(on_cluster, 24)
+async def test_a_bookie_closes_it_when_it_is_told_to_and_again_as_often_as_it_is_asked(cluster: SimCluster) -> None:
+    """As the operator asks (spec/operator.md#U15): the answer may be lost, and the question comes again."""
+    ledger_id = await abandoned(cluster, 20)
+    left, emptied = cluster.bookies["bookie-0"], [cluster.bookies[name] for name in ("bookie-1", "bookie-2")]
+
+    async def asked(by: str) -> str:
+        assert left.process is not None
+        names = tuple(BookieId(one) for one in ("bookie-1", "bookie-2"))
+        return await left.node.do(left.process.admin.accept_ledger_loss(ledger_id, names, by=by, reason="it burnt"))
+
+    with pytest.raises(errors.GrantRefused, match="answers for this ledger") as refused:
+        await asked("ann")
+    assert refused.value.reason == "may_answer"
+    for bookie in emptied:
+        bookie.crash()
+        bookie.wipe()
+        bookie.start()
+    await cluster.until(lambda: all(each.state is State.REPAIRING for each in emptied), "both are in limbo")
+
+    first = await asked("ann")
+    assert "is closed at entry 19" in first
+    assert '"by": "ann"' in first
+    assert await asked("bob") == first, "who was first stands in the record"
+    await cluster.until_repaired("bookie-1", "bookie-2")
+
+
 @pytest.mark.parametrize("seed", range(4))
 @story(on_cluster, given=("seed",))
 async def test_a_bookie_that_is_not_given_up_must_answer_since_it_may_have_what_was_acknowledged(

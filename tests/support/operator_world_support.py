@@ -59,7 +59,7 @@ from bookie_operator.recorder import Recorder
 from bookie_operator.rests import FULL_LOOK_MS, FleetKey, GlancedNodes, Rest, Rests
 
 KEY = Key("data", "ledgers")
-CAPABILITIES = ("limbo", "regeneration", "turn", "stale-volume", "aside", "cookie", "marks")
+CAPABILITIES = ("limbo", "regeneration", "turn", "stale-volume", "aside", "cookie", "marks", "ledger-loss")
 BROKEN_IMAGE = "bookie:broken"  # its Jobs fail, and no kubelet can pull it
 BAD_SETTING = "diskUsageThreshold=0.11"  # a bookie that reads this ends at once
 
@@ -298,6 +298,11 @@ class World:
     marks: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by entry: the ids that an auditor misses
     marks_problem: str = ""  # why no bookie can look at marks
     marks_asked: list[int] = field(default_factory=list)  # when
+    ledgers_asked: list[tuple[str, int]] = field(default_factory=list)  # which a bookie was asked to end, and when
+    ledgers_refused: dict[str, str] = field(default_factory=dict)  # why a bookie would not
+    ledgers_ended: dict[str, tuple[tuple[str, ...], str]] = field(
+        default_factory=dict
+    )  # what was given up, and by whom
     no_dependents: str = ""  # why no bookie can look for dependents (a release before)
     unreadable: int = 0  # records of ledgers that nobody can read
     asked: "list[tuple[str, str, int]]" = field(default_factory=list)  # who looked for references, to whom, and when
@@ -1212,6 +1217,19 @@ class World:
         self.cookies[bookie.bookie_id] = [0, self.last_lives.pop(bookie.bookie_id)]
         bookie.start()
         return OrderAnswer(True, text="made")
+
+    async def accept_ledger_loss(
+        self, door: Door, ledger: str, bookie_ids: tuple[str, ...], *, by: str, reason: str, operator_epoch: int
+    ) -> OrderAnswer:
+        assert self._at(door).state.serves
+        assert operator_epoch > 0
+        assert reason
+        self.ledgers_asked.append((ledger, self.now_ms))
+        if why := self.ledgers_refused.get(ledger):
+            return OrderAnswer(False, "may_answer", why)
+        known = self.ledgers_ended.setdefault(ledger, (bookie_ids, by))  # who was first stands in the record
+        self.writes.append(f"ledger/{ledger}")
+        return OrderAnswer(True, text=f"ledger {ledger} is closed; given up by {known[1]}")
 
     async def change_settings(self, door: Door, wanted: Mapping[str, str], *, operator_epoch: int) -> OrderAnswer:
         bookie = self._at(door)

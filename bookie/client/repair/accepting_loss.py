@@ -22,6 +22,7 @@ from bookie.quorum import given_up as rules
 from bookie.quorum.given_up import GivenUp, Hearing
 
 _FIRST_INCARNATION = 1
+CLOSED = "closed"  # why nothing is given up: there is no end to decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ async def plan(
     metadata, version = await ledgers.get(ledger_id)
     if metadata.is_closed:
         raise errors.GrantRefused(
-            "closed", f"ledger {ledger_id} is closed at entry {metadata.last_entry}: there is no end to decide"
+            CLOSED, f"ledger {ledger_id} is closed at entry {metadata.last_entry}: there is no end to decide"
         )
     made = await find(ledgers.store, ledgers.path(ledger_id))
     gone = frozenset(await shared.watcher.look(sorted(bookies)))
@@ -77,6 +78,21 @@ async def accept(shared: Shared, wanted: LossPlan) -> LedgerMetadata:
     """
     metadata, _ = await recovery.recover(shared, wanted.ledger_id, given_up=wanted.given_up)
     return metadata
+
+
+async def end(
+    shared: Shared, ledger_id: LedgerId, bookies: Collection[BookieId], *, by: str, reason: str
+) -> LedgerMetadata:
+    """Plan and accept at once; return the ledger's record. One that is closed already is left as it is, so that this
+    may be asked for again whatever became of the last answer. Raises what `plan` and `accept` raise."""
+    try:
+        wanted = await plan(shared, ledger_id, bookies, by=by, reason=reason)
+    except errors.GrantRefused as error:
+        if error.reason != CLOSED:
+            raise
+        metadata, _ = await shared.ledgers.get(ledger_id)
+        return metadata
+    return await accept(shared, wanted)
 
 
 def record_of(metadata: LedgerMetadata) -> dict[str, object] | None:

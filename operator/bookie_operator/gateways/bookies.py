@@ -118,6 +118,12 @@ class Bookies(BookieReader, Protocol):
         """Have the held bookie make its own cookie again, as its disks have it."""
         ...
 
+    async def accept_ledger_loss(
+        self, door: Door, ledger: str, bookie_ids: tuple[str, ...], *, by: str, reason: str, operator_epoch: int
+    ) -> OrderAnswer:
+        """Have the bookie give up what `bookie_ids` held of a ledger, and close it."""
+        ...
+
     async def change_settings(self, door: Door, wanted: Mapping[str, str], *, operator_epoch: int) -> OrderAnswer:
         """Have the bookie run with other values of settings that need no restart."""
         ...
@@ -227,6 +233,13 @@ class AdminPorts:
     async def restore_cookie(self, door: Door, evidence_hash: str, *, operator_epoch: int) -> OrderAnswer:
         assert door.uid, "nothing that changes a bookie travels in clear"
         return await self._ask(door, calls.restore_cookie(evidence_hash, operator_epoch=operator_epoch))
+
+    async def accept_ledger_loss(
+        self, door: Door, ledger: str, bookie_ids: tuple[str, ...], *, by: str, reason: str, operator_epoch: int
+    ) -> OrderAnswer:
+        assert door.uid, "nothing that changes a bookie travels in clear"
+        call = calls.accept_ledger_loss(int(ledger), bookie_ids, by=by, reason=reason, operator_epoch=operator_epoch)
+        return await self._ask(door, call)
 
     async def change_settings(self, door: Door, wanted: Mapping[str, str], *, operator_epoch: int) -> OrderAnswer:
         assert door.uid, "nothing that changes a bookie travels in clear"

@@ -31,6 +31,7 @@ class OperationType(Enum):
     RETIRE = "Retire"
     REPLACE_VOLUME = "ReplaceVolume"
     CONFIRM_LOSS = "ConfirmLoss"
+    ACCEPT_LEDGER_LOSS = "AcceptLedgerLoss"
 
 
 # What a person must explain, in a sentence.
@@ -42,6 +43,7 @@ OF_A_BOOKIE = frozenset(OperationType(name) for name in rules.TYPES_OF_A_BOOKIE)
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 PodName = Annotated[str, Field(min_length=1, max_length=63)]
+LedgerNumber = Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,18})$", max_length=19)]
 Evidence = Annotated[str, Field(pattern="^[0-9a-f]{8,64}$", max_length=64)]
 
 
@@ -65,6 +67,19 @@ class OperationTarget(Model):
         json_schema_extra=BY_NAME,
         description="AcceptLoss: every bookie that is without its data, with its evidence.",
     )
+    ledgers: tuple[LedgerNumber, ...] = Field(
+        default=(),
+        max_length=64,
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+        description="AcceptLedgerLoss: the ledgers, by their ids.",
+    )
+    given_up: tuple[PodName, ...] = Field(
+        default=(),
+        max_length=64,
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+        description="AcceptLedgerLoss: the bookies that lost what they held of these ledgers, by the names of their"
+        " pods.",
+    )
 
 
 class OperationSpec(Model):
@@ -86,6 +101,8 @@ class OperationSpec(Model):
         " once, behind the gates of Restart and of a lost disk; the claim of this one volume goes, and it comes back"
         " with an empty one and copies what that had. ConfirmLoss: the bookie, with this evidence, is held because"
         " volumes are empty that held data; their claims go, and its pod, so that it comes back as one that lost them."
+        " AcceptLedgerLoss: what these bookies held of these open ledgers, whose end nobody can decide any more, is"
+        " given up, and the ledgers are closed after the last entry that anybody still has."
     )
     target: OperationTarget = Field(default=OperationTarget(), description="What the operation is about.")
     evidence: Evidence | None = Field(
@@ -104,6 +121,11 @@ class OperationSpec(Model):
         max_length=16,
         description="An operation that has not begun so long after it was created never begins.",
     )
+
+
+class EndedLedger(Model):
+    id: LedgerNumber
+    said: str = Field(default="", max_length=256, description="The words of the bookie that closed it.")
 
 
 class OperationPhase(Enum):
@@ -135,6 +157,12 @@ class OperationStatus(Model):
         max_length=64,
         description="Replace, Retire: the uids of the claims that the bookie had when this was first looked at."
         " ReplaceVolume: of the claim of that volume. ConfirmLoss: of those of its empty volumes.",
+    )
+    ledgers: tuple[EndedLedger, ...] = Field(
+        default=(),
+        max_length=64,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"]},
+        description="AcceptLedgerLoss: the ledgers that are closed.",
     )
     started_at: str | None = None
     finished_at: str | None = None
@@ -200,6 +228,9 @@ def problems(spec: OperationSpec) -> Iterator[str]:
         yield said["operationEvidence"]
     if spec.type is OperationType.ACCEPT_LOSS and not spec.target.bookies:
         yield said["operationBookies"]
+    of_ledgers = (bool(spec.target.ledgers), bool(spec.target.given_up))
+    if any(of_ledgers) if spec.type is not OperationType.ACCEPT_LEDGER_LOSS else not all(of_ledgers):
+        yield said["operationLedgers"]
     if spec.type in EXPLAINED and len(spec.reason) < rules.REASON_MIN:
         yield said["operationReason"]
 

@@ -746,7 +746,7 @@ TYPES_OF_A_BOOKIE = (
     "ConfirmLoss",
 )
 TYPES_OF_EVIDENCE = ("ApproveRegeneration", "RestoreCookie", "ConfirmLoss")
-EXPLAINED_TYPES = ("ApproveRegeneration", "AcceptLoss", "RestoreCookie", "ConfirmLoss")
+EXPLAINED_TYPES = ("ApproveRegeneration", "AcceptLoss", "RestoreCookie", "ConfirmLoss", "AcceptLedgerLoss")
 REASON_MIN = 20
 
 OPERATION = (
@@ -782,6 +782,17 @@ OPERATION = (
         " (status.bookies[].evidence of the cluster)",
         field=".target",
         name="operationBookies",
+    ),
+    CelRule(
+        "self.type == 'AcceptLedgerLoss'"
+        " ? has(self.target.ledgers) && self.target.ledgers.size() > 0"
+        " && has(self.target.givenUp) && self.target.givenUp.size() > 0"
+        " : !has(self.target.ledgers) && !has(self.target.givenUp)",
+        "spec.target.ledgers and spec.target.givenUp belong to AcceptLedgerLoss, which needs both: name the ledgers by"
+        " their ids (`bookie integrity status` of a bookie tells which are blocked), and the bookies that lost what"
+        " they held of them by their pods",
+        field=".target",
+        name="operationLedgers",
     ),
     CelRule(
         f"!(self.type in {list(EXPLAINED_TYPES)!r}) || (has(self.reason) && self.reason.size() >= {REASON_MIN})",

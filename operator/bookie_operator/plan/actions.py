@@ -287,6 +287,22 @@ class RestoreCookie:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptLedgerLoss:
+    """Have the bookie behind `door` give up what `bookie_ids` held of one ledger, and close it. Idempotent."""
+
+    operation_uid: str
+    ledger: str  # its id
+    bookie_ids: tuple[str, ...]
+    by: str
+    reason: str
+    door: Door
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"give up what {', '.join(self.bookie_ids)} held of ledger {self.ledger}, and close it"
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeSettings:
     """Have a running bookie take other values of settings that need no restart; "" = the default. Idempotent."""
 

@@ -17,6 +17,7 @@ from bookie_operator.plan import (
     filling,
     hibernation,
     leaving,
+    ledger_loss,
     live_settings,
     lost_node,
     operations,
@@ -33,6 +34,7 @@ from bookie_operator.plan import (
     windows,
 )
 from bookie_operator.plan.actions import (
+    AcceptLedgerLoss,
     Action,
     Apply,
     ChangeSettings,
@@ -93,6 +95,7 @@ class FleetPlan:
     rollout: Rollout  # its action after those
     asides: tuple[SetAside, ...]  # after all of that
     cookies: tuple[RestoreCookie, ...]  # and these
+    losses: tuple[AcceptLedgerLoss, ...]  # and these
     fills: tuple[FillHoles, ...]  # and these
     settings: tuple[ChangeSettings, ...]  # and these
     operations: tuple[Told, ...]
@@ -196,6 +199,7 @@ def decide(observation: Observation) -> FleetPlan:
         rollout=rolled,
         asides=fencing.orders(observation, fleet) if not asleep.has_the_turn else (),
         cookies=cookies.orders(observation, fleet) if not asleep.has_the_turn else (),
+        losses=ledger_loss.orders(observation),
         fills=filling.to_ask(observation, fleet) if not asleep.has_the_turn else (),
         settings=taken,
         operations=told,

@@ -46,6 +46,15 @@ class Hindrance:
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerAnswer:
+    """What a bookie said that was asked to end a ledger. `told_ms`: wall clock."""
+
+    is_done: bool
+    text: str
+    told_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Contender:
     """Another cluster of this operator that rolls out, or asks to. `since`: when its turn began, RFC 3339; "" = it
     asks. `waits_for`: its own words."""
@@ -115,6 +124,9 @@ class Observation:
     refused_sizes: Mapping[str, RefusedSize] = field(default_factory=dict)  # by claim uid: its request was refused
     flushed: frozenset[str] = frozenset()  # uids of pods whose bookie this process heard say that all is flushed
     hindrances: Mapping[str, Hindrance] = field(default_factory=dict)  # by pod uid; of who leaves by name
+    ledger_answers: Mapping[tuple[str, str], LedgerAnswer] = field(
+        default_factory=dict
+    )  # by the uid of an operation and a ledger's id: the last answer that this process heard
     operations: tuple[BookieOperation, ...] = ()  # of this cluster, finished ones too
     operations_problem: str = ""  # why they could not be read; "" = they were
     rolling_max: int = 0  # how many clusters of this operator roll out at a time; 0: any number

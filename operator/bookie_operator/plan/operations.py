@@ -14,6 +14,8 @@ fleet shows it (spec/operator.md#U1):
     ConfirmLoss
                fits one evidence, which the pod that comes back has no more; is done when the claims of the first look
                are gone
+    AcceptLedgerLoss
+               is done when every ledger is closed; one that is closed already is left as it is
     Replace, Retire
                is done when every claim of the bookie is younger than the operation, or another than at the first look,
                and the bookie in service; Retire also when the spec does not ask for the bookie any more
@@ -41,6 +43,7 @@ from bookie_operator.plan import (
     confirmed_loss,
     cookies,
     fencing,
+    ledger_loss,
     operation_queue,
     replacing,
     rollout,
@@ -120,6 +123,8 @@ def tell(
             one.case.pod.uid if one is not None and one.case.pod is not None else None
         )
         known: dict[str, object] = {"pod_uid": pod_uid, "claims": _claims_of(operation, one)}
+        if operation.spec is not None and operation.spec.type is OperationType.ACCEPT_LEDGER_LOSS:
+            known["ledgers"] = ledger_loss.ended(seen, operation)
         out.append(replace(told, status=told.status.model_copy(update=known)))
     return tuple(out)
 
@@ -178,6 +183,7 @@ def _told(operation: BookieOperation, said: Said, now_ms: int) -> Told:
             requested_by=operation.requested_by or None,
             pod_uid=before.pod_uid,
             claims=before.claims,
+            ledgers=before.ledgers,
             started_at=before.started_at or (now if has_begun else None),
             finished_at=now if phase.is_final else None,
         ),
@@ -185,7 +191,8 @@ def _told(operation: BookieOperation, said: Said, now_ms: int) -> Told:
 
 
 def _target(spec: OperationSpec) -> str | None:
-    return spec.target.bookie or ", ".join(one.name for one in spec.target.bookies)[:_MESSAGE_MAX] or None
+    named = [*(one.name for one in spec.target.bookies), *spec.target.ledgers]
+    return spec.target.bookie or ", ".join(named)[:_MESSAGE_MAX] or None
 
 
 def _of_desired(tell: Callable[[Pass, BookieOperation, Assessed], Said]) -> _Tell:
@@ -316,5 +323,6 @@ _TYPES: dict[OperationType, _Tell] = {
     OperationType.RETIRE: _tell_retire,
     OperationType.REPLACE_VOLUME: _of_desired(_tell_volume),
     OperationType.CONFIRM_LOSS: _of_desired(_tell_confirmed),
+    OperationType.ACCEPT_LEDGER_LOSS: lambda looked, operation, _spec: ledger_loss.tell(looked.seen, operation),
 }
 assert set(_TYPES) == set(OperationType), "every type has its handler"

@@ -38,6 +38,7 @@ def test_a_spec_that_cannot_be_used_is_told_in_a_sentence(changes: dict[str, Any
 
 
 REASON = "both disks of the rack burnt"
+OF_LEDGERS = {"ledgers": ["7", "9223372036854775807"], "givenUp": ["ledgers-zone-a-0"]}
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,11 @@ REASON = "both disks of the rack burnt"
         ({"type": "AcceptLoss", "reason": REASON}, "spec.target.bookies is empty"),
         ({"type": "AcceptLoss", "reason": REASON, "target": {"bookies": []}}, "spec.target.bookies is empty"),
         ({"type": "AcceptLoss", "reason": REASON, "target": {"bookies": [{"name": "a"}]}}, "evidence"),
+        ({"type": "AcceptLedgerLoss", "target": OF_LEDGERS}, "spec.reason is shorter"),
+        ({"type": "AcceptLedgerLoss", "reason": REASON, "target": {"ledgers": ["7"]}}, "which needs both"),
+        ({"type": "AcceptLedgerLoss", "reason": REASON, "target": {"givenUp": ["a-0"]}}, "which needs both"),
+        ({"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS | {"ledgers": ["-7"]}}, "ledgers"),
+        ({"target": OF_LEDGERS | {"bookie": "ledgers-zone-a-0"}}, "belong to AcceptLedgerLoss"),
     ],
 )
 def test_what_may_give_data_up_asks_for_evidence_and_a_sentence(changes: dict[str, Any], word: str) -> None:
@@ -56,6 +62,14 @@ def test_what_may_give_data_up_asks_for_evidence_and_a_sentence(changes: dict[st
 
     assert found.spec is None
     assert word in found.problem
+
+
+def test_ledgers_may_be_given_up_by_a_sentence_and_names() -> None:
+    found = operation.parse(make.operation_manifest(type="AcceptLedgerLoss", reason=REASON, target=OF_LEDGERS))
+
+    assert found.problem == ""
+    assert found.spec is not None
+    assert found.spec.target.ledgers == ("7", "9223372036854775807")
 
 
 def test_what_python_refuses_is_refused_in_the_words_of_the_api_server() -> None:
