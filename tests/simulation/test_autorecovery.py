@@ -13,6 +13,7 @@ from bookie.client.repair import explaining
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.client.repair.daemon import AutoRecoveryDaemon
+from bookie.client.repair.election import Election
 from bookie.client.repair.maintenance import Maintenance
 from bookie.client.repair.marks import Marks
 from bookie.client.write.writer import LedgerWriter
@@ -137,6 +138,63 @@ async def test_with_no_more_bookies_than_the_ensemble_has_a_hole_is_filled_in_pl
     gone.start()
     await cluster.until_repaired(gone.name)
     assert await copies(cluster, writer.id, EntryId(39)) == []
+
+
+@story(on_cluster, 26, bookies=4)
+async def test_a_marked_ledger_is_begun_at_once_whoever_marked_it(cluster: SimCluster) -> None:
+    """Nobody looks again by the clock within this story. At first our own auditor marks, beside a mark that nobody can
+    work off; then another process marks one ledger, and the others while that one is copied."""
+    rarely = dataclasses.replace(QUICK, poll_ms=600_000, loss_delay_ms=0, check_interval_ms=0, retry_ms=600_000)
+    slowly = dataclasses.replace(rarely, ledgers_at_once=1, bytes_per_s=100)
+    client = await cluster.client("writer")
+    ledgers = []
+    for _ in range(6):
+        writer = await client(client.client.create())
+        await written(cluster, client, writer, 10)
+        await client(writer.close())
+        ledgers.append(writer.id)
+    ill = await client(client.client.create(ensemble_size=4, write_quorum=2, ack_quorum=2))
+    await client(ill.close())
+    lost, next_lost = cluster.bookies["bookie-1"], cluster.bookies["bookie-2"]
+    store = client.client.shared.ledgers.store
+    marks, switch = Marks(store, ROOT), AutoRecovery(store, ROOT)
+    await client(marks.prepare())
+    await client(marks.mark(ill.id, [], 1))
+
+    async with recovering(cluster, options=rarely) as daemon:
+        await cluster.until(lambda: bool(daemon.worker.blocked), "what nobody can work off")
+        await client(switch.set_enabled(enabled=False))
+        lost.crash()
+        await asyncio.sleep(30)
+        await client(switch.set_enabled(enabled=True))  # only the auditor hears of that
+        await cluster.until(
+            lambda: not any(names(cluster, each, lost) for each in ledgers), "our own marks", timeout_s=60
+        )
+        await cluster.until(lambda: not daemon.worker.busy, "their end")
+    lost.start()
+    await cluster.until_repaired(lost.name)
+    await client(client.client.delete(ill.id))
+    found = await client(marks.find(ill.id))
+    assert found is None or await client(marks.done(ill.id, found.version))
+
+    foreign = Election(store, ROOT, BookieId("foreign:1"))
+    assert await client(foreign.leads())
+    async with recovering(cluster, "another", slowly) as daemon:
+        next_lost.crash()
+        await cluster.until(lambda: bool(daemon.worker.lost), "the worker to know of the loss", timeout_s=60)
+        await asyncio.sleep(10)
+        first, *rest = (each for each in ledgers if names(cluster, each, next_lost))
+        assert rest
+        await client(marks.mark(first, [BookieId(next_lost.name)], 1))
+        await cluster.until(lambda: daemon.worker.progress().entries_done > 0, "the first one begun", timeout_s=60)
+        for each in rest:
+            await client(marks.mark(each, [BookieId(next_lost.name)], 1))
+        assert names(cluster, first, next_lost)
+        await cluster.until(
+            lambda: not any(names(cluster, each, next_lost) for each in ledgers), "another's marks", timeout_s=60
+        )
+        assert not daemon.auditor.counts.is_leading
+    await client(foreign.withdraw())
 
 
 @story(on_cluster, 25)

@@ -11,6 +11,7 @@ Never: a change of a ledger, a copy, a fence. A mark is all that it writes, besi
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -60,7 +61,7 @@ class _Looked:
 
 
 class Auditor:
-    """Runs until cancelled. `me` stands in the vote."""
+    """Runs until cancelled. `me` stands in the vote. `on_marked` hears of each new mark."""
 
     def __init__(
         self,
@@ -69,12 +70,14 @@ class Auditor:
         members: Membership,
         me: BookieId,
         options: AutoRecoveryOptions,
+        on_marked: Callable[[], None] | None = None,
     ) -> None:
         self.counts = AuditorCounts()
         self._shared = shared
         self._recovery = recovery
         self._members = members
         self._options = options
+        self._on_marked = on_marked
         self._marks = Marks(shared.ledgers.store, shared.ledgers.root)
         self._election = Election(shared.ledgers.store, shared.ledgers.root, me)
         self._holdings = Holdings(shared)
@@ -211,6 +214,8 @@ class Auditor:
             return False
         self.counts.marked += 1
         log.info("ledger marked, it lacks replicas ledger_id=%d bookies=%s", ledger_id, ",".join(found.missing))
+        if self._on_marked is not None:
+            self._on_marked()
         return True
 
     async def _judge(

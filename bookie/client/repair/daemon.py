@@ -34,8 +34,8 @@ class AutoRecoveryDaemon:
         self._marks = Marks(store, root)
         # Each its own view: they look at different times, and each takes note of who came back.
         self._members = Membership(shared, recovery, options)
-        self.auditor = Auditor(shared, recovery, self._members, me, options)
         self.worker = ReplicationWorker(shared, recovery, Membership(shared, recovery, options), options)
+        self.auditor = Auditor(shared, recovery, self._members, me, options, self.worker.wake)
         self._stopping = asyncio.Event()
         self._me = me
         self._clock = shared.world.clock

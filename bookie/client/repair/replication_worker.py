@@ -43,6 +43,7 @@ from bookie.client.repair.queue_progress import Progress, QueueProgress
 from bookie.client.repair.replica_copier import ReplicaCopier
 from bookie.client.repair.replication_lock import ReplicationLock, locked
 from bookie.client.shared import Shared
+from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.quorum import mending, silence
 from bookie.quorum.mending import Mending, Standing
@@ -122,6 +123,16 @@ class ReplicationWorker:
     def blocked(self) -> dict[LedgerId, str]:
         return {ledger_id: each.reason for ledger_id, each in sorted(self._attempts.items()) if each.reason}
 
+    @property
+    def lost(self) -> frozenset[BookieId]:
+        """The bookies that counted as lost at the last look at the queue."""
+        return self._lost
+
+    @property
+    def busy(self) -> list[LedgerId]:
+        """The ledgers that are worked on now."""
+        return sorted(self._busy)
+
     def progress(self) -> Progress:
         """Return how far this worker is with the queue."""
         return self._queue.estimate(self._marked, self.blocked, self._shared.pool.now_ns())
@@ -131,27 +142,38 @@ class ReplicationWorker:
 
     async def run(self) -> None:
         """Work on the queue. Raises BookieError only when it is fatal."""
-        end = self._shared.watcher.on_change(self._bookies_changed)
+        ledgers = self._shared.ledgers
+        # Of the queue's root we hear when it is empty no more; of marks beside others by looking again after a success.
+        queue = paths.underreplicated_ledgers(ledgers.root)
+        ends = [self._shared.watcher.on_change(self._bookies_changed), ledgers.store.watch(queue, self.wake)]
         try:
             while True:
                 self._changed.clear()
+                mended = self.counts.mended
                 try:
                     await self.turn()
                 except BookieError as error:
                     if error.fatal:
                         raise
                     log.warning("the queue cannot be worked on, tried again reason=%s", error)
+                if self.counts.mended != mended:
+                    continue
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._pause_s()):
                         await self._changed.wait()
         finally:
-            end()
+            for end in ends:
+                end()
+
+    def wake(self) -> None:
+        """Look at the queue now: somebody marked a ledger."""
+        self._changed.set()
 
     def _bookies_changed(self) -> None:
         """Any bookie that came, went or became writable may be what a blocked ledger waited for."""
         for each in self._attempts.values():
             each.due_ns = 0
-        self._changed.set()
+        self.wake()
 
     def _pause_s(self) -> float:
         now_ns = self._shared.pool.now_ns()
