@@ -27,7 +27,9 @@ def add_parser(verbs: Any) -> None:
     made.add_argument("--name", metavar="NAME", help="the name of this process in the vote for auditor (HOST-PID)")
     made.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics there")
     made.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"), help="(INFO)")
-    made.add_argument("--bytes-per-second", type=int, metavar="N", help="copy at most so many bytes (no limit)")
+    made.add_argument(
+        "--bytes-per-second", type=int, metavar="N", help="copy at most so many bytes to each bookie (no limit)"
+    )
     made.add_argument("--ledgers-at-once", type=int, metavar="N", help="work on so many ledgers (8)")
     made.add_argument(
         "--loss-delay",

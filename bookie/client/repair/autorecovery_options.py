@@ -23,9 +23,11 @@ class AutoRecoveryOptions:
     # A writer whose ledger names a lost bookie and that shows no sign of life for so long is fenced off; Java's is the
     # same (openLedgerRereplicationGracePeriod).
     open_ledger_grace_ms: int = 30_000
-    # Ledgers worked on at once, and the bytes a second that all of them copy together; 0: no limit.
+    # Ledgers worked on at once, and entries of each.
     ledgers_at_once: int = 8
     entries_at_once: int = 32
+    # Bytes a second that all of them together copy to one bookie; 0: no limit. By target: there a copy costs most (it
+    # is written twice and forced), sources share the reads, and a bookie that is slow keeps no other one waiting.
     bytes_per_s: int = 0
     # Between two attempts at one blocked ledger: the first pause, doubled up to the last.
     retry_ms: int = 5_000

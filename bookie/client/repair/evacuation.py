@@ -30,7 +30,7 @@ from typing import NamedTuple
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId, Life
-from bookie.base.throttle import Throttle
+from bookie.base.throttle import Throttles
 from bookie.client.net.bookies import BookieClient
 from bookie.client.repair import naming, recovery
 from bookie.client.repair.naming import AffectedLedger
@@ -72,9 +72,9 @@ class Evacuation:
     """Takes the bookies `leaving` out of ledgers. Any number of ledgers may be moved at once.
 
     `may_end`: ledgers without an end are recovered, which fences off their writers. `copier` counts what was copied.
-    `bytes_per_s`: a limit of its own, or one that others share. `ledgers_at_once`, `entries_at_once`: fewer where
-    clients are served beside it. `may_hold`: ledgers IN_RECOVERY of which the bookies may hold entries are recovered
-    too, although they do not name them yet (spec/metadata.md#M41).
+    `bytes_per_s`: a limit of all its copies, or one of each taker that others share. `ledgers_at_once`,
+    `entries_at_once`: fewer where clients are served beside it. `may_hold`: ledgers IN_RECOVERY of which the bookies
+    may hold entries are recovered too, although they do not name them yet (spec/metadata.md#M41).
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Evacuation:
         shared: Shared,
         leaving: Sequence[BookieId],
         *,
-        bytes_per_s: int | Throttle | None = None,
+        bytes_per_s: int | Throttles[BookieId] | None = None,
         may_end: bool = True,
         ledgers_at_once: int = LEDGERS_AT_ONCE,
         entries_at_once: int = CONCURRENCY,

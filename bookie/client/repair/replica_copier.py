@@ -11,7 +11,7 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.rate import Rate
-from bookie.base.throttle import Throttle
+from bookie.base.throttle import Throttle, Throttles
 from bookie.client.net.bookies import BookieClient
 from bookie.client.shared import Shared, digest_of
 from bookie.metadata.ledger import LedgerMetadata
@@ -32,12 +32,13 @@ class ReplicaCopier:
         shared: Shared,
         bookies: BookieClient,
         leaving: Collection[BookieId],
-        bytes_per_s: int | Throttle | None,
+        bytes_per_s: int | Throttles[BookieId] | None,
         *,
         entries_at_once: int = CONCURRENCY,
         on_copied: OnCopied | None = None,
     ) -> None:
-        """`on_copied`: hears of each copy, with the ledger and the bytes."""
+        """`bytes_per_s`: of all copies together, or one of each taker. `on_copied`: hears of each copy, with the ledger
+        and the bytes."""
         self._on_copied = on_copied
         self.entries = 0
         self.bytes = 0
@@ -45,7 +46,11 @@ class ReplicaCopier:
         self._shared = shared
         self._bookies = bookies
         self._leaving = leaving
-        self._throttle = bytes_per_s if isinstance(bytes_per_s, Throttle) else Throttle(bytes_per_s)
+        if isinstance(bytes_per_s, Throttles):
+            self._take = bytes_per_s.take
+        else:
+            together = Throttle(bytes_per_s)
+            self._take = lambda key, size, now_ns: together.take(size, now_ns)
         self._room = asyncio.Semaphore(entries_at_once)
 
     async def copy(
@@ -56,8 +61,8 @@ class ReplicaCopier:
             async with self._room:
                 body = await self._fetch(ledger_id, metadata, entry_id)
                 clock = self._shared.world.clock
-                await clock.sleep_until(self._throttle.take(len(body) * len(targets), clock.monotonic_ns()))
                 for target in targets:
+                    await clock.sleep_until(self._take(target, len(body), clock.monotonic_ns()))
                     await self._store(target, ledger_id, entry_id, body, digest.master_key(metadata.password))
         except BookieError as error:
             return error

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
-from bookie.base.throttle import Throttle
+from bookie.base.throttle import Throttles
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client.net.bookies import BookieClient
 from bookie.client.read import lac
@@ -108,7 +108,7 @@ class ReplicationWorker:
         self._options = options
         self._marks = Marks(shared.ledgers.store, shared.ledgers.root)
         self._holdings = Holdings(shared)
-        self._throttle = Throttle(options.bytes_per_s or None)
+        self._throttles: Throttles[BookieId] = Throttles(options.bytes_per_s or None)
         self._attempts: dict[LedgerId, _Attempts] = {}
         self._marked: dict[LedgerId, None] = {}  # at the last look, without those that are whole since
         self._busy: dict[LedgerId, None] = {}  # those that we work on
@@ -164,6 +164,10 @@ class ReplicationWorker:
         finally:
             for end in ends:
                 end()
+
+    def set_copy_rate(self, bytes_per_s: int | None) -> None:
+        """Copy at another rate to each bookie from now on; None: no limit."""
+        self._throttles.set_rate(bytes_per_s)
 
     def wake(self) -> None:
         """Look at the queue now: somebody marked a ledger."""
@@ -406,7 +410,7 @@ class ReplicationWorker:
             self._shared,
             self._bookies,
             (bookie_id,),
-            self._throttle,
+            self._throttles,
             entries_at_once=at_once,
             on_copied=self._copied,
         )
@@ -444,7 +448,7 @@ class ReplicationWorker:
         evacuation = Evacuation(
             self._shared,
             found.lost,
-            bytes_per_s=self._throttle,
+            bytes_per_s=self._throttles,
             may_end=False,
             entries_at_once=options.entries_at_once,
             on_copied=self._copied,

@@ -29,18 +29,18 @@ def full(request: Request) -> Status | str | None:
     return Status.EREADONLY if isinstance(request, messages.AddRequest) else listless(request)
 
 
-async def marked(fleet: Fleet, client: Client, *, lacks: range, count: int = 10) -> LedgerId:
-    """A closed ledger of `count` entries that b1 lacks some of, marked."""
+async def marked(fleet: Fleet, client: Client, *, lacks: range, count: int = 10, by: str = "b1") -> LedgerId:
+    """A closed ledger of `count` entries that one bookie lacks some of, marked."""
     async with await client.create() as writer:
         await writer.append_many([b"entry %d" % number for number in range(count)])
     await fleet.until(lambda: all(len(each.ids(writer.id)) == count for each in fleet.bookies), "every copy")
     for bookie in fleet.bookies:
         bookie.script = listless
     for number in lacks:
-        del fleet["b1"].entries[writer.id, EntryId(number)]
+        del fleet[by].entries[writer.id, EntryId(number)]
     marks = Marks(fleet.store, ROOT)
     await marks.prepare()
-    await marks.mark(writer.id, [BookieId("b1")], 1)
+    await marks.mark(writer.id, [BookieId(by)], 1)
     return writer.id
 
 
@@ -173,4 +173,23 @@ async def test_a_ledger_that_takes_long_does_not_keep_a_later_loss_waiting(fleet
 
         await fleet.until(lambda: fleet["b1"].ids(later) == list(range(10)), "the later ledger's copies", timeout_s=60)
         assert slow not in worker.blocked, "it is worked on still"
+        running.cancel()
+
+
+@story(tell)
+async def test_what_one_bookie_may_be_sent_a_second_keeps_no_other_bookie_waiting(fleet: Fleet) -> None:
+    """200 entries of some 50 bytes at 100 bytes a second: b1 is filled for over a minute, b2 lacks three."""
+    options = AutoRecoveryOptions(bytes_per_s=100, entries_at_once=200)
+    async with fleet.client() as client:
+        long = await marked(fleet, client, lacks=range(200), count=200)
+        worker = worker_of(client, options=options)
+        running = asyncio.ensure_future(worker.run())
+        await fleet.until(lambda: bool(fleet["b1"].ids(long)), "the long one begun")
+
+        short = await marked(fleet, client, lacks=range(3), by="b2")
+        await fleet.until(lambda: fleet["b2"].ids(short) == list(range(10)), "the short one", timeout_s=10)
+        assert len(fleet["b1"].ids(long)) < 50, "its own limit holds"
+
+        worker.set_copy_rate(None)
+        await fleet.until(lambda: worker.counts.mended == 2, "both whole", timeout_s=120)
         running.cancel()

@@ -3,7 +3,7 @@
 import pytest
 
 from bookie.base import errors
-from bookie.base.throttle import Throttle
+from bookie.base.throttle import Throttle, Throttles
 from bookie.base.units import NS_PER_S
 from bookie.integrity.options import IntegrityOptions
 
@@ -28,6 +28,15 @@ def test_a_rest_earns_no_more_than_the_burst() -> None:
     throttle.take(1000, 0)
 
     assert throttle.take(1000, 100 * NS_PER_S) == 100 * NS_PER_S + int(0.9 * NS_PER_S)
+
+
+def test_each_receiver_has_the_rate_for_itself_and_another_rate_reaches_all_of_them() -> None:
+    throttles: Throttles[str] = Throttles(1000)
+
+    assert throttles.take("one", 2000, 0) == 2 * NS_PER_S
+    assert throttles.take("other", 100, 0) == NS_PER_S // 10
+    throttles.set_rate(None)
+    assert throttles.take("one", 1 << 40, 7) == throttles.take("third", 1 << 40, 7) == 7
 
 
 def test_all_problems_of_the_options_are_told_together() -> None:
