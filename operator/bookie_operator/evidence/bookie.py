@@ -20,6 +20,7 @@ _RANK = (
     Conclusion.UNKNOWN,
     Conclusion.LOST_VOLUME,
     Conclusion.BOOTSTRAP,
+    Conclusion.ADDING,
     Conclusion.HEALTHY,
 )
 assert set(_RANK) == set(Conclusion)
@@ -92,6 +93,7 @@ def _compared(group: Finding, report: StorageReport, *, is_given_up: bool) -> Fi
     agreed = {
         Conclusion.LOST_VOLUME: (Verdict.LOST, Verdict.RESUME),
         Conclusion.BOOTSTRAP: (Verdict.BOOTSTRAP,),
+        Conclusion.ADDING: (Verdict.HEALTHY, Verdict.UNCLEAN),
         Conclusion.HEALTHY: (Verdict.HEALTHY, Verdict.UNCLEAN),
     }[group.conclusion]
     if report.verdict in agreed:
@@ -110,7 +112,8 @@ def _profile(case: BookieCase, findings: tuple[Finding, ...]) -> str:
     if any(finding.reason == _GIVEN_UP for finding in findings):
         return ROLLBACK
     lost = {one.role for one, finding in zip(case.volumes, findings, strict=True) if _is_lost(finding)}
-    if all(_is_lost(finding) for finding in findings):
+    # What is being added held nothing: a bookie that lost the others has lost all it had.
+    if all(_is_lost(finding) or finding.conclusion is Conclusion.ADDING for finding in findings):
         return "Full"
     if lost == {"index"}:
         return "IndexRebuild"

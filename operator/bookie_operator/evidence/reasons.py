@@ -15,6 +15,7 @@ class Conclusion(Enum):
     HEALTHY = "Healthy"
     BOOTSTRAP = "Bootstrap"
     LOST_VOLUME = "LostVolume"
+    ADDING = "Adding"
     MOUNT_MISSING = "MountMissing"
     HELD = "Held"
     UNKNOWN = "Unknown"
@@ -63,6 +64,11 @@ _EXPLICIT = (
         "{volume} went back in time: what is there is kept, and what it lacks is given up",
     ),
     Reason("Regenerating", Conclusion.LOST_VOLUME, "{volume} is half regenerated: its regeneration did not end"),
+    Reason(
+        "AddedVolume",
+        Conclusion.ADDING,
+        "{volume} is empty and never was this bookie's: the bookie adds it, and nothing is lost",
+    ),
     Reason("MountSuspect", Conclusion.MOUNT_MISSING, "{volume} has a mount that is not proven", "MountNotProven"),
     Reason(
         "NotOfThePod",

@@ -1,7 +1,7 @@
 """Draws the conclusion on one volume: the table of docs/OPERATOR.md, row by row (spec/operator.md#V1 to V8).
 
-Only Healthy, Bootstrap and LostVolume let a program go on. MountMissing and Held wait for a person or for a change of
-the facts; Unknown waits for the facts. The text of each reason is in `reasons`.
+Only Healthy, Bootstrap, LostVolume and Adding let a program go on. MountMissing and Held wait for a person or for a
+change of the facts; Unknown waits for the facts. The text of each reason is in `reasons`.
 """
 
 from bookie.ports.admin import Contents, MountProof, StorageReport, VolumeReport
@@ -32,6 +32,8 @@ def judge(case: VolumeCase, report: StorageReport, *, pod_created_ms: int, node:
             return _empty(case, volume, report, pod_created_ms, node)
         case Contents.REGENERATING:
             return _finding("Regenerating" if report.cookie_present else "CookieMissingInMetadata", case)
+        case Contents.ADDED:
+            return _added(case, volume, report)
         case Contents.STALE:
             return _stale(case, volume, report)
         case Contents.FOREIGN:
@@ -71,6 +73,14 @@ def _valid(case: VolumeCase, volume: VolumeReport, report: StorageReport) -> Fin
         known = f"the claim says {marks.incarnation}, the metadata store {report.incarnation}"
         return _finding("IncarnationWentBack", case, known)
     return _finding("Valid" if case.is_initialised else "Reattached", case)
+
+
+def _added(case: VolumeCase, volume: VolumeReport, report: StorageReport) -> Finding:
+    """Judge a volume that the bookie adds to those that it has (spec/operator.md#V13). Its own proofs are the cookies;
+    the claim's mark is ours, and says by itself whether data was ever here."""
+    if case.is_initialised:
+        return _finding("EmptyButInitialized", case, volume.why)
+    return _finding("AddedVolume" if report.cookie_present else "CookieMissingInMetadata", case)
 
 
 def _stale(case: VolumeCase, volume: VolumeReport, report: StorageReport) -> Finding:

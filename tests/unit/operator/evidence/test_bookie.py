@@ -44,6 +44,38 @@ def test_the_repair_profile_follows_the_lost_roles(lost: tuple[int, ...], profil
     assert bookie.weigh(case).profile == profile
 
 
+def adding(case: BookieCase) -> BookieCase:
+    """The same bookie with one ledger volume more, which it adds."""
+    volume = make.volume_case("ledgers-1", "ledgers")
+    assert volume.claim is not None
+    assert volume.report is not None
+    fresh = replace(volume, claim=replace(volume.claim, marks=None), recorded=None)
+    reported = make.changed(volume.report, contents=Contents.ADDED, sentinel=None)
+    return replace(case, volumes=(*case.volumes, replace(fresh, report=reported)))
+
+
+@pytest.mark.parametrize("claimed", [Verdict.HEALTHY, Verdict.UNCLEAN])
+def test_a_volume_that_the_bookie_adds_is_no_loss_and_no_health(claimed: Verdict) -> None:
+    case = adding(make.bookie_case(report=make.report(state=State.STARTING, verdict=claimed)))
+
+    evidence = bookie.weigh(case)
+
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.ADDING, "AddedVolume")
+    assert evidence.profile == ""
+
+
+def test_a_volume_that_is_added_beside_lost_ones_changes_neither_the_loss_nor_its_profile() -> None:
+    evidence = bookie.weigh(adding(make.lost_case()))
+
+    assert (evidence.conclusion, evidence.profile) == (Conclusion.LOST_VOLUME, "Full")
+
+
+def test_a_bookie_that_adds_a_volume_and_calls_itself_lost_is_held() -> None:
+    case = adding(make.bookie_case(report=make.report(state=State.WAITING_GRANT, verdict=Verdict.LOST)))
+
+    assert bookie.weigh(case).finding.reason == "Disagreement"
+
+
 def test_one_held_volume_holds_the_bookie_whatever_the_others_say() -> None:
     case = with_volume(make.lost_case(), 1, contents=Contents.FOREIGN)
 

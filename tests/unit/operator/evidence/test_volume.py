@@ -51,6 +51,28 @@ TABLE = [
     ("new claim, epoch behind", new_claim(contents=Contents.STALE), make.report(), "Held", "StaleVolume"),
     ("new claim, foreign", new_claim(contents=Contents.FOREIGN), make.report(), "Held", "ForeignVolume"),
     ("new claim, strange files", new_claim(contents=Contents.UNKNOWN), make.report(), "Held", "UnknownContent"),
+    ("new claim, added", unrecorded(new_claim(contents=Contents.ADDED)), make.report(), "Adding", "AddedVolume"),
+    (
+        "new claim, added, no cookie",
+        unrecorded(new_claim(contents=Contents.ADDED)),
+        NO_COOKIE,
+        "Held",
+        "CookieMissingInMetadata",
+    ),
+    (
+        "marked, added by the bookie's word",
+        same_claim(contents=Contents.ADDED),
+        make.report(),
+        "Held",
+        "EmptyButInitialized",
+    ),
+    (
+        "added, not mounted",
+        new_claim(contents=Contents.ADDED, proof=MountProof.MISSING),
+        make.report(),
+        "MountMissing",
+        "MountMissing",
+    ),
     ("marked, valid, epoch equal", same_claim(), make.report(), "Healthy", "Valid"),
     ("marked, epoch behind", same_claim(contents=Contents.STALE), make.report(), "Held", "StaleVolume"),
     (

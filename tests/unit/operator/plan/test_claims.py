@@ -63,6 +63,7 @@ def test_a_new_incarnation_is_marked_over_the_old() -> None:
         replace(unmarked(), report=make.report(incarnation=2)),
         unmarked(report=make.volume_report("journal", "journal", sentinel=None)),
         unmarked(report=make.volume_report("journal", "journal", contents=Contents.UNKNOWN)),
+        unmarked(report=make.volume_report("journal", "journal", contents=Contents.ADDED)),
         unmarked(claim=replace(make.volume_case("journal", "journal").claim, marks=None, is_terminating=True)),  # type: ignore[type-var]
         unmarked(claim=replace(make.volume_case("journal", "journal").claim, marks=None, created_ms=make.NOW_MS)),  # type: ignore[type-var]
         replace(unmarked(), report=make.report(pod_uid="another pod")),
@@ -73,6 +74,7 @@ def test_a_new_incarnation_is_marked_over_the_old() -> None:
         "sentinel of another life",
         "no sentinel",
         "unknown contents",
+        "being added",
         "claim goes",
         "claim younger than the pod",
         "report of another pod",

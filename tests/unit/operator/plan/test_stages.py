@@ -8,6 +8,7 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import Contents, Member, MountProof, State, Verdict
 from bookie_operator.evidence.facts import BookieCase
+from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model.status import BookieStatus, Suspicion
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import stages
@@ -59,6 +60,22 @@ def test_a_new_bookie_bootstraps() -> None:
     )
 
     assert assess(make.bookie_case(volumes=volumes, report=report)).stage is Stage.BOOTSTRAPPING
+
+
+@pytest.mark.parametrize(
+    ("state", "stage"),
+    [(State.STARTING, Stage.INSPECTING), (State.FENCING, Stage.FENCING), (State.SERVING, Stage.SERVING)],
+)
+def test_a_bookie_that_adds_a_volume_has_lost_nothing(state: State, stage: Stage) -> None:
+    case = make.bookie_case(report=make.report(state=state))
+    more = replace(make.replaced(make.volume_case("ledgers-1", "ledgers")), recorded=None)
+    assert more.report is not None
+    more = replace(more, report=make.changed(more.report, contents=Contents.ADDED))
+
+    one = assess(replace(case, volumes=(*case.volumes, more)), before())
+
+    assert (one.stage, one.has_loss, one.suspicion) == (stage, False, None)
+    assert one.evidence.conclusion is Conclusion.ADDING, "and so the next bookie's turn does not come"
 
 
 def test_a_bookie_without_pod_is_provisioning_or_missing_by_its_past() -> None:
