@@ -3,9 +3,10 @@ that writers tell (`sim.lac_watch`).
 
 The first: a bookie that answered a fencing request accepts no normal add of that ledger that arrives later, in no later
 life. The second: a bookie that acknowledged an entry never denies having it while that could decide anything: while the
-ledger is not closed, or the entry lies before its end, and the bookie is in the entry's write set. A deferred add
-(BP-14) is acknowledged in this sense by a `force` that arrived after its answer, or by an answer that tells the ledger
-to be on disk so far: on the same connection, hence by the same life.
+ledger is not closed, or the entry lies before its end, and the bookie is in the entry's write set; nor does it say
+that it has no LAC, or no entries, of such a ledger. A deferred add (BP-14) is acknowledged in this sense by a `force`
+that arrived after its answer, or by an answer that tells the ledger to be on disk so far: on the same connection, hence
+by the same life.
 """
 
 from collections import Counter, defaultdict
@@ -27,6 +28,8 @@ from bookie.wire.messages import (
     ForceRequest,
     ForceResponse,
     Incoming,
+    ListEntriesResponse,
+    ReadLacResponse,
     ReadRequest,
     ReadResponse,
     ReadRun,
@@ -59,7 +62,12 @@ class _Bookie:
     """The answers of one bookie id, over all its lives."""
 
     acknowledged: dict[tuple[LedgerId, EntryId], None] = field(default_factory=dict)
+    taken: dict[LedgerId, None] = field(default_factory=dict)  # ledgers with an acknowledged entry
     fenced: dict[LedgerId, int] = field(default_factory=dict)  # ledger -> the moment of the answer
+
+    def acknowledge(self, ledger_id: LedgerId, entry_id: EntryId) -> None:
+        self.acknowledged[ledger_id, entry_id] = None
+        self.taken[ledger_id] = None
 
 
 def _kind(request: Incoming) -> str:
@@ -148,6 +156,8 @@ class Wiretap(Tap):
                     self._on_disk(bookie, conversation, request.ledger_id, before=arrived)
             elif isinstance(request, ReadRequest | ReadRun) and isinstance(response, ReadResponse):
                 self._was_read(name, bookie, request, response)
+            elif isinstance(response, ReadLacResponse | ListEntriesResponse) and response.status in NEGATIVE:
+                self._has_nothing(name, bookie, response.ledger_id)
 
     def _added(
         self,
@@ -166,7 +176,7 @@ class Wiretap(Tap):
             if response.last_synced is not None:
                 self._on_disk(bookie, conversation, request.ledger_id, last=response.last_synced)
         else:
-            bookie.acknowledged[response.ledger_id, response.entry_id] = None
+            bookie.acknowledge(response.ledger_id, response.entry_id)
         fenced_at = bookie.fenced.get(request.ledger_id)
         is_late = fenced_at is not None and arrived > fenced_at and not request.is_recovery
         if is_late and self._metadata_of(request.ledger_id) is not None:  # a deleted one is forgotten, fence and all
@@ -182,7 +192,7 @@ class Wiretap(Tap):
         `last`."""
         for (ledger, entry_id), answered in list(conversation.deferred.items()):
             if ledger == ledger_id and (answered < before or entry_id <= last):
-                bookie.acknowledged[ledger, entry_id] = None
+                bookie.acknowledge(ledger, entry_id)
                 del conversation.deferred[ledger, entry_id]
 
     def _was_read(self, name: str, bookie: _Bookie, request: ReadRequest | ReadRun, response: ReadResponse) -> None:
@@ -193,6 +203,18 @@ class Wiretap(Tap):
             metadata = self._metadata_of(ledger_id)
             if metadata is not None and self._matters(name, metadata, entry_id):
                 self._report(f"S8: {name} acknowledged entry {entry_id} of ledger {ledger_id} and now denies it")
+
+    def _has_nothing(self, name: str, bookie: _Bookie, ledger_id: LedgerId) -> None:
+        """Check that a bookie that has no LAC, or no entries, of a ledger never acknowledged any (spec/bp46.md#T12)."""
+        metadata = self._metadata_of(ledger_id)
+        if metadata is None or ledger_id not in bookie.taken:
+            return
+        for ledger, entry_id in bookie.acknowledged:
+            if ledger == ledger_id and self._matters(name, metadata, entry_id):
+                self._report(
+                    f"S8: {name} acknowledged entry {entry_id} of ledger {ledger_id} and now denies the ledger"
+                )
+                return
 
     def _matters(self, name: str, metadata: LedgerMetadata, entry_id: EntryId) -> bool:
         if metadata.state is LedgerState.CLOSED and entry_id > metadata.last_entry:

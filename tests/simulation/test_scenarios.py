@@ -1,5 +1,6 @@
 """The accidents of BP-46, told step by step on whole clusters: what must not happen does not, and without the guard
-that prevents it, the simulator sees it happen. The names are spec/bp46.md#T1 to T14.
+that prevents it, the simulator sees it happen. The names are spec/bp46.md#T1 to T14; those that end otherwise
+with Java's bookies are told in `test_java_accidents.py`, the rest in `test_integrity_boot.py`.
 """
 
 from __future__ import annotations
@@ -9,47 +10,18 @@ from typing import Any
 
 import pytest
 
+from accidents_support import QUIET, append, replace_volumes, verify
 from bookie.base import errors
-from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
-from bookie.client import LedgerWriter
 from bookie.integrity.options import BOUND, SCAN
 from bookie.ports.admin import State
-from bookie.sim.cluster import ClientNode, SimCluster
+from bookie.sim.cluster import SimCluster
 from bookie.sim.node import Defect, ProcessEnd
 from sim_support import on_cluster
 from story_support import story
 
 SEEDS = range(3)
 EITHER_FORM = pytest.mark.parametrize("phase_one", [SCAN, BOUND])
-# A writer that tells its LAC would save the entry of spec/bp46.md#T3 by another road; the accidents are about writers
-# that cannot.
-QUIET = {"explicit_lac_ms": 0, "request_timeout_ms": 4_000, "recovery_timeout_ms": 20_000}
-
-
-async def append(cluster: SimCluster, client: ClientNode, writer: LedgerWriter, payload: bytes) -> EntryId:
-    """Append one entry; the oracle is told when it is acknowledged."""
-    entry_id = await client(writer.append(payload))
-    cluster.oracle.acknowledged(writer.id, entry_id, payload)
-    return entry_id
-
-
-async def verify(cluster: SimCluster, ledger_id: LedgerId) -> list[bytes]:
-    """A fresh client opens the ledger, recovering it if need be, and reads all of it; the oracle compares."""
-    client = await cluster.client("verifier")
-    reader = await client(client.client.open(ledger_id))
-    entries = await client(reader.read(0, reader.last_entry)) if reader.last_entry >= 0 else []
-    cluster.oracle.verified(ledger_id, {entry.entry_id: bytes(entry.payload) for entry in entries})
-    return [bytes(entry.payload) for entry in entries]
-
-
-async def replace_volumes(cluster: SimCluster, name: str) -> None:
-    """The bookie loses all its volumes and comes back by itself on empty ones."""
-    bookie = cluster.bookies[name]
-    bookie.crash()
-    bookie.wipe()
-    bookie.start()
-    await cluster.until_ready(name)
 
 
 async def a_fenced_writer_comes_back_after_a_bookie_lost_the_fence(cluster: SimCluster, *, entries: int) -> str:

@@ -1,6 +1,8 @@
 """The wiretap decodes what bookies say and reports a broken spec/bp46.md#S7 or spec/bp46.md#S8; on one bookie's wire,
 message by message."""
 
+import pytest
+
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
@@ -14,6 +16,10 @@ from bookie.wire.messages import (
     AddResponse,
     ForceRequest,
     ForceResponse,
+    ListEntriesRequest,
+    ListEntriesResponse,
+    ReadLacRequest,
+    ReadLacResponse,
     ReadRequest,
     ReadResponse,
     Request,
@@ -112,6 +118,26 @@ def test_a_bookie_that_denies_what_it_acknowledged_is_reported() -> None:
         wire.read(0, status)
 
         assert wire.rules == ["S8"]
+
+
+@pytest.mark.parametrize("status", [Status.EOK, Status.EUNKNOWNLEDGERSTATE, Status.ENOENTRY, Status.ENOLEDGER])
+@pytest.mark.parametrize("what", ["lac", "list"])
+@pytest.mark.parametrize("has_added", [True, False])
+def test_a_bookie_that_denies_a_ledger_of_which_it_acknowledged_an_entry_is_reported(
+    status: Status, what: str, *, has_added: bool
+) -> None:
+    """spec/bp46.md#T12."""
+    wire = Wire()
+    if has_added:
+        wire.add(0)
+
+    if what == "lac":
+        wire.say(ReadLacResponse(wire.ask(ReadLacRequest(0, v3.VERSION, ME)), v3.VERSION, status, ME))
+    else:
+        wire.say(ListEntriesResponse(wire.ask(ListEntriesRequest(0, v3.VERSION, ME)), v3.VERSION, status, ME))
+
+    is_denial = has_added and status in (Status.ENOENTRY, Status.ENOLEDGER)
+    assert wire.rules == (["S8"] if is_denial else [])
 
 
 def test_a_deferred_add_may_be_denied_until_a_force_or_the_bookie_itself_says_that_it_is_on_disk() -> None:
