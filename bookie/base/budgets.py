@@ -10,7 +10,8 @@ from bookie.base.units import KIB, MIB
 
 # An interpreter with gRPC, RocksDB and a metadata session, idle.
 PROCESS_BYTES: Final = 144 * MIB
-# RocksDB's block cache and memtables, for each ledger directory (`runtime.rocksdb`).
+# For each ledger directory: RocksDB's block cache and memtables (`runtime.rocksdb`), 40 MiB, and the rows that the
+# index keeps (`storage.index`), at most 20.
 INDEX_BYTES: Final = 64 * MIB
 # One generation of the write cache; there are two, and thrice as much under pressure (`storage.options`).
 WRITE_CACHE_BYTES: Final = 40 * MIB

@@ -6,6 +6,7 @@ an entry instead of 13. A row is rewritten whole when one of its entries comes o
     0 present u32: bit i for entry i of the block | 4 one location (12 bytes, `location`) per bit, ascending
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -19,6 +20,8 @@ COUNT: Final = 1 << SHIFT
 _SLOT_MASK: Final = COUNT - 1
 _PRESENT_SIZE: Final = 4
 _ALL: Final = (2**COUNT - 1).to_bytes(_PRESENT_SIZE, "big")
+_WHOLE_SIZE: Final = _PRESENT_SIZE + COUNT * location.SIZE
+KEY: Final = struct.Struct(">cqq")  # "E", ledger, number of the block
 assert COUNT == 8 * _PRESENT_SIZE
 
 
@@ -38,8 +41,31 @@ def pack(entry_ids: Sequence[EntryId], locations: Sequence[bytes], row: bytes | 
     return present.to_bytes(_PRESENT_SIZE, "big") + b"".join([slots[slot] for slot in sorted(slots)])
 
 
-def starts(ledger_ids: list[LedgerId], entry_ids: list[EntryId]) -> list[int]:
-    """Return the places where another block begins, the first of them 0, among entries ascending by ledger and id."""
+def pack_all(
+    entry_ids: list[EntryId], locations: list[bytes], bounds: list[int], rows: list[bytes | None]
+) -> list[bytes]:
+    """Return `pack` of each block between two of `bounds`, and of its row. Raises CorruptFile."""
+    values: list[bytes] = []
+    for place in range(len(rows)):
+        start, end = bounds[place], bounds[place + 1]
+        row = rows[place]
+        if end - start == 1 and row is not None:  # of many ledgers each has few at a time
+            values.append(_with_one(row, entry_ids[start], locations[start]))
+        else:
+            values.append(pack(entry_ids[start:end], locations[start:end], row))
+    return values
+
+
+def _with_one(row: bytes, entry_id: EntryId, packed: bytes) -> bytes:
+    present, bit = _present(row), 1 << (entry_id & _SLOT_MASK)
+    if present >= bit:
+        return pack([entry_id], [packed], row)
+    return b"".join(((present | bit).to_bytes(_PRESENT_SIZE, "big"), row[_PRESENT_SIZE:], packed))
+
+
+def bounds(ledger_ids: list[LedgerId], entry_ids: list[EntryId]) -> list[int]:
+    """Return the places where another block begins, the first of them 0, and the end, among entries ascending by ledger
+    and id."""
     found: list[int] = []
     ledger_id, after = LedgerId(-1), 0
     for place in range(len(entry_ids)):
@@ -47,7 +73,67 @@ def starts(ledger_ids: list[LedgerId], entry_ids: list[EntryId]) -> list[int]:
             ledger_id = ledger_ids[place]
             after = ((entry_ids[place] >> SHIFT) + 1) << SHIFT
             found.append(place)
+    found.append(len(entry_ids))
     return found
+
+
+def keys(ledger_ids: list[LedgerId], entry_ids: list[EntryId], bounds: list[int]) -> list[bytes]:
+    """Return the key of each block between two of `bounds`."""
+    pack_key = KEY.pack
+    found: list[bytes] = []
+    for place in range(len(bounds) - 1):
+        start = bounds[place]
+        found.append(pack_key(b"E", ledger_ids[start], entry_ids[start] >> SHIFT))
+    return found
+
+
+class Tails:
+    """Of each of some ledgers the row that was written last, unless it is full, as the index has it: a writer's next
+    entry goes there. Holds at most `count_max`; what does not fit is looked up."""
+
+    def __init__(self, count_max: int) -> None:
+        self._rows: dict[LedgerId, tuple[bytes, bytes]] = {}
+        self._count_max = count_max
+        self._refused = 0
+
+    def rows(
+        self, ledger_ids: list[LedgerId], bounds: list[int], keys: list[bytes]
+    ) -> tuple[list[bytes | None], list[int]]:
+        """Return the row of each block between two of `bounds`, None for one to be replaced whole; and the places of
+        those that must be looked up."""
+        found: list[bytes | None] = []
+        unknown: list[int] = []
+        for place in range(len(keys)):
+            start = bounds[place]
+            row: bytes | None = None
+            if bounds[place + 1] - start < COUNT:
+                tail = self._rows.get(ledger_ids[start])
+                if tail is not None and tail[0] == keys[place]:
+                    row = tail[1]
+                else:
+                    unknown.append(place)
+            found.append(row)
+        return found, unknown
+
+    def keep(self, ledger_ids: list[LedgerId], bounds: list[int], keys: list[bytes], values: list[bytes]) -> None:
+        """Note what was written. Every row that the index writes must come here, or one that is kept would be older."""
+        tails = self._rows
+        for place in range(len(keys)):
+            ledger_id, row = ledger_ids[bounds[place]], values[place]
+            if len(row) == _WHOLE_SIZE:
+                tails.pop(ledger_id, None)
+            elif len(tails) < self._count_max or ledger_id in tails:
+                tails[ledger_id] = keys[place], row
+            else:
+                # More ledgers in turn than fit: some stay, as of the one that waited longest none would be met again.
+                self._refused += 1
+        if self._refused > 16 * self._count_max:  # those that stay may be of ledgers that nobody writes any more
+            tails.clear()
+            self._refused = 0
+
+    def forget(self, ledger_id: LedgerId) -> None:
+        """Forget a ledger whose rows are removed."""
+        self._rows.pop(ledger_id, None)
 
 
 def find(row: bytes, entry_id: EntryId) -> Location | None:

@@ -17,7 +17,6 @@ finishes this one before it begins another, and no mark moves meanwhile. Facts a
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
 from bookie.base import errors
@@ -25,14 +24,13 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
 from bookie.base.units import MIB, NS_PER_MS
 from bookie.ports.clock import Clock
-from bookie.storage import block
+from bookie.storage import block, run
 from bookie.storage.entrylog import format as log_format
-from bookie.storage.index import Index, LogUse, Placed, Use
+from bookie.storage.index import Index, LogUse, Placed
 from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
-from bookie.storage.run import EntryBatch, spans
 from bookie.storage.stats import StorageStats
 from bookie.storage.write_cache import CacheGeneration
 
@@ -98,7 +96,8 @@ async def _write_logs(partition: Partition, generation: CacheGeneration) -> list
         for batch in generation.batches(LOG_BATCH_BYTES):
             log_id, locations = await partition.writer.append(batch.bodies)
             written.append(Placed(batch.ledger_ids, batch.entry_ids, locations))
-            _count_use(partition.log_use.get(log_id, {}), fresh.setdefault(log_id, {}), batch)
+            known = partition.log_use.get(log_id, {})
+            run.count_use(batch, log_format.RECORD_HEAD_SIZE, known, fresh.setdefault(log_id, {}))
     except (errors.DiskFull, errors.OutOfResources):
         await partition.writer.roll_back()
         raise
@@ -128,21 +127,12 @@ async def _forget_deleted(partition: Partition) -> None:
         table.forgotten(forgotten)
 
 
-def _count_use(known: dict[LedgerId, Use], fresh: dict[LedgerId, Use], batch: EntryBatch) -> None:
-    """Put into `fresh` what the log of `batch` holds of its ledgers, together with what is `known` of that log."""
-    for ledger_id, size, first, last in spans(batch, log_format.RECORD_HEAD_SIZE):
-        held = fresh.get(ledger_id) or known.get(ledger_id)
-        fresh[ledger_id] = Use(size, first, last) if held is None else held.with_run(size, first, last)
-
-
 async def _put_entries(partition: Partition, written: Sequence[Placed]) -> None:
     """Step (3), entries: put their locations into the index; let other tasks run after every `_BLOCKS_COUNT` rows."""
-    for ledger_ids, entry_ids, locations in written:
-        starts = [*block.starts(ledger_ids, entry_ids), len(entry_ids)]
-        cuts = [*starts[:-1:_BLOCKS_COUNT], starts[-1]]
-        for start, end in itertools.pairwise(cuts):
-            part = Placed(ledger_ids[start:end], entry_ids[start:end], locations[start:end])
-            partition.index.put_entries(part)
+    for placed in written:
+        bounds = block.bounds(placed.ledger_ids, placed.entry_ids)
+        for start in range(0, len(bounds) - 1, _BLOCKS_COUNT):
+            partition.index.put_entries(placed, bounds[start : start + _BLOCKS_COUNT + 1])
             await pause()
 
 

@@ -23,8 +23,8 @@ from bookie.storage import block, doubt
 from bookie.storage.doubt import Doubt
 from bookie.storage.location import Location
 from bookie.storage.pause import pause
+from bookie.storage.run import Held
 
-_BLOCK_KEY = struct.Struct(">cqq")
 _LEDGER_KEY = struct.Struct(">cq")
 _USE_KEY = struct.Struct(">cIq")
 _USE = struct.Struct(">Qqq")
@@ -35,6 +35,9 @@ FIRST_LEDGER = LedgerId(0)
 SLICE_COUNT = 512
 BLOCKS_SLICE_COUNT = SLICE_COUNT // block.COUNT
 _DOUBT = "doubt"
+# Ledgers whose last row of entries is kept in memory, some 350 bytes each: a look-up costs a checkpoint of many ledgers
+# as much as all else that it does for a row (docs/SPEED.md).
+_TAILS_MAX = 32_768
 
 Pairs = Sequence[tuple[bytes, bytes]]
 T = TypeVar("T")
@@ -42,14 +45,14 @@ T = TypeVar("T")
 
 def block_key(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
     """Return the key of the row that holds the entry's location."""
-    return _BLOCK_KEY.pack(b"E", ledger_id, entry_id >> block.SHIFT)
+    return block.KEY.pack(b"E", ledger_id, entry_id >> block.SHIFT)
 
 
 def _unpack_block_key(key: bytes) -> tuple[LedgerId, EntryId]:
     """Return the ledger and the first entry of a row. Raises CorruptFile."""
-    if len(key) != _BLOCK_KEY.size:
+    if len(key) != block.KEY.size:
         raise errors.CorruptFile(f"index: a key of {len(key)} bytes for a block of entries")
-    _, ledger_id, number = _BLOCK_KEY.unpack(key)
+    _, ledger_id, number = block.KEY.unpack(key)
     return LedgerId(ledger_id), EntryId(number << block.SHIFT)
 
 
@@ -91,12 +94,8 @@ class Use(NamedTuple):
     first: EntryId
     last: EntryId
 
-    def with_run(self, size: int, first: EntryId, last: EntryId) -> "Use":
-        """Return this use with entries `first` to `last` added."""
-        return Use(self.size + size, min(self.first, first), max(self.last, last))
 
-
-LogUse = dict[int, dict[LedgerId, Use]]  # by log
+LogUse = dict[int, dict[LedgerId, Held]]  # by log
 
 
 class Placed(NamedTuple):
@@ -161,9 +160,10 @@ class Index:
     CorruptFile.
     """
 
-    def __init__(self, store: OrderedStore) -> None:
+    def __init__(self, store: OrderedStore, *, tails_max: int = _TAILS_MAX) -> None:
         self.store = store
         self.on_malformed: Callable[[LedgerId, str], None] = _refuse_malformed
+        self._tails = block.Tails(tails_max)
 
     # ---- entries --------------------------------------------------------------------------------------------------
 
@@ -185,25 +185,36 @@ class Index:
         columns = zip(rows, entry_ids, strict=True)
         return [None if row is None else self._find(ledger_id, entry_id, row) for row, entry_id in columns]
 
-    def put_entries(self, placed: Placed) -> None:
-        """Set the locations of entries; they replace earlier ones. One look-up and one write for the blocks of all."""
+    def put_entries(self, placed: Placed, bounds: list[int] | None = None) -> None:
+        """Set the locations of entries; they replace earlier ones. One look-up and one write for the blocks of all.
+
+        `bounds`: of `placed` only the blocks between these places (`block.bounds`, or a part of it).
+        """
         ledger_ids, entry_ids, locations = placed
-        starts = block.starts(ledger_ids, entry_ids)
-        ends = [*starts[1:], len(entry_ids)]
-        keys = [_BLOCK_KEY.pack(b"E", ledger_ids[start], entry_ids[start] >> block.SHIFT) for start in starts]
-        blocks = list(zip(keys, starts, ends, strict=True))
-        parts = [key for key, start, end in blocks if end - start < block.COUNT]  # the others replace a whole row
-        rows = dict(zip(parts, self.store.get_many(parts), strict=True)) if parts else {}
-        pairs: list[tuple[bytes, bytes]] = []
-        for key, start, end in blocks:
-            try:
-                value = block.pack(entry_ids[start:end], locations[start:end], rows.get(key))
-            except errors.CorruptFile as error:
-                # CRASH: that entries are gone from here is in the index before the row that said where they were goes.
-                self.on_malformed(ledger_ids[start], str(error))
-                value = block.pack(entry_ids[start:end], locations[start:end], None)
-            pairs.append((key, value))
-        self.put_many(pairs)
+        bounds = block.bounds(ledger_ids, entry_ids) if bounds is None else bounds
+        keys = block.keys(ledger_ids, entry_ids, bounds)
+        rows, unknown = self._tails.rows(ledger_ids, bounds, keys)
+        if unknown:
+            found = self.store.get_many([keys[place] for place in unknown])
+            for place, row in zip(unknown, found, strict=True):
+                rows[place] = row
+        try:
+            values = block.pack_all(entry_ids, locations, bounds, rows)
+        except errors.CorruptFile:
+            values = [self._pack(placed, bounds, place, row) for place, row in enumerate(rows)]
+        self.put_many(list(zip(keys, values, strict=True)))
+        self._tails.keep(ledger_ids, bounds, keys, values)
+
+    def _pack(self, placed: Placed, bounds: list[int], place: int, row: bytes | None) -> bytes:
+        """Return the row of one block, in place of `row`, which may be one that cannot be read."""
+        start, end = bounds[place], bounds[place + 1]
+        entry_ids, locations = placed.entry_ids[start:end], placed.locations[start:end]
+        try:
+            return block.pack(entry_ids, locations, row)
+        except errors.CorruptFile as error:
+            # CRASH: that entries are gone from here is in the index before the row that said where they were goes.
+            self.on_malformed(placed.ledger_ids[start], str(error))
+            return block.pack(entry_ids, locations, None)
 
     def last_entry(self, ledger_id: LedgerId) -> EntryId | None:
         """Return the highest indexed entry id of a ledger."""
@@ -281,7 +292,7 @@ class Index:
             end = after
             while (pair := self.store.last_in(table, end)) is not None:
                 key = end = pair[0]
-                size = _BLOCK_KEY.size if table == b"E" else _LEDGER_KEY.size
+                size = block.KEY.size if table == b"E" else _LEDGER_KEY.size
                 ledger_id = LedgerId(int.from_bytes(key[1 : _LEDGER_KEY.size]))
                 if len(key) == size and ledger_id <= LEDGER_ID_MAX:  # else it names none
                     found.append(ledger_id)
@@ -290,6 +301,7 @@ class Index:
 
     def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
         """Remove a ledger's entries, and its row unless the ledger was created again since its deletion."""
+        self._tails.forget(ledger_id)
         self.store.delete_range(block_key(ledger_id, FIRST), _after_entries(ledger_id))
         if not keep_row:
             self.store.write([DeleteRow(ledger_key(ledger_id)), DeleteRow(quarantine_key(ledger_id))])

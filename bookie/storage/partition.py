@@ -136,8 +136,7 @@ class Partition:
     def rotated_out(self) -> None:
         """End a durable checkpoint: drop the generation that it wrote."""
         assert self.flushing is not None
-        for ledger_id, entries in self.flushing.ledgers.items():  # from now on the index is asked for them
-            self.read_cache.forget(ledger_id, entries)
+        self.read_cache.forget(self.flushing.ledgers)  # from now on the index is asked for them
         self.flushing = self.written = None
         self.fresh_use = {}
         self.marks = self.flushing_marks

@@ -90,13 +90,16 @@ class ReadCache:
                 if not entries:
                     del self._ledgers[ledger_id]
 
-    def forget(self, ledger_id: LedgerId, entry_ids: Iterable[EntryId]) -> None:
+    def forget(self, moved: Mapping[LedgerId, Iterable[EntryId]]) -> None:
         """Forget entries that have a new location now, perhaps with other bytes."""
         self.epoch += 1
-        entries = self._ledgers.get(ledger_id)
-        if entries:
-            for entry_id in entry_ids:
-                entries.pop(entry_id, None)
+        if not self._ledgers:
+            return
+        for ledger_id, entry_ids in moved.items():
+            entries = self._ledgers.get(ledger_id)
+            if entries:
+                for entry_id in entry_ids:
+                    entries.pop(entry_id, None)
 
     def drop(self, ledger_id: LedgerId) -> None:
         """Drop the entries of a deleted ledger."""

@@ -17,25 +17,30 @@ class EntryBatch(NamedTuple):
     bodies: list[bytes]
 
 
-class Span(NamedTuple):
-    """What a batch has of one ledger: its bytes, its first and its last entry (inclusive)."""
-
-    ledger_id: LedgerId
-    size_bytes: int
-    first: EntryId
-    last: EntryId
+# What was written of one ledger: the bytes, and a range (inclusive) that contains the entries. A plain tuple: there is
+# one for each ledger in the log being written, and the garbage collector never lets go of a named one.
+Held = tuple[int, EntryId, EntryId]
 
 
-def spans(batch: EntryBatch, overhead_bytes: int) -> list[Span]:
-    """Return what the batch has of each ledger, ascending; `overhead_bytes` are added for each entry."""
-    found: list[Span] = []
+def count_use(batch: EntryBatch, overhead_bytes: int, known: dict[LedgerId, Held], fresh: dict[LedgerId, Held]) -> None:
+    """Put into `fresh` what a log holds of the batch's ledgers: what `fresh`, else `known`, says of it, and the batch.
+
+    `overhead_bytes` are added for each entry. Of other ledgers nothing changes; of `known` nothing at all.
+    """
     ledger_ids, entry_ids, bodies = batch
-    start, size = 0, 0
-    for place in range(len(bodies)):
-        if ledger_ids[place] != ledger_ids[start]:
-            found.append(Span(ledger_ids[start], size, entry_ids[start], entry_ids[place - 1]))
-            start, size = place, 0
-        size += len(bodies[place]) + overhead_bytes
-    if bodies:
-        found.append(Span(ledger_ids[start], size, entry_ids[start], entry_ids[-1]))
-    return found
+    start, count = 0, len(bodies)
+    while start < count:
+        ledger_id = ledger_ids[start]
+        size, end = 0, start
+        while end < count and ledger_ids[end] == ledger_id:
+            size += len(bodies[end]) + overhead_bytes
+            end += 1
+        first, last = entry_ids[start], entry_ids[end - 1]
+        held = fresh.get(ledger_id)
+        if held is None:
+            held = known.get(ledger_id)
+        if held is not None:
+            size += held[0]
+            first, last = min(first, held[1]), max(last, held[2])
+        fresh[ledger_id] = (size, first, last)
+        start = end

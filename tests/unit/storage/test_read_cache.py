@@ -58,7 +58,7 @@ def test_forgotten_entries_and_dropped_ledgers_are_gone_and_may_come_again() -> 
     cache = filled(SEGMENTS * 5_000, 12)
     before = cache.epoch
 
-    cache.forget(LEDGER, [EntryId(2), EntryId(10), EntryId(99)])
+    cache.forget({LEDGER: [EntryId(2), EntryId(10), EntryId(99)], LedgerId(99): [EntryId(0)]})
     assert kept(cache, 12) == [0, 1, 3, 4, 5, 6, 7, 8, 9, 11]
     cache.put(LEDGER, EntryId(2), b"other")
     assert cache.get(LEDGER, EntryId(2)) == b"other"

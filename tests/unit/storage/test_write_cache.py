@@ -50,15 +50,22 @@ def test_a_ledger_dropped_between_batches_is_not_written() -> None:
     assert list(batches) == [([2], [0], [b"x"])]
 
 
-@given(entries=ENTRIES)
-def test_spans_are_what_a_batch_has_of_each_ledger(entries: dict[tuple[int, int], bytes]) -> None:
-    batches = list(filled(entries).batches(1 << 20))
+@given(entries=ENTRIES, known=ENTRIES, size=st.integers(1, 2000))
+def test_the_use_of_a_log_is_what_was_known_and_what_its_batches_have_of_each_ledger(
+    entries: dict[tuple[int, int], bytes], known: dict[tuple[int, int], bytes], size: int
+) -> None:
+    before: dict[LedgerId, run.Held] = {}
+    for batch in filled(known).batches(1 << 20):
+        run.count_use(batch, 8, {}, before)
+    kept = dict(before)
 
-    found = [span for batch in batches for span in run.spans(batch, 8)]
+    fresh: dict[LedgerId, run.Held] = {}
+    for batch in filled(entries).batches(size):
+        run.count_use(batch, 8, before, fresh)
 
-    ledgers = sorted({ledger for ledger, _ in entries})
-    assert [span.ledger_id for span in found] == ledgers
-    for span in found:
-        mine = {entry: body for (ledger, entry), body in entries.items() if ledger == span.ledger_id}
-        assert (span.first, span.last) == (min(mine), max(mine))
-        assert span.size_bytes == sum(map(len, mine.values())) + 8 * len(mine)
+    assert before == kept
+    assert sorted(fresh) == sorted({ledger for ledger, _ in entries})
+    for ledger, (size_bytes, first, last) in fresh.items():
+        mine = [(entry, body) for each in (entries, known) for (of, entry), body in each.items() if of == ledger]
+        assert (first, last) == (min(mine)[0], max(mine)[0])
+        assert size_bytes == sum(len(body) + 8 for _, body in mine)
