@@ -10,6 +10,7 @@ from bookie.base.budgets import Budgets
 from bookie.base.errors import BadInput
 from bookie.cli import derive, directories, security_settings, storage_settings, who
 from bookie.cli.derive import HostLookup, Wanted
+from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.integrity.options import IntegrityOptions
 from bookie.ports import Host
 from bookie.ports.metadata_store import MetadataSecurity
@@ -149,6 +150,7 @@ def _server_options(
         security=security,
         storage=storage,
         integrity=integrity,
+        autorecovery=_autorecovery(settings),
         live={key: settings.text(key) for key in LIVE if not settings.values[key].is_default},
     )
 
@@ -163,6 +165,19 @@ def _integrity(settings: Settings) -> IntegrityOptions:
         fill_after_boot=settings.is_true("fillHolesAfterBoot"),
         phase_one=settings.text("phaseOne"),
         open_ledger_grace_ms=settings.number("openLedgerRereplicationGracePeriod"),
+    )
+
+
+def _autorecovery(settings: Settings) -> AutoRecoveryOptions | None:
+    if not settings.is_true("autoRecoveryDaemonEnabled"):
+        return None
+    return AutoRecoveryOptions(
+        loss_delay_ms=settings.number("lostBookieRecoveryDelay") * 1000,
+        open_ledger_grace_ms=settings.number("openLedgerRereplicationGracePeriod"),
+        bytes_per_s=settings.optional("copyRateBytesPerSecond") or 0,
+        # Few, because clients are served beside it, as for a drain.
+        ledgers_at_once=4,
+        entries_at_once=8,
     )
 
 

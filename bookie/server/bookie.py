@@ -30,6 +30,7 @@ from bookie.server import kept_mode, lists, security
 from bookie.server import lease as leases
 from bookie.server.admin import NodeAdmin
 from bookie.server.admission import Admission
+from bookie.server.autorecovery import OwnAutoRecovery
 from bookie.server.boundary import Boundary
 from bookie.server.collection import Collection
 from bookie.server.connection import Backpressure, ServerConnection
@@ -84,7 +85,12 @@ class Bookie:
         self._security = security.load(options.security, world)
         self.boot = Boot(options.bookie_id, options.storage, options.integrity, world, options.client_options())
         self.live = LiveSettings(options.live)
-        self.live.take_with("copyRateBytesPerSecond", lambda value: self.boot.set_copy_rate(rate(value)))
+        self._autorecovery = None
+        if options.autorecovery is not None:
+            self._autorecovery = OwnAutoRecovery(
+                options.bookie_id, options.autorecovery, options.client_options(), world, self.doors
+            )
+        self.live.take_with("copyRateBytesPerSecond", self._set_copy_rate)
         for key in _OF_SCRUB:
             self.live.take_with(key, lambda _: None)  # until there is a scrubber to tell
         mode_dirs = options.storage.ledger_dirs if options.keeps_mode else ()
@@ -127,6 +133,11 @@ class Bookie:
             self.doors.failed("loop", error)
         if not isinstance(error, Exception) or is_of_our_state(error, anywhere=True):
             self.fail(error)
+
+    def _set_copy_rate(self, value: object) -> None:
+        self.boot.set_copy_rate(rate(value))
+        if self._autorecovery is not None:
+            self._autorecovery.set_copy_rate(rate(value))
 
     async def _supervise(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run one part of the node; stop the node at its error. When cancelled before its first step, do nothing."""
@@ -264,7 +275,7 @@ class Bookie:
             ("position", lambda: self._tell_position(store, metadata)),
             ("upkeep", lambda: self._keep_up(store, metadata)),
             ("scrub", scrubber.run),
-            *(("drain", drain.run) for drain in drains),
+            *self._for_the_cluster(drains, registrar),
         )
         self.admin.serve(store, scrubber, drains, filling, registrar.registered, make_client)
         try:
@@ -280,6 +291,14 @@ class Bookie:
             registrar.registered.clear()
             await listener.close()
             self.admin.store = None
+
+    def _for_the_cluster(
+        self, drains: tuple[Drain, Drain], registrar: Registration
+    ) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
+        """Yield the parts that move what bookies hold to others."""
+        yield from (("drain", drain.run) for drain in drains)
+        if (own := self._autorecovery) is not None:
+            yield "auto-recovery", lambda: own.run(registrar.registered)
 
     async def _is_kept_read_only(self) -> bool:
         ledger_dirs = self.options.storage.ledger_dirs
@@ -432,6 +451,8 @@ class Bookie:
             yield Sample("bookie_drain_ledgers_left", "gauge", text, drain.ledgers_left)
             text = "Of these, those that cannot be moved now; `bookie node drain --status` has the reasons."
             yield Sample("bookie_drain_ledgers_blocked", "gauge", text, drain.blocked_count)
+        if self._autorecovery is not None:
+            yield from self._autorecovery.samples()
         if self.admin.collection is not None:
             yield from self.admin.collection.samples()
         store = self.admin.store

@@ -7,6 +7,7 @@ from bookie.base import errors, ids
 from bookie.base.budgets import Budgets
 from bookie.base.ids import BookieId
 from bookie.client.options import ClientOptions
+from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.integrity.options import IntegrityOptions
 from bookie.metadata import paths
 from bookie.server.security import SecurityOptions
@@ -51,6 +52,8 @@ class ServerOptions:
     # Java's maxPendingReadRequestsPerThread.
     reads_pending_max: int = 10_000
     security: SecurityOptions = field(default_factory=SecurityOptions)
+    # Auditor and worker in this process, beside serving (Java's autoRecoveryDaemonEnabled); None: not here.
+    autorecovery: AutoRecoveryOptions | None = None
     # The texts of settings that may change while it runs, as they were said; a default is not said.
     live: Mapping[str, str] = field(default_factory=dict)
 

@@ -25,7 +25,7 @@ _WITHOUT_MEANING = """
     allowShadedLedgerManagerFactoryClass
     auditorAcquireConcurrentOpenLedgerOperationsTimeOutMSec auditorLedgerVerificationPercentage
     auditorMaxNumberOfConcurrentOpenLedgerOperations auditorPeriodicBookieCheckInterval auditorPeriodicCheckInterval
-    auditorPeriodicPlacementPolicyCheckInterval auditorReplicasCheckInterval autoRecoveryDaemonEnabled
+    auditorPeriodicPlacementPolicyCheckInterval auditorReplicasCheckInterval
     bookieDeathWatchInterval bookieQuarantineTimeSeconds bookieServiceInfoProvider busyWaitEnabled
     byteBufAllocatorSizeInitial byteBufAllocatorSizeMax byteBufAllocatorSizeMin
     byteBufAllocatorUseCacheForAllThreads closeChannelOnResponseTimeout codahaleStatsCSVEndpoint
@@ -55,7 +55,7 @@ _WITHOUT_MEANING = """
     journalMaxMemorySizeMb journalPageCacheFlushIntervalMSec journalPreAllocSizeMB journalQueueSize
     journalRemoveFromPageCache journalReuseFiles journalSyncData journalWriteBufferSizeKB
     ledgerMetadataFormatVersion ledgerMetadataRocksdbConf ledgerMetadataVersion ledgerStorageClass limitStatsLogging
-    localConsistencyCheckOnStartup lockReleaseOfFailedLedgerGracePeriod lostBookieRecoveryDelay
+    localConsistencyCheckOnStartup lockReleaseOfFailedLedgerGracePeriod
     maxAddsInProgressLimit maxBatchReadSize maximumNumberOfActiveEntryLogs
     maxOperationNumbersInSingleRocksdbWriteBatch maxPendingAddRequestsPerThread
     metadataClientDriver metricsProvider minNumRacksPerWriteQuorum
@@ -89,5 +89,4 @@ WITHOUT_MEANING = frozenset(_WITHOUT_MEANING.split())
 # What has no meaning as text but a person may rely on: named with what holds here instead.
 HOLDS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("journalSyncData", "false"): "every acknowledged entry is synced here",
-    ("autoRecoveryDaemonEnabled", "true"): "auto-recovery does not run inside this bookie; run it beside",
 }

@@ -338,6 +338,20 @@ SETTINGS = (
         "how long a writer must be silent before a repair recovers its open ledger, ms",
         least=0,
     ),
+    Setting(
+        "autoRecoveryDaemonEnabled",
+        _bool,
+        "false",
+        "keep the cluster's replicas whole from within this process too, within copyRateBytesPerSecond to each bookie",
+    ),
+    Setting(
+        "lostBookieRecoveryDelay",
+        int,
+        "60",
+        "with autoRecoveryDaemonEnabled: how long a bookie is away before it counts as lost, s; the cluster's own"
+        " value wins (`bookie autorecovery delay`)",
+        least=0,
+    ),
     # ---- security (docs/SECURITY.md) -------------------------------------------------------------------------------
     Setting("tlsProviderFactoryClass", str, "", "org.apache.bookkeeper.tls.TLSContextFactory: clients may start TLS"),
     Setting("tlsRequired", _bool, "false", "serve nothing to a client that has not started TLS"),

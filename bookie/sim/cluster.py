@@ -15,6 +15,7 @@ from bookie.base.units import MIB
 from bookie.client.client import Client
 from bookie.client.cluster import format_cluster
 from bookie.client.options import ClientOptions
+from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.integrity.options import LOCAL, NONE, SCAN, IntegrityOptions
 from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerMetadata
@@ -64,6 +65,8 @@ class SimSettings:
     upkeep_interval_ms: int = 7_000
     client: dict[str, Any] = field(default_factory=dict)
     security: SecurityOptions = field(default_factory=SecurityOptions)
+    # In every bookie's process; None: in none.
+    autorecovery: AutoRecoveryOptions | None = None
 
 
 def _numbered(role: str, count: int) -> tuple[str, ...]:
@@ -101,6 +104,7 @@ class BookieNode:
             answers_under_lease=settings.answers_under_lease,
             gc_interval_ms=settings.upkeep_interval_ms,
             security=settings.security,
+            autorecovery=settings.autorecovery,
             storage=StorageOptions(
                 journal_dirs=_numbered(JOURNAL, settings.directories),
                 ledger_dirs=_numbered(LEDGERS, count),

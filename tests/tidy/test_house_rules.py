@@ -38,6 +38,7 @@ BROAD_EXCEPT_ALLOWED: dict[str, str] = {
     "bookie/runtime/admin_boundary.py": "the boundary of an admin call",
     "bookie/runtime/admin_connections.py": "the look at the admin port's connections",
     "bookie/server/bookie.py": "task supervisor",
+    "bookie/server/autorecovery.py": "what serves the cluster beside must never end the bookie",
     "bookie/sim/loop.py": "the event loop itself, as asyncio's Handle does",
     "bookie/blocking.py": "carries what the loop thread raised to its owner",
     "bookie/runtime/rocksdb.py": "rocksdict raises Exception itself",

@@ -1,5 +1,5 @@
-"""`bookie autorecovery run` as a process of its own, on a real fleet: it leads, marks, says why it cannot mend, and
-ends in order."""
+"""Auto-recovery on a real fleet, as a process of its own and inside a bookie: it leads, marks, mends or says why it
+cannot, and ends in order."""
 
 import json
 import os
@@ -16,6 +16,7 @@ import local_support
 import port_support
 import wait_support
 from bookie import blocking
+from bookie.base.ids import BookieId
 from bookie.cli import main
 
 pytestmark = pytest.mark.slow
@@ -77,3 +78,39 @@ def test_a_lost_bookie_is_marked_told_of_with_its_reason_and_the_process_ends_in
         assert any("start one more, or bring" in each for each in explained["helps"])
         events = [json.loads(line)["event"] for line in (tmp_path / "run.log").read_text().splitlines()]
         assert any(each.startswith("ledger marked") for each in events)
+
+
+def test_a_bookie_that_is_asked_to_looks_after_the_others_and_serves_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def auditor() -> Any:
+        assert main.main(["autorecovery", "status", "--json"]) == 0
+        return json.loads(capsys.readouterr().out)["auditor"]
+
+    asked = ("autoRecoveryDaemonEnabled=true", "lostBookieRecoveryDelay=1")
+    with (
+        local_support.fleet(tmp_path / "data", tmp_path / "log", bookies=3) as fleet,
+        local_support.one_bookie(fleet.uri, tmp_path / "fourth", *asked) as fourth,
+        blocking.connect(fleet.uri) as client,
+    ):
+        monkeypatch.setenv("BOOKIE_METADATA_SERVICE_URI", fleet.uri)
+        lost = fleet.bookies[0]
+        ledgers = []
+        while not any(client.metadata(each).names(BookieId(lost.bookie_id)) for each in ledgers):
+            with client.create() as writer:
+                writer.append_many([b"entry %d" % number for number in range(50)])
+            ledgers.append(writer.id)
+        wait_support.wait_until(lambda: auditor() == fourth.bookie_id, "the fourth to lead", timeout_s=60)
+
+        local_support.kill(lost)
+        wait_support.wait_until(
+            lambda: not any(client.metadata(each).names(BookieId(lost.bookie_id)) for each in ledgers),
+            "nothing to name the lost one",
+            timeout_s=120,
+        )
+
+        fourth.stop()
+        assert auditor() is None, "it gave its vote back"
+        told = fourth.log.read_text()
+        assert "replicas moved" in told
+        assert told.count("stopped bookie_id=") == 1

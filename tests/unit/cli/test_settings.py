@@ -73,6 +73,20 @@ def test_upkeep_is_told_by_java_s_names_and_switched_off_as_in_java(tmp_path: Pa
     assert (storage.disk_used_warn, storage.disk_used_max) == (0.85, 0.85)
 
 
+def test_auto_recovery_runs_in_the_bookie_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    asked = "autoRecoveryDaemonEnabled=true\nlostBookieRecoveryDelay=7\ncopyRateBytesPerSecond=5000\n"
+
+    own = build(load(NEEDED + asked, folder=tmp_path)).options.autorecovery
+    without_limits = "autoRecoveryDaemonEnabled=true\ncopyRateBytesPerSecond=none\n"
+
+    assert build(load(NEEDED, folder=tmp_path)).options.autorecovery is None
+    assert own is not None
+    assert (own.loss_delay_ms, own.bytes_per_s, own.open_ledger_grace_ms) == (7_000, 5_000, 30_000)
+    unbounded = build(load(NEEDED + without_limits, folder=tmp_path)).options.autorecovery
+    assert unbounded is not None
+    assert (unbounded.loss_delay_ms, unbounded.bytes_per_s) == (60_000, 0)
+
+
 def test_in_a_pod_volumes_must_prove_to_be_mounted(tmp_path: Path) -> None:
     inside = build(load(NEEDED, folder=tmp_path, environment={"POD_UID": "u-1"}))
     told = build(load(NEEDED + "volumeProof=none\n", folder=tmp_path, environment={"POD_UID": "u-1"}))

@@ -72,6 +72,13 @@ def test_what_spec_security_sets_cannot_stand_in_config_as_well(security: str, k
     assert f"{key} is set by spec.security.{security}, which is Permissive" in problems({key: text}, **switched_on)
 
 
+def test_auto_recovery_inside_the_bookies_is_refused_since_it_has_a_field_of_its_own() -> None:
+    for want in ({}, {"autorecovery": {"enabled": True}}):
+        assert "autoRecoveryDaemonEnabled has a field of its own" in problems(
+            {"autoRecoveryDaemonEnabled": "true"}, **want
+        )
+
+
 def test_a_java_fleets_settings_without_meaning_here_are_taken() -> None:
     assert problems({"journalMaxGroupWaitMSec": "2", "flushInterval": "2000", "logLevel": "debug"}) == ""
 
