@@ -431,6 +431,63 @@ def test_what_may_change_is_taken(kubeconfig: str, stored: Manifest, edit: Edit)
     assert try_to_change(kubeconfig, manifest) == ""
 
 
+ORDER = "the order of volumes cannot change"
+CHANGED = "spec.storage.ledgers.volumes"
+
+
+def of_two(kubeconfig: str, name: str, status: dict[str, Any] | None = None, *, pool: bool = False) -> Manifest:
+    """A cluster, made with two ledger volumes and their indexes, in a pool or for all; `status`: as it came to be."""
+    manifest = example()
+    manifest["metadata"]["name"] = name
+    storage = manifest["spec"]["storage"]
+    for role in ("ledgers", "index"):
+        volumes(manifest["spec"], role).append(volumes(manifest["spec"], role)[0] | {"name": f"{role}-2"})
+    if pool:
+        go_over(manifest["spec"], storage={role: storage[role] for role in ("journal", "ledgers", "index")})
+
+    async def create() -> Manifest:
+        async with server(kubeconfig) as api:
+            made = await api.create(manifest)
+            body = made | {"status": status or {}}
+            found = await api._ask("PUT", names.KIND, NAMESPACE, name, subresource="status", body=body)
+            assert found is not None
+            return found
+
+    return asyncio.run(create())
+
+
+@pytest.mark.parametrize("role", ["ledgers", "index"])
+def test_volumes_keep_their_order(kubeconfig: str, role: str) -> None:
+    of_all, of_pool = of_two(kubeconfig, f"all-{role}"), of_two(kubeconfig, f"pool-{role}", pool=True)
+    volumes(of_all["spec"], role).reverse()
+    volumes(of_pool["spec"]["pools"][0], role).reverse()
+
+    assert f"spec.storage.{role}.volumes: {ORDER}" in try_to_change(kubeconfig, of_all)
+    assert f"spec.pools[].storage.{role}.volumes: {ORDER}" in try_to_change(kubeconfig, of_pool)
+
+
+@pytest.mark.parametrize("pool", [False, True], ids=["all", "pool"])
+@pytest.mark.parametrize(
+    ("case", "status", "is_taken"),
+    [
+        ("waits", {"rollout": {"inputs": "v1-0", "desired": 3, "updated": 0, "changed": [CHANGED]}}, True),
+        ("held", {"heldBookies": 1}, True),
+        ("other", {"rollout": {"inputs": "v1-0", "desired": 3, "updated": 0, "changed": ["spec.image"]}}, False),
+    ],
+)
+def test_an_order_that_was_exchanged_before_is_put_back(
+    kubeconfig: str, case: str, status: dict[str, Any], is_taken: bool, pool: bool
+) -> None:
+    """Releases before took such an edit; it is under way then, and nobody may be caught in it."""
+    manifest = of_two(kubeconfig, f"{case}-{'pool' if pool else 'all'}", status, pool=pool)
+    of = manifest["spec"]["pools"][0] if pool else manifest["spec"]
+
+    volumes(of, "ledgers").reverse()
+
+    told = try_to_change(kubeconfig, manifest)
+    assert told == "" if is_taken else ORDER in told
+
+
 def test_initialisation_cannot_be_switched_on_later_nor_a_pinned_instance_changed(kubeconfig: str) -> None:
     async def create() -> Manifest:
         manifest = example()

@@ -149,6 +149,53 @@ def _pool_sizes(role: str) -> CelRule:
     )
 
 
+# A bookie refuses directories in another order than its cookie has them. At the root, for the way back of a fleet that
+# is in the midst of it (releases before took such an edit): nobody is stopped for it any more once it was refused.
+_IS_UNDER_WAY = (
+    "(has(self.status) && ((has(self.status.heldBookies) && self.status.heldBookies > 0)"
+    " || (has(self.status.rollout) && has(self.status.rollout.changed)"
+    " && self.status.rollout.changed.exists(c, c == 'spec.storage.{role}.volumes'))))"
+)
+_ORDER = (
+    "the order of volumes cannot change, since each bookie's cookie has it, and a bookie that finds another one holds"
+    " itself: put them in the order that they had"
+)
+
+
+# How many volumes of a role a bookie may have (model/storage.py).
+VOLUMES_MAX = {"journal": 4, "ledgers": 16, "index": 4}
+
+
+def _keeps_order(role: str, new: str, old: str) -> str:
+    """Return the CEL of: the volumes of one list are the first of the other's, in the same order. Place by place: the
+    API server's estimate of whatever makes another list of a list is far beyond its limits."""
+    places = list(range(VOLUMES_MAX[role]))
+    return f"{places}.all(i, i >= {new}.size() || i >= {old}.size() || {new}[i].name == {old}[i].name)"
+
+
+def _order(role: str) -> CelRule:
+    kept = _keeps_order(role, f"self.spec.storage.{role}.volumes", f"oldSelf.spec.storage.{role}.volumes")
+    return CelRule(
+        f"{kept} || {_IS_UNDER_WAY.format(role=role)}",
+        f"spec.storage.{role}.volumes: {_ORDER}",
+        field=f".spec.storage.{role}",
+        reason="FieldValueForbidden",
+    )
+
+
+def _pool_order(role: str) -> CelRule:
+    has = f" || !has(p.storage.{role})" if role == "index" else ""
+    had = f" || !has(o.storage.{role})" if role == "index" else ""
+    kept = _keeps_order(role, f"p.storage.{role}.volumes", f"o.storage.{role}.volumes")
+    return CelRule(
+        f"{_POOLS_ROW.format(has=has)} || oldSelf.spec.pools.all(o, o.name != p.name || !has(o.storage){had}"
+        f" || {kept})) || {_IS_UNDER_WAY.format(role=role)}",
+        f"spec.pools[].storage.{role}.volumes: {_ORDER}",
+        field=".spec.pools",
+        reason="FieldValueForbidden",
+    )
+
+
 ROOT = (
     CelRule(
         f"size(self.metadata.name) <= {CLUSTER_NAME_MAX}",
@@ -163,6 +210,8 @@ ROOT = (
     ),
     *(_SIZES[role] for role in ("journal", "ledgers", "index")),
     *(_pool_sizes(role) for role in ("journal", "ledgers", "index")),
+    *(_order(role) for role in ("journal", "ledgers", "index")),
+    *(_pool_order(role) for role in ("journal", "ledgers", "index")),
     CelRule(
         # The spec alone cannot say whether they have left: a bookie that leaves runs with what its pool says.
         "!has(oldSelf.spec.pools) || !has(self.spec.pools) || !has(self.status) || !has(self.status.pools)"

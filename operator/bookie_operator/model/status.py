@@ -18,6 +18,7 @@ from bookie_operator.model.base import Model
 from bookie_operator.model.storage import BY_NAME
 
 BY_TYPE: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+CHANGED_CHARS_MAX = 253
 CHANGED_MAX = 32  # fields of the spec that are named one by one
 HISTORY_MAX = 20  # not less than the greatest maxPerDay: it is the memory of the brake
 
@@ -373,6 +374,11 @@ class RolloutStatus(Model):
     updated: int
     next: str | None = None  # whose turn comes next
     waiting_for: str | None = None  # why it has not come; absent while nothing is in the way
+    changed: tuple[Annotated[str, Field(max_length=CHANGED_CHARS_MAX)], ...] = Field(
+        default=(),
+        max_length=CHANGED_MAX,
+        description="The fields of the spec for which bookies have yet to restart. A rule of the spec reads it.",
+    )
     asks_for_turn: bool = Field(
         default=False, description="Only other clusters of this operator keep this one from stopping a bookie."
     )

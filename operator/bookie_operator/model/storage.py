@@ -63,19 +63,27 @@ class VolumeSpec(Model):
 
 
 class VolumeSet(Model):
-    volumes: tuple[VolumeSpec, ...] = Field(min_length=1, max_length=16, json_schema_extra=BY_NAME)
+    volumes: tuple[VolumeSpec, ...] = Field(
+        min_length=1, max_length=rules.VOLUMES_MAX["ledgers"], json_schema_extra=BY_NAME
+    )
 
 
 class JournalVolumes(Model):
-    volumes: tuple[VolumeSpec, ...] = Field(min_length=1, max_length=4, json_schema_extra=BY_NAME)
+    volumes: tuple[VolumeSpec, ...] = Field(
+        min_length=1, max_length=rules.VOLUMES_MAX["journal"], json_schema_extra=BY_NAME
+    )
 
 
 class IndexVolumes(Model):
-    volumes: tuple[VolumeSpec, ...] = Field(default=(), max_length=4, json_schema_extra=BY_NAME)
+    volumes: tuple[VolumeSpec, ...] = Field(
+        default=(), max_length=rules.VOLUMES_MAX["index"], json_schema_extra=BY_NAME
+    )
 
 
 class PoolIndexVolumes(Model):
-    volumes: tuple[VolumeSpec, ...] = Field(min_length=1, max_length=4, json_schema_extra=BY_NAME)
+    volumes: tuple[VolumeSpec, ...] = Field(
+        min_length=1, max_length=rules.VOLUMES_MAX["index"], json_schema_extra=BY_NAME
+    )
 
 
 class PoolStorage(Model):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from bookie.ports.admin import State
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
 from bookie_operator.evidence.reasons import Conclusion
-from bookie_operator.model.status import CHANGED_MAX, RolloutStatus, RolloutStep
+from bookie_operator.model.status import CHANGED_CHARS_MAX, CHANGED_MAX, RolloutStatus, RolloutStep
 from bookie_operator.model.values import format_time, parse_duration, parse_time
 from bookie_operator.plan import (
     doors,
@@ -484,6 +484,7 @@ def _told(
             updated=sum(one.case.pod is not None and one.case.name not in behind for one in desired),
             next=waiting[0] if waiting else None,
             waiting_for=((halted or why)[:512] or None) if waiting or step is not None else None,
+            changed=_changed(seen, older),
             step=step,
         ),
         waiting,
@@ -493,6 +494,13 @@ def _told(
         action,
         why,
     )
+
+
+def _changed(seen: Observation, older: list[Assessed]) -> tuple[str, ...]:
+    """Return for which fields of the spec any of `older` has yet to restart; volumes first, which a rule asks about."""
+    found = {path for one in older for path in revisions.changes(seen, one)}
+    by_volumes = sorted(found, key=lambda path: (not path.startswith("spec.storage."), path))
+    return tuple(path[:CHANGED_CHARS_MAX] for path in by_volumes[:CHANGED_MAX])
 
 
 def _stuck(fleet: tuple[Assessed, ...], older: list[Assessed], turn: str) -> str:

@@ -463,7 +463,26 @@ def test_a_turn_names_the_fields_that_changed() -> None:
 
     assert found.status.step is not None
     assert found.status.step.changed == ("spec.config.flushInterval", "spec.config.gcWaitTime", "spec.image")
+    assert found.status.changed == found.status.step.changed
     assert "bookie:old" not in first["said"], "no value leaves the spec"
+
+
+def test_what_bookies_have_yet_to_restart_for_names_volumes_first_and_is_told_while_nothing_can_be_done() -> None:
+    storage = make.spec()["storage"]
+    other = {
+        role: {"volumes": [one | {"accessMode": "ReadWriteOnce"} for one in storage[role]["volumes"]]}
+        for role in storage
+        if isinstance(storage[role], dict)
+    }
+    was = make.cluster(config={f"key{number}": "1" for number in range(40)}, storage=storage | other).spec
+    assert was.zones is not None
+    noted = {"inputs": inputs.digest(was, was.zones[0]), "said": inputs.fingerprints(was, was.zones[0])}
+
+    found = decided(seen(but(FIRST, with_pod, **noted), spec={"rollout": {"paused": True}}))
+
+    assert found.action is None
+    assert found.status.changed[:3] == tuple(f"spec.storage.{role}.volumes" for role in ("index", "journal", "ledgers"))
+    assert len(found.status.changed) == 32, "a rule of the spec reads it, so that it is bounded"
 
 
 @pytest.mark.parametrize(
