@@ -44,7 +44,16 @@ class JavaOperator:
         """Be an auditor and a replication worker from now on."""
         self._process.ask("recovery_start")
 
+    def start_auditor(self) -> None:
+        """Stand for auditor from now on, and copy nothing."""
+        self._process.ask("auditor_start")
+
+    def start_worker(self) -> None:
+        """Be a replication worker from now on, and stand for nothing."""
+        self._process.ask("worker_start")
+
     def stop_recovery(self) -> None:
+        """Be nothing of all that any more."""
         self._process.ask("recovery_stop")
 
     def __enter__(self) -> Self:

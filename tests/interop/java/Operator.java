@@ -5,9 +5,12 @@ import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import org.apache.bookkeeper.bookie.BookieImpl;
 import org.apache.bookkeeper.bookie.BookieShell;
 import org.apache.bookkeeper.conf.ServerConfiguration;
+import org.apache.bookkeeper.replication.AuditorElector;
 import org.apache.bookkeeper.replication.AutoRecoveryMain;
+import org.apache.bookkeeper.replication.ReplicationWorker;
 import org.apache.bookkeeper.util.EntryFormatter;
 import org.apache.bookkeeper.util.LedgerIdFormatter;
 import org.apache.commons.configuration2.BaseConfiguration;
@@ -20,6 +23,8 @@ import org.apache.commons.configuration2.CompositeConfiguration;
 public final class Operator {
     private final JsonNode settings;
     private AutoRecoveryMain recovery;
+    private AuditorElector auditor;
+    private ReplicationWorker worker;
 
     private Operator(JsonNode settings) {
         this.settings = settings;
@@ -46,6 +51,14 @@ public final class Operator {
                 case "recovery_start":
                     recovery = new AutoRecoveryMain(server());
                     recovery.start();
+                    return Judge.JSON.createObjectNode();
+                case "auditor_start":
+                    auditor = new AuditorElector(BookieImpl.getBookieId(server()).toString(), server());
+                    auditor.start();
+                    return Judge.JSON.createObjectNode();
+                case "worker_start":
+                    worker = new ReplicationWorker(server());
+                    worker.start();
                     return Judge.JSON.createObjectNode();
                 case "recovery_stop":
                     stop();
@@ -90,10 +103,18 @@ public final class Operator {
         return made;
     }
 
-    private void stop() {
+    private void stop() throws InterruptedException {
         if (recovery != null) {
             recovery.shutdown();
             recovery = null;
+        }
+        if (auditor != null) {
+            auditor.shutdown();
+            auditor = null;
+        }
+        if (worker != null) {
+            worker.shutdown();
+            worker = null;
         }
     }
 }
