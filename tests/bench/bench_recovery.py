@@ -75,7 +75,7 @@ def main() -> int:
     for number in range(2 * options.rounds):
         side = (OURS, OFFICIAL)[(number + number // 2) % 2]  # neither is always the first of a pair
         rounds.append(_round(side, load, options.timeout))
-        print(_line(rounds[-1]), file=sys.stderr, flush=True)
+        print(_line(rounds[-1], load), file=sys.stderr, flush=True)
     ratio = _median(rounds, OFFICIAL) / _median(rounds, OURS)
     if options.json:
         print(json.dumps({"load": asdict(load), "ratio": round(ratio, 2), "rounds": [asdict(one) for one in rounds]}))
@@ -83,10 +83,11 @@ def main() -> int:
     return 0 if ratio >= LEAST else 1
 
 
-def _line(one: Round) -> str:
-    speed = one.ledgers / one.seconds
+def _line(one: Round, load: Load) -> str:
+    speed, mb = one.ledgers / one.seconds, one.ledgers * load.entries * load.size / 1e6
     return (
-        f"{one.side:>8}: {one.ledgers:,} ledgers in {one.seconds:.1f} s, {speed:,.0f} a second;"
+        f"{one.side:>8}: {one.ledgers:,} ledgers in {one.seconds:.1f} s, {speed:,.1f} a second,"
+        f" {mb:,.0f} MB at {mb / one.seconds:,.1f} MB/s;"
         f" CPU {one.cpu_s:.1f} s, of the bookies {one.bookies_cpu_s:.1f} s"
     )
 
@@ -99,13 +100,15 @@ def _round(side: str, load: Load, timeout_s: float) -> Round:
     with tempfile.TemporaryDirectory(prefix="bench-recovery-") as folder:
         home = Path(folder)
         with local_support.fleet(home / "fleet", home / "fleet.log", bookies=4) as fleet:
-            dead = fleet.bookies[0]
-            lost = BookieId(dead.bookie_id)
             with kube_talk.step(f"writing {load.ledgers:,} ledgers"):
-                to_move = asyncio.run(_write(fleet.uri, load, lost))
+                written = asyncio.run(_write(fleet.uri, load))
+            # Whoever is lost, one ledger at least names him, also where there is one alone.
+            dead = next(each for each in fleet.bookies if each.bookie_id in min(written.items())[1])
+            lost = BookieId(dead.bookie_id)
+            to_move = [ledger_id for ledger_id, bookies in written.items() if lost in bookies]
             local_support.kill(dead)
             asyncio.run(_wait_for_its_session(fleet.uri, lost))
-            alive = [bookie.pid for bookie in fleet.bookies[1:]]
+            alive = [bookie.pid for bookie in fleet.bookies if bookie is not dead]
             before_s = sum(map(bench_proc.cpu_s, alive))
             begun_s = time.monotonic()
             with _recovery(side, fleet.uri, home) as pid:
@@ -115,9 +118,9 @@ def _round(side: str, load: Load, timeout_s: float) -> Round:
                 return Round(side, len(to_move), seconds, cpu_s, sum(map(bench_proc.cpu_s, alive)) - before_s)
 
 
-async def _write(uri: str, load: Load, lost: BookieId) -> list[LedgerId]:
-    """Write the ledgers; return those that name the bookie that will be lost."""
-    named: list[LedgerId] = []
+async def _write(uri: str, load: Load) -> dict[LedgerId, tuple[BookieId, ...]]:
+    """Write the ledgers; return the bookies of each."""
+    written: dict[LedgerId, tuple[BookieId, ...]] = {}
     left = iter(range(load.ledgers))
     a_batch = max(1, BATCH_BYTES // load.size)
 
@@ -126,13 +129,12 @@ async def _write(uri: str, load: Load, lost: BookieId) -> list[LedgerId]:
             async with await client.create() as ledger:
                 for first in range(0, load.entries, a_batch):
                     await ledger.append_many([bytes(load.size)] * min(a_batch, load.entries - first))
-            if lost in ledger.metadata.last_segment.bookies:
-                named.append(ledger.id)
+            written[ledger.id] = ledger.metadata.last_segment.bookies
 
     async with connect.connect(uri) as client, asyncio.TaskGroup() as group:
         for _ in range(min(WRITERS, load.ledgers)):
             group.create_task(writer(client))
-    return named
+    return written
 
 
 async def _wait_for_its_session(uri: str, lost: BookieId) -> None:
