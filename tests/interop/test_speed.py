@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 LOADS = ("adds-v2", "adds-1000-ledgers", "reads-warm-random")
 MOST = 1.10
-TRIES = 3  # each a few rounds more: noise makes a round dearer, never cheaper
+TRIES = 3  # whatever else the machine does may fall on the rounds of one side; three times running it does not
 
 
 def landed() -> str:
@@ -45,15 +45,12 @@ def best(side: "dict[str, list[dict[str, float]]]") -> float:
 
 
 def test_adds_and_reads_cost_no_more_than_when_they_last_landed() -> None:
-    commit, found = landed(), dict[str, tuple[float, float]]()
-    left = list(LOADS)
+    commit, left = landed(), list(LOADS)
     for _ in range(TRIES):
-        for load, (now, then) in measured(commit, left).items():
-            before = found.get(load, (now, then))
-            found[load] = min(now, before[0]), min(then, before[1])
+        found = measured(commit, left)
+        for load, (now, then) in found.items():
+            print(f"{load}: {now:.2f} us of the bookie, {then:.2f} at {commit[:12]}: {now / then:.2f}")
         left = [load for load, (now, then) in found.items() if now > MOST * then]
         if not left:
-            break
-    for load, (now, then) in found.items():
-        print(f"{load}: {now:.2f} us of the bookie, {then:.2f} at {commit[:12]}: {now / then:.2f}")
-    assert not left, f"dearer than {MOST} of before: {', '.join(left)}"
+            return
+    raise AssertionError(f"dearer than {MOST} of before, {TRIES} times: {', '.join(left)}")
