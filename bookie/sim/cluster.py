@@ -52,6 +52,7 @@ class SimSettings:
     guard_fence: bool = True
     guard_limbo: bool = True
     regeneration: str = LOCAL
+    volume_proof: str = NONE
     phase_one: str = SCAN
     session_timeout_ms: int = 10_000
     answers_under_lease: bool = False
@@ -125,7 +126,7 @@ class BookieNode:
             ),
             integrity=IntegrityOptions(
                 regeneration=settings.regeneration,
-                volume_proof=NONE,
+                volume_proof=settings.volume_proof,
                 allow_storage_expansion=self.may_add,
                 open_ledger_grace_ms=settings.open_ledger_grace_ms,
                 fill_after_boot=settings.fill_after_boot,

@@ -147,6 +147,7 @@ class SimNode:
         self.disk_faults: DiskFaults = simulation.dials.disk(name)
         self.skew: Skew = simulation.dials.skew(name)
         self.starts = 0
+        self.pod_uid = ""  # of the pod whose container the next process is; "": each process is a pod of its own
         self.life: SimProcess | None = None
         self.world: World
         self.disk: SimDisk
@@ -171,7 +172,7 @@ class SimNode:
             network=self._network,
             metadata_stores=SimMetadataStores(simulation.keeper, life, self.name),
             entropy=SimEntropy(f"entropy {seed}"),
-            host=Host(name=self.name, pod_uid=f"pod-{self.name}-{self.starts}"),
+            host=Host(name=self.name, pod_uid=self.pod_uid or f"pod-{self.name}-{self.starts}"),
         )
         self.simulation.event(self.name, "start", f"life={self.starts}")
         return self.world

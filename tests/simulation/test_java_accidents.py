@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import legacy_support
-from accidents_support import QUIET, append, read_up_to, verify
+from accidents_support import QUIET, READS, append, read_up_to, verify
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId
 from bookie.base.units import NS_PER_MS
@@ -25,8 +25,6 @@ from legacy_support import JavaBookie, JavaWriter
 SEEDS = range(3)
 EITHER_FORM = pytest.mark.parametrize("phase_one", [SCAN, BOUND])
 REFUSALS = ("QuorumNotReached", "LedgerRecoveryFailed", "UnknownLedgerState")
-# Entries one by one: in a batch, which has no LAC, Java's bookies serve in limbo what they have.
-READS = {**QUIET, "batch_reads": False}
 
 
 async def restart(cluster: SimCluster, *names: str, how: ProcessEnd | None = ProcessEnd.KILL) -> None:

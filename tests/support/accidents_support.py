@@ -10,6 +10,9 @@ from bookie.sim.cluster import ClientNode, SimCluster
 # A writer that tells its LAC would save the entry of spec/bp46.md#T3 by another road; the accidents are about writers
 # that cannot.
 QUIET = {"explicit_lac_ms": 0, "request_timeout_ms": 4_000, "recovery_timeout_ms": 20_000}
+# Entries one by one: in a batch, which has no LAC, Java's bookies serve in limbo what they have; and the wiretap, which
+# looks for denials, decodes no batches.
+READS = {**QUIET, "batch_reads": False}
 
 
 async def append(cluster: SimCluster, client: ClientNode, writer: LedgerWriter, payload: bytes) -> EntryId:
@@ -21,7 +24,7 @@ async def append(cluster: SimCluster, client: ClientNode, writer: LedgerWriter, 
 
 async def verify(cluster: SimCluster, ledger_id: LedgerId) -> list[bytes]:
     """A fresh client opens the ledger, recovering it if need be, and reads all of it; the oracle compares."""
-    client = await cluster.client("verifier")
+    client = await cluster.client(f"verifier of {ledger_id}")
     reader = await client(client.client.open(ledger_id))
     entries = await client(reader.read(0, reader.last_entry)) if reader.last_entry >= 0 else []
     cluster.oracle.verified(ledger_id, {entry.entry_id: bytes(entry.payload) for entry in entries})

@@ -11,7 +11,7 @@ import pickle
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import operator_support as make
 from bookie.base.ids import BookieId, BootEpoch, Incarnation, LedgerId
@@ -44,10 +44,10 @@ from bookie_operator.evidence.bookie import ROLLBACK
 from bookie_operator.evidence.facts import Door
 from bookie_operator.execute import Executor
 from bookie_operator.gateways import facts
-from bookie_operator.gateways.bookies import BookieUnreachable
+from bookie_operator.gateways.bookies import Bookies, BookieUnreachable
 from bookie_operator.gateways.endings import Endings
 from bookie_operator.gateways.kube import RESOURCES, Kube, KubeError, KubeForbidden, Manifest
-from bookie_operator.identities import Identities
+from bookie_operator.identities import Identities, Wallet
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import names, values
 from bookie_operator.model import operation as operations
@@ -77,6 +77,10 @@ def nothing(_: str) -> None:
 
 def no_members() -> tuple[Member, ...]:
     return ()
+
+
+class Ports(Bookies, Wallet, Protocol):
+    """The admin ports of all bookies, as one operator process reaches them."""
 
 
 class Crashed(Exception):
@@ -692,10 +696,14 @@ class World:
             volume: known[volume] if old.get(volume) == uids[volume] else Contents.EMPTY for volume in templates
         }
         self.claim_uids[bookie_id] = uids
-        bookie = FakeBookie(self, name, bookie_id, pod["metadata"]["uid"], contents)
-        bookie.grant_id = self.lives.get(bookie_id, "")
-        self.bookies[f"{address}:3184"] = bookie
+        self.bookies[f"{address}:3184"] = self._new_bookie(name, bookie_id, pod["metadata"]["uid"], contents)
         self.start_container(name)
+
+    def _new_bookie(self, name: str, bookie_id: str, pod_uid: str, contents: "dict[str, Contents]") -> FakeBookie:
+        """The process of a new pod, not started; `contents`: EMPTY for volumes that it is the first to have."""
+        bookie = FakeBookie(self, name, bookie_id, pod_uid, contents)
+        bookie.grant_id = self.lives.get(bookie_id, "")
+        return bookie
 
     def claim_uid(self, volume: str, pod: str) -> str:
         return str(self.objects[("PersistentVolumeClaim", f"{volume}-{pod}")]["metadata"]["uid"])
@@ -1264,7 +1272,12 @@ class World:
 
     def certifier(self, store: Callable[[Manifest, str], Awaitable[None]], namespace: str = "system") -> Identities:
         token = random.Random(self.leases).randbytes
-        return Identities(self, store, self, lambda: self.now_ms, token, namespace=namespace, process="operator")
+        return Identities(self, store, self.ports, lambda: self.now_ms, token, namespace=namespace, process="operator")
+
+    @property
+    def ports(self) -> Ports:
+        """How the operator reaches bookies, and shows them who it is."""
+        return self
 
     def operator(
         self,
@@ -1288,7 +1301,7 @@ class World:
         term = Term(f"operator-{self.leases}", self.leases)
         executor = Executor(
             api,
-            self,
+            self.ports,
             Recorder(api, "operator"),
             crash or CrashPoint(0, ""),
             may_act=may_act or (lambda: self.has_lease),
@@ -1297,7 +1310,7 @@ class World:
 
         return Reconciler(
             api,
-            self,
+            self.ports,
             executor,
             lambda: term,
             lambda: self.now_ms,

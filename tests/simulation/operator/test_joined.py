@@ -1,0 +1,141 @@
+"""The operator's own loop heals the bookie's own classes, under writers and readers, and the oracle finds every
+acknowledged entry.
+
+What the other tests of this folder play (bookies, their volumes, their metadata store) is the simulated product here:
+`joined_support`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+import joined_support as joined
+from bookie.sim import replicas
+from bookie.sim.cluster import SimCluster
+from bookie.sim.node import Defect, ProcessEnd
+from joined_support import Application, Fate, JoinedWorld, PodBookie
+
+LOST = "ledgers-zone-b-0"
+ITS_ID = "data.ledgers.zone-b.0"
+PEERS = [f"data.ledgers.{pod}" for pod in ("zone-a.0", "zone-a.1", "zone-c.0")]
+IN_LIMBO = 10
+PASSES = 120  # seconds; a heal takes about twenty
+
+
+def some(values: Iterable[Any], at_once: Sequence[Any]) -> list[Any]:
+    """All of `values`, as parameters: those of `at_once` in every run of the tests, the others in the long ones."""
+    rest = pytest.mark.slow
+    alone = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [pytest.param(*value, marks=() if value in at_once or value[0] in at_once else rest) for value in alone]
+
+
+async def in_service(cluster: SimCluster) -> JoinedWorld:
+    """A fleet as the operator makes it from nothing."""
+    world = joined.world(cluster)
+    await world.run(world.operator(), passes=PASSES, until=world.is_quiet)
+    assert world.is_quiet(), world.status()
+    return world
+
+
+async def healed(cluster: SimCluster, world: JoinedWorld, application: Application) -> None:
+    """The fleet is whole: by the operator's word, by the oracle's, and by a look at every replica."""
+    assert world.is_quiet(), world.status()
+    await application.end()
+    await cluster.until_repaired()
+    await replicas.check_whole(cluster, application.ledgers)
+
+
+async def volumes_are_lost(cluster: SimCluster, *, fate: Fate | None = None) -> JoinedWorld:
+    world = await in_service(cluster)
+    application = Application(cluster)
+    await world.run(world.operator(), passes=10)
+
+    for peer in PEERS:
+        cluster.partition(ITS_ID, peer)
+    world.lose(LOST)
+    world.fate = fate or Fate()
+    operator = world.operator()
+    await world.run(operator, passes=PASSES, until=lambda: world.bookie(LOST).state.serves)
+    await world.run(operator, passes=IN_LIMBO)  # it serves, and can copy nothing yet
+    cluster.heal()
+    await world.run(operator, passes=PASSES, until=world.is_quiet)
+    world.fate = Fate()
+
+    await healed(cluster, world, application)
+    return world
+
+
+async def volumes_are_lost_and_soon_granted(cluster: SimCluster) -> JoinedWorld:
+    world = await in_service(cluster)
+    world.lose(LOST)
+    await world.run(world.operator(), passes=30, until=world.is_quiet)
+    assert world.is_quiet(), world.status()
+    return world
+
+
+@pytest.mark.parametrize("seed", some(range(20), (0, 1)))
+def test_a_bookie_that_lost_its_volumes_heals_by_one_grant_of_the_operator(seed: int) -> None:
+    world = joined.cluster(seed).run(volumes_are_lost)
+
+    assert world.grants == 1
+
+
+# A heal is 23 writes that an operator may die after, and as many more (events, orders) whose answers may be lost. It
+# takes four minutes where no living operator heard of the pod's end.
+DEATHS = [(Fate.DIES, nth) for nth in range(1, 24)]
+ANSWERS = [(Fate.LOSES_ANSWER, nth) for nth in range(1, 47, 2)]
+REQUESTS = [(Fate.LOSES_REQUEST, nth) for nth in range(2, 47, 4)]
+
+
+@pytest.mark.parametrize(
+    ("how", "nth"), some((*DEATHS, *ANSWERS, *REQUESTS), (DEATHS[6], ANSWERS[6], REQUESTS[3])), ids=str
+)
+def test_it_heals_whatever_befalls_one_write_of_the_operator(how: str, nth: int) -> None:
+    fate = Fate(how, nth)
+
+    world = joined.cluster(nth).run(lambda cluster: volumes_are_lost(cluster, fate=fate))
+
+    assert fate.has_struck
+    assert 1 <= world.grants <= 2
+
+
+def test_a_bookie_is_sent_the_grant_that_is_on_record() -> None:
+    """As the first, and over sooner when it goes wrong: for rules that are broken on purpose."""
+    world = joined.cluster(1).run(volumes_are_lost_and_soon_granted)
+
+    assert world.grants == 1
+
+
+def test_without_limbo_the_simulator_sees_a_healing_bookie_deny_what_it_acknowledged() -> None:
+    with pytest.raises(Defect, match=f"S8: {ITS_ID} acknowledged entry"):
+        joined.cluster(1, guard_limbo=False).run(volumes_are_lost)
+
+
+async def processes_die_meanwhile(cluster: SimCluster, *, rng: random.Random) -> None:
+    """A bookie loses its volumes; any process may end at any time, and a second bookie loses its own afterwards."""
+    world = await in_service(cluster)
+    application = Application(cluster)
+    operator = world.operator()
+    for lost in rng.sample([pod["metadata"]["name"] for pod in world.of_kind("Pod")], 2):
+        await world.run(operator, passes=rng.randrange(4, 10))
+        world.lose(lost)
+        for _ in range(rng.randrange(2, 5)):
+            await world.run(operator, passes=rng.randrange(1, 8))
+            one = rng.choice(list(world.bookies.values()))
+            assert isinstance(one, PodBookie)
+            one.node.crash(rng.choice([ProcessEnd.KILL, ProcessEnd.POWER_CUT]))
+        await world.run(operator, passes=2 * PASSES, until=world.is_quiet)
+        assert world.is_quiet(), world.status()
+    await healed(cluster, world, application)
+
+
+@pytest.mark.parametrize("seed", some(range(6), (0,)))
+def test_two_bookies_heal_one_after_the_other_while_processes_die(seed: int) -> None:
+    """With data in the journal: no kill loses what the bookie that heals may need."""
+    rng = random.Random(seed)
+
+    joined.cluster(seed, journal_write_data=True).run(lambda cluster: processes_die_meanwhile(cluster, rng=rng))

@@ -1,0 +1,295 @@
+"""The operator's own loop over the bookie's own classes: a Kubernetes in dictionaries, whose pods are machines of a
+simulated cluster.
+
+`JoinedWorld` is `operator_world_support.World` with other bookies: each pod's process is a `bookie.sim` node, with
+simulated disks, network and metadata store; a claim that is new is an empty disk. The operator asks them through its
+own gateway (`AdminPorts`): only the channel is played, which hands each message to the admin service of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+import accidents_support
+import operator_support as make
+from accidents_support import READS
+from bookie.base import errors
+from bookie.base.errors import BookieError
+from bookie.base.ids import LedgerId
+from bookie.integrity.options import GATED, KUBERNETES
+from bookie.ports.admin import Contents, State
+from bookie.rpc.calls import AdminCall
+from bookie.rpc.client import AsyncAdminClient
+from bookie.runtime.admin import _Admin
+from bookie.sim.cluster import VOLUMES, BookieNode, SimCluster
+from bookie.sim.node import NodeCrashed, ProcessEnd
+from bookie_operator.crash import CrashPoint
+from bookie_operator.evidence.facts import Door
+from bookie_operator.gateways.bookies import AdminPorts, BookieUnreachable
+from bookie_operator.gateways.kube import KubeError, Manifest
+from bookie_operator.reconcile import Reconciler
+from operator_world_support import KEY, SETTLING, Crashed, FakeBookie, Ports, World
+
+T = TypeVar("T")
+ENTRIES = 15  # of a ledger
+ORDERS = ("GrantRegeneration", "PrepareShutdown", "SetMode", "Drain", "FillHoles")
+
+
+class Fate:
+    """What becomes of the n-th write of operators, each counted from the same moment: to the API server, or an order to
+    a bookie. 0: nothing befalls any."""
+
+    DIES, LOSES_ANSWER, LOSES_REQUEST = "the operator dies after", "the answer is lost of", "nobody hears of"
+
+    def __init__(self, how: str = "", nth: int = 0) -> None:
+        self.how = how
+        self.nth = nth
+        self.writes = 0
+
+    def strikes(self, how: str) -> bool:
+        """Count one write, when asked for the fate of this run."""
+        if how != self.how:
+            return False
+        self.writes += 1
+        return self.writes == self.nth
+
+    @property
+    def has_struck(self) -> bool:
+        return self.writes >= self.nth > 0
+
+
+class FatedServer:
+    """The API server, in front of a world; reads are the world's own."""
+
+    def __init__(self, world: JoinedWorld) -> None:
+        self._world = world
+        self.get, self.list = world.get, world.list
+
+    async def apply(self, manifest: Manifest, **how: Any) -> Manifest:
+        return await self._write(self._world.apply(manifest, **how), f"apply {manifest['kind']}")
+
+    async def create(self, manifest: Manifest) -> Manifest:
+        return await self._write(self._world.create(manifest), f"create {manifest['kind']}")
+
+    async def replace(self, manifest: Manifest) -> Manifest:
+        return await self._write(self._world.replace(manifest), f"replace {manifest['kind']}")
+
+    async def delete(self, *what: Any, **how: Any) -> None:
+        await self._write(self._world.delete(*what, **how), f"delete {what[0]}")
+
+    async def _write(self, call: Coroutine[Any, Any, Any], what: str) -> Any:
+        fate = self._world.fate
+        if fate.strikes(Fate.LOSES_REQUEST):
+            call.close()
+            raise KubeError(what, 0, "connection reset")
+        done = await call
+        if fate.strikes(Fate.LOSES_ANSWER):
+            raise KubeError(what, 0, "connection reset")
+        return done
+
+
+class FatedDeath(CrashPoint):
+    def __init__(self, world: JoinedWorld) -> None:
+        super().__init__(0, "")
+        self._world = world
+
+    def after_write(self, what: str) -> None:
+        if self._world.fate.strikes(Fate.DIES):
+            raise Crashed
+
+
+def cluster(seed: int, **settings: Any) -> SimCluster:
+    """A simulated cluster without a bookie: pods bring them."""
+    return SimCluster(
+        seed, bookies=0, regeneration=GATED, volume_proof=KUBERNETES, fill_after_boot=True, client=READS, **settings
+    )
+
+
+@dataclass
+class PodBookie(FakeBookie):
+    """One pod's process, on a machine that outlives the pod."""
+
+    node: BookieNode = cast(BookieNode, None)
+
+    def start(self) -> None:
+        self.node.node.pod_uid = self.pod_uid
+        self.node.start()
+
+    def tick(self) -> None:
+        """Its kubelet starts the container again if the process ended."""
+        if not self.node.is_running:
+            self.node.start()
+        self.state = self.node.state or State.STARTING
+
+    def drain(self) -> None:
+        """It does so itself."""
+
+
+@dataclass
+class JoinedWorld(World):
+    """What happens outside the operator: `settle` is the second of the controllers and kubelets; what bookies do in
+    it, they do themselves."""
+
+    simulated: SimCluster = cast(SimCluster, None)
+    nodes: dict[str, BookieNode] = field(default_factory=dict)
+    grants: int = 0  # that bookies were sent, also such as they had
+    fate: Fate = field(default_factory=Fate)
+    failures: list[str] = field(default_factory=list)  # of passes
+
+    def _new_bookie(self, name: str, bookie_id: str, pod_uid: str, contents: dict[str, Contents]) -> FakeBookie:
+        node = self.nodes.get(bookie_id)
+        if node is None:
+            node = BookieNode(self.simulated.simulation, bookie_id, self.simulated.settings)
+            self.nodes[bookie_id] = self.simulated.bookies[bookie_id] = node
+        else:
+            node.wipe(*[f"/{volume}" for volume, found in contents.items() if found is Contents.EMPTY])
+        assert sorted(f"/{volume}" for volume in contents) == sorted(VOLUMES)
+        return PodBookie(self, name, bookie_id, pod_uid, dict.fromkeys(contents, Contents.VALID), node=node)
+
+    def kill(self, pod: str, *, by_force: bool = False) -> None:
+        for each in self.bookies.values():
+            if each.name == pod and isinstance(each, PodBookie):
+                each.node.crash(ProcessEnd.KILL)
+        super().kill(pod, by_force=by_force)
+
+    def settle(self) -> None:
+        self.now_ms = make.NOW_MS + int(self.simulated.simulation.loop.time() * 1_000)
+        self.step_ms = 0
+        super().settle()
+
+    # ---- the operator ---------------------------------------------------------------------------------------------
+
+    @property
+    def ports(self) -> Ports:
+        return self._ports
+
+    def operator(self, crash: CrashPoint | None = None, **how: Any) -> Reconciler:
+        self._ports = PlayedPorts(self)
+        return super().operator(crash or FatedDeath(self), kube=FatedServer(self), **how)
+
+    async def run(  # type: ignore[override]
+        self, operator: Reconciler, *, passes: int, until: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Pass after pass, a second apart, until `until()`; a new operator after each death."""
+        for number in range(passes):
+            if number > SETTLING and until():
+                return
+            try:
+                await operator.reconcile(KEY)
+            except Crashed:
+                operator = self.operator(has_watched=False)
+            except BookieError as error:
+                self.failures.append(str(error))  # the work queue comes back to it
+            self.settle()
+            await asyncio.sleep(1)
+
+
+class PlayedPorts(AdminPorts):
+    """The gateway of one operator process."""
+
+    def __init__(self, world: JoinedWorld) -> None:
+        super().__init__()
+        self._world = world
+
+    def _client(self, door: Door) -> AsyncAdminClient:
+        if door.uid and self.identity(door.uid) is None:
+            raise BookieUnreachable(f"admin port {door.address}: there is no certificate for cluster {door.uid} yet")
+        return cast(AsyncAdminClient, PlayedClient(self._world, door))
+
+
+class PlayedClient:
+    """What `AsyncAdminClient` is to the gateway: one call of the admin service of the process behind a door."""
+
+    def __init__(self, world: JoinedWorld, door: Door) -> None:
+        self._world = world
+        self._door = door
+
+    async def __aenter__(self) -> PlayedClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    async def ask(self, call: AdminCall[T]) -> T:
+        fate, is_order = self._world.fate, call.method in ORDERS
+        if is_order and fate.strikes(Fate.LOSES_REQUEST):
+            raise errors.BookieUnavailable(f"the admin port at {self._door.address} did not answer")
+        self._world.grants += call.method == "GrantRegeneration"
+        answer = await self._do(call, first=False)
+        if is_order and fate.strikes(Fate.LOSES_ANSWER):
+            raise errors.BookieUnavailable(f"the admin port at {self._door.address} did not answer")
+        return call.read(answer)
+
+    async def first(self, call: AdminCall[T]) -> T | None:
+        return call.read(await self._do(call, first=True))
+
+    async def _do(self, call: AdminCall[Any], *, first: bool) -> Any:
+        bookie = self._world.bookies.get(self._door.address)
+        if not isinstance(bookie, PodBookie) or bookie.node.process is None:
+            raise errors.BookieUnavailable(f"the admin port at {self._door.address} did not answer")
+        answer = getattr(_Admin(bookie.node.process.admin), call.method)(call.request, None)
+        try:
+            return await bookie.node.node.do(anext(answer) if first else answer)
+        except NodeCrashed as error:
+            raise errors.BookieUnavailable(f"the admin port at {self._door.address} did not answer") from error
+
+
+def world(simulated: SimCluster, **spec_changes: Any) -> JoinedWorld:
+    """A cluster resource that nobody has looked at yet; each volume is a disk of its own."""
+    out = JoinedWorld(simulated=simulated)
+    out.put(make.manifest(**spec_changes))
+    out.add_node("node")
+    return out
+
+
+class Application:
+    """A writer that goes on for as long as the story lasts, with a new ledger whenever one ends, and a reader that
+    reads one ledger after the other, to its end or as far as it is confirmed."""
+
+    def __init__(self, simulated: SimCluster) -> None:
+        self.simulated = simulated
+        self.is_over = False
+        self.ledgers: list[LedgerId] = []
+        self.failures: list[str] = []
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._write()), loop.create_task(self._read())]
+
+    async def end(self) -> None:
+        """Stop; then every ledger is opened once more and read to its end."""
+        self.is_over = True
+        await asyncio.gather(*self._tasks)
+        for ledger_id in self.ledgers:
+            await accidents_support.verify(self.simulated, ledger_id)
+
+    async def _write(self) -> None:
+        client, oracle = await self.simulated.client("writer"), self.simulated.oracle
+        while not self.is_over:
+            try:
+                writer = await client(client.client.create())
+                self.ledgers.append(writer.id)
+                for number in range(ENTRIES):
+                    payload = b"ledger %d entry %d" % (writer.id, number)
+                    oracle.acknowledged(writer.id, await client(writer.append(payload)), payload)
+                    await asyncio.sleep(0.5)
+                await client(writer.close())
+            except BookieError as error:
+                self.failures.append(f"{type(error).__name__}: {error}")
+                await asyncio.sleep(0.5)
+
+    async def _read(self) -> None:
+        client, oracle = await self.simulated.client("reader"), self.simulated.oracle
+        while not self.is_over:
+            await asyncio.sleep(1)
+            for ledger_id in self.ledgers[-5:]:
+                try:
+                    reader = await client(client.client.open_no_recovery(ledger_id))
+                    for entry in await client(reader.read(0, reader.last_entry)) if reader.last_entry >= 0 else ():
+                        oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
+                except BookieError as error:
+                    self.failures.append(f"{type(error).__name__}: {error}")
